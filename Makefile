@@ -12,7 +12,7 @@ help:            ## show the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
 demo: .runtime   ## start a cluster, drive it with real clients, kill a broker, write a report
-	$(PY) -m barycenter demo $(ARGS)
+	$(PY) -m pulsar_barycenter demo $(ARGS)
 
 test: .dev       ## all tests in their short form
 	$(PYTEST) $(ARGS)

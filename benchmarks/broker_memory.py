@@ -6,9 +6,9 @@ import asyncio
 import psutil
 import pulsar
 
-from barycenter.admin.client import AdminClient
 from benchmarks.cluster import running_cluster
 from benchmarks.machine import print_table
+from pulsar_barycenter.admin.client import AdminClient
 
 _LEADER = "/admin/v2/brokers/leaderBroker"
 

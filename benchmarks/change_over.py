@@ -16,10 +16,10 @@ from typing import Any, Final
 import aiohttp
 import pulsar
 
-from barycenter.load.managers import ManagerKind
-from barycenter.standalone.cluster import StandaloneCluster
 from benchmarks.cluster import running_cluster
 from benchmarks.machine import percentile, print_table
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.standalone.cluster import StandaloneCluster
 
 _EVERY_S: Final = 0.05
 _KEY: Final = "loadManagerClassName"

@@ -11,12 +11,12 @@ import time
 
 import numpy as np
 
-from barycenter.config.broker_conf import with_overrides
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.snapshot.load_snapshot import Floats
-from barycenter.replay.experiments.chaos import Hot, chaos, evenness, settings_of_chaos
-from barycenter.replay.simulator import replay
 from benchmarks.machine import print_table
+from pulsar_barycenter.config.broker_conf import with_overrides
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.snapshot.load_snapshot import Floats
+from pulsar_barycenter.replay.experiments.chaos import Hot, chaos, evenness, settings_of_chaos
+from pulsar_barycenter.replay.simulator import replay
 
 PARTS = (0.1, 0.5, 0.9, 0.95, 0.99, 1.0)
 

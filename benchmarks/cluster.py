@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from barycenter.standalone.cluster import ClusterSettings, StandaloneCluster, free_ports
-from barycenter.standalone.data_directory import DataDirectory, DataDirectoryLock
+from pulsar_barycenter.standalone.cluster import ClusterSettings, StandaloneCluster, free_ports
+from pulsar_barycenter.standalone.data_directory import DataDirectory, DataDirectoryLock
 
 
 @asynccontextmanager

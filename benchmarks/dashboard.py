@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from barycenter.load.reports.load_report import encode_report
-from barycenter.standalone.scheduling import take_short_turns
 from benchmarks.leader_loop import report_of
 from benchmarks.machine import print_table
+from pulsar_barycenter.load.reports.load_report import encode_report
+from pulsar_barycenter.standalone.scheduling import take_short_turns
 
 OVERVIEW: Final = "/barycenter/v1/overview"
 UPDATE: Final = """async () => {

@@ -35,7 +35,7 @@ def serve(directory: str, *, profile: str) -> None:
     import uvloop
 
     sys.path.insert(0, str(_REPOSITORY / "tests"))
-    from barycenter.ledger.files.file_storage import FileLedgerStorage
+    from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
     from support.one_broker import OneBroker
 
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(30))

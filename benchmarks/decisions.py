@@ -33,28 +33,28 @@ from typing import Any, Final
 
 import numpy as np
 
-from barycenter.config.broker_conf import with_overrides
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.config.pulsar_version import COMPATIBILITY_KEY
-from barycenter.load.cycle.round import RoundOutcome, round_of, selection_of
-from barycenter.load.managers import ManagerKind
-from barycenter.load.policies import ClusterPolicies, IsolationPolicies
-from barycenter.load.reports.load_report import (
+from benchmarks.generated_load import BUNDLES_OF_NAMESPACE, SHAPES, SIZES, generated_snapshot
+from benchmarks.machine import machine, peak_growth_mib, print_table
+from benchmarks.pulsar_jvm import Answer, Patience, PulsarJvm, Task
+from benchmarks.transfer_load import transfer_document, transfer_snapshot
+from pulsar_barycenter.config.broker_conf import with_overrides
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.config.pulsar_version import COMPATIBILITY_KEY
+from pulsar_barycenter.load.cycle.round import RoundOutcome, round_of, selection_of
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.policies import ClusterPolicies, IsolationPolicies
+from pulsar_barycenter.load.reports.load_report import (
     LocalBrokerData,
     NamespaceBundleStats,
     ResourceUsage,
     default_bundle_data,
     with_stats,
 )
-from barycenter.load.reports.windows import broker_averages, fold_bundle
-from barycenter.load.snapshot.builder import SnapshotBuilder
-from barycenter.load.snapshot.load_snapshot import LoadSnapshot
-from barycenter.load.splitting.splitter import no_boundaries
-from barycenter.load.strategies import PLACEMENT_KEY, PLACER_NAMES, SHEDDER_NAMES, SHEDDING_KEY, splitter_of
-from benchmarks.generated_load import BUNDLES_OF_NAMESPACE, SHAPES, SIZES, generated_snapshot
-from benchmarks.machine import machine, peak_growth_mib, print_table
-from benchmarks.pulsar_jvm import Answer, Patience, PulsarJvm, Task
-from benchmarks.transfer_load import transfer_document, transfer_snapshot
+from pulsar_barycenter.load.reports.windows import broker_averages, fold_bundle
+from pulsar_barycenter.load.snapshot.builder import SnapshotBuilder
+from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from pulsar_barycenter.load.splitting.splitter import no_boundaries
+from pulsar_barycenter.load.strategies import PLACEMENT_KEY, PLACER_NAMES, SHEDDER_NAMES, SHEDDING_KEY, splitter_of
 
 _RATE: Final = "LeastLongTermMessageRate"
 _TRANSFER: Final = "TransferShedder"

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from barycenter.load.snapshot.load_snapshot import (
+from pulsar_barycenter.load.snapshot.load_snapshot import (
     BrokerTable,
     BundleTable,
     Floats,

@@ -19,29 +19,29 @@ from typing import Any, Final
 
 import numpy as np
 
-from barycenter.broker.cluster.dynamic_configuration import ConfigHolder
-from barycenter.broker.cluster.service_urls import ServiceUrls
-from barycenter.broker.control_plane import ControlPlane
-from barycenter.broker.environment import Environment
-from barycenter.broker.load_manager.context import LoadManagerContext
-from barycenter.broker.load_manager.environment import LoadManagerEnvironment, in_a_thread
-from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
-from barycenter.config.broker_conf import with_overrides
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.config.pulsar_version import COMPATIBILITY_KEY
-from barycenter.load.managers import ManagerKind
-from barycenter.load.reports.load_report import (
+from benchmarks.machine import print_table
+from pulsar_barycenter.broker.cluster.dynamic_configuration import ConfigHolder
+from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls
+from pulsar_barycenter.broker.control_plane import ControlPlane
+from pulsar_barycenter.broker.environment import Environment
+from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
+from pulsar_barycenter.broker.load_manager.environment import LoadManagerEnvironment, in_a_thread
+from pulsar_barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
+from pulsar_barycenter.config.broker_conf import with_overrides
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.config.pulsar_version import COMPATIBILITY_KEY
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.reports.load_report import (
     LocalBrokerData,
     NamespaceBundleStats,
     ResourceUsage,
     encode_report,
     with_stats,
 )
-from barycenter.metadata.clock import SystemClock
-from barycenter.metadata.memory.memory_store import MemoryBackend
-from barycenter.naming.bundle import Bundle
-from barycenter.standalone.scheduling import take_short_turns
-from benchmarks.machine import print_table
+from pulsar_barycenter.metadata.clock import SystemClock
+from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.standalone.scheduling import take_short_turns
 
 _BUNDLES_OF_NAMESPACE: Final = 64
 

@@ -21,13 +21,13 @@ from pathlib import Path
 import psutil
 import structlog
 
-from barycenter.ledger.files.file_storage import FileLedgerStorage
-from barycenter.ledger.managed.managed_ledger import ManagedLedger
-from barycenter.ledger.position import Position
-from barycenter.metadata.clock import SystemClock
-from barycenter.metadata.memory.memory_store import MemoryBackend
-from barycenter.naming.topic import TopicName
 from benchmarks.machine import percentile, print_table
+from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
+from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
+from pulsar_barycenter.ledger.position import Position
+from pulsar_barycenter.metadata.clock import SystemClock
+from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
+from pulsar_barycenter.naming.topic import TopicName
 
 IN_FLIGHT = 5_000
 PER_TURN = 50

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 import aiohttp
 import psutil
 
-from barycenter.protocol import pulsar_api_pb2 as api
 from benchmarks.cluster import running_cluster
 from benchmarks.machine import print_table
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 
 _TOPICS = 64
 _IN_FLIGHT = 256

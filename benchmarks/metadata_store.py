@@ -21,9 +21,9 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from barycenter.metadata.errors import BadVersionError
-from barycenter.metadata.open import open_store
-from barycenter.metadata.store import MetadataStore, Notification, NotificationType
+from pulsar_barycenter.metadata.errors import BadVersionError
+from pulsar_barycenter.metadata.open import open_store
+from pulsar_barycenter.metadata.store import MetadataStore, Notification, NotificationType
 
 VALUE = b"x" * 200
 

@@ -21,11 +21,11 @@ from typing import Any, Final
 import aiohttp
 import pulsar
 
-from barycenter.load.managers import ManagerKind
-from barycenter.standalone.cluster import StandaloneCluster
 from benchmarks.cluster import running_cluster
 from benchmarks.machine import percentile, print_table
 from benchmarks.unload_gap import Pulse
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.standalone.cluster import StandaloneCluster
 
 _NAMESPACE: Final = "public/operated"
 _EVERY_S: Final = 0.01
@@ -78,7 +78,7 @@ async def owners(session: aiohttp.ClientSession, cluster: StandaloneCluster) -> 
 
 def barycenter(*words: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "barycenter", *words],
+        [sys.executable, "-m", "pulsar_barycenter", *words],
         env={**os.environ, "COLUMNS": "200"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

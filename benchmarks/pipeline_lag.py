@@ -23,10 +23,10 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from barycenter.demo.load_generator import LoadGenerator, LoadPlan
-from barycenter.logs.load_report_log import FileReportLog
-from barycenter.pipeline.running.status import percentile, read_status
-from barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.demo.load_generator import LoadGenerator, LoadPlan
+from pulsar_barycenter.logs.load_report_log import FileReportLog
+from pulsar_barycenter.pipeline.running.status import percentile, read_status
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 
 _WARM_UP_BATCHES = 20
 _DEADLINE_S = 900.0
@@ -90,7 +90,7 @@ def main() -> None:
         layout = PipelineLayout.of(folder)
         layout.create()
         report_log = FileReportLog(layout.report_log, retention_hours=1)
-        command = [sys.executable, "-m", "barycenter.pipeline.job", "--data", folder]
+        command = [sys.executable, "-m", "pulsar_barycenter.pipeline.job", "--data", folder]
         command += ["--trigger-seconds", str(options.trigger), "--driver-memory", options.driver_memory]
         stop = threading.Event()
         with (Path(folder) / "job.log").open("w+") as log:

@@ -9,7 +9,7 @@ be given; Spark's job does not read it. Memory is the largest resident set of th
 A run that takes more than `MEMORY_SHARE` of the machine's memory is ended, and one may give up by itself, with its
 temporary files on a full disk too; its engine is then shown without a time.
 
-Engines: `spark` is `barycenter.pipeline.batch.refold`; `spark expressions` is `barycenter.pipeline.batch.windows`,
+Engines: `spark` is `pipeline.batch.refold`; `spark expressions` is `pipeline.batch.windows`,
 which sorts; `duckdb numbering` is DuckDB without the column `position`; `read` reads the columns with Arrow, on as many
 threads as there are cores, and does nothing with them.
 """
@@ -31,10 +31,10 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from barycenter.load.reports.windows import LONG_SAMPLES, SHORT_SAMPLES
-from barycenter.pipeline.spark.struct_types import struct_type
-from barycenter.pipeline.tables.schemas import FIGURES
 from benchmarks.machine import print_table
+from pulsar_barycenter.load.reports.windows import LONG_SAMPLES, SHORT_SAMPLES
+from pulsar_barycenter.pipeline.spark.struct_types import struct_type
+from pulsar_barycenter.pipeline.tables.schemas import FIGURES
 
 BUNDLES = 100_000
 BROKERS = 100
@@ -133,10 +133,10 @@ def polars_windows(files: list[str]) -> tuple[pa.Table, pa.Table]:
 
 
 def spark_windows(*, expressions: bool = False) -> Callable[[list[str]], tuple[pa.Table, pa.Table]]:
-    from barycenter.pipeline.batch.refold import refold
-    from barycenter.pipeline.batch.windows import fold_windows
-    from barycenter.pipeline.spark.session import create_session
-    from barycenter.pipeline.tables.schemas import BUNDLE_SAMPLES
+    from pulsar_barycenter.pipeline.batch.refold import refold
+    from pulsar_barycenter.pipeline.batch.windows import fold_windows
+    from pulsar_barycenter.pipeline.spark.session import create_session
+    from pulsar_barycenter.pipeline.tables.schemas import BUNDLE_SAMPLES
 
     session = create_session("benchmark", "local[*]", {"spark.driver.memory": "2g"})
 

@@ -9,9 +9,9 @@ Each figure is the best of several runs, microseconds per message. A read holds 
 import timeit
 from collections.abc import Callable
 
-from barycenter.protocol import client_commands, commands, frames
-from barycenter.protocol import pulsar_api_pb2 as api
-from barycenter.protocol.connection import Connection, Role
+from pulsar_barycenter.protocol import client_commands, commands, frames
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.protocol.connection import Connection, Role
 
 READ_SIZE = 256 * 1024
 

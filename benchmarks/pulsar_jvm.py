@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 
 _REPOSITORY: Final = Path(__file__).parents[1]
 _SOURCES: Final = (

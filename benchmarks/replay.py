@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from barycenter.config.broker_conf import with_overrides
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.replay.capacity import Capacity
-from barycenter.replay.grid import settings_of
-from barycenter.replay.inputs.generated import Shape, broker_names, generated
-from barycenter.replay.outcome import Outcome
-from barycenter.replay.simulator import Cluster, replay
 from benchmarks.machine import peak_growth_mib, print_table
+from pulsar_barycenter.config.broker_conf import with_overrides
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.replay.capacity import Capacity
+from pulsar_barycenter.replay.grid import settings_of
+from pulsar_barycenter.replay.inputs.generated import Shape, broker_names, generated
+from pulsar_barycenter.replay.outcome import Outcome
+from pulsar_barycenter.replay.simulator import Cluster, replay
 
 STRATEGIES = (
     "no-op",

@@ -32,10 +32,10 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from barycenter.pipeline.tables.schemas import TABLES
-from barycenter.replay.capacity import CapacityModel
-from barycenter.replay.inputs.generated import Shape, broker_names, generated
 from benchmarks.machine import print_table
+from pulsar_barycenter.pipeline.tables.schemas import TABLES
+from pulsar_barycenter.replay.capacity import CapacityModel
+from pulsar_barycenter.replay.inputs.generated import Shape, broker_names, generated
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
@@ -167,7 +167,7 @@ def run(
     """Return the seconds that a command took, and what was seen of its processes."""
     before = {each.pid: sum(each.cpu_times()[:2]) for each in _all(workers)}
     seen, started = Seen(), time.perf_counter()
-    command = [sys.executable, "-m", "barycenter", "replay", *words, "--out", str(out)]
+    command = [sys.executable, "-m", "pulsar_barycenter", "replay", *words, "--out", str(out)]
     with (out.parent / f"{out.name}.log").open("wb") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
     roots = [psutil.Process(process.pid), *workers]

@@ -21,15 +21,15 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from barycenter.cli.replay.inputs import Input, InputSpec, read_input
-from barycenter.config.broker_conf import with_overrides
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.snapshot.load_snapshot import Floats
-from barycenter.logs.decision_log import DecisionRecord
-from barycenter.pipeline.history import History
-from barycenter.pipeline.storage.layout import PipelineLayout
-from barycenter.replay.simulator import replay
 from benchmarks.machine import print_table
+from pulsar_barycenter.cli.replay.inputs import Input, InputSpec, read_input
+from pulsar_barycenter.config.broker_conf import with_overrides
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.snapshot.load_snapshot import Floats
+from pulsar_barycenter.logs.decision_log import DecisionRecord
+from pulsar_barycenter.pipeline.history import History
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.replay.simulator import replay
 
 STEP_MS = 1_000
 
@@ -46,7 +46,7 @@ class Balance:
 def demo(folder: Path, seed: int, seconds: int) -> Path:
     """Run a demo and return its data folder."""
     words = ["--duration", f"{seconds}s", "--seed", str(seed), "--no-chaos", "--out", str(folder)]
-    subprocess.run([sys.executable, "-m", "barycenter", "demo", *words], check=True, stdout=sys.stderr)
+    subprocess.run([sys.executable, "-m", "pulsar_barycenter", "demo", *words], check=True, stdout=sys.stderr)
     return folder / "data"
 
 

@@ -23,11 +23,11 @@ from urllib.parse import urlsplit
 import psutil
 import pulsar
 
-from barycenter.protocol import pulsar_api_pb2 as api
-from barycenter.protocol.commands import PING, PONG, encode
-from barycenter.standalone.scheduling import take_short_turns
 from benchmarks.cluster import running_cluster
 from benchmarks.machine import print_table
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.protocol.commands import PING, PONG, encode
+from pulsar_barycenter.standalone.scheduling import take_short_turns
 
 _CLIENTS: Final = 8
 """That load topics side by side."""

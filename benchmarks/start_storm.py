@@ -16,9 +16,9 @@ from typing import Final
 import aiohttp
 import psutil
 
-from barycenter.standalone.cluster import StandaloneCluster
 from benchmarks.cluster import running_cluster
 from benchmarks.machine import percentile, print_table
+from pulsar_barycenter.standalone.cluster import StandaloneCluster
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 

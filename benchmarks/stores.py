@@ -25,20 +25,20 @@ from typing import Any, Final
 
 import structlog
 
-from barycenter.broker.broker import Broker
-from barycenter.broker.cluster.http_peers import HttpPeers
-from barycenter.broker.environment import Environment
-from barycenter.broker.namespaces.policies import BundlesData, Policies
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.ledger.files.file_storage import FileLedgerStorage
-from barycenter.metadata.clock import SystemClock
-from barycenter.metadata.open import open_store
-from barycenter.metadata.store import MetadataStore
-from barycenter.naming.bundles import NamespaceBundles
-from barycenter.naming.namespace import NamespaceName
-from barycenter.naming.topic import TopicName
 from benchmarks import start_storm, unload_gap
 from benchmarks.machine import percentile, print_table
+from pulsar_barycenter.broker.broker import Broker
+from pulsar_barycenter.broker.cluster.http_peers import HttpPeers
+from pulsar_barycenter.broker.environment import Environment
+from pulsar_barycenter.broker.namespaces.policies import BundlesData, Policies
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
+from pulsar_barycenter.metadata.clock import SystemClock
+from pulsar_barycenter.metadata.open import open_store
+from pulsar_barycenter.metadata.store import MetadataStore
+from pulsar_barycenter.naming.bundles import NamespaceBundles
+from pulsar_barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.naming.topic import TopicName
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 

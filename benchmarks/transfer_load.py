@@ -10,17 +10,17 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from barycenter.load.managers import ManagerKind
-from barycenter.load.reports.extensible_reports import (
+from benchmarks.generated_load import generated_snapshot
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.reports.extensible_reports import (
     BrokerLoadData,
     BrokerLookupData,
     BundleLoadData,
     TopBundlesLoadData,
 )
-from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.shedding.ordering import by_group
-from barycenter.load.snapshot.load_snapshot import ExtensibleLoad, LoadSnapshot
-from benchmarks.generated_load import generated_snapshot
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
+from pulsar_barycenter.load.shedding.ordering import by_group
+from pulsar_barycenter.load.snapshot.load_snapshot import ExtensibleLoad, LoadSnapshot
 
 _NOW_MS: Final = 1_700_000_000_000
 _VERSION: Final = "4.2.0"

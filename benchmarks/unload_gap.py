@@ -17,9 +17,9 @@ from typing import Any, Final, Protocol
 import aiohttp
 import pulsar
 
-from barycenter.load.managers import ManagerKind
 from benchmarks.cluster import running_cluster
 from benchmarks.machine import percentile, print_table
+from pulsar_barycenter.load.managers import ManagerKind
 
 _TOPIC: Final = "persistent://public/gap/topic"
 _LOOKUP: Final = "/lookup/v2/topic/persistent/public/gap/topic"

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 
-from barycenter.broker.authorization.needs import AuthAction
-from barycenter.broker.authorization.rules import NAMESPACE_ACTIONS, TOPIC_ACTIONS
-from barycenter.broker.bounded_log import MOST_A_SECOND
-from barycenter.broker.rest.rights import RIGHTS
-from barycenter.broker.wire.admission.rights import NEEDS
-from barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.broker.authorization.needs import AuthAction
+from pulsar_barycenter.broker.authorization.rules import NAMESPACE_ACTIONS, TOPIC_ACTIONS
+from pulsar_barycenter.broker.bounded_log import MOST_A_SECOND
+from pulsar_barycenter.broker.rest.rights import RIGHTS
+from pulsar_barycenter.broker.wire.admission.rights import NEEDS
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 
 TARGET = Path(__file__).parents[1] / "docs" / "authorization.md"
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from barycenter.broker.instruments import Instruments
-from barycenter.broker.load_manager.extensible.metrics import ExtensibleMetrics
-from barycenter.broker.load_manager.metrics import LoadMetrics
-from barycenter.broker.load_manager.simple.metrics import SimpleLoadMetrics
-from barycenter.broker.rest.metrics import catalogue
-from barycenter.pipeline.running.metrics import StatusCollector
-from barycenter.pipeline.running.status import PipelineStatus
+from pulsar_barycenter.broker.instruments import Instruments
+from pulsar_barycenter.broker.load_manager.extensible.metrics import ExtensibleMetrics
+from pulsar_barycenter.broker.load_manager.metrics import LoadMetrics
+from pulsar_barycenter.broker.load_manager.simple.metrics import SimpleLoadMetrics
+from pulsar_barycenter.broker.rest.metrics import catalogue
+from pulsar_barycenter.pipeline.running.metrics import StatusCollector
+from pulsar_barycenter.pipeline.running.status import PipelineStatus
 
 TARGET = Path(__file__).parents[1] / "docs" / "metrics.md"
 

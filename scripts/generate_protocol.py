@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent / "src"
-PROTOCOL = "barycenter/protocol"
-ETCD = "barycenter/metadata/etcd"
-OXIA = "barycenter/metadata/oxia"
+PROTOCOL = "pulsar_barycenter/protocol"
+ETCD = "pulsar_barycenter/metadata/etcd"
+OXIA = "pulsar_barycenter/metadata/oxia"
 GENERATED = (
     f"{PROTOCOL}/pulsar_api_pb2.py",
     f"{PROTOCOL}/pulsar_api_pb2.pyi",

@@ -115,7 +115,7 @@ def main() -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as out:
         words = ["demo", "--no-chaos", "--duration", f"{_DURATION_S}s", "--web-port", str(_WEB_PORT), "--out", out]
-        demo = subprocess.Popen([sys.executable, "-m", "barycenter", *words])
+        demo = subprocess.Popen([sys.executable, "-m", "pulsar_barycenter", *words])
         try:
             wait_for_cluster(demo)
             with chromium() as browser:

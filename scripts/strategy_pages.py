@@ -5,27 +5,27 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from barycenter.load.filters.extensible_filters import ExtensibleFilterSettings
-from barycenter.load.managers import ManagerKind
-from barycenter.load.placement.least_long_term_message_rate import LeastLongTermMessageRate
-from barycenter.load.placement.least_resource_usage_with_weight import LeastResourceUsageWithWeight
-from barycenter.load.placement.least_resource_usage_with_weight_extensible import (
+from pulsar_barycenter.load.filters.extensible_filters import ExtensibleFilterSettings
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.placement.least_long_term_message_rate import LeastLongTermMessageRate
+from pulsar_barycenter.load.placement.least_resource_usage_with_weight import LeastResourceUsageWithWeight
+from pulsar_barycenter.load.placement.least_resource_usage_with_weight_extensible import (
     LeastResourceUsageWithWeight as LeastResourceUsageExtensible,
 )
-from barycenter.load.selection.modular_selection import SelectionSettings
-from barycenter.load.shedding.avg_shedder import AvgShedder
-from barycenter.load.shedding.deviation_shedder import DeviationShedder
-from barycenter.load.shedding.least_disturbance.settings import Settings
-from barycenter.load.shedding.overload_shedder import OverloadShedder
-from barycenter.load.shedding.range_threshold_shedder import RangeThresholdShedder
-from barycenter.load.shedding.threshold_shedder import ThresholdShedder
-from barycenter.load.shedding.transfer_plan import TransferShedderSettings
-from barycenter.load.shedding.uniform_load_shedder import UniformLoadShedder
-from barycenter.load.simple.settings import SimpleSettings
-from barycenter.load.splitting.default_split_strategy import DefaultSplitStrategy
-from barycenter.load.splitting.request import TrafficLimits
-from barycenter.load.splitting.split_plan import BundleLimits
-from barycenter.load.strategies import STRATEGIES, Role
+from pulsar_barycenter.load.selection.modular_selection import SelectionSettings
+from pulsar_barycenter.load.shedding.avg_shedder import AvgShedder
+from pulsar_barycenter.load.shedding.deviation_shedder import DeviationShedder
+from pulsar_barycenter.load.shedding.least_disturbance.settings import Settings
+from pulsar_barycenter.load.shedding.overload_shedder import OverloadShedder
+from pulsar_barycenter.load.shedding.range_threshold_shedder import RangeThresholdShedder
+from pulsar_barycenter.load.shedding.threshold_shedder import ThresholdShedder
+from pulsar_barycenter.load.shedding.transfer_plan import TransferShedderSettings
+from pulsar_barycenter.load.shedding.uniform_load_shedder import UniformLoadShedder
+from pulsar_barycenter.load.simple.settings import SimpleSettings
+from pulsar_barycenter.load.splitting.default_split_strategy import DefaultSplitStrategy
+from pulsar_barycenter.load.splitting.request import TrafficLimits
+from pulsar_barycenter.load.splitting.split_plan import BundleLimits
+from pulsar_barycenter.load.strategies import STRATEGIES, Role
 
 INDEX = """# Strategies
 

@@ -108,7 +108,7 @@ def spark(spark_of_the_process: SparkSession) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def spark_of_the_process() -> Iterator[SparkSession]:
-    from barycenter.pipeline.spark.session import create_session
+    from pulsar_barycenter.pipeline.spark.session import create_session
 
     make_archive()
     conf = {"spark.sql.adaptive.enabled": "false", **INTERPRETED}  # the job of test_pipeline_job compiles
@@ -120,7 +120,7 @@ def spark_of_the_process() -> Iterator[SparkSession]:
 @pytest.fixture
 def pulsar_format(spark: SparkSession) -> None:
     """`format("pulsar")` is known to the session."""
-    from barycenter.pipeline.pulsar_source import PulsarDataSource
+    from pulsar_barycenter.pipeline.pulsar_source import PulsarDataSource
 
     spark.dataSource.register(PulsarDataSource)
 

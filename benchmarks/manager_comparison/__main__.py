@@ -16,12 +16,12 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from barycenter.standalone.scheduling import take_short_turns
 from benchmarks.machine import cell, machine, print_table
 from benchmarks.manager_comparison.managers import EXTENSIBLE, MODULAR, MODULAR_4, Figures, Manager
 from benchmarks.manager_comparison.resizing import doubled_and_halved
 from benchmarks.manager_comparison.restarts import all_at_once, one_by_one
 from benchmarks.manager_comparison.splitting import one_into_many
+from pulsar_barycenter.standalone.scheduling import take_short_turns
 
 Run: TypeAlias = Callable[[Manager], Coroutine[Any, Any, dict[str, Figures]]]
 

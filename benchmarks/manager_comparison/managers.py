@@ -5,13 +5,13 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from barycenter.admin.client import AdminClient
-from barycenter.admin.errors import AdminRequestError
-from barycenter.config.pulsar_version import COMPATIBILITY_KEY
-from barycenter.load.managers import MANAGER_KEY, ManagerKind
-from barycenter.standalone.cluster import StandaloneCluster
 from benchmarks.cluster import running_cluster
 from benchmarks.manager_comparison.publishers import Publishers
+from pulsar_barycenter.admin.client import AdminClient
+from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.config.pulsar_version import COMPATIBILITY_KEY
+from pulsar_barycenter.load.managers import MANAGER_KEY, ManagerKind
+from pulsar_barycenter.standalone.cluster import StandaloneCluster
 
 Figures: TypeAlias = dict[str, float]
 """By what they are called; infinity is what did not happen in the time that it was given."""

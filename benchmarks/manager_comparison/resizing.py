@@ -15,9 +15,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from barycenter.naming.bundles import NamespaceBundles
-from barycenter.naming.namespace import NamespaceName
-from barycenter.naming.topic import TopicName
 from benchmarks.manager_comparison.managers import (
     BALANCING_KEYS,
     NAMESPACE,
@@ -28,6 +25,9 @@ from benchmarks.manager_comparison.managers import (
     compared,
 )
 from benchmarks.manager_comparison.publishers import Publishers
+from pulsar_barycenter.naming.bundles import NamespaceBundles
+from pulsar_barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.naming.topic import TopicName
 
 FEW: Final = 3
 MANY: Final = 6

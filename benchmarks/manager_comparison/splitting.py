@@ -5,10 +5,10 @@ import math
 import time
 from typing import Final
 
-from barycenter.naming.bundles import NamespaceBundles
-from barycenter.naming.namespace import NamespaceName
-from barycenter.naming.topic import TopicName
 from benchmarks.manager_comparison.managers import BALANCING_KEYS, NAMESPACE, TOPIC, Figures, Manager, compared
+from pulsar_barycenter.naming.bundles import NamespaceBundles
+from pulsar_barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.naming.topic import TopicName
 
 BROKERS: Final = 3
 BUNDLES: Final = 128

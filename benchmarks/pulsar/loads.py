@@ -22,13 +22,13 @@ from urllib.parse import urlsplit
 
 import pulsar
 
-from barycenter.standalone.scheduling import take_short_turns
 from benchmarks.data_plane import publish
 from benchmarks.lookups import binary
 from benchmarks.lookups import http as lookups_over_http
 from benchmarks.machine import percentile
 from benchmarks.pulsar.systems import STARTS, System, quiet_client
 from benchmarks.unload_gap import Pulse
+from pulsar_barycenter.standalone.scheduling import take_short_turns
 from support.apache_pulsar import perf_command
 
 Figures: TypeAlias = dict[str, float]

@@ -14,9 +14,9 @@ from typing import Final, TypeAlias
 import psutil
 import pulsar
 
-from barycenter.credentials.authorities import client_context
-from barycenter.standalone.cluster import free_ports
-from barycenter.standalone.process import PARENT_VARIABLE, READY
+from pulsar_barycenter.credentials.authorities import client_context
+from pulsar_barycenter.standalone.cluster import free_ports
+from pulsar_barycenter.standalone.process import PARENT_VARIABLE, READY
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
@@ -122,7 +122,7 @@ def barycenter_itself(folder: Path, certificates: Certificates | None = None) ->
         tls = TlsPorts(*urls, certificates.authority)
     conf = folder / "broker.conf"
     conf.write_text("".join(f"{key}={value}\n" for key, value in keys.items()))
-    command = [sys.executable, "-m", "barycenter", "broker", "--config", str(conf)]
+    command = [sys.executable, "-m", "pulsar_barycenter", "broker", "--config", str(conf)]
     url = f"pulsar://127.0.0.1:{broker_port}"
     began = time.perf_counter()
     with (folder / "broker.log").open("wb") as log:

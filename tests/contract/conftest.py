@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.ledger.files.file_storage import FileLedgerStorage
-from barycenter.ledger.files.folder import ledger_files
-from barycenter.metadata.store import MetadataStore
+from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
+from pulsar_barycenter.ledger.files.folder import ledger_files
+from pulsar_barycenter.metadata.store import MetadataStore
 from support.compacted_topic import There, flip_last
 from support.leased_backend import InLeased
 from support.ledger_world import LedgerWorld

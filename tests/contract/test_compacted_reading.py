@@ -1,7 +1,7 @@
 """A compacted topic on either ledger storage: what its readers and cursors see, and which ledgers are left."""
 
-from barycenter.ledger.managed.compacted_topic import COMPACTION_CURSOR, LEDGER_PROPERTY
-from barycenter.ledger.position import EARLIEST, Position
+from pulsar_barycenter.ledger.managed.compacted_topic import COMPACTION_CURSOR, LEDGER_PROPERTY
+from pulsar_barycenter.ledger.position import EARLIEST, Position
 from support.compacted_topic import There, compact, keyed, open_topic, publish, record_of_topic, values
 from support.compaction_cases import compacted_entries, compacted_places, table_of
 from support.ledger_world import Owner

@@ -5,13 +5,13 @@ from contextlib import suppress
 
 import pytest
 
-from barycenter.broker.compaction.compactor import Compactor
-from barycenter.ledger.errors import LedgerClosedError, LedgerCorruptedError, LedgerError, LedgerFencedError
-from barycenter.ledger.managed.compacted_topic import COMPACTION_CURSOR
-from barycenter.ledger.managed.managed_ledger import ManagedLedger
-from barycenter.ledger.position import EARLIEST
-from barycenter.ledger.storage import LedgerStorage
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.broker.compaction.compactor import Compactor
+from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerCorruptedError, LedgerError, LedgerFencedError
+from pulsar_barycenter.ledger.managed.compacted_topic import COMPACTION_CURSOR
+from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
+from pulsar_barycenter.ledger.position import EARLIEST
+from pulsar_barycenter.ledger.storage import LedgerStorage
+from pulsar_barycenter.naming.topic import TopicName
 from support.compacted_topic import SMALL, There, compact, keyed, open_topic, publish, record_of_topic, values
 from support.compaction_cases import Life, MortalStorage, MortalStore, Place, compacted_places, newest_of, table_of
 from support.ledger_world import FixedClock, LedgerWorld, Owner

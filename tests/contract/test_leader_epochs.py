@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from barycenter.metadata.coordination.epochs import (
+from pulsar_barycenter.metadata.coordination.epochs import (
     MAX_EPOCH,
     Epoch,
     EpochGate,
@@ -17,7 +17,7 @@ from barycenter.metadata.coordination.epochs import (
     take_epoch,
     tell_release,
 )
-from barycenter.metadata.errors import (
+from pulsar_barycenter.metadata.errors import (
     BadVersionError,
     FormerEpochError,
     GuardError,
@@ -27,7 +27,7 @@ from barycenter.metadata.errors import (
     SessionLostError,
     StoreUnavailableError,
 )
-from barycenter.metadata.store import MUST_NOT_EXIST, Guard, Notification, NotificationType
+from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, Guard, Notification, NotificationType
 from support.metadata_backends import Heard, eventually
 
 LEADER = "/lead"

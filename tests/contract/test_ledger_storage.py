@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.ledger.errors import (
+from pulsar_barycenter.ledger.errors import (
     LedgerClosedError,
     LedgerCorruptedError,
     LedgerError,
     LedgerFencedError,
     LedgerNotFoundError,
 )
-from barycenter.ledger.files.file_storage import FileLedgerStorage
-from barycenter.ledger.position import EntryInfo
-from barycenter.ledger.storage import LedgerStorage, LedgerWriter
+from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
+from pulsar_barycenter.ledger.position import EntryInfo
+from pulsar_barycenter.ledger.storage import LedgerStorage, LedgerWriter
 from support.memory_ledgers import MemoryDisk, MemoryLedgerStorage
 from support.stale_files import two_machines
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import pytest
 
-from barycenter.metadata.store import Notification, NotificationType
+from pulsar_barycenter.metadata.store import Notification, NotificationType
 from support.metadata_backends import Heard, InEtcd, InOxia, InSqlite, InZooKeeper, open_backend
 from support.metadata_process import ProcessClient
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from barycenter.metadata.cache import MetadataCache
-from barycenter.metadata.coordination.counter import next_counter_value
-from barycenter.metadata.coordination.leader_election import LeaderElection, LeaderElectionState
-from barycenter.metadata.coordination.locks import LockManager
-from barycenter.metadata.errors import (
+from pulsar_barycenter.metadata.cache import MetadataCache
+from pulsar_barycenter.metadata.coordination.counter import next_counter_value
+from pulsar_barycenter.metadata.coordination.leader_election import LeaderElection, LeaderElectionState
+from pulsar_barycenter.metadata.coordination.locks import LockManager
+from pulsar_barycenter.metadata.errors import (
     BadVersionError,
     HasChildrenError,
     InvalidPathError,
@@ -22,7 +22,7 @@ from barycenter.metadata.errors import (
     SessionLostError,
     StoreClosedError,
 )
-from barycenter.metadata.store import MUST_NOT_EXIST, Guard, Notification, NotificationType, SessionEvent
+from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, Guard, Notification, NotificationType, SessionEvent
 from support.metadata_backends import Heard, eventually
 
 CREATED, MODIFIED = NotificationType.CREATED, NotificationType.MODIFIED

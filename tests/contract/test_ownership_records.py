@@ -6,10 +6,10 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from barycenter.broker.ownership.channel.records import ChannelUnavailableError
-from barycenter.load.service_units import events
-from barycenter.load.service_units.conflicts import Conflict, conflict
-from barycenter.load.service_units.service_unit_state import (
+from pulsar_barycenter.broker.ownership.channel.records import ChannelUnavailableError
+from pulsar_barycenter.load.service_units import events
+from pulsar_barycenter.load.service_units.conflicts import Conflict, conflict
+from pulsar_barycenter.load.service_units.service_unit_state import (
     GREATEST_VERSION,
     ServiceUnitStateData,
     StorageType,

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from barycenter.load.service_units import events
-from barycenter.load.service_units.service_unit_state import ServiceUnitStateData, encode_record
-from barycenter.naming.bundle import Bundle
+from pulsar_barycenter.load.service_units import events
+from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitStateData, encode_record
+from pulsar_barycenter.naming.bundle import Bundle
 from support.ownership_places import BUNDLE, OTHER, Place, Play, owned
 
 

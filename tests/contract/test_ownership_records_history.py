@@ -8,16 +8,16 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from barycenter.broker.ownership.channel.records import ChannelUnavailableError
-from barycenter.load.service_units import events
-from barycenter.load.service_units.conflicts import conflict
-from barycenter.load.service_units.service_unit_state import (
+from pulsar_barycenter.broker.ownership.channel.records import ChannelUnavailableError
+from pulsar_barycenter.load.service_units import events
+from pulsar_barycenter.load.service_units.conflicts import conflict
+from pulsar_barycenter.load.service_units.service_unit_state import (
     ServiceUnitState,
     ServiceUnitStateData,
     StorageType,
     encode_record,
 )
-from barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.bundle import Bundle
 from support.ownership_places import BUNDLE, BUNDLES, OTHER, Place, Play, Record, View, count_up, of_version, owned
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from barycenter.broker.compaction.compression import MOST_UNCOMPRESSED
-from barycenter.ledger.managed.compacted_topic import KeptEntry
-from barycenter.protocol import pulsar_api_pb2 as api
-from barycenter.protocol.frames import split_entry
+from pulsar_barycenter.broker.compaction.compression import MOST_UNCOMPRESSED
+from pulsar_barycenter.ledger.managed.compacted_topic import KeptEntry
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.protocol.frames import split_entry
 from support.compacted_topic import There, compact, keyed, open_topic, publish, values
 from support.compaction_cases import Message, Place, batch, chunks, compacted_entries, compacted_places, single
 

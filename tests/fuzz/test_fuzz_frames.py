@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from barycenter.broker.clients.consumer import MAX_MESSAGES_IN_ENTRY
-from barycenter.broker.wire.connection import Connection
-from barycenter.protocol import client_commands
-from barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.broker.clients.consumer import MAX_MESSAGES_IN_ENTRY
+from pulsar_barycenter.broker.wire.connection import Connection
+from pulsar_barycenter.protocol import client_commands
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from support.fuzzed_broker import DEADLINE_S, fuzzed_broker
 from support.hostile_frames import ALONE, TOPIC, frames_field_by_field, streams, valid_frames
 from support.one_broker import OneBroker

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.managers import ManagerKind
 from support.live_change import cluster_under_traffic
 from support.running_cluster import QUICK, restart_one_by_one
 

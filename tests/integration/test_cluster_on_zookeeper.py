@@ -8,7 +8,7 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.managers import ManagerKind
 from support.numbered_messages import NumberedProducer, receive_all, stock_client, subscribe_before_sending
 from support.running_cluster import eventually, running_cluster
 from support.zookeeper_server import ZooKeeperServer, zookeeper_server

@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from barycenter.attach.collector import Round
-from barycenter.load.managers import ManagerKind
-from barycenter.load.snapshot.document import SnapshotDocument, decode_snapshot
-from barycenter.naming.internal_topics import SERVICE_UNIT_STATE_TOPIC
-from barycenter.standalone.cluster import StandaloneCluster
+from pulsar_barycenter.attach.collector import Round
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.snapshot.document import SnapshotDocument, decode_snapshot
+from pulsar_barycenter.naming.internal_topics import SERVICE_UNIT_STATE_TOPIC
+from pulsar_barycenter.standalone.cluster import StandaloneCluster
 from support.numbered_messages import stock_client
 from support.running_cluster import QUICK, Admin, running_cluster
 
@@ -69,7 +69,7 @@ async def collecting(cluster: StandaloneCluster, out: Path) -> AsyncIterator[asy
     options = ["--admin-url", first.web_url, "--service-url", first.service_url, "--out", str(out), "--interval", "1"]
     with (out.parent / "told").open("ab") as told:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "barycenter", "collect", *options, "--rounds", str(ROUNDS), "--json"),
+            *(sys.executable, "-m", "pulsar_barycenter", "collect", *options, "--rounds", str(ROUNDS), "--json"),
             stdout=asyncio.subprocess.PIPE,
             stderr=told,
         )
@@ -158,7 +158,7 @@ async def test_the_snapshot_names_the_owner_of_every_bundle_whatever_else_is_in_
     assert [line["key"] for line in ignored].count("no bundle") == 1
     assert [line["key"] for line in ignored if "truncated" in line["reason"] or "Merging" in line["reason"]] == [some]
     decided = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "barycenter", "decide", str(out / "snapshot.json"), "--json"),
+        *(sys.executable, "-m", "pulsar_barycenter", "decide", str(out / "snapshot.json"), "--json"),
         stdout=asyncio.subprocess.PIPE,
     )
     lines, _ = await decided.communicate()

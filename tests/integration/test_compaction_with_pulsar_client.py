@@ -10,11 +10,11 @@ from typing import Any
 import pulsar
 import pytest
 
-from barycenter.broker.topics.persistent_topic import PersistentTopic
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.ledger.files.file_storage import FileLedgerStorage
-from barycenter.metadata.memory.memory_store import MemoryBackend
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
+from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
+from pulsar_barycenter.naming.topic import TopicName
 from support.one_broker import BrokerThread, OneBroker
 
 pytestmark = pytest.mark.integration

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.standalone.cluster import free_ports
+from pulsar_barycenter.standalone.cluster import free_ports
 
 pytestmark = [pytest.mark.integration, pytest.mark.pipeline, pytest.mark.xdist_group("cluster")]
 
@@ -18,7 +18,7 @@ async def test_a_demo_loses_a_broker_and_no_message_and_tells_it(tmp_path: Path)
     out = tmp_path / "out"
     words = ["--brokers", "2", "--duration", "10", "--out", str(out), "--json"]
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "barycenter", "demo", *words),
+        *(sys.executable, "-m", "pulsar_barycenter", "demo", *words),
         *("--web-port", str(ports[0]), "--broker-port", str(ports[2])),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

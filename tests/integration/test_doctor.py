@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from barycenter.ledger.one_folder import FOLDER_KEY
-from barycenter.load.managers import ManagerKind
-from barycenter.metadata.open import open_store
-from barycenter.standalone.cluster import StandaloneCluster
-from barycenter.standalone.data_directory import DataDirectory
+from pulsar_barycenter.ledger.one_folder import FOLDER_KEY
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.metadata.open import open_store
+from pulsar_barycenter.standalone.cluster import StandaloneCluster
+from pulsar_barycenter.standalone.data_directory import DataDirectory
 from support.etcd_server import shared_etcd
 from support.oxia_server import shared_oxia
 from support.running_cluster import QUICK, Admin, eventually, running_cluster
@@ -43,7 +43,7 @@ SPACE = "public/looked-at"
 async def doctor(*words: str) -> tuple[int, list[dict[str, Any]], str]:
     """Return how the command ended, the lines that it printed, and what it said of errors."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "barycenter", "doctor", "--json", *words),
+        *(sys.executable, "-m", "pulsar_barycenter", "doctor", "--json", *words),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.managers import ManagerKind
 from support.cluster_rehearsal import Manager, Size, rehearsal
 
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster")]

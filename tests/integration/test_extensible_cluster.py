@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from barycenter.load.managers import ManagerKind
-from barycenter.load.reports.extensible_reports import decode_broker_load, decode_top_bundles
-from barycenter.load.service_units.service_unit_state import ServiceUnitState, decode_record
-from barycenter.naming.internal_topics import BROKER_LOAD_TOPIC, SERVICE_UNIT_STATE_TOPIC, TOP_BUNDLES_TOPIC
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.reports.extensible_reports import decode_broker_load, decode_top_bundles
+from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitState, decode_record
+from pulsar_barycenter.naming.internal_topics import BROKER_LOAD_TOPIC, SERVICE_UNIT_STATE_TOPIC, TOP_BUNDLES_TOPIC
+from pulsar_barycenter.naming.topic import TopicName
 from support.numbered_messages import stock_client
 from support.running_cluster import QUICK, Admin, running_cluster
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from support import client_requests
 from support.numbered_messages import NumberedProducer, receive_all, stock_client, subscribe_before_sending
 from support.running_cluster import Admin, eventually, running_cluster

@@ -14,10 +14,10 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from barycenter.pipeline.storage.layout import PipelineLayout
-from barycenter.pipeline.tables.files import Tables
-from barycenter.pipeline.tables.schemas import TABLES
-from barycenter.standalone.cluster import free_ports
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.pipeline.tables.files import Tables
+from pulsar_barycenter.pipeline.tables.schemas import TABLES
+from pulsar_barycenter.standalone.cluster import free_ports
 from support.pipeline_runs import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.pipeline, pytest.mark.xdist_group("cluster")]
@@ -42,7 +42,7 @@ def command(tmp_path: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
     """Run a command in a process group of its own, as a terminal does; whatever is left at the end is ended."""
     mark = str(tmp_path)
     program = subprocess.Popen(
-        [sys.executable, "-m", "barycenter", *words],
+        [sys.executable, "-m", "pulsar_barycenter", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.broker.cluster.leadership import LEADER_PATH
-from barycenter.metadata.coordination.epochs import read_epoch
-from barycenter.metadata.sqlite.sqlite_store import SqliteStore
+from pulsar_barycenter.broker.cluster.leadership import LEADER_PATH
+from pulsar_barycenter.metadata.coordination.epochs import read_epoch
+from pulsar_barycenter.metadata.sqlite.sqlite_store import SqliteStore
 from support.numbered_messages import NumberedProducer, receive_all, stock_client, subscribe_before_sending
 from support.running_cluster import QUICK, eventually, running_cluster
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.broker.cluster.leadership import LEADER_PATH
+from pulsar_barycenter.broker.cluster.leadership import LEADER_PATH
 from support.numbered_messages import NumberedProducer, receive_all, stock_client, subscribe_before_sending
 from support.running_cluster import QUICK, eventually, running_cluster
 

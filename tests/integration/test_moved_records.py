@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.load.managers import ManagerKind
-from barycenter.standalone.cluster import StandaloneCluster
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.standalone.cluster import StandaloneCluster
 from support.live_change import cluster_under_traffic
 from support.running_cluster import QUICK, Admin, restart_one_by_one
 

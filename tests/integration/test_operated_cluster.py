@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.load.managers import ManagerKind
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.naming.topic import TopicName
 from support.numbered_flow import NumberedFlow
 from support.running_cluster import QUICK, Admin, running_cluster
 
@@ -20,7 +20,7 @@ NAMESPACE, BUNDLES, TOPICS = "public/busy", 12, 12
 async def barycenter(folder: Path, *words: str, status: int = 0) -> str:
     """Run the command in a folder; return all that it printed."""
     running = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "barycenter", *words),
+        *(sys.executable, "-m", "pulsar_barycenter", *words),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         cwd=folder,

@@ -14,8 +14,8 @@ import psutil
 import pulsar
 import pytest
 
-from barycenter.ledger.files import file_format as fmt
-from barycenter.standalone.cluster import free_ports
+from pulsar_barycenter.ledger.files import file_format as fmt
+from pulsar_barycenter.standalone.cluster import free_ports
 
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster in trouble")]
 
@@ -27,7 +27,12 @@ PATIENCE_MS = 2_000
 async def run(*words: str) -> tuple[int | None, str]:
     """Run a command; return its exit code and all it says."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "barycenter", *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        sys.executable,
+        "-m",
+        "pulsar_barycenter",
+        *words,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
     )
     said, _ = await asyncio.wait_for(process.communicate(), 60)
     return process.returncode, said.decode()
@@ -38,7 +43,7 @@ async def standalone(folder: Path, *options: str) -> AsyncIterator[tuple[str, st
     """Run one broker; give its two URLs. In the end all its processes are killed, as by a power cut."""
     web, port = free_ports(2)
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "barycenter", "standalone", "--no-pipeline", "--data", str(folder)),
+        *(sys.executable, "-m", "pulsar_barycenter", "standalone", "--no-pipeline", "--data", str(folder)),
         *("--web-port", str(web), "--broker-port", str(port), *options),
         stdout=asyncio.subprocess.PIPE,
     )

@@ -11,12 +11,12 @@ import pulsar
 import pytest
 from pulsar import schema as pulsar_schema
 
-from barycenter.broker.topics.persistent_topic import PersistentTopic
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.ledger.caches import Caches
-from barycenter.ledger.files.file_storage import FileLedgerStorage
-from barycenter.metadata.memory.memory_store import MemoryBackend
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.ledger.caches import Caches
+from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
+from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
+from pulsar_barycenter.naming.topic import TopicName
 from support.memory_ledgers import MemoryDisk
 from support.one_broker import BrokerThread, OneBroker
 

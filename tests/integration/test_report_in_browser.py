@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from barycenter.demo.report.page import Origin, render_report
-from barycenter.demo.summary import summarise
+from pulsar_barycenter.demo.report.page import Origin, render_report
+from pulsar_barycenter.demo.summary import summarise
 from support.browser_pages import NEEDS_CHROMIUM, OUT_OF_BOUNDS, opened
 from support.demo_run import AFFECTED, ODD_NAME, STARTED_AT_S, flapping_run
 

@@ -16,10 +16,10 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from structlog.testing import capture_logs
 
-from barycenter.broker.access.principal import Principal
-from barycenter.broker.broker import Broker
-from barycenter.broker.wire.connection import Connection
-from barycenter.credentials.token_keys import SigningKey
+from pulsar_barycenter.broker.access.principal import Principal
+from pulsar_barycenter.broker.broker import Broker
+from pulsar_barycenter.broker.wire.connection import Connection
+from pulsar_barycenter.credentials.token_keys import SigningKey
 from support.authorities import Authority, Issued
 from support.proofs import SECRET_URL, asking, token
 from support.rest_cluster import RestCluster, rest_cluster

@@ -14,10 +14,10 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
-from barycenter.admin.client import AdminClient
-from barycenter.cli.ask.explain import command as explain
-from barycenter.metadata.open import open_store
-from barycenter.standalone.cluster import free_ports
+from pulsar_barycenter.admin.client import AdminClient
+from pulsar_barycenter.cli.ask.explain import command as explain
+from pulsar_barycenter.metadata.open import open_store
+from pulsar_barycenter.standalone.cluster import free_ports
 from support.zookeeper_server import shared_zookeeper
 
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster")]
@@ -30,7 +30,9 @@ def arguments(folder: Path, web: int, broker: int, *more: str) -> list[str]:
 
 async def start(*words: str) -> asyncio.subprocess.Process:
     pipe = asyncio.subprocess.PIPE
-    return await asyncio.create_subprocess_exec(sys.executable, "-m", "barycenter", *words, stdout=pipe, stderr=pipe)
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "pulsar_barycenter", *words, stdout=pipe, stderr=pipe
+    )
 
 
 async def refusal(*words: str) -> str:

@@ -8,12 +8,12 @@ from typing import Any
 import pulsar
 import pytest
 
-from barycenter.broker.system_topics.client import SystemTopicClient
-from barycenter.broker.system_topics.reader import Start
-from barycenter.broker.topics.persistent_topic import PersistentTopic
-from barycenter.ledger.position import EARLIEST
-from barycenter.naming.internal_topics import BROKER_LOAD_TOPIC, SERVICE_UNIT_STATE_TOPIC
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.broker.system_topics.client import SystemTopicClient
+from pulsar_barycenter.broker.system_topics.reader import Start
+from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
+from pulsar_barycenter.ledger.position import EARLIEST
+from pulsar_barycenter.naming.internal_topics import BROKER_LOAD_TOPIC, SERVICE_UNIT_STATE_TOPIC
+from pulsar_barycenter.naming.topic import TopicName
 from support.one_broker import BrokerThread, OneBroker
 from support.running_cluster import running_cluster
 from support.system_topic_process import DEADLINE_S, Whereabouts, system_topic_client, system_topic_clients, until

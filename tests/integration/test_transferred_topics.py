@@ -9,10 +9,10 @@ from typing import Any
 import pulsar
 import pytest
 
-from barycenter.broker.cluster.service_urls import ServiceUrls
-from barycenter.broker.topics.states import TopicState
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls
+from pulsar_barycenter.broker.topics.states import TopicState
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.naming.topic import TopicName
 from support import client_requests
 from support.one_broker import BrokerThread
 from support.two_brokers import BUNDLE, TwoBrokers

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from barycenter.config.pulsar_version import VERSIONS
+from pulsar_barycenter.config.pulsar_version import VERSIONS
 from support.maven import PeerUnavailableError
 from support.pulsar_peer import PulsarPeer, newest_that_runs
 

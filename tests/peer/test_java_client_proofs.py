@@ -12,7 +12,7 @@ from typing import Any
 import jwt
 import pytest
 
-from barycenter.credentials.token_keys import SigningKey
+from pulsar_barycenter.credentials.token_keys import SigningKey
 from support.authorities import Authority
 from support.maven import Dependency, PeerUnavailableError, class_path, java_of
 from support.proofs import asking, token

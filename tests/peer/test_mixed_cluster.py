@@ -18,8 +18,8 @@ import pytest
 import pytest_asyncio
 from kazoo.client import KazooClient
 
-from barycenter.protocol import pulsar_api_pb2 as api
-from barycenter.standalone.cluster import BrokerProcess, StandaloneCluster
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.standalone.cluster import BrokerProcess, StandaloneCluster
 from support.apache_pulsar import MIXED, MODULAR, ApacheBroker, ApachePulsar, apache_pulsar, perf_command
 from support.maven import PeerUnavailableError
 from support.numbered_messages import NumberedProducer, stock_client

@@ -19,19 +19,19 @@ import pytest
 from click.testing import CliRunner
 from structlog.testing import capture_logs
 
-from barycenter.admin.client import AdminClient
-from barycenter.admin.errors import AdminRequestError
-from barycenter.broker.access.authentication import Session
-from barycenter.broker.access.principal import Principal
-from barycenter.broker.access.shown import Shown
-from barycenter.broker.load_manager.reporting.load_report_topic import ClientReportSender
-from barycenter.broker.wire.connection import Connection
-from barycenter.cli.main import main
-from barycenter.credentials.presented import presented
-from barycenter.credentials.tls import ClientTls
-from barycenter.load.reports.load_report import LocalBrokerData
-from barycenter.naming.bundle import Bundle
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.admin.client import AdminClient
+from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.broker.access.authentication import Session
+from pulsar_barycenter.broker.access.principal import Principal
+from pulsar_barycenter.broker.access.shown import Shown
+from pulsar_barycenter.broker.load_manager.reporting.load_report_topic import ClientReportSender
+from pulsar_barycenter.broker.wire.connection import Connection
+from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.credentials.presented import presented
+from pulsar_barycenter.credentials.tls import ClientTls
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.topic import TopicName
 from support.maven import Dependency, PeerUnavailableError, class_path, java_of
 from support.openid_provider import AUDIENCE, openid_provider
 from support.rest_cluster import RestCluster, rest_cluster

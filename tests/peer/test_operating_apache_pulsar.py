@@ -43,7 +43,7 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def barycenter(*words: str, status: int | None = 0) -> str:
     """Run the command; return all that it printed."""
     done = subprocess.run(
-        [sys.executable, "-m", "barycenter", *words],
+        [sys.executable, "-m", "pulsar_barycenter", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -106,7 +106,7 @@ def test_twenty_moves_are_cancelled_killed_gone_on_with_and_undone(cluster: Apac
     assert owners(cluster, "public/planned") == before
     assert f"0 of {MOVES} bundles" in barycenter("verify", str(plan), "--url", url, status=1)
 
-    command = [sys.executable, "-m", "barycenter", *words, "--yes", "--per-minute", "120"]
+    command = [sys.executable, "-m", "pulsar_barycenter", *words, "--yes", "--per-minute", "120"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         assert any(line.startswith("3/") for line in running.stdout)

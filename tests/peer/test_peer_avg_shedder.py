@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from barycenter.load.managers import ManagerKind
-from barycenter.load.placement.avg_shedder import AvgShedderPlacement
-from barycenter.load.reasons import Code
-from barycenter.load.shedding.avg_shedder import AvgShedder
-from barycenter.load.strategies import PLACEMENT_KEY, SHEDDING_KEY, Role, of_role, placer_name, shedder_name
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.placement.avg_shedder import AvgShedderPlacement
+from pulsar_barycenter.load.reasons import Code
+from pulsar_barycenter.load.shedding.avg_shedder import AvgShedder
+from pulsar_barycenter.load.strategies import PLACEMENT_KEY, SHEDDING_KEY, Role, of_role, placer_name, shedder_name
 from support.load_cases import Cluster
 from support.peer_cases import cluster, configuration, drawn, in_hash_order, load_document, next_round
 from support.pulsar_peer import PulsarPeer

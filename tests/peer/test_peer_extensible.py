@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from barycenter.load.decisions import Split
-from barycenter.load.placement.least_resource_usage_with_weight_extensible import (
+from pulsar_barycenter.load.decisions import Split
+from pulsar_barycenter.load.placement.least_resource_usage_with_weight_extensible import (
     LeastResourceUsageWithWeight,
 )
-from barycenter.load.reasons import Code
-from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.splitting.default_split_strategy import DefaultSplitStrategy
-from barycenter.load.splitting.request import SplitRefusedError
-from barycenter.naming.bundle import BundleRange
+from pulsar_barycenter.load.reasons import Code
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
+from pulsar_barycenter.load.splitting.default_split_strategy import DefaultSplitStrategy
+from pulsar_barycenter.load.splitting.request import SplitRefusedError
+from pulsar_barycenter.naming.bundle import BundleRange
 from support.extensible_choices import ExtensibleCluster
 from support.peer_cases import configuration, drawn, pick, stats
 from support.pulsar_peer import PulsarPeer

@@ -13,14 +13,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from barycenter.load.filters.extensible_filters import AllowedTransfers, ExtensibleFilterSettings
-from barycenter.load.filters.outcome import PlacementRequest
-from barycenter.load.managers import ManagerKind
-from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.selection.extensible_selection import select_broker_extensible
-from barycenter.load.selection.modular_selection import SelectionMemory
-from barycenter.load.snapshot.load_snapshot import LoadSnapshot
-from barycenter.load.strategies import placer_of
+from pulsar_barycenter.load.filters.extensible_filters import AllowedTransfers, ExtensibleFilterSettings
+from pulsar_barycenter.load.filters.outcome import PlacementRequest
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
+from pulsar_barycenter.load.selection.extensible_selection import select_broker_extensible
+from pulsar_barycenter.load.selection.modular_selection import SelectionMemory
+from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from pulsar_barycenter.load.strategies import placer_of
 from support.extensible_choices import EXTENSIBLE, ExtensibleCluster, policy
 from support.peer_cases import configuration, drawn
 from support.pulsar_peer import PulsarPeer

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from barycenter.load.reports.load_report import (
+from pulsar_barycenter.load.reports.load_report import (
     BundleData,
     LocalBrokerData,
     NamespaceBundleStats,
@@ -15,8 +15,8 @@ from barycenter.load.reports.load_report import (
     max_resource_usage,
     weighted_resource_usage,
 )
-from barycenter.load.reports.windows import fold_bundle
-from barycenter.load.snapshot.builder import build_snapshot
+from pulsar_barycenter.load.reports.windows import fold_bundle
+from pulsar_barycenter.load.snapshot.builder import build_snapshot
 from support.peer_cases import bundle_data, drawn, stats, usage
 from support.pulsar_peer import PulsarPeer, plain
 

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from barycenter.load.filters.broker_version import broker_version
-from barycenter.load.filters.load_manager_class import load_manager_class
-from barycenter.load.filters.max_topics import below_max_topics
-from barycenter.load.filters.outcome import FilterFailedError, FilterOutcome
-from barycenter.load.managers import ManagerKind
-from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from pulsar_barycenter.load.filters.broker_version import broker_version
+from pulsar_barycenter.load.filters.load_manager_class import load_manager_class
+from pulsar_barycenter.load.filters.max_topics import below_max_topics
+from pulsar_barycenter.load.filters.outcome import FilterFailedError, FilterOutcome
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
+from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from support.extensible_choices import ExtensibleCluster
 from support.filter_outcomes import assert_narrows
 from support.load_cases import bundle_name

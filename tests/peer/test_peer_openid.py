@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from barycenter.broker.access.errors import AuthenticationError
-from barycenter.broker.access.providers.openid_provider import OpenIDProvider
-from barycenter.broker.access.shown import Shown
+from pulsar_barycenter.broker.access.errors import AuthenticationError
+from pulsar_barycenter.broker.access.providers.openid_provider import OpenIDProvider
+from pulsar_barycenter.broker.access.shown import Shown
 from support.fake_issuer import AUDIENCE, EC_KEY, OTHER_RSA_KEY, RSA_KEY, FakeIssuer, fake_issuer, jwk, openid_config
 from support.maven import Dependency, PeerUnavailableError, class_path, java_of
 

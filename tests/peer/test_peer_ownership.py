@@ -9,11 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from barycenter.load.service_units.conflicts import Conflict, conflict
-from barycenter.load.service_units.events import releasing
-from barycenter.load.service_units.repairs import concerns, look_over, override
-from barycenter.load.service_units.report_tombstones import TOMBSTONE_INTERVAL_MS, ReportEffect, effect_on_reports
-from barycenter.load.service_units.service_unit_state import (
+from pulsar_barycenter.load.service_units.conflicts import Conflict, conflict
+from pulsar_barycenter.load.service_units.events import releasing
+from pulsar_barycenter.load.service_units.repairs import concerns, look_over, override
+from pulsar_barycenter.load.service_units.report_tombstones import (
+    TOMBSTONE_INTERVAL_MS,
+    ReportEffect,
+    effect_on_reports,
+)
+from pulsar_barycenter.load.service_units.service_unit_state import (
     GREATEST_VERSION,
     LEAST_VERSION,
     TRANSITIONS,
@@ -24,8 +28,8 @@ from barycenter.load.service_units.service_unit_state import (
     encode_record,
     next_version,
 )
-from barycenter.load.service_units.stability import JITTERY_MS, stability
-from barycenter.naming.bundle import BundleRange
+from pulsar_barycenter.load.service_units.stability import JITTERY_MS, stability
+from pulsar_barycenter.naming.bundle import BundleRange
 from support.peer_cases import drawn
 from support.pulsar_peer import PulsarPeer
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from barycenter.load.placement.least_long_term_message_rate import (
+from pulsar_barycenter.load.placement.least_long_term_message_rate import (
     LeastLongTermMessageRate,
 )
-from barycenter.load.reports.load_report import BundleData
-from barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from pulsar_barycenter.load.reports.load_report import BundleData
+from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from support.load_cases import Cluster
 from support.peer_cases import bundle_data, cluster, configuration, drawn, load_document
 from support.pulsar_peer import PulsarPeer

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from barycenter.load.placement.avg_shedder_pins import AvgShedderPins, Pins
-from barycenter.load.placement.least_resource_usage_with_weight import (
+from pulsar_barycenter.load.placement.avg_shedder_pins import AvgShedderPins, Pins
+from pulsar_barycenter.load.placement.least_resource_usage_with_weight import (
     LeastResourceUsageMemory,
     LeastResourceUsageWithWeight,
 )
-from barycenter.load.placement.placer import PlacementChoice
-from barycenter.load.placement.round_robin_broker_selector import (
+from pulsar_barycenter.load.placement.placer import PlacementChoice
+from pulsar_barycenter.load.placement.round_robin_broker_selector import (
     RoundRobinBrokerSelector,
     RoundRobinMemory,
 )
-from barycenter.load.reasons import Code
-from barycenter.load.reports.load_report import BundleData, TimeAverageMessageData
-from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
+from pulsar_barycenter.load.reasons import Code
+from pulsar_barycenter.load.reports.load_report import BundleData, TimeAverageMessageData
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 from support.load_cases import Cluster
 from support.peer_cases import cluster, configuration, drawn, load_document, next_round
 from support.pulsar_peer import PulsarPeer

@@ -18,10 +18,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from barycenter.load.filters.anti_affinity import anti_affinity, anti_affinity_veto
-from barycenter.load.filters.namespace_policies import policy_candidates
-from barycenter.load.filters.outcome import PlacementRequest
-from barycenter.load.policies import (
+from pulsar_barycenter.load.filters.anti_affinity import anti_affinity, anti_affinity_veto
+from pulsar_barycenter.load.filters.namespace_policies import policy_candidates
+from pulsar_barycenter.load.filters.outcome import PlacementRequest
+from pulsar_barycenter.load.policies import (
     ClusterPolicies,
     FailureDomain,
     IsolationPolicies,
@@ -31,8 +31,8 @@ from barycenter.load.policies import (
     group_key,
     isolation_data,
 )
-from barycenter.load.reports.load_report import NamespaceBundleStats, default_bundle_data
-from barycenter.load.snapshot.load_snapshot import ExtensibleLoad, LoadSnapshot
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats, default_bundle_data
+from pulsar_barycenter.load.snapshot.load_snapshot import ExtensibleLoad, LoadSnapshot
 from support.load_cases import Cluster, bundle_name
 from support.peer_cases import drawn
 from support.pulsar_peer import PulsarPeer

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from barycenter.load.managers import ManagerKind
-from barycenter.load.strategies import Role, strategy
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.strategies import Role, strategy
 from support.load_cases import Cluster
 from support.peer_cases import cluster, configuration, drawn, in_hash_order, load_document, next_round
 from support.pulsar_peer import PulsarPeer

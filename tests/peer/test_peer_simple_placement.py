@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from barycenter.load.filters.outcome import PlacementRequest
-from barycenter.load.reports.load_report import ResourceQuota
-from barycenter.load.reports.simple_load_report import LoadReport, complete
-from barycenter.load.simple.placement import SimpleMemory, availability, rank, select_broker
-from barycenter.load.simple.quotas import (
+from pulsar_barycenter.load.filters.outcome import PlacementRequest
+from pulsar_barycenter.load.reports.load_report import ResourceQuota
+from pulsar_barycenter.load.reports.simple_load_report import LoadReport, complete
+from pulsar_barycenter.load.simple.placement import SimpleMemory, availability, rank, select_broker
+from pulsar_barycenter.load.simple.quotas import (
     Quotas,
     QuotaTable,
     average_to_write,
@@ -23,9 +23,9 @@ from barycenter.load.simple.quotas import (
     quotas_to_write,
     update_quotas,
 )
-from barycenter.load.simple.ranking import is_less_loaded, rank_brokers
-from barycenter.load.simple.settings import SimpleStrategy
-from barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
+from pulsar_barycenter.load.simple.ranking import is_less_loaded, rank_brokers
+from pulsar_barycenter.load.simple.settings import SimpleStrategy
+from pulsar_barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
 from support import simple_cases
 from support.load_cases import bundle_name
 from support.peer_cases import drawn

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from barycenter.load.reports.load_report import ResourceQuota, SystemResourceUsage, encode_without_none
-from barycenter.load.reports.simple_load_report import (
+from pulsar_barycenter.load.reports.load_report import ResourceQuota, SystemResourceUsage, encode_without_none
+from pulsar_barycenter.load.reports.simple_load_report import (
     LoadReport,
     complete,
     decode_load_report,
@@ -20,8 +20,8 @@ from barycenter.load.reports.simple_load_report import (
     is_below_load_level,
     with_quotas,
 )
-from barycenter.load.reports.simple_report_rule import SimpleReportRule, judge_report
-from barycenter.load.simple.quotas import Quotas
+from pulsar_barycenter.load.reports.simple_report_rule import SimpleReportRule, judge_report
+from pulsar_barycenter.load.simple.quotas import Quotas
 from support import simple_cases
 from support.load_cases import bundle_name
 from support.peer_cases import configuration, drawn

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from barycenter.load.reports.load_report import ResourceQuota
-from barycenter.load.reports.simple_load_report import LoadReport
-from barycenter.load.simple.settings import SimpleSettings
-from barycenter.load.simple.shedding import SimpleShedder
-from barycenter.load.simple.splitting import SimpleSplitter
-from barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
-from barycenter.load.splitting.split_plan import BundleLimits
-from barycenter.load.splitting.splitter import no_boundaries
+from pulsar_barycenter.load.reports.load_report import ResourceQuota
+from pulsar_barycenter.load.reports.simple_load_report import LoadReport
+from pulsar_barycenter.load.simple.settings import SimpleSettings
+from pulsar_barycenter.load.simple.shedding import SimpleShedder
+from pulsar_barycenter.load.simple.splitting import SimpleSplitter
+from pulsar_barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
+from pulsar_barycenter.load.splitting.split_plan import BundleLimits
+from pulsar_barycenter.load.splitting.splitter import no_boundaries
 from support import simple_cases
 from support.peer_cases import configuration, drawn
 from support.pulsar_peer import PulsarPeer, plain

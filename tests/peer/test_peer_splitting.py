@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from barycenter.load.splitting.algorithms import ALGORITHMS, split_algorithm
-from barycenter.load.splitting.bundle_splitter import BundleSplitterTask
-from barycenter.load.splitting.flow_or_qps_equally_divide import NAME as TRAFFIC
-from barycenter.load.splitting.request import MEBIBYTE, SplitRefusedError, SplitRequest, TopicLoad, TrafficLimits
-from barycenter.load.splitting.specified_positions_divide import FORCE_NAME
-from barycenter.load.splitting.split_plan import BundleLimits
-from barycenter.load.splitting.splitter import no_boundaries
-from barycenter.naming.bundle import MAX_HASH, BundleRange
-from barycenter.naming.bundles import NamespaceBundles
-from barycenter.naming.namespace import NamespaceName
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.load.splitting.algorithms import ALGORITHMS, split_algorithm
+from pulsar_barycenter.load.splitting.bundle_splitter import BundleSplitterTask
+from pulsar_barycenter.load.splitting.flow_or_qps_equally_divide import NAME as TRAFFIC
+from pulsar_barycenter.load.splitting.request import MEBIBYTE, SplitRefusedError, SplitRequest, TopicLoad, TrafficLimits
+from pulsar_barycenter.load.splitting.specified_positions_divide import FORCE_NAME
+from pulsar_barycenter.load.splitting.split_plan import BundleLimits
+from pulsar_barycenter.load.splitting.splitter import no_boundaries
+from pulsar_barycenter.naming.bundle import MAX_HASH, BundleRange
+from pulsar_barycenter.naming.bundles import NamespaceBundles
+from pulsar_barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.naming.topic import TopicName
 from support.load_cases import Cluster
 from support.peer_cases import cluster, configuration, drawn, load_document, pick
 from support.pulsar_peer import PulsarPeer

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from barycenter.load.reports.extensible_reports import (
+from pulsar_barycenter.load.reports.extensible_reports import (
     BrokerLoadData,
     BrokerLoadReportRule,
     BrokerLookupData,
@@ -23,16 +23,16 @@ from barycenter.load.reports.extensible_reports import (
     decode_top_bundles,
     is_broker_load_due,
 )
-from barycenter.load.reports.load_report import (
+from pulsar_barycenter.load.reports.load_report import (
     AdvertisedListener,
     NamespaceBundleStats,
     SystemResourceUsage,
     encode_without_none,
     stats_rank,
 )
-from barycenter.load.reports.weights import extensible_resource_weights
-from barycenter.load.shedding.transfer_plan import UNLOAD_REASONS, TransferShedderSettings
-from barycenter.load.shedding.transfer_shedder import TransferMemory, TransferShedder
+from pulsar_barycenter.load.reports.weights import extensible_resource_weights
+from pulsar_barycenter.load.shedding.transfer_plan import UNLOAD_REASONS, TransferShedderSettings
+from pulsar_barycenter.load.shedding.transfer_shedder import TransferMemory, TransferShedder
 from support.load_cases import bundle_name
 from support.peer_cases import drawn, stats, usage
 from support.pulsar_peer import PulsarPeer

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from barycenter.load.reasons import Code, Reason
-from barycenter.load.reports.load_report import LocalBrokerData, encode_report
-from barycenter.logs.decision_log import DecisionLog
-from barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.load.reasons import Code, Reason
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData, encode_report
+from pulsar_barycenter.logs.decision_log import DecisionLog
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from support.daemon import daemon
 from support.java_start import INTERPRETED
 from support.load_history import START_MS, make_history
@@ -129,7 +129,7 @@ def fetch_tables(files: StoreFiles, data: str, here: PipelineLayout) -> list[str
 
 def run_command(store: Store, data: str, *options: str) -> list[str]:
     words = ["run", "--data", f"{store.address}/{data}", "--trigger-seconds", "0.2", *options, *store.options]
-    return [sys.executable, "-m", "barycenter", "pipeline", *words]
+    return [sys.executable, "-m", "pulsar_barycenter", "pipeline", *words]
 
 
 def run_once(store: Store, data: str, *options: str) -> subprocess.CompletedProcess[str]:

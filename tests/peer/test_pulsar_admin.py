@@ -18,8 +18,8 @@ import pytest
 from click.testing import CliRunner
 from structlog.testing import capture_logs
 
-from barycenter.broker.load_manager.factory import load_manager_factory
-from barycenter.cli.main import main
+from pulsar_barycenter.broker.load_manager.factory import load_manager_factory
+from pulsar_barycenter.cli.main import main
 from support.apache_pulsar import MODULAR, apache_pulsar
 from support.maven import Dependency, class_path, java_of
 from support.rest_cluster import RestCluster

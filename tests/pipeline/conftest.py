@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from support.java_start import make_archive
 
 HERE = Path(__file__).parent

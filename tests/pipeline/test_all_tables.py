@@ -9,15 +9,15 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from barycenter.load.reasons import Code, Compared, Reason
-from barycenter.load.reports.load_report import LocalBrokerData, encode_report
-from barycenter.logs.decision_log import DecisionLog, Kind
-from barycenter.pipeline.folds.balance import BalanceSettings
-from barycenter.pipeline.spark.table_reader import read_table
-from barycenter.pipeline.storage.layout import PipelineLayout
-from barycenter.pipeline.stream.micro_batches import StreamSettings
-from barycenter.pipeline.stream.state import StateFolder
-from barycenter.pipeline.tables.schemas import TABLES
+from pulsar_barycenter.load.reasons import Code, Compared, Reason
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData, encode_report
+from pulsar_barycenter.logs.decision_log import DecisionLog, Kind
+from pulsar_barycenter.pipeline.folds.balance import BalanceSettings
+from pulsar_barycenter.pipeline.spark.table_reader import read_table
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.pipeline.stream.micro_batches import StreamSettings
+from pulsar_barycenter.pipeline.stream.state import StateFolder
+from pulsar_barycenter.pipeline.tables.schemas import TABLES
 from support.load_history import START_MS, make_history
 from support.pipeline_oracles import PipelineOracle, assert_tables_follow, moment
 from support.pipeline_runs import (

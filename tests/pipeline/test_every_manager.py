@@ -4,11 +4,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from barycenter.load.managers import ManagerKind
-from barycenter.pipeline.history import UNKNOWN, History
-from barycenter.pipeline.spark.table_reader import read_table
-from barycenter.pipeline.storage.layout import PipelineLayout
-from barycenter.pipeline.tables.files import live_files
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.pipeline.history import UNKNOWN, History
+from pulsar_barycenter.pipeline.spark.table_reader import read_table
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.pipeline.tables.files import live_files
 from support.manager_logs import BROKERS, record_every_manager
 from support.pipeline_runs import assert_same, history, rows_of, run_available
 

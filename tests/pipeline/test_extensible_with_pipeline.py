@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from barycenter.load.managers import ManagerKind
-from barycenter.load.snapshot.extensible_document import TrafficFigures
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.snapshot.extensible_document import TrafficFigures
 from support.numbered_messages import stock_client
 from support.running_cluster import QUICK, Admin, eventually, running_cluster
 

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
-from barycenter.load.reports.windows import LONG_SAMPLES, fold
-from barycenter.pipeline.running.pipeline_job import JobSettings, PipelineJob
-from barycenter.pipeline.stream.state import StateFolder
+from pulsar_barycenter.load.reports.windows import LONG_SAMPLES, fold
+from pulsar_barycenter.pipeline.running.pipeline_job import JobSettings, PipelineJob
+from pulsar_barycenter.pipeline.stream.state import StateFolder
 from support.data_of_before import MISSING, copied, logged
 from support.pipeline_oracles import PipelineOracle, assert_tables_follow
 from support.publications import decoded

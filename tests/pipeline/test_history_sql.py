@@ -15,12 +15,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from barycenter.cli.history.command import sql
-from barycenter.pipeline.local_sql import run_local_sql
-from barycenter.pipeline.spark.table_reader import read_table
-from barycenter.pipeline.storage.layout import PipelineLayout
-from barycenter.pipeline.tables.files import Tables
-from barycenter.pipeline.tables.schemas import TABLES, Column
+from pulsar_barycenter.cli.history.command import sql
+from pulsar_barycenter.pipeline.local_sql import run_local_sql
+from pulsar_barycenter.pipeline.spark.table_reader import read_table
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.pipeline.tables.files import Tables
+from pulsar_barycenter.pipeline.tables.schemas import TABLES, Column
 
 pytestmark = pytest.mark.pipeline
 
@@ -88,7 +88,18 @@ def test_both_engines_give_the_same_answers(spark: SparkSession, tmp_path: Path)
 
 
 def run_sql(data: Path, query: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "barycenter", "history", "sql", query, "--data", str(data), "--format", "json"]
+    command = [
+        sys.executable,
+        "-m",
+        "pulsar_barycenter",
+        "history",
+        "sql",
+        query,
+        "--data",
+        str(data),
+        "--format",
+        "json",
+    ]
     return subprocess.run(
         [*command, "--engine", "spark"],
         capture_output=True,
@@ -122,7 +133,18 @@ def test_a_person_sees_how_far_a_long_query_is(tmp_path: Path) -> None:
     """Spark's tasks are counted on the terminal that standard error is; the answer on standard output is as ever."""
     (tmp_path / "tables").mkdir()
     query = "select count(hash(id, 1)) as counted from range(0, 50000000, 1, 16) where hash(id) != 7"
-    command = [sys.executable, "-m", "barycenter", "history", "sql", query, "--data", str(tmp_path), "--format", "json"]
+    command = [
+        sys.executable,
+        "-m",
+        "pulsar_barycenter",
+        "history",
+        "sql",
+        query,
+        "--data",
+        str(tmp_path),
+        "--format",
+        "json",
+    ]
     command += ["--engine", "spark"]
     terminal, its_end = pty.openpty()
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=its_end, env=os.environ | {"COLUMNS": "100"})

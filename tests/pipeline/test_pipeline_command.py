@@ -13,16 +13,16 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from barycenter.pipeline.storage.layout import PipelineLayout
-from barycenter.pipeline.tables.schemas import TABLES
-from barycenter.standalone.cluster import free_ports
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.pipeline.tables.schemas import TABLES
+from pulsar_barycenter.standalone.cluster import free_ports
 from support.load_history import make_history
 from support.pipeline_oracles import PipelineOracle, assert_tables_follow
 from support.pipeline_runs import write_reports
 
 pytestmark = pytest.mark.pipeline
 
-_PROGRAM = [sys.executable, "-m", "barycenter", "pipeline"]
+_PROGRAM = [sys.executable, "-m", "pulsar_barycenter", "pipeline"]
 _IN_TERMINAL = """
 import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)

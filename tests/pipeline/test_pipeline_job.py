@@ -16,15 +16,15 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from barycenter.load.reports.load_report import LocalBrokerData
-from barycenter.pipeline.running.pipeline_job import ONCE_ATTEMPTS, JobSettings, PipelineJob
-from barycenter.pipeline.running.status import read_status
-from barycenter.pipeline.storage.layout import PipelineLayout
-from barycenter.pipeline.stream.generations import current_generation
-from barycenter.pipeline.stream.micro_batches import StreamSettings
-from barycenter.pipeline.stream.state import StateFolder
-from barycenter.pipeline.tables.compaction import CompactionSettings
-from barycenter.pipeline.tables.files import Tables, live_files
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData
+from pulsar_barycenter.pipeline.running.pipeline_job import ONCE_ATTEMPTS, JobSettings, PipelineJob
+from pulsar_barycenter.pipeline.running.status import read_status
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.pipeline.stream.generations import current_generation
+from pulsar_barycenter.pipeline.stream.micro_batches import StreamSettings
+from pulsar_barycenter.pipeline.stream.state import StateFolder
+from pulsar_barycenter.pipeline.tables.compaction import CompactionSettings
+from pulsar_barycenter.pipeline.tables.files import Tables, live_files
 from support.load_history import make_history
 from support.pipeline_oracles import PipelineOracle, assert_tables_follow
 from support.pipeline_runs import wait_until, write_reports
@@ -41,7 +41,7 @@ def running_job(layout: PipelineLayout, log: Path) -> Iterator[subprocess.Popen[
     command = [
         sys.executable,
         "-m",
-        "barycenter.pipeline.job",
+        "pulsar_barycenter.pipeline.job",
         "--data",
         str(layout.data),
         "--trigger-seconds",

@@ -10,13 +10,13 @@ import pulsar
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from barycenter.naming.topic import TopicName
-from barycenter.pipeline.batch.whole_history import HistoryTables, fold_history
-from barycenter.pipeline.parsing.report_lines import LOAD_REPORT_TOPIC, read_report_log, report_lines
-from barycenter.pipeline.spark.struct_types import struct_type
-from barycenter.pipeline.storage.layout import PipelineLayout
-from barycenter.pipeline.tables.schemas import DECISIONS
-from barycenter.standalone.cluster import StandaloneCluster
+from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.pipeline.batch.whole_history import HistoryTables, fold_history
+from pulsar_barycenter.pipeline.parsing.report_lines import LOAD_REPORT_TOPIC, read_report_log, report_lines
+from pulsar_barycenter.pipeline.spark.struct_types import struct_type
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.pipeline.tables.schemas import DECISIONS
+from pulsar_barycenter.standalone.cluster import StandaloneCluster
 from support.pipeline_runs import assert_same, rows_of
 from support.running_cluster import QUICK, Admin, eventually, running_cluster
 

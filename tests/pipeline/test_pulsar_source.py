@@ -10,11 +10,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.naming.topic import TopicName
-from barycenter.pipeline.pulsar_source import PulsarDataSource
-from barycenter.pipeline.pulsar_source.options import PulsarSourceError
-from barycenter.pipeline.pulsar_source.rows import MESSAGES
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.pipeline.pulsar_source import PulsarDataSource
+from pulsar_barycenter.pipeline.pulsar_source.options import PulsarSourceError
+from pulsar_barycenter.pipeline.pulsar_source.rows import MESSAGES
 from support.one_broker import BrokerThread, OneBroker
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.integration, pytest.mark.usefixtures("pulsar_format")]

@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from barycenter.broker.topics.persistent_topic import PersistentTopic
-from barycenter.naming.topic import TopicName
-from barycenter.pipeline.pulsar_source import PulsarDataSource
+from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
+from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.pipeline.pulsar_source import PulsarDataSource
 from support.one_broker import BrokerThread
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.integration, pytest.mark.usefixtures("pulsar_format")]

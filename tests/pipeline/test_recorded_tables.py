@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from barycenter.pipeline.batch.recorded import compare_tables
+from pulsar_barycenter.pipeline.batch.recorded import compare_tables
 
 pytestmark = pytest.mark.pipeline
 

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from barycenter.load.reports.windows import LONG_SAMPLES, SHORT_SAMPLES, fold
-from barycenter.pipeline.batch.refold import refold
-from barycenter.pipeline.folds.stretches import COUNTED, FOLDED, StretchFold, count_samples, pieces_of
-from barycenter.pipeline.tables.schemas import FIGURES
+from pulsar_barycenter.load.reports.windows import LONG_SAMPLES, SHORT_SAMPLES, fold
+from pulsar_barycenter.pipeline.batch.refold import refold
+from pulsar_barycenter.pipeline.folds.stretches import COUNTED, FOLDED, StretchFold, count_samples, pieces_of
+from pulsar_barycenter.pipeline.tables.schemas import FIGURES
 
 pytestmark = pytest.mark.pipeline
 
@@ -113,8 +113,8 @@ def test_what_spark_reads_folds_as_one_by_one_whatever_its_order(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, stretches: int
 ) -> None:
     """As at an address that only Spark reads; rows lie anywhere, times are shared by rows at the ends of stretches."""
-    monkeypatch.setattr("barycenter.pipeline.batch.refold.local_folder", lambda address: None)
-    monkeypatch.setattr("barycenter.pipeline.batch.refold._PIECE_ROWS", 100)
+    monkeypatch.setattr("pulsar_barycenter.pipeline.batch.refold.local_folder", lambda address: None)
+    monkeypatch.setattr("pulsar_barycenter.pipeline.batch.refold._PIECE_ROWS", 100)
     rows = make_rows(random.Random(seed), reports=700, bundles=4, gap_ms=60_000)
     files = write_files(tmp_path / "in order", rows, 5)
     random.Random(seed).shuffle(rows)
@@ -153,7 +153,7 @@ def test_files_without_rows_are_refused(spark: SparkSession, tmp_path: Path, mon
     pq.write_table(pa.Table.from_pylist(make_rows(random.Random(1), reports=9, bundles=2, gap_ms=1000))[:0], empty)
     with pytest.raises(ValueError, match="no rows"):
         refold(spark, [str(empty)])
-    monkeypatch.setattr("barycenter.pipeline.batch.refold.local_folder", lambda address: None)
+    monkeypatch.setattr("pulsar_barycenter.pipeline.batch.refold.local_folder", lambda address: None)
     with pytest.raises(ValueError, match="no rows"):
         refold(spark, [str(empty)])
 

@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
-from barycenter.cli.main import main
-from barycenter.pipeline.batch.from_logs import refold_logs
-from barycenter.pipeline.storage.layout import PipelineLayout
-from barycenter.pipeline.tables.schemas import TABLES
+from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.pipeline.batch.from_logs import refold_logs
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.pipeline.tables.schemas import TABLES
 from support.data_of_before import copied
 
 pytestmark = pytest.mark.pipeline
@@ -23,7 +23,7 @@ WAITS = Path("2023-11-15") / "127.0.0.1_8080-0000-7.json"
 @pytest.fixture(autouse=True)
 def session_of_the_tests(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command works with the session of the tests, and does not end it."""
-    monkeypatch.setattr("barycenter.cli.pipeline.refold.create_session", lambda *_: spark)
+    monkeypatch.setattr("pulsar_barycenter.cli.pipeline.refold.create_session", lambda *_: spark)
     monkeypatch.setattr(spark, "stop", lambda: None)
 
 
@@ -49,7 +49,9 @@ def test_what_the_logs_tell_of_and_the_tables_do_not_is_a_difference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A report that waits for the one before it; the first table is enough to end with 1."""
-    monkeypatch.setattr("barycenter.cli.pipeline.refold.refold_logs", lambda *a, **b: islice(refold_logs(*a, **b), 1))
+    monkeypatch.setattr(
+        "pulsar_barycenter.cli.pipeline.refold.refold_logs", lambda *a, **b: islice(refold_logs(*a, **b), 1)
+    )
     done = asked(copied(tmp_path / "cluster"))
     assert done.exit_code == 1
     assert done.output.splitlines() == ["load_reports DIFFERS: 17 of 18 rows were recorded, all figures equal"]

@@ -13,8 +13,8 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
-from barycenter.cli.replay.inputs import InputSpec, Source, read_source
-from barycenter.cli.replay.running import (
+from pulsar_barycenter.cli.replay.inputs import InputSpec, Source, read_source
+from pulsar_barycenter.cli.replay.running import (
     RUNS,
     SHARED,
     Ended,
@@ -24,11 +24,11 @@ from barycenter.cli.replay.running import (
     run_on_processes,
     waiting_of,
 )
-from barycenter.cli.replay.running import GridFile as Grid
-from barycenter.cli.replay.spark_grid import SparkGrid
-from barycenter.pipeline.spark.hadoop_storage import HadoopStorage
-from barycenter.replay.demand import ReplayInputError
-from barycenter.replay.grid import Scenario, scenarios
+from pulsar_barycenter.cli.replay.running import GridFile as Grid
+from pulsar_barycenter.cli.replay.spark_grid import SparkGrid
+from pulsar_barycenter.pipeline.spark.hadoop_storage import HadoopStorage
+from pulsar_barycenter.replay.demand import ReplayInputError
+from pulsar_barycenter.replay.grid import Scenario, scenarios
 from support.pipeline_runs import wait_until
 from support.replayed_world import recorded
 
@@ -167,7 +167,7 @@ def test_a_command_that_is_killed_leaves_nobody_behind_and_the_next_does_only_th
     shape = ("brokers=20", "bundles=1000", "steps=200", "rate=2000000")
     words = ["replay", "--input", "generated", *(word for each in shape for word in ("--shape", each))]
     words += ["--strategy", "AvgShedder", "--strategy", "ThresholdShedder", "--seeds", "1-6"]
-    program = [sys.executable, "-m", "barycenter", *words]
+    program = [sys.executable, "-m", "pulsar_barycenter", *words]
     environment = {name: value for name, value in os.environ.items() if name != "SPARK_LOCAL_IP"}
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     runs = killed / RUNS

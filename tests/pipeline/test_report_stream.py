@@ -9,17 +9,17 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from barycenter.load.reports.load_report import LocalBrokerData, encode_report
-from barycenter.load.reports.publication import BROKER_COLUMNS, BUNDLE_COLUMNS
-from barycenter.load.reports.windows import HISTORY_GAP_MS, LiveFold
-from barycenter.pipeline.parsing.report_lines import MAX_AHEAD_MS
-from barycenter.pipeline.reports.acceptance import HOLD_MS
-from barycenter.pipeline.spark.table_reader import read_table
-from barycenter.pipeline.storage.layout import PipelineLayout
-from barycenter.pipeline.stream.generations import begin_generation
-from barycenter.pipeline.stream.micro_batches import StreamSettings
-from barycenter.pipeline.stream.state import StateFolder
-from barycenter.pipeline.tables.files import Tables
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData, encode_report
+from pulsar_barycenter.load.reports.publication import BROKER_COLUMNS, BUNDLE_COLUMNS
+from pulsar_barycenter.load.reports.windows import HISTORY_GAP_MS, LiveFold
+from pulsar_barycenter.pipeline.parsing.report_lines import MAX_AHEAD_MS
+from pulsar_barycenter.pipeline.reports.acceptance import HOLD_MS
+from pulsar_barycenter.pipeline.spark.table_reader import read_table
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.pipeline.stream.generations import begin_generation
+from pulsar_barycenter.pipeline.stream.micro_batches import StreamSettings
+from pulsar_barycenter.pipeline.stream.state import StateFolder
+from pulsar_barycenter.pipeline.tables.files import Tables
 from support.load_history import START_MS, at, make_history
 from support.pipeline_oracles import PipelineOracle, assert_tables_follow
 from support.pipeline_runs import (
@@ -164,7 +164,7 @@ def crash_after(patch: pytest.MonkeyPatch, step: str) -> None:
     """Let the write of a table, of the state or of the publication succeed and then raise."""
     if step == "publication":
         patch.setattr(
-            "barycenter.pipeline.stream.micro_batches.write_publication",
+            "pulsar_barycenter.pipeline.stream.micro_batches.write_publication",
             crashing(lambda *_: None, step, lambda *_: True),
         )
     elif step == "state":

@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from barycenter.cli.replay.results import RESULTS
-from barycenter.cli.replay.running import RUNS, SHARED
-from barycenter.pipeline import job
-from barycenter.pipeline.batch.refold import refold
-from barycenter.pipeline.running.status import read_status
-from barycenter.pipeline.storage.layout import PipelineLayout
-from barycenter.pipeline.tables.files import live_files
+from pulsar_barycenter.cli.replay.results import RESULTS
+from pulsar_barycenter.cli.replay.running import RUNS, SHARED
+from pulsar_barycenter.pipeline import job
+from pulsar_barycenter.pipeline.batch.refold import refold
+from pulsar_barycenter.pipeline.running.status import read_status
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.pipeline.tables.files import live_files
 from support import cluster_driver
 from support.java_start import INTERPRETED, java_options
 from support.load_history import make_history
@@ -85,7 +85,7 @@ def test_stream_and_batch_on_a_cluster_make_the_tables_of_one_machine(
 def test_a_grid_of_replays_on_a_cluster_has_the_bytes_of_one_machine(cluster: SparkCluster, tmp_path: Path) -> None:
     """What the driver read of the input is a file in the folder of each worker, which stays there until the end."""
     before, there_before = executors_of(cluster), brought_to(cluster)
-    program = [sys.executable, "-m", "barycenter", "replay", "--input", str(recorded(tmp_path / "data"))]
+    program = [sys.executable, "-m", "pulsar_barycenter", "replay", "--input", str(recorded(tmp_path / "data"))]
     program += ["--strategy", "AvgShedder", "--strategy", "extensible", "--seeds", "1-3", "--parts", "2"]
     here, there = tmp_path / "here", tmp_path / "on the cluster"
     alone = subprocess.run(
@@ -111,7 +111,7 @@ def test_a_grid_of_replays_on_a_cluster_has_the_bytes_of_one_machine(cluster: Sp
 
 def test_a_grid_goes_on_when_an_executor_dies(cluster: SparkCluster, tmp_path: Path) -> None:
     """SIGKILL to one of the two once a run is done: its task is tried again, where the input's file is brought anew."""
-    program = [sys.executable, "-m", "barycenter", "replay", "--input", str(recorded(tmp_path / "data"))]
+    program = [sys.executable, "-m", "pulsar_barycenter", "replay", "--input", str(recorded(tmp_path / "data"))]
     program += ["--strategy", "AvgShedder", "--strategy", "ThresholdShedder", "--seeds", "1-40"]
     here, there = tmp_path / "here", tmp_path / "there"
     command = [*program, "--master", cluster.master, *_OPTIONS, "--out", str(there)]

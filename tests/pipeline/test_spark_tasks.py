@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from barycenter.pipeline.spark.tasks import TaskError, answers, bring
+from pulsar_barycenter.pipeline.spark.tasks import TaskError, answers, bring
 
 pytestmark = pytest.mark.pipeline
 

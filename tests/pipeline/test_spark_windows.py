@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from barycenter.load.reports.windows import HISTORY_GAP_MS, LONG_SAMPLES, SHORT_SAMPLES, fold
-from barycenter.pipeline.batch.windows import fold_windows
-from barycenter.pipeline.spark.struct_types import struct_type
-from barycenter.pipeline.tables.schemas import BUNDLE_SAMPLES, BUNDLE_STATE, FIGURES, Columns
+from pulsar_barycenter.load.reports.windows import HISTORY_GAP_MS, LONG_SAMPLES, SHORT_SAMPLES, fold
+from pulsar_barycenter.pipeline.batch.windows import fold_windows
+from pulsar_barycenter.pipeline.spark.struct_types import struct_type
+from pulsar_barycenter.pipeline.tables.schemas import BUNDLE_SAMPLES, BUNDLE_STATE, FIGURES, Columns
 
 pytestmark = pytest.mark.pipeline
 

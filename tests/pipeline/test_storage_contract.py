@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from barycenter.pipeline.spark.addresses import open_storage
-from barycenter.pipeline.spark.hadoop_storage import HadoopStorage
-from barycenter.pipeline.storage.files import LocalStorage, Storage, clear_unfinished
+from pulsar_barycenter.pipeline.spark.addresses import open_storage
+from pulsar_barycenter.pipeline.spark.hadoop_storage import HadoopStorage
+from pulsar_barycenter.pipeline.storage.files import LocalStorage, Storage, clear_unfinished
 
 pytestmark = pytest.mark.pipeline
 

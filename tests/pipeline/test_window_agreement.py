@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from barycenter.load.reports.windows import LONG_SAMPLES, SHORT_SAMPLES, fold
-from barycenter.pipeline.batch.refold import refold
-from barycenter.pipeline.batch.windows import fold_windows
-from barycenter.pipeline.spark.struct_types import struct_type
-from barycenter.pipeline.tables.schemas import BUNDLE_SAMPLES, FIGURES, TABLES
+from pulsar_barycenter.load.reports.windows import LONG_SAMPLES, SHORT_SAMPLES, fold
+from pulsar_barycenter.pipeline.batch.refold import refold
+from pulsar_barycenter.pipeline.batch.windows import fold_windows
+from pulsar_barycenter.pipeline.spark.struct_types import struct_type
+from pulsar_barycenter.pipeline.tables.schemas import BUNDLE_SAMPLES, FIGURES, TABLES
 
 pytestmark = pytest.mark.pipeline
 

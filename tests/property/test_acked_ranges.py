@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.ledger.managed.acked_ranges import AckedRanges
+from pulsar_barycenter.ledger.managed.acked_ranges import AckedRanges
 
 ENTRIES = st.tuples(st.integers(0, 2), st.integers(0, 12))
 STEPS = st.lists(st.tuples(st.sampled_from(["add", "through", "take"]), ENTRIES), max_size=80)

@@ -7,18 +7,18 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barycenter.config.broker_conf import keys, parse_broker_conf
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.replay.advice.changes import commands, fragment
-from barycenter.replay.advice.document import Advice, Verdict
-from barycenter.replay.advice.parts import parts_of
-from barycenter.replay.advice.topics_and_bundles import loads_of, namespaces_too_coarse, topics_too_large
-from barycenter.replay.advice.verdict import advice_of
-from barycenter.replay.advice.weighing import LEAST_GAIN
-from barycenter.replay.capacity import Capacity, CapacityModel
-from barycenter.replay.demand import SPREAD, Demand
-from barycenter.replay.inputs.generated import START_MS, Shape, bundle_names, generated
-from barycenter.replay.scenario import BENCHED, like_brokers
+from pulsar_barycenter.config.broker_conf import keys, parse_broker_conf
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.replay.advice.changes import commands, fragment
+from pulsar_barycenter.replay.advice.document import Advice, Verdict
+from pulsar_barycenter.replay.advice.parts import parts_of
+from pulsar_barycenter.replay.advice.topics_and_bundles import loads_of, namespaces_too_coarse, topics_too_large
+from pulsar_barycenter.replay.advice.verdict import advice_of
+from pulsar_barycenter.replay.advice.weighing import LEAST_GAIN
+from pulsar_barycenter.replay.capacity import Capacity, CapacityModel
+from pulsar_barycenter.replay.demand import SPREAD, Demand
+from pulsar_barycenter.replay.inputs.generated import START_MS, Shape, bundle_names, generated
+from pulsar_barycenter.replay.scenario import BENCHED, like_brokers
 from support.advised import question_of, tried
 
 BASES = st.fixed_dictionaries(

@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.decisions import ROUND_KEY
-from barycenter.load.managers import ManagerKind
-from barycenter.load.reasons import Code, render
-from barycenter.load.shedding.avg_shedder import HitCounts
-from barycenter.load.shedding.plan import ShedPlan
-from barycenter.load.snapshot.load_snapshot import LoadSnapshot
-from barycenter.load.splitting.bundle_splitter import BundleSplitterTask
-from barycenter.load.splitting.split_plan import BundleLimits
-from barycenter.load.splitting.splitter import no_boundaries
-from barycenter.load.strategies import SHEDDER_NAMES, Role, strategy
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.decisions import ROUND_KEY
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.reasons import Code, render
+from pulsar_barycenter.load.shedding.avg_shedder import HitCounts
+from pulsar_barycenter.load.shedding.plan import ShedPlan
+from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from pulsar_barycenter.load.splitting.bundle_splitter import BundleSplitterTask
+from pulsar_barycenter.load.splitting.split_plan import BundleLimits
+from pulsar_barycenter.load.splitting.splitter import no_boundaries
+from pulsar_barycenter.load.strategies import SHEDDER_NAMES, Role, strategy
 from support.load_cases import Cluster, clusters, equal_bundles
 
 EAGER = msgspec.structs.replace(

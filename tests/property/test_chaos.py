@@ -6,10 +6,10 @@
 import numpy as np
 import pytest
 
-from barycenter.config.broker_conf import with_overrides
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.replay.experiments.chaos import MINUTES, Hot, chaos, evenness, settings_of_chaos
-from barycenter.replay.simulator import replay
+from pulsar_barycenter.config.broker_conf import with_overrides
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.replay.experiments.chaos import MINUTES, Hot, chaos, evenness, settings_of_chaos
+from pulsar_barycenter.replay.simulator import replay
 
 ROUNDS = 40
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barycenter.config.broker_conf import default_config
-from barycenter.load.cycle.destinations import FilteredSelection
-from barycenter.load.filters.outcome import PlacementRequest
-from barycenter.load.policies import ClusterPolicies
-from barycenter.load.reports.load_report import default_bundle_data
-from barycenter.load.selection.unload_veto import unload_veto
-from barycenter.load.snapshot.load_snapshot import LoadSnapshot, Preallocations
-from barycenter.load.strategies import BOTH, PLACER_NAMES
+from pulsar_barycenter.config.broker_conf import default_config
+from pulsar_barycenter.load.cycle.destinations import FilteredSelection
+from pulsar_barycenter.load.filters.outcome import PlacementRequest
+from pulsar_barycenter.load.policies import ClusterPolicies
+from pulsar_barycenter.load.reports.load_report import default_bundle_data
+from pulsar_barycenter.load.selection.unload_veto import unload_veto
+from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot, Preallocations
+from pulsar_barycenter.load.strategies import BOTH, PLACER_NAMES
 from support.load_cases import Cluster, bundle_name, clusters
 from support.snapshot_cases import a_policy
 

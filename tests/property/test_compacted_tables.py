@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.broker.compaction.compactor import Compactor
-from barycenter.ledger.managed.cursor import Cursor
-from barycenter.ledger.position import Entry, Position
-from barycenter.ledger.settings import LedgerSettings
-from barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.broker.compaction.compactor import Compactor
+from pulsar_barycenter.ledger.managed.cursor import Cursor
+from pulsar_barycenter.ledger.position import Entry, Position
+from pulsar_barycenter.ledger.settings import LedgerSettings
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from support.compaction_cases import (
     Message,
     Place,

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from barycenter.config.broker_conf import LONGEST_LEASED_SESSION_MS, keys, parse_broker_conf, runtime_values
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.config.key import Key
+from pulsar_barycenter.config.broker_conf import LONGEST_LEASED_SESSION_MS, keys, parse_broker_conf, runtime_values
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.config.key import Key
 
 WORDS = st.text(st.characters(min_codepoint=33, max_codepoint=0x2FF, exclude_characters="\\,\x7f\x85\xa0"), min_size=1)
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from barycenter.ledger.errors import LedgerCorruptedError, LedgerNotFoundError
-from barycenter.ledger.position import EARLIEST, Entry, Position
-from barycenter.ledger.settings import LedgerSettings
+from pulsar_barycenter.ledger.errors import LedgerCorruptedError, LedgerNotFoundError
+from pulsar_barycenter.ledger.position import EARLIEST, Entry, Position
+from pulsar_barycenter.ledger.settings import LedgerSettings
 from support.ledger_world import LedgerWorld, Owner
 
 ENTRIES = 24

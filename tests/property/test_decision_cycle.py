@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.config.broker_conf import default_config
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.cycle.round import Round, RoundOutcome, round_of, selection_of
-from barycenter.load.filters.outcome import PlacementRequest
-from barycenter.load.managers import ManagerKind
-from barycenter.load.policies import NO_POLICIES, ClusterPolicies
-from barycenter.load.reasons import Code
-from barycenter.load.reports.load_report import BundleData, NamespaceBundleStats, with_stats
-from barycenter.load.selection.modular_selection import SelectionMemory, SelectionSettings, select_broker
-from barycenter.load.strategies import placer_of, shedder_of
+from pulsar_barycenter.config.broker_conf import default_config
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.cycle.round import Round, RoundOutcome, round_of, selection_of
+from pulsar_barycenter.load.filters.outcome import PlacementRequest
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.policies import NO_POLICIES, ClusterPolicies
+from pulsar_barycenter.load.reasons import Code
+from pulsar_barycenter.load.reports.load_report import BundleData, NamespaceBundleStats, with_stats
+from pulsar_barycenter.load.selection.modular_selection import SelectionMemory, SelectionSettings, select_broker
+from pulsar_barycenter.load.strategies import placer_of, shedder_of
 from support.load_cases import Cluster, bundle_name, clusters, equal_bundles
 from support.snapshot_cases import a_policy
 

@@ -15,15 +15,15 @@ import msgspec
 import numpy as np
 import pytest
 
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.managers import ManagerKind
-from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.shedding.plan import ShedPlan
-from barycenter.load.snapshot.load_snapshot import LoadSnapshot
-from barycenter.load.splitting.bundle_splitter import BundleSplitterTask
-from barycenter.load.splitting.split_plan import BundleLimits, SplitPlan
-from barycenter.load.splitting.splitter import no_boundaries
-from barycenter.load.strategies import PLACER_NAMES, SHEDDER_NAMES, Role, strategy
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
+from pulsar_barycenter.load.shedding.plan import ShedPlan
+from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from pulsar_barycenter.load.splitting.bundle_splitter import BundleSplitterTask
+from pulsar_barycenter.load.splitting.split_plan import BundleLimits, SplitPlan
+from pulsar_barycenter.load.splitting.splitter import no_boundaries
+from pulsar_barycenter.load.strategies import PLACER_NAMES, SHEDDER_NAMES, Role, strategy
 from support.load_cases import Cluster, bundle_name
 
 FEW, MANY, BROKERS = 50, 1600, 6

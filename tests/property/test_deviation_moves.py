@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.shedding import deviation_shedder as subject
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
+from pulsar_barycenter.load.shedding import deviation_shedder as subject
 from support import shedding_oracles
 from support.load_cases import Cluster, bundle_name, clusters
 

@@ -7,15 +7,15 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barycenter.broker.clients.consumer import Consumer, ConsumerOptions
-from barycenter.broker.clients.producer import Producer, ProducerOptions
-from barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
-from barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
-from barycenter.broker.topics.persistent_topic import PersistentTopic
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.ledger.caches import Caches
-from barycenter.ledger.position import EARLIEST, Position
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.broker.clients.consumer import Consumer, ConsumerOptions
+from pulsar_barycenter.broker.clients.producer import Producer, ProducerOptions
+from pulsar_barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
+from pulsar_barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
+from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.ledger.caches import Caches
+from pulsar_barycenter.ledger.position import EARLIEST, Position
+from pulsar_barycenter.naming.topic import TopicName
 from support.memory_ledgers import MemoryLedgerStorage
 from support.one_broker import OneBroker
 from support.recording_link import RecordingLink

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.ledger.entry_index import EntryIndex
-from barycenter.ledger.position import EntryInfo
+from pulsar_barycenter.ledger.entry_index import EntryIndex
+from pulsar_barycenter.ledger.position import EntryInfo
 
 ENTRIES = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 5), st.integers(0, 30)), min_size=1, max_size=30)
 

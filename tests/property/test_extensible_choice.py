@@ -4,15 +4,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barycenter.load.filters.extensible_filters import AllowedTransfers, ExtensibleFilterSettings, narrow
-from barycenter.load.filters.outcome import PlacementRequest
-from barycenter.load.placement.least_resource_usage_with_weight_extensible import (
+from pulsar_barycenter.load.filters.extensible_filters import AllowedTransfers, ExtensibleFilterSettings, narrow
+from pulsar_barycenter.load.filters.outcome import PlacementRequest
+from pulsar_barycenter.load.placement.least_resource_usage_with_weight_extensible import (
     LeastResourceUsageWithWeight,
 )
-from barycenter.load.reasons import Code, render
-from barycenter.load.selection.extensible_selection import select_broker_extensible
-from barycenter.load.selection.modular_selection import SelectionMemory
-from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
+from pulsar_barycenter.load.reasons import Code, render
+from pulsar_barycenter.load.selection.extensible_selection import select_broker_extensible
+from pulsar_barycenter.load.selection.modular_selection import SelectionMemory
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 from support import extensible_choices as oracle
 from support.extensible_choices import PLACES, ExtensibleCluster, extensible_clusters
 from support.load_cases import bundle_name

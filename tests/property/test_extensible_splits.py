@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barycenter.load.reasons import Code, render
-from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.splitting.default_split_strategy import DefaultSplitStrategy
-from barycenter.load.splitting.split_plan import BundleLimits
-from barycenter.naming.bundle import BundleRange
+from pulsar_barycenter.load.reasons import Code, render
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
+from pulsar_barycenter.load.splitting.default_split_strategy import DefaultSplitStrategy
+from pulsar_barycenter.load.splitting.split_plan import BundleLimits
+from pulsar_barycenter.naming.bundle import BundleRange
 from support import splitting_oracles as oracle
 from support.extensible_choices import ExtensibleCluster
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.load.growing_map import GrowingMap
+from pulsar_barycenter.load.growing_map import GrowingMap
 
 KEYS = st.integers(0, 5)
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from barycenter.load.placement.placer import least_rows
+from pulsar_barycenter.load.placement.placer import least_rows
 
 FIGURES = st.sampled_from([0.0, 1.0, -1.0, 2.5, float("nan"), float("inf")]) | st.floats(-1e12, 1e12)
 

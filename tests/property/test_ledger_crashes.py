@@ -5,8 +5,8 @@ import asyncio
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from barycenter.ledger.errors import LedgerError
-from barycenter.ledger.settings import LedgerSettings
+from pulsar_barycenter.ledger.errors import LedgerError
+from pulsar_barycenter.ledger.settings import LedgerSettings
 from support.ledger_world import LedgerWorld, Owner
 from support.memory_ledgers import MemoryLedgerStorage
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.ledger.errors import LedgerCorruptedError
-from barycenter.ledger.files import file_format as fmt
+from pulsar_barycenter.ledger.errors import LedgerCorruptedError
+from pulsar_barycenter.ledger.files import file_format as fmt
 
 LEDGER_ID = 77
 HEADS = fmt.Heads.of(LEDGER_ID)

@@ -8,12 +8,12 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barycenter.ledger.errors import LedgerCorruptedError
-from barycenter.ledger.files import file_format as fmt
-from barycenter.ledger.files.file_storage import FileLedgerStorage
-from barycenter.ledger.files.folder import ledger_path
-from barycenter.ledger.files.repair import FileState, inspect, repair
-from barycenter.ledger.files.survey import survey
+from pulsar_barycenter.ledger.errors import LedgerCorruptedError
+from pulsar_barycenter.ledger.files import file_format as fmt
+from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
+from pulsar_barycenter.ledger.files.folder import ledger_path
+from pulsar_barycenter.ledger.files.repair import FileState, inspect, repair
+from pulsar_barycenter.ledger.files.survey import survey
 
 LEDGER_ID = 77
 ENTRY = st.tuples(st.binary(max_size=60), st.integers(0, 2**32 - 1), st.integers(0, 2**62))

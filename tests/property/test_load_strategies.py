@@ -7,20 +7,20 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barycenter.load.filters.even_distribution import even_distribution
-from barycenter.load.filters.max_topics import max_topics
-from barycenter.load.filters.outcome import PlacementRequest
-from barycenter.load.placement.least_long_term_message_rate import (
+from pulsar_barycenter.load.filters.even_distribution import even_distribution
+from pulsar_barycenter.load.filters.max_topics import max_topics
+from pulsar_barycenter.load.filters.outcome import PlacementRequest
+from pulsar_barycenter.load.placement.least_long_term_message_rate import (
     LeastLongTermMessageRate,
 )
-from barycenter.load.reasons import render
-from barycenter.load.selection.modular_selection import SelectionMemory, SelectionSettings, select_broker
-from barycenter.load.shedding.overload_shedder import OverloadShedder
-from barycenter.load.shedding.plan import ShedPlan
-from barycenter.load.shedding.threshold_shedder import ThresholdShedder
-from barycenter.load.splitting.bundle_splitter import BundleSplitterTask
-from barycenter.load.splitting.split_plan import BundleLimits
-from barycenter.load.splitting.splitter import no_boundaries
+from pulsar_barycenter.load.reasons import render
+from pulsar_barycenter.load.selection.modular_selection import SelectionMemory, SelectionSettings, select_broker
+from pulsar_barycenter.load.shedding.overload_shedder import OverloadShedder
+from pulsar_barycenter.load.shedding.plan import ShedPlan
+from pulsar_barycenter.load.shedding.threshold_shedder import ThresholdShedder
+from pulsar_barycenter.load.splitting.bundle_splitter import BundleSplitterTask
+from pulsar_barycenter.load.splitting.split_plan import BundleLimits
+from pulsar_barycenter.load.splitting.splitter import no_boundaries
 from support import load_oracles
 from support.filter_outcomes import assert_narrows
 from support.load_cases import MODULAR, Cluster, bundle_name, clusters, equal_bundles, histories
@@ -168,7 +168,7 @@ def test_figures_that_are_no_numbers_never_stop_a_decision(
     cluster: Cluster, numbers: list[float], options: ThresholdShedder, history: dict[str, float]
 ) -> None:
     """They are bounded and flagged; the brokers without them are judged as if the odd figures were 0."""
-    from barycenter.load.reports.load_report import NamespaceBundleStats, ResourceUsage, TimeAverageMessageData
+    from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats, ResourceUsage, TimeAverageMessageData
 
     stats = NamespaceBundleStats(msg_throughput_in=numbers[0], msg_rate_out=numbers[1], topics=3)
     cluster.add("odd:1", bundles={bundle_name(90): stats, bundle_name(91): stats})

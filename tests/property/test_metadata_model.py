@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
-from barycenter.metadata.errors import BadVersionError, HasChildrenError, NotFoundError, OtherSessionError
-from barycenter.metadata.store import MUST_NOT_EXIST, NotificationType
+from pulsar_barycenter.metadata.errors import BadVersionError, HasChildrenError, NotFoundError, OtherSessionError
+from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, NotificationType
 from support.metadata_backends import BACKENDS, Heard, open_backend
 
 CLIENTS = st.integers(0, 1)

@@ -6,11 +6,11 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.naming.bundle import MAX_HASH, Bundle, BundleRange
-from barycenter.naming.bundles import NamespaceBundles
-from barycenter.naming.errors import InvalidNameError
-from barycenter.naming.namespace import UNSAYABLE, NamespaceName
-from barycenter.naming.topic import TopicName, decode_local_name
+from pulsar_barycenter.naming.bundle import MAX_HASH, Bundle, BundleRange
+from pulsar_barycenter.naming.bundles import NamespaceBundles
+from pulsar_barycenter.naming.errors import InvalidNameError
+from pulsar_barycenter.naming.namespace import UNSAYABLE, NamespaceName
+from pulsar_barycenter.naming.topic import TopicName, decode_local_name
 
 ENTITY = st.text(string.ascii_letters + string.digits + "_-=:.", min_size=1, max_size=8).filter(
     lambda text: text not in UNSAYABLE

@@ -5,11 +5,11 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.broker.rest.dashboard.overview import MOST_BUNDLES, Shares
-from barycenter.load.reports.extensible_reports import BrokerLoadData, BundleLoadData, TopBundlesLoadData
-from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats
-from barycenter.load.snapshot.document import SnapshotDocument
-from barycenter.load.snapshot.extensible_document import ExtensibleDocument
+from pulsar_barycenter.broker.rest.dashboard.overview import MOST_BUNDLES, Shares
+from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData, BundleLoadData, TopBundlesLoadData
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats
+from pulsar_barycenter.load.snapshot.document import SnapshotDocument
+from pulsar_barycenter.load.snapshot.extensible_document import ExtensibleDocument
 
 figures = st.floats(0, 1e9)
 stats = st.builds(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barycenter.load.service_units.service_unit_state import StorageType
+from pulsar_barycenter.load.service_units.service_unit_state import StorageType
 from support.ownership_world import Fault, ViolationError, World, play
 
 STEPS = 250

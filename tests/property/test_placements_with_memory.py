@@ -6,18 +6,18 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.load.placement.avg_shedder import AvgShedderPlacement, Move
-from barycenter.load.placement.avg_shedder_pins import AvgShedderPins, Pins
-from barycenter.load.placement.least_resource_usage_with_weight import (
+from pulsar_barycenter.load.placement.avg_shedder import AvgShedderPlacement, Move
+from pulsar_barycenter.load.placement.avg_shedder_pins import AvgShedderPins, Pins
+from pulsar_barycenter.load.placement.least_resource_usage_with_weight import (
     LeastResourceUsageMemory,
     LeastResourceUsageWithWeight,
 )
-from barycenter.load.placement.placer import PlacementChoice
-from barycenter.load.placement.round_robin_broker_selector import (
+from pulsar_barycenter.load.placement.placer import PlacementChoice
+from pulsar_barycenter.load.placement.round_robin_broker_selector import (
     RoundRobinBrokerSelector,
     RoundRobinMemory,
 )
-from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 from support import placement_oracles
 from support.load_cases import Cluster, clusters, histories
 from support.scripted_random import every_outcome

@@ -7,12 +7,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barycenter.load.filters.anti_affinity import anti_affinity, anti_affinity_veto, group_counts
-from barycenter.load.filters.namespace_policies import policy_candidates
-from barycenter.load.filters.outcome import PlacementRequest
-from barycenter.load.policies import ClusterPolicies, IsolationPolicies, group_key
-from barycenter.load.reports.load_report import NamespaceBundleStats, default_bundle_data
-from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
+from pulsar_barycenter.load.filters.anti_affinity import anti_affinity, anti_affinity_veto, group_counts
+from pulsar_barycenter.load.filters.namespace_policies import policy_candidates
+from pulsar_barycenter.load.filters.outcome import PlacementRequest
+from pulsar_barycenter.load.policies import ClusterPolicies, IsolationPolicies, group_key
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats, default_bundle_data
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 from support import policy_oracles as oracle
 from support.filter_outcomes import assert_narrows
 from support.load_cases import Cluster, bundle_name

@@ -4,10 +4,10 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.protocol import client_commands, commands, frames, parsing, varints
-from barycenter.protocol import pulsar_api_pb2 as api
-from barycenter.protocol.errors import ProtocolError
-from barycenter.protocol.parsing import parse_command
+from pulsar_barycenter.protocol import client_commands, commands, frames, parsing, varints
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.protocol.errors import ProtocolError
+from pulsar_barycenter.protocol.parsing import parse_command
 from support import client_requests
 
 ids = st.integers(0, 2**64 - 1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.pipeline.pulsar_source.positions import (
+from pulsar_barycenter.pipeline.pulsar_source.positions import (
     EARLIEST,
     WHOLE_ENTRY,
     Position,

@@ -7,8 +7,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.naming.bundle import Bundle
-from barycenter.replay.inputs.recorded import SILENCE_MS, Samples, Usages, recording, smallest
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.replay.inputs.recorded import SILENCE_MS, Samples, Usages, recording, smallest
 
 START_MS = 1_700_000_040_000
 EDGES = ("00000000", "40000000", "80000000", "c0000000", "ffffffff")

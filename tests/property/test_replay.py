@@ -9,22 +9,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barycenter.config.broker_conf import with_overrides
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.cycle.told_rounds import shedding_rounds
-from barycenter.load.managers import ManagerKind, manager_in_force
-from barycenter.load.reports.load_report import default_bundle_data
-from barycenter.load.reports.windows import broker_averages, fold_bundle
-from barycenter.load.snapshot.builder import build_snapshot
-from barycenter.load.strategies import PLACEMENT_KEY, SHEDDING_KEY
-from barycenter.load.strategy import MemoryDocument
-from barycenter.replay.capacity import Capacity
-from barycenter.replay.demand import Demand
-from barycenter.replay.events import BrokerAdded, BrokerCrashed, BrokerRemoved, BrokerSlowed, Event, ReportsLost
-from barycenter.replay.inputs.generated import START_MS, Shape, broker_names, generated
-from barycenter.replay.measures import measure
-from barycenter.replay.outcome import Outcome
-from barycenter.replay.simulator import Cluster, replay
+from pulsar_barycenter.config.broker_conf import with_overrides
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.cycle.told_rounds import shedding_rounds
+from pulsar_barycenter.load.managers import ManagerKind, manager_in_force
+from pulsar_barycenter.load.reports.load_report import default_bundle_data
+from pulsar_barycenter.load.reports.windows import broker_averages, fold_bundle
+from pulsar_barycenter.load.snapshot.builder import build_snapshot
+from pulsar_barycenter.load.strategies import PLACEMENT_KEY, SHEDDING_KEY
+from pulsar_barycenter.load.strategy import MemoryDocument
+from pulsar_barycenter.replay.capacity import Capacity
+from pulsar_barycenter.replay.demand import Demand
+from pulsar_barycenter.replay.events import BrokerAdded, BrokerCrashed, BrokerRemoved, BrokerSlowed, Event, ReportsLost
+from pulsar_barycenter.replay.inputs.generated import START_MS, Shape, broker_names, generated
+from pulsar_barycenter.replay.measures import measure
+from pulsar_barycenter.replay.outcome import Outcome
+from pulsar_barycenter.replay.simulator import Cluster, replay
 from support.replayed_world import BROKERS, World
 
 EAGER = {

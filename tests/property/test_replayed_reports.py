@@ -4,22 +4,22 @@ import msgspec
 import numpy as np
 import pytest
 
-from barycenter.broker.load_manager.reporting.load_reporter import ReportRule, is_due
-from barycenter.load.managers import ManagerKind
-from barycenter.load.reports.extensible_reports import (
+from pulsar_barycenter.broker.load_manager.reporting.load_reporter import ReportRule, is_due
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.reports.extensible_reports import (
     BrokerLoadData,
     BrokerLoadReportRule,
     BrokerLookupData,
     TopBundlesLoadData,
     is_broker_load_due,
 )
-from barycenter.load.reports.load_report import BundleData, LocalBrokerData, default_bundle_data, sum_stats
-from barycenter.load.reports.weights import extensible_resource_weights, resource_weights
-from barycenter.load.reports.windows import LiveFold
-from barycenter.load.snapshot.builder import build_snapshot
-from barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot
-from barycenter.load.snapshot.load_snapshot import LoadSnapshot, MessageColumns
-from barycenter.replay.bundles import NOBODY
+from pulsar_barycenter.load.reports.load_report import BundleData, LocalBrokerData, default_bundle_data, sum_stats
+from pulsar_barycenter.load.reports.weights import extensible_resource_weights, resource_weights
+from pulsar_barycenter.load.reports.windows import LiveFold
+from pulsar_barycenter.load.snapshot.builder import build_snapshot
+from pulsar_barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot
+from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot, MessageColumns
+from pulsar_barycenter.replay.bundles import NOBODY
 from support.load_cases import bundles_of_namespace
 from support.replayed_world import BROKERS, CONFIG, SHAPE, World
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.load.placement.score_order import ScoreOrder
+from pulsar_barycenter.load.placement.score_order import ScoreOrder
 
 SCORES = st.one_of(st.integers(-3, 3).map(float), st.floats(allow_nan=False))
 

@@ -6,10 +6,10 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barycenter.protocol import client_commands, commands, frames
-from barycenter.protocol import pulsar_api_pb2 as api
-from barycenter.protocol.connection import SEND_RUN, Connection, Role
-from barycenter.protocol.errors import ProtocolError
+from pulsar_barycenter.protocol import client_commands, commands, frames
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.protocol.connection import SEND_RUN, Connection, Role
+from pulsar_barycenter.protocol.errors import ProtocolError
 from support import client_requests
 
 SEND = api.BaseCommand.SEND

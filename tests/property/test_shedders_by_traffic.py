@@ -6,14 +6,14 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.reasons import render
-from barycenter.load.shedding.avg_shedder import AvgShedder, HitCounts
-from barycenter.load.shedding.deviation_shedder import DeviationShedder
-from barycenter.load.shedding.plan import ShedPlan
-from barycenter.load.shedding.range_threshold_shedder import RangeThresholdShedder
-from barycenter.load.shedding.threshold_shedder import ThresholdShedder
-from barycenter.load.shedding.uniform_load_shedder import UniformLoadShedder
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.reasons import render
+from pulsar_barycenter.load.shedding.avg_shedder import AvgShedder, HitCounts
+from pulsar_barycenter.load.shedding.deviation_shedder import DeviationShedder
+from pulsar_barycenter.load.shedding.plan import ShedPlan
+from pulsar_barycenter.load.shedding.range_threshold_shedder import RangeThresholdShedder
+from pulsar_barycenter.load.shedding.threshold_shedder import ThresholdShedder
+from pulsar_barycenter.load.shedding.uniform_load_shedder import UniformLoadShedder
 from support import load_oracles, shedding_oracles
 from support.load_cases import Cluster, clusters, equal_bundles, histories
 

@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.load.decisions import NO_LIMIT
-from barycenter.load.shedding.fitting import LARGEST, take_fitting
-from barycenter.load.shedding.ordering import by_group, heaviest_first
+from pulsar_barycenter.load.decisions import NO_LIMIT
+from pulsar_barycenter.load.shedding.fitting import LARGEST, take_fitting
+from pulsar_barycenter.load.shedding.ordering import by_group, heaviest_first
 
 few = st.sampled_from([0.0, -0.0, 1.0, 2.5, 5e-324, 1e300, -3.0, 7.75])
 figures = st.lists(few, max_size=300) | st.lists(st.floats(-1e9, 1e9), max_size=300)

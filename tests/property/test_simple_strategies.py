@@ -10,21 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.load.filters.outcome import PlacementRequest
-from barycenter.load.reasons import render
-from barycenter.load.reports.load_report import LocalBrokerData, encode_without_none
-from barycenter.load.reports.simple_load_report import (
+from pulsar_barycenter.load.filters.outcome import PlacementRequest
+from pulsar_barycenter.load.reasons import render
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData, encode_without_none
+from pulsar_barycenter.load.reports.simple_load_report import (
     LoadReport,
     as_local_broker_data,
     decode_load_report,
     load_report_of,
 )
-from barycenter.load.simple.placement import SimpleMemory, rank, select_broker
-from barycenter.load.simple.quotas import Quotas, QuotaTable, figures_of, update_quotas
-from barycenter.load.simple.settings import SimpleStrategy
-from barycenter.load.simple.shedding import SimpleShedder
-from barycenter.load.snapshot.builder import build_snapshot
-from barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
+from pulsar_barycenter.load.simple.placement import SimpleMemory, rank, select_broker
+from pulsar_barycenter.load.simple.quotas import Quotas, QuotaTable, figures_of, update_quotas
+from pulsar_barycenter.load.simple.settings import SimpleStrategy
+from pulsar_barycenter.load.simple.shedding import SimpleShedder
+from pulsar_barycenter.load.snapshot.builder import build_snapshot
+from pulsar_barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
 from support import simple_cases, simple_oracles
 from support.load_cases import bundle_name
 

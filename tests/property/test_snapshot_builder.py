@@ -6,18 +6,18 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barycenter.load.reports.load_report import (
+from pulsar_barycenter.load.reports.load_report import (
     LocalBrokerData,
     NamespaceBundleStats,
     ResourceUsage,
     SystemResourceUsage,
     with_stats,
 )
-from barycenter.load.reports.simple_load_report import LoadReport, complete
-from barycenter.load.reports.windows import LiveFold
-from barycenter.load.snapshot.builder import SnapshotBuilder, build_snapshot
-from barycenter.load.snapshot.load_snapshot import LoadSnapshot
-from barycenter.load.snapshot.simple_snapshot import SimpleSnapshotBuilder, build_simple_snapshot
+from pulsar_barycenter.load.reports.simple_load_report import LoadReport, complete
+from pulsar_barycenter.load.reports.windows import LiveFold
+from pulsar_barycenter.load.snapshot.builder import SnapshotBuilder, build_snapshot
+from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from pulsar_barycenter.load.snapshot.simple_snapshot import SimpleSnapshotBuilder, build_simple_snapshot
 from support.load_cases import bundle_name
 from support.snapshot_cases import assert_same_snapshot
 

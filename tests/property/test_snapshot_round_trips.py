@@ -9,12 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.load.policies import IsolationPolicies, PolicyError
-from barycenter.load.snapshot.document import PoliciesDocument, SnapshotDocument, decode_snapshot, encode_snapshot
-from barycenter.load.snapshot.extensible_document import TrafficFigures
-from barycenter.load.snapshot.load_snapshot import ExtensibleLoad
-from barycenter.snapshots.parquet_snapshot import read_columns, write_columns
-from barycenter.snapshots.snapshot_file import read_snapshot_file, write_snapshot
+from pulsar_barycenter.load.policies import IsolationPolicies, PolicyError
+from pulsar_barycenter.load.snapshot.document import (
+    PoliciesDocument,
+    SnapshotDocument,
+    decode_snapshot,
+    encode_snapshot,
+)
+from pulsar_barycenter.load.snapshot.extensible_document import TrafficFigures
+from pulsar_barycenter.load.snapshot.load_snapshot import ExtensibleLoad
+from pulsar_barycenter.snapshots.parquet_snapshot import read_columns, write_columns
+from pulsar_barycenter.snapshots.snapshot_file import read_snapshot_file, write_snapshot
 from support.load_cases import Cluster, clusters
 from support.snapshot_cases import a_policy, assert_same_snapshot, document_of, documents, read_snapshot
 

@@ -6,11 +6,11 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barycenter.load.splitting.flow_or_qps_equally_divide import flow_or_qps_equally_divide
-from barycenter.load.splitting.request import SplitRequest, TopicLoad, TrafficLimits
-from barycenter.naming.bundle import MAX_HASH, BundleRange
-from barycenter.naming.bundles import NamespaceBundles
-from barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.load.splitting.flow_or_qps_equally_divide import flow_or_qps_equally_divide
+from pulsar_barycenter.load.splitting.request import SplitRequest, TopicLoad, TrafficLimits
+from pulsar_barycenter.naming.bundle import MAX_HASH, BundleRange
+from pulsar_barycenter.naming.bundles import NamespaceBundles
+from pulsar_barycenter.naming.namespace import NamespaceName
 
 figures = st.sampled_from([0, 0, 1, 5, 10, 11, 20]) | st.integers(0, 30)
 limits = st.builds(

@@ -11,29 +11,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barycenter.config.broker_conf import default_config
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.config.pulsar_version import VERSIONS, PulsarVersion
-from barycenter.load.cycle.round import selection_of
-from barycenter.load.decisions import Placement
-from barycenter.load.filters.anti_affinity import anti_affinity
-from barycenter.load.filters.broker_version import broker_version
-from barycenter.load.filters.even_distribution import even_distribution
-from barycenter.load.filters.load_manager_class import load_manager_class
-from barycenter.load.filters.max_topics import below_max_topics, max_topics
-from barycenter.load.filters.namespace_policies import policy_candidates
-from barycenter.load.filters.outcome import FilterFailedError, FilterOutcome, PlacementRequest
-from barycenter.load.managers import ManagerKind
-from barycenter.load.reasons import Code
-from barycenter.load.reports.extensible_reports import BrokerLookupData
-from barycenter.load.reports.load_report import SystemResourceUsage
-from barycenter.load.reports.simple_load_report import LoadReport
-from barycenter.load.shedding.plan import ShedPlan
-from barycenter.load.simple import shedding as simple_shedding
-from barycenter.load.simple.settings import SimpleStrategy
-from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
-from barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
-from barycenter.load.strategies import STRATEGIES, Role, placer_of, strategy
+from pulsar_barycenter.config.broker_conf import default_config
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.config.pulsar_version import VERSIONS, PulsarVersion
+from pulsar_barycenter.load.cycle.round import selection_of
+from pulsar_barycenter.load.decisions import Placement
+from pulsar_barycenter.load.filters.anti_affinity import anti_affinity
+from pulsar_barycenter.load.filters.broker_version import broker_version
+from pulsar_barycenter.load.filters.even_distribution import even_distribution
+from pulsar_barycenter.load.filters.load_manager_class import load_manager_class
+from pulsar_barycenter.load.filters.max_topics import below_max_topics, max_topics
+from pulsar_barycenter.load.filters.namespace_policies import policy_candidates
+from pulsar_barycenter.load.filters.outcome import FilterFailedError, FilterOutcome, PlacementRequest
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.reasons import Code
+from pulsar_barycenter.load.reports.extensible_reports import BrokerLookupData
+from pulsar_barycenter.load.reports.load_report import SystemResourceUsage
+from pulsar_barycenter.load.reports.simple_load_report import LoadReport
+from pulsar_barycenter.load.shedding.plan import ShedPlan
+from pulsar_barycenter.load.simple import shedding as simple_shedding
+from pulsar_barycenter.load.simple.settings import SimpleStrategy
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
+from pulsar_barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
+from pulsar_barycenter.load.strategies import STRATEGIES, Role, placer_of, strategy
 from support import simple_cases
 from support.extensible_choices import ExtensibleCluster, extensible_clusters
 from support.filter_outcomes import assert_narrows

@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barycenter.broker.clients.consumer import Consumer, ConsumerOptions
-from barycenter.broker.clients.producer import Producer, ProducerOptions
-from barycenter.broker.errors import TopicFencedError
-from barycenter.broker.ownership.serving import NotServedError
-from barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
-from barycenter.broker.topics.persistent_topic import PersistentTopic
-from barycenter.broker.topics.states import TopicState
-from barycenter.broker.topics.topic import SubscribeRequest, Topic
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.ledger.errors import LedgerClosedError, LedgerFencedError
-from barycenter.naming.topic import TopicName
-from barycenter.protocol.frames import split_entry
+from pulsar_barycenter.broker.clients.consumer import Consumer, ConsumerOptions
+from pulsar_barycenter.broker.clients.producer import Producer, ProducerOptions
+from pulsar_barycenter.broker.errors import TopicFencedError
+from pulsar_barycenter.broker.ownership.serving import NotServedError
+from pulsar_barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
+from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
+from pulsar_barycenter.broker.topics.states import TopicState
+from pulsar_barycenter.broker.topics.topic import SubscribeRequest, Topic
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerFencedError
+from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.protocol.frames import split_entry
 from support.one_broker import OneBroker
 from support.recording_link import RecordingLink
 from support.two_brokers import BUNDLE, HeldLedgers, TwoBrokers, running_topics, turns

@@ -8,10 +8,10 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barycenter.load.reasons import render
-from barycenter.load.shedding.transfer_plan import UNLOAD_REASONS, TransferPlan, TransferShedderSettings
-from barycenter.load.shedding.transfer_shedder import TransferMemory, TransferShedder
-from barycenter.load.snapshot.load_snapshot import Integers
+from pulsar_barycenter.load.reasons import render
+from pulsar_barycenter.load.shedding.transfer_plan import UNLOAD_REASONS, TransferPlan, TransferShedderSettings
+from pulsar_barycenter.load.shedding.transfer_shedder import TransferMemory, TransferShedder
+from pulsar_barycenter.load.snapshot.load_snapshot import Integers
 from support.transfer_cases import TransferRound, draw_case, our_configuration, unload_reason
 from support.transfer_oracle import Decision, transfer_shedding
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from barycenter.broker.ownership.channel.settling import Settling
-from barycenter.load.managers import ManagerKind
+from pulsar_barycenter.broker.ownership.channel.settling import Settling
+from pulsar_barycenter.load.managers import ManagerKind
 from support.simulation.cluster import Settings
 from support.simulation.faults import OF_ALL, OF_ONE
 from support.simulation.loop import SimulationError
@@ -93,5 +93,5 @@ def test_records_without_locks_are_caught(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(Settling, "_begin", without_locks)
     admitted: Callable[..., Awaitable[None]] = let_all_in
-    monkeypatch.setattr("barycenter.broker.control_plane.refuse_mixed_ownership", admitted)
+    monkeypatch.setattr("pulsar_barycenter.broker.control_plane.refuse_mixed_ownership", admitted)
     assert first_failure(range(40)) in {"one server", "epochs rise", "fencing"}

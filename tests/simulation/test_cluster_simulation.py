@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.broker.topics.registry import TopicRegistry
+from pulsar_barycenter.broker.topics.registry import TopicRegistry
 from support.simulation.cluster import Settings
 from support.simulation.faults import OF_ALL, OF_BALANCE, OF_ONE
 from support.simulation.loop import SimulationError
@@ -88,7 +88,7 @@ def check_that_fails(seeds, **options):
 
 def test_a_broker_that_does_not_notice_its_pauses_is_caught(monkeypatch):
     """Without noticing and without fences a broker that wakes up goes on serving what another one took over."""
-    monkeypatch.setattr("barycenter.broker.ownership.term.PauseDetector.has_paused", lambda self: False)
+    monkeypatch.setattr("pulsar_barycenter.broker.ownership.term.PauseDetector.has_paused", lambda self: False)
     monkeypatch.setattr("support.memory_ledgers.MemoryLedgerStorage.fence", _fence_nothing)
     found = check_that_fails(range(40), faults=("pause", "lookups", "reset", "burst"))
     assert found in {"one server", "fencing", "every message in order"}
@@ -109,7 +109,7 @@ async def _fence_nothing(self, ledger_id, *, epoch):
 
 def test_a_disk_that_lies_about_durability_is_caught(monkeypatch):
     """A crash that takes acknowledged entries along shows as messages that are missing."""
-    from barycenter.ledger.entry_index import EntryIndex
+    from pulsar_barycenter.ledger.entry_index import EntryIndex
     from support.memory_ledgers import MemoryLedgerStorage
 
     honest = MemoryLedgerStorage.crash
@@ -130,7 +130,7 @@ def test_a_disk_that_lies_about_durability_is_caught(monkeypatch):
 
 def test_a_split_that_leaves_a_gap_is_caught(monkeypatch):
     """A record of boundaries that does not cover the hash range shows in the very step in which it is written."""
-    from barycenter.broker.namespaces import boundaries
+    from pulsar_barycenter.broker.namespaces import boundaries
 
     honest = boundaries.boundaries_value
 
@@ -146,15 +146,15 @@ def test_a_split_that_leaves_a_gap_is_caught(monkeypatch):
 
 def test_a_doubt_that_is_forgotten_is_caught(monkeypatch):
     """A term that withholds a receipt while a clock is wrong, and gives the next one when it is put right."""
-    detector = "barycenter.broker.ownership.term.PauseDetector"
+    detector = "pulsar_barycenter.broker.ownership.term.PauseDetector"
     monkeypatch.setattr(f"{detector}.has_paused", lambda self: self._has_stood_still() or self._is_overdue())
     assert check_that_fails(range(40), faults=("clock jump", "clock jump", "burst")) == "receipts in order"
 
 
 def test_what_is_left_of_a_lock_is_missed_when_nobody_clears_it_up(monkeypatch):
     """An unload whose end the store does not answer leaves a lock behind that keeps all brokers from the bundle."""
-    monkeypatch.setattr("barycenter.broker.ownership.locks.BundleLocks.scrub_later", lambda self, bundle: None)
-    monkeypatch.setattr("barycenter.broker.ownership.locks.BundleLocks.scrub_idle", lambda self, bundle: None)
+    monkeypatch.setattr("pulsar_barycenter.broker.ownership.locks.BundleLocks.scrub_later", lambda self, bundle: None)
+    monkeypatch.setattr("pulsar_barycenter.broker.ownership.locks.BundleLocks.scrub_idle", lambda self, bundle: None)
     found = check_that_fails(range(40), faults=("read-only store", "lost answers", "unload"))
     assert found in {"served in time", "every message arrives"}
 

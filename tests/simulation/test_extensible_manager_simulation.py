@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.managers import ManagerKind
 from support.simulation.cluster import Settings
 from support.simulation.faults import OF_ALL, OF_ONE
 from support.simulation.loop import SimulationError
@@ -89,13 +89,15 @@ def first_failure(place: str, seeds: range, faults: tuple[str, ...]) -> str | No
 
 def test_numbers_of_a_former_life_that_count_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that serves by what its record said before it lost its session meets the one that took its place."""
-    monkeypatch.setattr("barycenter.broker.ownership.channel.lives.Lives._is_of_this_life", lambda self, record: True)
+    monkeypatch.setattr(
+        "pulsar_barycenter.broker.ownership.channel.lives.Lives._is_of_this_life", lambda self, record: True
+    )
     found = first_failure("store", range(40), ("session loss", "pause", "lookups", "crash"))
     assert found in {"one server", "epochs rise", "fencing"}
 
 
 def test_a_leader_that_takes_the_registration_for_the_session_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker whose registration is gone for a moment goes on serving; its bundles must not be given to others."""
-    monkeypatch.setattr("barycenter.broker.ownership.channel.leader_repairs.SESSIONS_ROOT", "/nowhere")
+    monkeypatch.setattr("pulsar_barycenter.broker.ownership.channel.leader_repairs.SESSIONS_ROOT", "/nowhere")
     # One history in some sixty finds it; the range begins near one that does.
     assert first_failure("store", range(45, 105), ("lost registrations", "lookups", "burst")) == "one server"

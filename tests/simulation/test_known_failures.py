@@ -9,23 +9,23 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from barycenter.broker.cluster.leadership import LEADER_PATH, LeaderValue
-from barycenter.broker.cluster.lookup_answers import (
+from pulsar_barycenter.broker.cluster.leadership import LEADER_PATH, LeaderValue
+from pulsar_barycenter.broker.cluster.lookup_answers import (
     LookupFailedError,
 )
-from barycenter.broker.cluster.registration import BROKERS_ROOT
-from barycenter.broker.load_manager.context import LoadManagerContext
-from barycenter.broker.load_manager.environment import LoadManagerEnvironment
-from barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
-from barycenter.broker.load_manager.modular.load_data import BROKER_AVERAGES_ROOT
-from barycenter.broker.ownership.channel.store_records import RECORDS_ROOT
-from barycenter.broker.ownership.record import lock_path
-from barycenter.load.managers import ManagerKind
-from barycenter.load.service_units import events
-from barycenter.load.service_units.service_unit_state import ServiceUnitState, decode_record, encode_record
-from barycenter.metadata.errors import MetadataError
-from barycenter.naming.bundle import Bundle
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.broker.cluster.registration import BROKERS_ROOT
+from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
+from pulsar_barycenter.broker.load_manager.environment import LoadManagerEnvironment
+from pulsar_barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
+from pulsar_barycenter.broker.load_manager.modular.load_data import BROKER_AVERAGES_ROOT
+from pulsar_barycenter.broker.ownership.channel.store_records import RECORDS_ROOT
+from pulsar_barycenter.broker.ownership.record import lock_path
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.service_units import events
+from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitState, decode_record, encode_record
+from pulsar_barycenter.metadata.errors import MetadataError
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.topic import TopicName
 from support.balanced_cluster import Balanced, balanced, own, settled, shed_scenario
 from support.control_cluster import NAMESPACE, SESSION_S, ControlBroker, ControlCluster, on_virtual_time, topic
 from support.known_failures import HAND_OVER_S, deaf, owner_first, served_within, three, unanswered

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from barycenter.broker.cluster.lookup_answers import (
+from pulsar_barycenter.broker.cluster.lookup_answers import (
     BundleNotAcquiredError,
     BundleNotFoundError,
 )
-from barycenter.broker.ownership.record import lock_path
-from barycenter.naming.bundle import Bundle
+from pulsar_barycenter.broker.ownership.record import lock_path
+from pulsar_barycenter.naming.bundle import Bundle
 from support.balanced_cluster import HEAVY, balanced, own, settled, traffic
 from support.control_cluster import NAMESPACE, ControlBroker, ControlCluster, on_virtual_time, topic
 from support.known_failures import HAND_OVER_S, deaf, owner_first, served_within, three, unanswered

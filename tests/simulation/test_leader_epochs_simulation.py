@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from barycenter.metadata.coordination.epochs import Epoch, EpochGate, EpochRecord, epoch_path, read_epoch
-from barycenter.metadata.store import Guard, MetadataStore
+from pulsar_barycenter.metadata.coordination.epochs import Epoch, EpochGate, EpochRecord, epoch_path, read_epoch
+from pulsar_barycenter.metadata.store import Guard, MetadataStore
 from support.simulation.cluster import Settings
 from support.simulation.leader_faults import LeaderFaults
 from support.simulation.loop import SimulationError
@@ -67,7 +67,7 @@ def check_that_fails() -> str | None:
 
 
 def test_a_store_that_asks_no_guard_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("barycenter.metadata.memory.key_table.check_guard", lambda _guard, _actual: None)
+    monkeypatch.setattr("pulsar_barycenter.metadata.memory.key_table.check_guard", lambda _guard, _actual: None)
     assert check_that_fails() == "former leaders"
 
 
@@ -92,5 +92,5 @@ def test_epochs_that_begin_anew_with_each_leader_are_caught(monkeypatch: pytest.
         stat = await store.put(path, b'{"epoch":%d}' % record.epoch)
         return Epoch(record.epoch, Guard(path, stat.version))
 
-    monkeypatch.setattr("barycenter.broker.cluster.leadership.take_epoch", take)
+    monkeypatch.setattr("pulsar_barycenter.broker.cluster.leadership.take_epoch", take)
     assert check_that_fails() == "epochs rise"

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from barycenter.broker.cluster.leadership import CHANNEL_LEADER_PATH, LEADER_PATH
-from barycenter.load.managers import ManagerKind
-from barycenter.metadata.leased.session_table import LeaseTimes, SessionTable
-from barycenter.metadata.memory.memory_store import MemoryBackend
-from barycenter.metadata.session import SessionWatch
-from barycenter.metadata.store import Notification
+from pulsar_barycenter.broker.cluster.leadership import CHANNEL_LEADER_PATH, LEADER_PATH
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.metadata.leased.session_table import LeaseTimes, SessionTable
+from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
+from pulsar_barycenter.metadata.session import SessionWatch
+from pulsar_barycenter.metadata.store import Notification
 from support.simulation.cluster import Settings
 from support.simulation.faults import OF_ALL, OF_BALANCE, OF_ONE, Faults
 from support.simulation.leader_faults import LeaderFaults
@@ -151,13 +151,13 @@ def test_a_broker_that_goes_on_without_its_lease_is_caught(monkeypatch: pytest.M
     class Endless(SessionWatch):
         deadline_s = float("inf")  # type: ignore[assignment]
 
-    monkeypatch.setattr("barycenter.metadata.leased.lease.SessionWatch", Endless)
+    monkeypatch.setattr("pulsar_barycenter.metadata.leased.lease.SessionWatch", Endless)
     found = check_that_fails(range(60), faults=("store partition", "partition", "lookups", "burst"))
     assert found in {"one server", "fencing", "epochs rise"}
 
 
 def test_a_store_that_does_not_ask_for_the_epoch_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("barycenter.metadata.memory.key_table.check_guard", lambda _guard, _actual: None)
+    monkeypatch.setattr("pulsar_barycenter.metadata.memory.key_table.check_guard", lambda _guard, _actual: None)
     found = check_that_fails(range(40), befalling=LeaderFaults, faults=(*ROUGH, *LATE))
     assert found in {"former leaders", "epochs rise"}
 

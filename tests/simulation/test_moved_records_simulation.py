@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import pytest
 
-from barycenter.broker.ownership.channel.places.following_records import FollowingRecords
-from barycenter.broker.ownership.channel.places.syncer import RecordsSyncer
-from barycenter.load.managers import ManagerKind
+from pulsar_barycenter.broker.ownership.channel.places.following_records import FollowingRecords
+from pulsar_barycenter.broker.ownership.channel.places.syncer import RecordsSyncer
+from pulsar_barycenter.load.managers import ManagerKind
 from support.simulation.cluster import Settings
 from support.simulation.faults import SYNCER
 from support.simulation.loop import SimulationError

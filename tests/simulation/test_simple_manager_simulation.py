@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.managers import ManagerKind
 from support.simulation.cluster import Settings
 from support.simulation.scenario import Verdict, run_scenario
 

@@ -5,9 +5,9 @@
 
 import pytest
 
-from barycenter.broker.system_topics.publisher import Publisher
-from barycenter.broker.system_topics.reader import Reader
-from barycenter.broker.system_topics.repeats import Repeats
+from pulsar_barycenter.broker.system_topics.publisher import Publisher
+from pulsar_barycenter.broker.system_topics.reader import Reader
+from pulsar_barycenter.broker.system_topics.repeats import Repeats
 from support.simulation.loop import SimulationError
 from support.simulation.seeds import seeds_to_play
 from support.simulation.system_topics import run_history

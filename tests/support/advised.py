@@ -4,16 +4,16 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from barycenter.replay.advice.document import Advice
-from barycenter.replay.advice.parts import Trial, attempt, parts_of
-from barycenter.replay.advice.search import Question, checked, knobs_given, wanted
-from barycenter.replay.advice.verdict import advice_of
-from barycenter.replay.advice.weighing import PRICES, Weights
-from barycenter.replay.demand import Demand
-from barycenter.replay.events import Event
-from barycenter.replay.grid import Scenario
-from barycenter.replay.scenario import COMMON
-from barycenter.replay.simulator import Cluster
+from pulsar_barycenter.replay.advice.document import Advice
+from pulsar_barycenter.replay.advice.parts import Trial, attempt, parts_of
+from pulsar_barycenter.replay.advice.search import Question, checked, knobs_given, wanted
+from pulsar_barycenter.replay.advice.verdict import advice_of
+from pulsar_barycenter.replay.advice.weighing import PRICES, Weights
+from pulsar_barycenter.replay.demand import Demand
+from pulsar_barycenter.replay.events import Event
+from pulsar_barycenter.replay.grid import Scenario
+from pulsar_barycenter.replay.scenario import COMMON
+from pulsar_barycenter.replay.simulator import Cluster
 
 
 def question_of(

@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
-from barycenter.config.broker_conf import default_config
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.advice.configuration_advice import Severity
+from pulsar_barycenter.config.broker_conf import default_config
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.advice.configuration_advice import Severity
 
 SHEDDING = "load_balancer_load_shedding_strategy"
 PLACEMENT = "load_balancer_load_placement_strategy"

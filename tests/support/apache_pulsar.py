@@ -22,8 +22,8 @@ from typing import Any, Final
 
 import aiohttp
 
-from barycenter.naming.topic import TopicName
-from barycenter.standalone.cluster import free_ports
+from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.standalone.cluster import free_ports
 from support.maven import Dependency, class_path, default_cache, tool
 from support.pulsar_peer import resolve_class_path
 from support.running_cluster import eventually, lookup_path

@@ -58,7 +58,7 @@ def barycenter(*arguments: str, status: int | None = 0, **environment: str) -> s
     """Run the command, which may end anyhow if `status` is None; return what it printed, or its complaints if it is to
     fail."""
     done = subprocess.run(
-        [sys.executable, "-m", "barycenter", *arguments],
+        [sys.executable, "-m", "pulsar_barycenter", *arguments],
         capture_output=True,
         text=True,
         env={**os.environ, **environment},

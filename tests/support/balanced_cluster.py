@@ -7,16 +7,16 @@ from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 
-from barycenter.broker.load_manager.context import LoadManagerContext
-from barycenter.broker.load_manager.environment import LoadManagerEnvironment
-from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
-from barycenter.broker.load_manager.reporting.host_usage import FixedUsage
-from barycenter.broker.load_manager.simple.simple_load_manager import SimpleLoadManager
-from barycenter.config.broker_conf import with_overrides
-from barycenter.config.pulsar_version import COMPATIBILITY_KEY
-from barycenter.load.reports.load_report import NamespaceBundleStats, ResourceUsage, SystemResourceUsage
-from barycenter.load.reports.publication import PipelinePublication
-from barycenter.naming.bundle import Bundle
+from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
+from pulsar_barycenter.broker.load_manager.environment import LoadManagerEnvironment
+from pulsar_barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
+from pulsar_barycenter.broker.load_manager.reporting.host_usage import FixedUsage
+from pulsar_barycenter.broker.load_manager.simple.simple_load_manager import SimpleLoadManager
+from pulsar_barycenter.config.broker_conf import with_overrides
+from pulsar_barycenter.config.pulsar_version import COMPATIBILITY_KEY
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats, ResourceUsage, SystemResourceUsage
+from pulsar_barycenter.load.reports.publication import PipelinePublication
+from pulsar_barycenter.naming.bundle import Bundle
 from support.control_cluster import ControlBroker, ControlCluster, on_virtual_time
 from support.report_log import MemoryReportLog
 

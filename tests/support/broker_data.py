@@ -22,14 +22,14 @@ from itertools import count
 from pathlib import Path
 from unittest.mock import patch
 
-from barycenter.ledger.files.file_storage import FileLedgerStorage
-from barycenter.ledger.managed.managed_ledger import ManagedLedger
-from barycenter.ledger.position import Position, positions
-from barycenter.ledger.settings import LedgerSettings
-from barycenter.metadata.coordination.counter import next_counter_value
-from barycenter.metadata.sqlite.sqlite_store import SqliteStore
-from barycenter.metadata.store import MUST_NOT_EXIST
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
+from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
+from pulsar_barycenter.ledger.position import Position, positions
+from pulsar_barycenter.ledger.settings import LedgerSettings
+from pulsar_barycenter.metadata.coordination.counter import next_counter_value
+from pulsar_barycenter.metadata.sqlite.sqlite_store import SqliteStore
+from pulsar_barycenter.metadata.store import MUST_NOT_EXIST
+from pulsar_barycenter.naming.topic import TopicName
 
 KEPT = Path(__file__).parents[1] / "data" / "broker-2"
 OF_VERSION_1 = Path(__file__).parents[1] / "data" / "broker"

@@ -1,9 +1,9 @@
-"""Builders for what clients send and brokers do not: the rest of `barycenter.protocol.client_commands`."""
+"""Builders for what clients send and brokers do not: the rest of `pulsar_barycenter.protocol.client_commands`."""
 
 from collections.abc import Sequence
 
-from barycenter.protocol import pulsar_api_pb2 as api
-from barycenter.protocol.commands import TYPE, command_frame
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.protocol.commands import TYPE, command_frame
 
 
 def partitioned_metadata(request_id: int, topic: str, *, auto_create: bool | None = None) -> bytes:

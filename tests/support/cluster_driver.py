@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from barycenter.pipeline.batch.refold import refold
-from barycenter.pipeline.batch.whole_history import fold_history
-from barycenter.pipeline.parsing.decision_lines import read_decision_logs
-from barycenter.pipeline.parsing.report_lines import read_report_log
-from barycenter.pipeline.spark.session import create_session
-from barycenter.pipeline.storage.layout import PipelineLayout
-from barycenter.pipeline.tables.files import live_files
+from pulsar_barycenter.pipeline.batch.refold import refold
+from pulsar_barycenter.pipeline.batch.whole_history import fold_history
+from pulsar_barycenter.pipeline.parsing.decision_lines import read_decision_logs
+from pulsar_barycenter.pipeline.parsing.report_lines import read_report_log
+from pulsar_barycenter.pipeline.spark.session import create_session
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.pipeline.tables.files import live_files
 
 
 def main(data: str, out: Path) -> None:

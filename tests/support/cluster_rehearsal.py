@@ -15,11 +15,11 @@ from typing import Final
 
 import aiohttp
 
-from barycenter.naming.bundle import Bundle, BundleRange
-from barycenter.naming.bundles import NamespaceBundles
-from barycenter.naming.namespace import NamespaceName
-from barycenter.naming.topic import TopicName
-from barycenter.standalone.cluster import BrokerProcess, StandaloneCluster
+from pulsar_barycenter.naming.bundle import Bundle, BundleRange
+from pulsar_barycenter.naming.bundles import NamespaceBundles
+from pulsar_barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.standalone.cluster import BrokerProcess, StandaloneCluster
 from support.numbered_messages import NumberedProducer
 from support.running_cluster import QUICK, Admin, eventually, lookup_path, running_cluster
 from support.serving_intervals import Term, conflicts, read_terms

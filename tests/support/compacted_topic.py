@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from barycenter.broker.compaction.compactor import Compacted, Compactor, KeepsEarlier
-from barycenter.ledger.files.folder import ledger_files
-from barycenter.ledger.managed.managed_ledger import ManagedLedger, managed_ledger_path
-from barycenter.ledger.managed.records import ManagedLedgerRecord, decode
-from barycenter.ledger.position import Position
-from barycenter.ledger.settings import LedgerSettings
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.broker.compaction.compactor import Compacted, Compactor, KeepsEarlier
+from pulsar_barycenter.ledger.files.folder import ledger_files
+from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger, managed_ledger_path
+from pulsar_barycenter.ledger.managed.records import ManagedLedgerRecord, decode
+from pulsar_barycenter.ledger.position import Position
+from pulsar_barycenter.ledger.settings import LedgerSettings
+from pulsar_barycenter.naming.topic import TopicName
 from support.compaction_cases import Message, compacted_places, publish_entry, single
 from support.ledger_world import TOPIC, LedgerWorld, Owner
 

@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from barycenter.broker.compaction.messages import Batch, Chunk, Single, content_of
-from barycenter.ledger.errors import LedgerClosedError
-from barycenter.ledger.managed.managed_ledger import ManagedLedger
-from barycenter.ledger.position import EARLIEST, Entry, Position
-from barycenter.ledger.storage import LedgerStorage, LedgerWriter, OnDurable
-from barycenter.metadata.errors import StoreUnavailableError
-from barycenter.metadata.store import MetadataStore
-from barycenter.protocol import pulsar_api_pb2 as api
-from barycenter.protocol.frames import encode_entry, split_entry
+from pulsar_barycenter.broker.compaction.messages import Batch, Chunk, Single, content_of
+from pulsar_barycenter.ledger.errors import LedgerClosedError
+from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
+from pulsar_barycenter.ledger.position import EARLIEST, Entry, Position
+from pulsar_barycenter.ledger.storage import LedgerStorage, LedgerWriter, OnDurable
+from pulsar_barycenter.metadata.errors import StoreUnavailableError
+from pulsar_barycenter.metadata.store import MetadataStore
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.protocol.frames import encode_entry, split_entry
 from support.ledger_world import Owner
 
 _CODECS = {int(api.LZ4): "lz4_raw", int(api.ZSTD): "zstd", int(api.SNAPPY): "snappy"}

@@ -9,24 +9,24 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from barycenter.broker.cluster.dynamic_configuration import ConfigHolder
-from barycenter.broker.cluster.leadership import LEADER_PATH
-from barycenter.broker.cluster.lookup_answers import Owner
-from barycenter.broker.cluster.service_urls import NextOwner, ServiceUrls
-from barycenter.broker.control_plane import ControlPlane
-from barycenter.broker.environment import Environment
-from barycenter.broker.load_manager.context import LoadManagerContext
-from barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
-from barycenter.broker.namespaces.boundaries import boundaries_value, local_policies_path
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.decisions import Placement
-from barycenter.load.splitting.request import TopicLoad
-from barycenter.metadata.coordination.epochs import EpochRecord, epoch_path
-from barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
-from barycenter.naming.bundle import Bundle
-from barycenter.naming.bundles import NamespaceBundles
-from barycenter.naming.namespace import NamespaceName, is_broker_bound
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.broker.cluster.dynamic_configuration import ConfigHolder
+from pulsar_barycenter.broker.cluster.leadership import LEADER_PATH
+from pulsar_barycenter.broker.cluster.lookup_answers import Owner
+from pulsar_barycenter.broker.cluster.service_urls import NextOwner, ServiceUrls
+from pulsar_barycenter.broker.control_plane import ControlPlane
+from pulsar_barycenter.broker.environment import Environment
+from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
+from pulsar_barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
+from pulsar_barycenter.broker.namespaces.boundaries import boundaries_value, local_policies_path
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.decisions import Placement
+from pulsar_barycenter.load.splitting.request import TopicLoad
+from pulsar_barycenter.metadata.coordination.epochs import EpochRecord, epoch_path
+from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.bundles import NamespaceBundles
+from pulsar_barycenter.naming.namespace import NamespaceName, is_broker_bound
+from pulsar_barycenter.naming.topic import TopicName
 from support.simulation.loop import Node, VirtualTimeLoop
 from support.virtual_time import LoopClock
 

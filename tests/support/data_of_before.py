@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from barycenter.load.reports.load_report import LocalBrokerData, decode_report
-from barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData, decode_report
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 
 _KEPT = Path(__file__).parents[1] / "data" / "pipeline"
 MISSING = _KEPT / "127.0.0.1_8080-0000-6.json"

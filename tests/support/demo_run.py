@@ -1,7 +1,7 @@
 """A made-up run of a demo with one of everything that its report tells: flapping, a split, a fail-over, odd names."""
 
-from barycenter.demo.plan import ClientResult, TopicResult
-from barycenter.demo.record import Event, LoadSample, Record
+from pulsar_barycenter.demo.plan import ClientResult, TopicResult
+from pulsar_barycenter.demo.record import Event, LoadSample, Record
 
 BROKERS = ("127.0.0.1:18080", "127.0.0.1:18081", "127.0.0.1:18082")
 ODD_NAME = "</script><script>alert(1)</script><b>&"

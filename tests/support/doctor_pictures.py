@@ -5,12 +5,12 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from barycenter.config.broker_conf import dynamic_keys, runtime_values
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.doctor.finding import Finding
-from barycenter.doctor.picture import BrokerView, FileView, LedgersView, Lock, NamespaceView, Picture, StoreView
-from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage
-from barycenter.load.snapshot.document import SnapshotDocument
+from pulsar_barycenter.config.broker_conf import dynamic_keys, runtime_values
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.doctor.finding import Finding
+from pulsar_barycenter.doctor.picture import BrokerView, FileView, LedgersView, Lock, NamespaceView, Picture, StoreView
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage
+from pulsar_barycenter.load.snapshot.document import SnapshotDocument
 
 NOW_MS = 1_763_000_000_000
 BROKERS = ("b1:8080", "b2:8080", "b3:8080")

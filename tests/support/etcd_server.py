@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from barycenter.standalone.cluster import free_ports
+from pulsar_barycenter.standalone.cluster import free_ports
 from support.certificates import Certificates
 
 _DEADLINE_S = 60.0

@@ -8,11 +8,11 @@ import msgspec
 import numpy as np
 from hypothesis import strategies as st
 
-from barycenter.load.filters.extensible_filters import ExtensibleFilterSettings
-from barycenter.load.managers import ManagerKind
-from barycenter.load.policies import ClusterPolicies, IsolationPolicies
-from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.snapshot.load_snapshot import ExtensibleLoad, LoadSnapshot
+from pulsar_barycenter.load.filters.extensible_filters import ExtensibleFilterSettings
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.policies import ClusterPolicies, IsolationPolicies
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
+from pulsar_barycenter.load.snapshot.load_snapshot import ExtensibleLoad, LoadSnapshot
 from support import policy_oracles
 from support.load_cases import Cluster, bundle_name
 

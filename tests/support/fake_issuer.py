@@ -14,7 +14,7 @@ from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
-from barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.config.broker_config import BrokerConfig
 
 AUDIENCE = "https://cluster.example"
 CLIENT = {"client_id": "alice", "client_secret": "sesame-of-alice"}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from barycenter.standalone.cluster import BrokerProcess, StandaloneCluster
+from pulsar_barycenter.standalone.cluster import BrokerProcess, StandaloneCluster
 from support.cluster_rehearsal import BUSY, Manager, Rehearsal, Size
 from support.etcd_server import etcd_ensemble
 from support.fault_schedule import KINDS, Fault, Kind, Outcome

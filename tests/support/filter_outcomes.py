@@ -4,8 +4,8 @@ import operator
 
 import numpy as np
 
-from barycenter.load.filters.outcome import FilterOutcome
-from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
+from pulsar_barycenter.load.filters.outcome import FilterOutcome
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 
 _RELATIONS = {">": operator.gt, ">=": operator.ge, "=": operator.eq, "<=": operator.le, "<": operator.lt}
 

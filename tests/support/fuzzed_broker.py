@@ -68,7 +68,7 @@ def fuzzed_broker(folder: Path) -> Iterator[FuzzedBroker]:
     keys = {"barycenterDataDir": folder / "data", "webServicePort": 0, "brokerServicePort": 0}
     (folder / "broker.conf").write_text("".join(f"{key}={value}\n" for key, value in keys.items()))
     log = folder / "broker.log"
-    words = [sys.executable, "-m", "barycenter", "broker", "--config", str(folder / "broker.conf")]
+    words = [sys.executable, "-m", "pulsar_barycenter", "broker", "--config", str(folder / "broker.conf")]
     with log.open("w") as errors, subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors, text=True) as process:
         try:
             assert process.stdout is not None

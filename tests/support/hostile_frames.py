@@ -11,11 +11,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from barycenter.broker.clients.consumer import MAX_MESSAGES_IN_ENTRY
-from barycenter.protocol import client_commands, commands
-from barycenter.protocol import pulsar_api_pb2 as api
-from barycenter.protocol.frames import encode_entry, payload_header, simple_frame
-from barycenter.protocol.parsing import FIELD_OF_TYPE
+from pulsar_barycenter.broker.clients.consumer import MAX_MESSAGES_IN_ENTRY
+from pulsar_barycenter.protocol import client_commands, commands
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.protocol.frames import encode_entry, payload_header, simple_frame
+from pulsar_barycenter.protocol.parsing import FIELD_OF_TYPE
 from support import client_requests
 from support.wire_client import TYPE, entry_of
 

@@ -3,12 +3,12 @@
 import asyncio
 from typing import Any
 
-from barycenter.broker.cluster.lookup_answers import (
+from pulsar_barycenter.broker.cluster.lookup_answers import (
     Owner,
 )
-from barycenter.metadata.errors import StoreUnavailableError
-from barycenter.metadata.store import Notification
-from barycenter.naming.bundle import Bundle
+from pulsar_barycenter.metadata.errors import StoreUnavailableError
+from pulsar_barycenter.metadata.store import Notification
+from pulsar_barycenter.naming.bundle import Bundle
 from support.control_cluster import ControlBroker, ControlCluster, topic
 
 HAND_OVER_S = 1.0

@@ -3,7 +3,7 @@
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from barycenter.broker.broker import Broker
+from pulsar_barycenter.broker.broker import Broker
 from support.proofs import asking, by_token, token
 from support.wire_client import WireClient
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from barycenter.broker.load_manager.factory import configured_load_manager
-from barycenter.load.managers import ManagerKind
+from pulsar_barycenter.broker.load_manager.factory import configured_load_manager
+from pulsar_barycenter.load.managers import ManagerKind
 from support.rest_cluster import RestCluster
 from support.wire_client import WireClient
 

@@ -4,10 +4,10 @@ import asyncio
 import itertools
 import random
 
-from barycenter.metadata.coordination.epochs import Epoch, take_epoch
-from barycenter.metadata.leased.leased_store import LeasedStore
-from barycenter.metadata.leased.records import LEASED_ROOT
-from barycenter.metadata.leased.requests import (
+from pulsar_barycenter.metadata.coordination.epochs import Epoch, take_epoch
+from pulsar_barycenter.metadata.leased.leased_store import LeasedStore
+from pulsar_barycenter.metadata.leased.records import LEASED_ROOT
+from pulsar_barycenter.metadata.leased.requests import (
     Answer,
     Change,
     Request,
@@ -16,10 +16,10 @@ from barycenter.metadata.leased.requests import (
     not_done,
     request_decoder,
 )
-from barycenter.metadata.leased.session_table import LeaseTimes
-from barycenter.metadata.leased.writer import LeaderWriter
-from barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
-from barycenter.metadata.store import MUST_NOT_EXIST
+from pulsar_barycenter.metadata.leased.session_table import LeaseTimes
+from pulsar_barycenter.metadata.leased.writer import LeaderWriter
+from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
+from pulsar_barycenter.metadata.store import MUST_NOT_EXIST
 
 LEADER = "/the-leader"
 NUMBERS = "/the-numbers"

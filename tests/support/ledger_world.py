@@ -5,14 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from barycenter.ledger.errors import LedgerError, LedgerFencedError
-from barycenter.ledger.managed.managed_ledger import ManagedLedger
-from barycenter.ledger.position import EARLIEST, Position, positions
-from barycenter.ledger.settings import LedgerSettings
-from barycenter.ledger.storage import LedgerStorage
-from barycenter.metadata.memory.memory_store import MemoryBackend
-from barycenter.metadata.store import MetadataStore
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.ledger.errors import LedgerError, LedgerFencedError
+from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
+from pulsar_barycenter.ledger.position import EARLIEST, Position, positions
+from pulsar_barycenter.ledger.settings import LedgerSettings
+from pulsar_barycenter.ledger.storage import LedgerStorage
+from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
+from pulsar_barycenter.metadata.store import MetadataStore
+from pulsar_barycenter.naming.topic import TopicName
 from support.memory_ledgers import MemoryDisk, MemoryLedgerStorage
 
 DEADLINE_S = 30

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from barycenter.standalone.cluster import StandaloneCluster
+from pulsar_barycenter.standalone.cluster import StandaloneCluster
 from support.numbered_messages import NumberedProducer, receive_all, stock_client, subscribe_before_sending
 from support.running_cluster import Admin, running_cluster
 from support.serving_intervals import conflicts, read_terms

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 import msgspec
 from hypothesis import strategies as st
 
-from barycenter.load.policies import NO_POLICIES, ClusterPolicies
-from barycenter.load.reports.load_report import (
+from pulsar_barycenter.load.policies import NO_POLICIES, ClusterPolicies
+from pulsar_barycenter.load.reports.load_report import (
     LONG_SAMPLES,
     SHORT_SAMPLES,
     BundleData,
@@ -17,9 +17,9 @@ from barycenter.load.reports.load_report import (
     TimeAverageMessageData,
     with_stats,
 )
-from barycenter.load.reports.windows import broker_averages
-from barycenter.load.snapshot.builder import build_snapshot
-from barycenter.load.snapshot.load_snapshot import Integers, LoadSnapshot, counted
+from pulsar_barycenter.load.reports.windows import broker_averages
+from pulsar_barycenter.load.snapshot.builder import build_snapshot
+from pulsar_barycenter.load.snapshot.load_snapshot import Integers, LoadSnapshot, counted
 
 MEBIBYTE = 1_048_576
 MODULAR = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"

@@ -6,7 +6,7 @@ import random
 
 import msgspec
 
-from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage, with_stats
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage, with_stats
 
 START_MS = 1_700_000_000_000 - 1_700_000_000_000 % 86_400_000 + 86_390_000
 """Ten seconds before midnight, so that a history spans two dates."""

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping
 from functools import reduce
 from operator import add
 
-from barycenter.load.placement.least_long_term_message_rate import LeastLongTermMessageRate
-from barycenter.load.reports.load_report import weighted_resource_usage
-from barycenter.load.shedding.overload_shedder import OverloadShedder
-from barycenter.load.shedding.threshold_shedder import ThresholdShedder
-from barycenter.load.splitting.split_plan import BundleLimits
-from barycenter.naming.namespace import NamespaceName, is_broker_bound
+from pulsar_barycenter.load.placement.least_long_term_message_rate import LeastLongTermMessageRate
+from pulsar_barycenter.load.reports.load_report import weighted_resource_usage
+from pulsar_barycenter.load.shedding.overload_shedder import OverloadShedder
+from pulsar_barycenter.load.shedding.threshold_shedder import ThresholdShedder
+from pulsar_barycenter.load.splitting.split_plan import BundleLimits
+from pulsar_barycenter.naming.namespace import NamespaceName, is_broker_bound
 from support.load_cases import Cluster
 
 Shed = list[tuple[str, str]]

@@ -4,17 +4,17 @@ import asyncio
 from pathlib import Path
 from typing import Any, Final
 
-from barycenter.broker.load_manager.context import LoadManagerContext
-from barycenter.broker.load_manager.environment import LoadManagerEnvironment, at_once
-from barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
-from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
-from barycenter.broker.load_manager.pipeline_feed import NoPipeline
-from barycenter.broker.load_manager.reporting.host_usage import FixedUsage
-from barycenter.broker.load_manager.simple.simple_load_manager import SimpleLoadManager
-from barycenter.load.managers import ManagerKind
-from barycenter.load.reports.load_report import ResourceUsage, SystemResourceUsage
-from barycenter.logs.decision_log import DecisionLog
-from barycenter.logs.load_report_log import FileReportLog
+from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
+from pulsar_barycenter.broker.load_manager.environment import LoadManagerEnvironment, at_once
+from pulsar_barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
+from pulsar_barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
+from pulsar_barycenter.broker.load_manager.pipeline_feed import NoPipeline
+from pulsar_barycenter.broker.load_manager.reporting.host_usage import FixedUsage
+from pulsar_barycenter.broker.load_manager.simple.simple_load_manager import SimpleLoadManager
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.reports.load_report import ResourceUsage, SystemResourceUsage
+from pulsar_barycenter.logs.decision_log import DecisionLog
+from pulsar_barycenter.logs.load_report_log import FileReportLog
 from support.control_cluster import ControlCluster, on_virtual_time, topic
 
 MANAGERS: Final = {

@@ -10,9 +10,9 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from barycenter.ledger.caches import Caches
-from barycenter.ledger.entry_index import EntryIndex
-from barycenter.ledger.errors import (
+from pulsar_barycenter.ledger.caches import Caches
+from pulsar_barycenter.ledger.entry_index import EntryIndex
+from pulsar_barycenter.ledger.errors import (
     LedgerClosedError,
     LedgerCorruptedError,
     LedgerError,
@@ -20,8 +20,8 @@ from barycenter.ledger.errors import (
     LedgerFullError,
     LedgerNotFoundError,
 )
-from barycenter.ledger.position import EntryInfo, NewEntry
-from barycenter.ledger.storage import OnDurable
+from pulsar_barycenter.ledger.position import EntryInfo, NewEntry
+from pulsar_barycenter.ledger.storage import OnDurable
 
 
 @dataclass(slots=True)

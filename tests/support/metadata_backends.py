@@ -12,16 +12,16 @@ from typing import Any, Protocol, TypeVar
 
 from kazoo.client import KazooClient
 
-from barycenter.metadata.etcd.etcd_store import EtcdStore
-from barycenter.metadata.etcd.settings import read_settings
-from barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
-from barycenter.metadata.oxia.oxia_store import OxiaStore
-from barycenter.metadata.oxia.settings import read_settings as read_oxia_settings
-from barycenter.metadata.sqlite.sqlite_file import SqliteFile
-from barycenter.metadata.sqlite.sqlite_store import SqliteStore
-from barycenter.metadata.store import MetadataStore, Notification, SessionEvent
-from barycenter.metadata.timed_store import TimedStore
-from barycenter.metadata.zookeeper.zookeeper_store import ZooKeeperStore
+from pulsar_barycenter.metadata.etcd.etcd_store import EtcdStore
+from pulsar_barycenter.metadata.etcd.settings import read_settings
+from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
+from pulsar_barycenter.metadata.oxia.oxia_store import OxiaStore
+from pulsar_barycenter.metadata.oxia.settings import read_settings as read_oxia_settings
+from pulsar_barycenter.metadata.sqlite.sqlite_file import SqliteFile
+from pulsar_barycenter.metadata.sqlite.sqlite_store import SqliteStore
+from pulsar_barycenter.metadata.store import MetadataStore, Notification, SessionEvent
+from pulsar_barycenter.metadata.timed_store import TimedStore
+from pulsar_barycenter.metadata.zookeeper.zookeeper_store import ZooKeeperStore
 from support.etcd_server import EtcdServer, shared_etcd
 from support.oxia_server import OxiaServer, shared_oxia
 from support.zookeeper_server import ZooKeeperServer, shared_zookeeper

@@ -14,10 +14,10 @@ from typing import Any
 
 import structlog
 
-from barycenter.metadata.cache import MetadataCache
-from barycenter.metadata.errors import BadVersionError, MetadataError
-from barycenter.metadata.open import open_store
-from barycenter.metadata.store import MetadataStore
+from pulsar_barycenter.metadata.cache import MetadataCache
+from pulsar_barycenter.metadata.errors import BadVersionError, MetadataError
+from pulsar_barycenter.metadata.open import open_store
+from pulsar_barycenter.metadata.store import MetadataStore
 
 TESTS = Path(__file__).parent.parent
 

@@ -6,23 +6,23 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from barycenter.broker.cluster.lookup_answers import LookupAnswer, Owner
-from barycenter.broker.compaction.compactor import KeepsEarlier
-from barycenter.broker.environment import Environment
-from barycenter.broker.namespaces.policies import Policies
-from barycenter.broker.namespaces.resources import limits_of
-from barycenter.broker.namespaces.topic_policies import TopicLimits
-from barycenter.broker.ownership.serving import NotServedError, OwnedBundle
-from barycenter.broker.topics.registry import TopicRegistry
-from barycenter.broker.wire.server import WireServer
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.ledger.storage import LedgerStorage
-from barycenter.metadata.clock import Clock, SystemClock
-from barycenter.metadata.memory.memory_store import MemoryBackend
-from barycenter.metadata.store import MetadataStore
-from barycenter.naming.bundle import FULL_RANGE, Bundle
-from barycenter.naming.namespace import NamespaceName
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.broker.cluster.lookup_answers import LookupAnswer, Owner
+from pulsar_barycenter.broker.compaction.compactor import KeepsEarlier
+from pulsar_barycenter.broker.environment import Environment
+from pulsar_barycenter.broker.namespaces.policies import Policies
+from pulsar_barycenter.broker.namespaces.resources import limits_of
+from pulsar_barycenter.broker.namespaces.topic_policies import TopicLimits
+from pulsar_barycenter.broker.ownership.serving import NotServedError, OwnedBundle
+from pulsar_barycenter.broker.topics.registry import TopicRegistry
+from pulsar_barycenter.broker.wire.server import WireServer
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.ledger.storage import LedgerStorage
+from pulsar_barycenter.metadata.clock import Clock, SystemClock
+from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
+from pulsar_barycenter.metadata.store import MetadataStore
+from pulsar_barycenter.naming.bundle import FULL_RANGE, Bundle
+from pulsar_barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.naming.topic import TopicName
 from support.memory_ledgers import MemoryDisk, MemoryLedgerStorage
 
 T = TypeVar("T")

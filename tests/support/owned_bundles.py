@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from barycenter.broker.ownership.record import OwnershipRecord, lock_path
-from barycenter.naming.bundle import Bundle
+from pulsar_barycenter.broker.ownership.record import OwnershipRecord, lock_path
+from pulsar_barycenter.naming.bundle import Bundle
 from support.control_cluster import ControlBroker, ControlCluster, topic
 
 

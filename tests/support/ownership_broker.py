@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from barycenter.load.service_units.duties import Duty, Held, Role, duty_of, role_of
-from barycenter.load.service_units.service_unit_state import ServiceUnitStateData, next_version
+from pulsar_barycenter.load.service_units.duties import Duty, Held, Role, duty_of, role_of
+from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitStateData, next_version
 
 CHILDREN: Final = {"p": ("p0", "p1")}
 

@@ -12,21 +12,21 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from barycenter.broker.ownership.channel.channel_counters import ChannelCounters, CountedRecords
-from barycenter.broker.ownership.channel.places.following_records import FollowingRecords
-from barycenter.broker.ownership.channel.records import OwnershipRecords
-from barycenter.broker.ownership.channel.store_records import RECORDS_ROOT, StoreRecords
-from barycenter.broker.ownership.channel.topic_records import TopicRecords, keeps_earlier
-from barycenter.broker.system_topics.client import SystemTopicClient
-from barycenter.broker.topics.persistent_topic import PersistentTopic
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.service_units import events
-from barycenter.load.service_units.service_unit_state import ServiceUnitStateData, StorageType
-from barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
-from barycenter.metadata.store import Notification
-from barycenter.naming.bundle import Bundle
-from barycenter.naming.internal_topics import SERVICE_UNIT_STATE_TOPIC
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.broker.ownership.channel.channel_counters import ChannelCounters, CountedRecords
+from pulsar_barycenter.broker.ownership.channel.places.following_records import FollowingRecords
+from pulsar_barycenter.broker.ownership.channel.records import OwnershipRecords
+from pulsar_barycenter.broker.ownership.channel.store_records import RECORDS_ROOT, StoreRecords
+from pulsar_barycenter.broker.ownership.channel.topic_records import TopicRecords, keeps_earlier
+from pulsar_barycenter.broker.system_topics.client import SystemTopicClient
+from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.service_units import events
+from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitStateData, StorageType
+from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
+from pulsar_barycenter.metadata.store import Notification
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.internal_topics import SERVICE_UNIT_STATE_TOPIC
+from pulsar_barycenter.naming.topic import TopicName
 from support.memory_ledgers import MemoryDisk, MemoryLedgerStorage
 from support.one_broker import OneBroker
 from support.simulation.cluster import BROKER_PORT, SimClock

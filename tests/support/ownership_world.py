@@ -19,11 +19,11 @@ from typing import Final
 
 import msgspec
 
-from barycenter.load.service_units import events
-from barycenter.load.service_units.conflicts import Conflict, conflict
-from barycenter.load.service_units.duties import Duty, Held
-from barycenter.load.service_units.repairs import concerns, look_over, override, successor_of_orphan
-from barycenter.load.service_units.service_unit_state import (
+from pulsar_barycenter.load.service_units import events
+from pulsar_barycenter.load.service_units.conflicts import Conflict, conflict
+from pulsar_barycenter.load.service_units.duties import Duty, Held
+from pulsar_barycenter.load.service_units.repairs import concerns, look_over, override, successor_of_orphan
+from pulsar_barycenter.load.service_units.service_unit_state import (
     ServiceUnitState,
     ServiceUnitStateData,
     StorageType,

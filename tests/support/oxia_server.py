@@ -24,9 +24,9 @@ from pathlib import Path
 import grpc
 import pytest
 
-from barycenter.metadata.oxia import oxia_api_pb2 as api
-from barycenter.metadata.oxia.oxia_api_pb2_grpc import OxiaClientStub
-from barycenter.standalone.cluster import free_ports
+from pulsar_barycenter.metadata.oxia import oxia_api_pb2 as api
+from pulsar_barycenter.metadata.oxia.oxia_api_pb2_grpc import OxiaClientStub
+from pulsar_barycenter.standalone.cluster import free_ports
 
 VARIABLE = "BARYCENTER_OXIA"
 _DEADLINE_S = 60.0

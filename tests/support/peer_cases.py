@@ -8,9 +8,9 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
-from barycenter.config.broker_conf import with_overrides
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.reports.load_report import (
+from pulsar_barycenter.config.broker_conf import with_overrides
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.reports.load_report import (
     LONG_SAMPLES,
     SHORT_SAMPLES,
     BundleData,
@@ -20,7 +20,7 @@ from barycenter.load.reports.load_report import (
     TimeAverageMessageData,
     with_stats,
 )
-from barycenter.load.reports.windows import broker_averages
+from pulsar_barycenter.load.reports.windows import broker_averages
 from support.load_cases import MODULAR, Cluster, bundle_name
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from barycenter.load.reports.load_report import (
+from pulsar_barycenter.load.reports.load_report import (
     DEFAULT_WEIGHTS,
     BundleData,
     LocalBrokerData,
@@ -18,11 +18,11 @@ from barycenter.load.reports.load_report import (
     max_resource_usage,
     weighted_resource_usage,
 )
-from barycenter.load.reports.windows import broker_averages, fold_bundle
-from barycenter.naming.bundle import BundleRange
-from barycenter.pipeline.spark.table_reader import read_table
-from barycenter.pipeline.storage.layout import PipelineLayout
-from barycenter.pipeline.stream.micro_batches import StreamSettings
+from pulsar_barycenter.load.reports.windows import broker_averages, fold_bundle
+from pulsar_barycenter.naming.bundle import BundleRange
+from pulsar_barycenter.pipeline.spark.table_reader import read_table
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.pipeline.stream.micro_batches import StreamSettings
 from support.pipeline_runs import Row, assert_same, first_columns, newest_broker_data, newest_bundle_data, rows_of
 
 FIGURES = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")

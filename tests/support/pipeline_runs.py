@@ -13,15 +13,15 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from barycenter.load.reports.load_report import LocalBrokerData
-from barycenter.logs.load_report_log import FileReportLog, report_file_name
-from barycenter.pipeline.batch.whole_history import HistoryTables, fold_history
-from barycenter.pipeline.parsing.decision_lines import read_decision_logs
-from barycenter.pipeline.parsing.report_lines import read_report_log
-from barycenter.pipeline.spark.table_reader import read_table
-from barycenter.pipeline.storage.layout import PipelineLayout
-from barycenter.pipeline.stream.generations import current_generation
-from barycenter.pipeline.stream.micro_batches import BatchFold, BatchResult, StreamSettings, read_reports
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData
+from pulsar_barycenter.logs.load_report_log import FileReportLog, report_file_name
+from pulsar_barycenter.pipeline.batch.whole_history import HistoryTables, fold_history
+from pulsar_barycenter.pipeline.parsing.decision_lines import read_decision_logs
+from pulsar_barycenter.pipeline.parsing.report_lines import read_report_log
+from pulsar_barycenter.pipeline.spark.table_reader import read_table
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.pipeline.stream.generations import current_generation
+from pulsar_barycenter.pipeline.stream.micro_batches import BatchFold, BatchResult, StreamSettings, read_reports
 from support.load_history import START_MS
 
 Row = dict[str, Any]

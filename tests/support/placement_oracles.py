@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from barycenter.load.placement.avg_shedder import AvgShedderPlacement, Move
-from barycenter.load.placement.least_resource_usage_with_weight import LeastResourceUsageWithWeight
-from barycenter.load.reports.load_report import weighted_resource_usage
+from pulsar_barycenter.load.placement.avg_shedder import AvgShedderPlacement, Move
+from pulsar_barycenter.load.placement.least_resource_usage_with_weight import LeastResourceUsageWithWeight
+from pulsar_barycenter.load.reports.load_report import weighted_resource_usage
 from support.load_cases import Cluster
 from support.load_oracles import added
 

@@ -4,9 +4,9 @@ import base64
 from dataclasses import dataclass
 from typing import Any
 
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.credentials.token_keys import SigningKey, signing_secret_key
-from barycenter.credentials.tokens import create_token
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.credentials.token_keys import SigningKey, signing_secret_key
+from pulsar_barycenter.credentials.tokens import create_token
 
 NOW_S = 1_700_000_000
 SECRET = b"a secret of thirty-two bytes, at least"

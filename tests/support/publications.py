@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Generator
 
-from barycenter.load.reports.publication import PipelinePublication, decode_publication
+from pulsar_barycenter.load.reports.publication import PipelinePublication, decode_publication
 
 
 def decoded(document: bytes) -> PipelinePublication:

@@ -26,7 +26,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from py4j.java_gateway import GatewayParameters, JavaGateway  # type: ignore[import-untyped]
 
-from barycenter.config.pulsar_version import VERSIONS, PulsarVersion
+from pulsar_barycenter.config.pulsar_version import VERSIONS, PulsarVersion
 from support.maven import (
     SPARK_JARS,
     Dependency,

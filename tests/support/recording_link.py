@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from barycenter.broker.clients.consumer import Consumer
-from barycenter.broker.clients.link import StalledDispatcher
-from barycenter.broker.clients.producer import Producer
-from barycenter.broker.cluster.service_urls import NextOwner
-from barycenter.ledger.position import EntryRun, Position
+from pulsar_barycenter.broker.clients.consumer import Consumer
+from pulsar_barycenter.broker.clients.link import StalledDispatcher
+from pulsar_barycenter.broker.clients.producer import Producer
+from pulsar_barycenter.broker.cluster.service_urls import NextOwner
+from pulsar_barycenter.ledger.position import EntryRun, Position
 
 
 @dataclass(eq=False)

@@ -5,20 +5,20 @@ from pathlib import Path
 
 import numpy as np
 
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.managers import ManagerKind
-from barycenter.load.reports.load_report import (
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.reports.load_report import (
     LocalBrokerData,
     NamespaceBundleStats,
     ResourceUsage,
     SystemResourceUsage,
     with_stats,
 )
-from barycenter.load.snapshot.load_snapshot import Flags, Floats, LoadSnapshot
-from barycenter.replay.bundles import Bundles, summed
-from barycenter.replay.capacity import Capacity, CapacityModel, limits
-from barycenter.replay.inputs.generated import START_MS, Shape, broker_names, generated
-from barycenter.replay.reports import Measured, Reports
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, LoadSnapshot
+from pulsar_barycenter.replay.bundles import Bundles, summed
+from pulsar_barycenter.replay.capacity import Capacity, CapacityModel, limits
+from pulsar_barycenter.replay.inputs.generated import START_MS, Shape, broker_names, generated
+from pulsar_barycenter.replay.reports import Measured, Reports
 from support.table_cases import write_tables
 
 SHAPE = Shape(brokers=4, bundles=24, namespaces=3, steps=40, rate=400_000, noise=0.15)

@@ -1,6 +1,6 @@
 """A log of load reports that a test can read."""
 
-from barycenter.load.reports.load_report import LocalBrokerData
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData
 
 
 class MemoryReportLog:

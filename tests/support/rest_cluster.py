@@ -13,16 +13,16 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from barycenter.admin.client import MAX_REDIRECTS
-from barycenter.broker.broker import Broker
-from barycenter.broker.cluster.http_peers import HttpPeers
-from barycenter.broker.environment import Environment
-from barycenter.broker.load_manager.contract import LoadManagerFactory
-from barycenter.broker.rest.server import start_web
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.reports.load_over_time import LoadTables
-from barycenter.metadata.clock import SystemClock
-from barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
+from pulsar_barycenter.admin.client import MAX_REDIRECTS
+from pulsar_barycenter.broker.broker import Broker
+from pulsar_barycenter.broker.cluster.http_peers import HttpPeers
+from pulsar_barycenter.broker.environment import Environment
+from pulsar_barycenter.broker.load_manager.contract import LoadManagerFactory
+from pulsar_barycenter.broker.rest.server import start_web
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.reports.load_over_time import LoadTables
+from pulsar_barycenter.metadata.clock import SystemClock
+from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
 from support.control_cluster import HashLoadManager
 from support.memory_ledgers import MemoryDisk, MemoryLedgerStorage
 

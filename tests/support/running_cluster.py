@@ -10,9 +10,9 @@ from urllib.parse import quote
 
 import aiohttp
 
-from barycenter.naming.topic import TopicName
-from barycenter.standalone.cluster import BrokerProcess, ClusterSettings, StandaloneCluster, free_ports
-from barycenter.standalone.data_directory import DataDirectory, DataDirectoryLock
+from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.standalone.cluster import BrokerProcess, ClusterSettings, StandaloneCluster, free_ports
+from pulsar_barycenter.standalone.data_directory import DataDirectory, DataDirectoryLock
 
 QUICK = {"metadataStoreSessionTimeoutMillis": "3000", "loadBalancerSheddingEnabled": "false"}
 """Sessions that end soon, and no moves but those that a test asks for."""

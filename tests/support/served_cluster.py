@@ -6,8 +6,8 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
-from barycenter.broker.load_manager.factory import configured_load_manager
-from barycenter.load.reports.load_over_time import LoadTables
+from pulsar_barycenter.broker.load_manager.factory import configured_load_manager
+from pulsar_barycenter.load.reports.load_over_time import LoadTables
 from support.rest_cluster import RestCluster
 
 T = TypeVar("T")

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.bundle import Bundle
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 import math
 from collections.abc import Mapping
 
-from barycenter.load.reports.load_report import weighted_resource_usage
-from barycenter.load.shedding.avg_shedder import AvgShedder
-from barycenter.load.shedding.threshold_shedder import ThresholdShedder
-from barycenter.load.shedding.uniform_load_shedder import UniformLoadShedder
+from pulsar_barycenter.load.reports.load_report import weighted_resource_usage
+from pulsar_barycenter.load.shedding.avg_shedder import AvgShedder
+from pulsar_barycenter.load.shedding.threshold_shedder import ThresholdShedder
+from pulsar_barycenter.load.shedding.uniform_load_shedder import UniformLoadShedder
 from support.load_cases import Cluster
 from support.load_oracles import Shed, added, heaviest, is_bound, step, threshold_shedding
 

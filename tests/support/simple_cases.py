@@ -6,12 +6,17 @@ from typing import Any
 
 import msgspec
 
-from barycenter.load.managers import ManagerKind
-from barycenter.load.reports.load_report import NamespaceBundleStats, ResourceQuota, ResourceUsage, SystemResourceUsage
-from barycenter.load.reports.simple_load_report import LoadReport, complete
-from barycenter.load.simple.settings import SimpleSettings, SimpleStrategy
-from barycenter.load.simple.shedding import ResourceType, bottlenecks
-from barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.reports.load_report import (
+    NamespaceBundleStats,
+    ResourceQuota,
+    ResourceUsage,
+    SystemResourceUsage,
+)
+from pulsar_barycenter.load.reports.simple_load_report import LoadReport, complete
+from pulsar_barycenter.load.simple.settings import SimpleSettings, SimpleStrategy
+from pulsar_barycenter.load.simple.shedding import ResourceType, bottlenecks
+from pulsar_barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
 from support.load_cases import bundle_name
 
 NAMESPACES = ("t/a", "t/a", "t/b")

@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from barycenter.load.reports.simple_load_report import LoadReport, decode_load_report
-from barycenter.load.simple.settings import SETTING_NODES
-from barycenter.naming.bundle import Bundle
+from pulsar_barycenter.load.reports.simple_load_report import LoadReport, decode_load_report
+from pulsar_barycenter.load.simple.settings import SETTING_NODES
+from pulsar_barycenter.naming.bundle import Bundle
 from support.balanced_cluster import SimplyBalanced, own, simply_balanced, simply_settled, traffic
 from support.control_cluster import ControlCluster, on_virtual_time
 

@@ -9,13 +9,13 @@ import msgspec
 import numpy as np
 from hypothesis import strategies as st
 
-from barycenter.load.policies import ClusterPolicies, IsolationPolicies, IsolationPolicy
-from barycenter.load.reports.load_report import ResourceUsage
-from barycenter.load.reports.windows import broker_averages
-from barycenter.load.snapshot.document import PoliciesDocument, SnapshotDocument
-from barycenter.load.snapshot.load_snapshot import LoadSnapshot
-from barycenter.load.strategy import MemoryDocument
-from barycenter.snapshots.snapshot_file import read_snapshot_file
+from pulsar_barycenter.load.policies import ClusterPolicies, IsolationPolicies, IsolationPolicy
+from pulsar_barycenter.load.reports.load_report import ResourceUsage
+from pulsar_barycenter.load.reports.windows import broker_averages
+from pulsar_barycenter.load.snapshot.document import PoliciesDocument, SnapshotDocument
+from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from pulsar_barycenter.load.strategy import MemoryDocument
+from pulsar_barycenter.snapshots.snapshot_file import read_snapshot_file
 from support.load_cases import Cluster, clusters, histories
 
 odd_numbers = st.sampled_from([float("nan"), float("inf"), float("-inf")])

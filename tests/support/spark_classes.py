@@ -8,11 +8,11 @@ import threading
 from dataclasses import fields
 from pathlib import Path
 
-from barycenter.pipeline.batch.whole_history import fold_history
-from barycenter.pipeline.parsing.decision_lines import read_decision_logs
-from barycenter.pipeline.parsing.report_lines import read_report_log
-from barycenter.pipeline.running.pipeline_job import JobSettings, PipelineJob
-from barycenter.pipeline.spark.session import create_session
+from pulsar_barycenter.pipeline.batch.whole_history import fold_history
+from pulsar_barycenter.pipeline.parsing.decision_lines import read_decision_logs
+from pulsar_barycenter.pipeline.parsing.report_lines import read_report_log
+from pulsar_barycenter.pipeline.running.pipeline_job import JobSettings, PipelineJob
+from pulsar_barycenter.pipeline.spark.session import create_session
 from support.data_of_before import copied
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyspark
 
-from barycenter.pipeline.spark.java import default_cache, find_java, packaged_java
+from pulsar_barycenter.pipeline.spark.java import default_cache, find_java, packaged_java
 from support.daemon import Daemon, daemon
 
 SPARK_HOME = Path(pyspark.__file__).parent

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.splitting.default_split_strategy import DefaultSplitStrategy
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
+from pulsar_barycenter.load.splitting.default_split_strategy import DefaultSplitStrategy
 
 
 @dataclass

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from barycenter.ledger.files import examine, file_storage, file_writer, folder, open_files
+from pulsar_barycenter.ledger.files import examine, file_storage, file_writer, folder, open_files
 
 PAGE = 4096
 MODULES = (examine, file_storage, file_writer, folder, open_files)

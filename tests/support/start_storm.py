@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from barycenter.naming.bundle import Bundle
-from barycenter.naming.bundles import NamespaceBundles
-from barycenter.naming.namespace import NamespaceName
-from barycenter.naming.topic import TopicName
-from barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.bundles import NamespaceBundles
+from pulsar_barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from support import client_requests
 from support.wire_client import TYPE, WireClient
 

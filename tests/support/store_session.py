@@ -21,13 +21,13 @@ from typing import Any
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from barycenter.cli.main import main
-from barycenter.pipeline.running.pipeline_job import JobSettings, PipelineJob
-from barycenter.pipeline.spark.addresses import open_storage
-from barycenter.pipeline.spark.session import create_session
-from barycenter.pipeline.storage.lock import exclusive
-from barycenter.pipeline.stream.state import StateFolder
-from barycenter.pipeline.tables.compaction import CompactionSettings, keep_house
+from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.pipeline.running.pipeline_job import JobSettings, PipelineJob
+from pulsar_barycenter.pipeline.spark.addresses import open_storage
+from pulsar_barycenter.pipeline.spark.session import create_session
+from pulsar_barycenter.pipeline.storage.lock import exclusive
+from pulsar_barycenter.pipeline.stream.state import StateFolder
+from pulsar_barycenter.pipeline.tables.compaction import CompactionSettings, keep_house
 
 WRITERS = 8
 

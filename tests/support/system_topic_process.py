@@ -5,9 +5,9 @@ import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from barycenter.broker.system_topics.client import FindBroker, SystemTopicClient
-from barycenter.broker.system_topics.settings import ClientSettings
-from barycenter.metadata.clock import SystemClock
+from pulsar_barycenter.broker.system_topics.client import FindBroker, SystemTopicClient
+from pulsar_barycenter.broker.system_topics.settings import ClientSettings
+from pulsar_barycenter.metadata.clock import SystemClock
 
 DEADLINE_S = 60
 QUICK = ClientSettings(first_back_off_s=0.02, longest_back_off_s=0.2)

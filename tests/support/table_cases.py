@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from barycenter.load.reports.load_report import BundleData, LocalBrokerData, TimeAverageBrokerData
-from barycenter.load.reports.windows import LiveFold
+from pulsar_barycenter.load.reports.load_report import BundleData, LocalBrokerData, TimeAverageBrokerData
+from pulsar_barycenter.load.reports.windows import LiveFold
 
 _FIGURES = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
 _RESOURCES = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")

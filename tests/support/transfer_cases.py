@@ -10,17 +10,17 @@ from typing import Any, Final
 
 import msgspec
 
-from barycenter.load.reports.extensible_reports import (
+from pulsar_barycenter.load.reports.extensible_reports import (
     BrokerLoadData,
     BrokerLookupData,
     BundleLoadData,
     TopBundlesLoadData,
 )
-from barycenter.load.reports.load_report import BundleData, NamespaceBundleStats, TimeAverageMessageData
-from barycenter.load.shedding.transfer_plan import UNLOAD_REASONS, TransferPlan
-from barycenter.load.snapshot.extensible_document import ExtensibleDocument, TrafficFigures
-from barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot, windows_of_owners
-from barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from pulsar_barycenter.load.reports.load_report import BundleData, NamespaceBundleStats, TimeAverageMessageData
+from pulsar_barycenter.load.shedding.transfer_plan import UNLOAD_REASONS, TransferPlan
+from pulsar_barycenter.load.snapshot.extensible_document import ExtensibleDocument, TrafficFigures
+from pulsar_barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot, windows_of_owners
+from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from support.load_cases import bundle_name
 from support.peer_cases import configuration, pick
 

@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from barycenter.load.reports.extensible_reports import BundleLoadData
-from barycenter.load.shedding.transfer_plan import TransferShedderSettings
+from pulsar_barycenter.load.reports.extensible_reports import BundleLoadData
+from pulsar_barycenter.load.shedding.transfer_plan import TransferShedderSettings
 from support.transfer_cases import NOW_MS, TransferRound
 
 Decision = tuple[str, str, str | None, str]

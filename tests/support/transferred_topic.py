@@ -1,12 +1,12 @@
 """Topics of the bundle that two brokers hand over, and clients of them without a wire."""
 
-from barycenter.broker.clients.consumer import Consumer, ConsumerOptions
-from barycenter.broker.clients.link import ClientLink
-from barycenter.broker.clients.producer import Producer, ProducerOptions
-from barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
-from barycenter.broker.topics.topic import SubscribeRequest, Topic
-from barycenter.ledger.position import EARLIEST
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.broker.clients.consumer import Consumer, ConsumerOptions
+from pulsar_barycenter.broker.clients.link import ClientLink
+from pulsar_barycenter.broker.clients.producer import Producer, ProducerOptions
+from pulsar_barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
+from pulsar_barycenter.broker.topics.topic import SubscribeRequest, Topic
+from pulsar_barycenter.ledger.position import EARLIEST
+from pulsar_barycenter.naming.topic import TopicName
 from support.one_broker import OneBroker
 from support.two_brokers import HeldLedgers, TwoBrokers
 from support.wire_client import entry_of

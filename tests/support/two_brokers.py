@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from barycenter.broker.cluster.lookup_answers import LookupAnswer, Owner
-from barycenter.broker.cluster.service_urls import ServiceUrls
-from barycenter.broker.ownership.serving import OwnedBundle
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.ledger.storage import LedgerStorage
-from barycenter.metadata.memory.memory_store import MemoryBackend
-from barycenter.naming.bundle import Bundle
-from barycenter.naming.namespace import NamespaceName
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.broker.cluster.lookup_answers import LookupAnswer, Owner
+from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls
+from pulsar_barycenter.broker.ownership.serving import OwnedBundle
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.ledger.storage import LedgerStorage
+from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.naming.topic import TopicName
 from support.memory_ledgers import MemoryDisk, MemoryLedgerStorage
 from support.one_broker import Everything, LookupHere, OneBroker
 

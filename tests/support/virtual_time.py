@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
+from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
 from support.simulation.loop import Node, VirtualTimeLoop
 
 

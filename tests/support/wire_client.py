@@ -5,10 +5,10 @@ import ssl
 from collections.abc import Callable
 from typing import Any
 
-from barycenter.protocol import client_commands, commands
-from barycenter.protocol import pulsar_api_pb2 as api
-from barycenter.protocol.connection import Connection, Received, Role
-from barycenter.protocol.frames import encode_entry
+from pulsar_barycenter.protocol import client_commands, commands
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.protocol.connection import Connection, Received, Role
+from pulsar_barycenter.protocol.frames import encode_entry
 from support import client_requests
 
 DEADLINE_S = 30

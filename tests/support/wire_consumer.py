@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from barycenter.protocol import commands
-from barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.protocol import commands
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from support.wire_client import TYPE, WireClient
 
 TOPIC = "persistent://public/default/t"

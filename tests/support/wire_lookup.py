@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 from urllib.parse import urlsplit
 
-from barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 
 _MOST_REDIRECTS = 20
 

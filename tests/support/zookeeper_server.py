@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.standalone.cluster import free_ports
+from pulsar_barycenter.standalone.cluster import free_ports
 from support.certificates import Certificates
 
 TICK_MS = 100

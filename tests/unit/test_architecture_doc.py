@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src" / "barycenter"
+SOURCE = ROOT / "src" / "pulsar_barycenter"
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
 
 JOURNEYS = ARCHITECTURE.split("\n### ")[1:]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.load.strategies import STRATEGIES
+from pulsar_barycenter.load.strategies import STRATEGIES
 
 pytestmark = pytest.mark.xdist_group("benchmarks")  # all ask for what one reading of the sources finds
 
@@ -17,24 +17,24 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 
 ROOTS = (
-    "barycenter.cli.run.broker",
-    "barycenter.cli.run.standalone",
-    "barycenter.pipeline.job",
-    "barycenter.cli.main",
-    "barycenter.cli.replay.command",
+    "pulsar_barycenter.cli.run.broker",
+    "pulsar_barycenter.cli.run.standalone",
+    "pulsar_barycenter.pipeline.job",
+    "pulsar_barycenter.cli.main",
+    "pulsar_barycenter.cli.replay.command",
 )
 """What a person starts."""
 
 BENCHMARKS = sorted(
     path.relative_to(ROOT).as_posix()
     for path in (ROOT / "benchmarks").rglob("*.py")
-    if "barycenter" in path.read_text()
+    if "pulsar_barycenter" in path.read_text()
 )
 
 
 SET_UP = {"free_ports"}
 """What benchmarks set up with; nobody times it."""
-LOADS = {"barycenter.replay.experiments.chaos"}
+LOADS = {"pulsar_barycenter.replay.experiments.chaos"}
 """What benchmarks have replayed."""
 
 
@@ -47,7 +47,7 @@ def imported(path: Path) -> dict[str, set[str]]:
     """The modules of ours that a file imports, anywhere in it, each with the names taken from it."""
     found: dict[str, set[str]] = {}
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("barycenter"):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("pulsar_barycenter"):
             for alias in node.names:
                 if path_of(f"{node.module}.{alias.name}"):
                     found.setdefault(f"{node.module}.{alias.name}", set())
@@ -55,7 +55,7 @@ def imported(path: Path) -> dict[str, set[str]]:
                     found.setdefault(node.module, set()).add(alias.name)
         elif isinstance(node, ast.Import):
             for alias in node.names:
-                if alias.name.startswith("barycenter"):
+                if alias.name.startswith("pulsar_barycenter"):
                     found.setdefault(alias.name, set())
     return found
 
@@ -63,8 +63,11 @@ def imported(path: Path) -> dict[str, set[str]]:
 @cache
 def reached() -> frozenset[str]:
     """Every module that runs: what the roots import, and the strategies that the catalogue names."""
-    ahead = [*ROOTS, *(f"barycenter.load.{row.module}" for row in STRATEGIES)]
-    ahead += [f"barycenter.cli.{path.parent.name}.{path.stem}" for path in (SOURCE / "barycenter/cli").glob("*/*.py")]
+    ahead = [*ROOTS, *(f"pulsar_barycenter.load.{row.module}" for row in STRATEGIES)]
+    ahead += [
+        f"pulsar_barycenter.cli.{path.parent.name}.{path.stem}"
+        for path in (SOURCE / "pulsar_barycenter/cli").glob("*/*.py")
+    ]
     seen: set[str] = set()
     while ahead:
         module = ahead.pop()
@@ -90,8 +93,8 @@ def words() -> dict[str, set[str]]:
 
 
 def test_the_leaders_round_is_reached() -> None:
-    assert {"barycenter.load.cycle.round", "barycenter.load.shedding.threshold_shedder"} <= reached()
-    assert path_of("barycenter.load.placement.bulk") is None
+    assert {"pulsar_barycenter.load.cycle.round", "pulsar_barycenter.load.shedding.threshold_shedder"} <= reached()
+    assert path_of("pulsar_barycenter.load.placement.bulk") is None
 
 
 @pytest.mark.parametrize("benchmark", BENCHMARKS)

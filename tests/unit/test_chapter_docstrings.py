@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[2] / "src" / "barycenter"
+SOURCE = Path(__file__).parents[2] / "src" / "pulsar_barycenter"
 
 ONE_FILE_A_THING = {"broker/rest", "doctor/checks", "replay/experiments", "replay/scenarios"}
 """Folders of files alike, one a resource, a subject, an experiment, a scenario: the docstring says what each is."""

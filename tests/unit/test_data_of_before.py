@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.ledger.files.file_storage import FileLedgerStorage
-from barycenter.ledger.managed.managed_ledger import ManagedLedger
-from barycenter.ledger.position import EARLIEST, Position
-from barycenter.metadata.coordination.counter import next_counter_value
-from barycenter.metadata.sqlite.sqlite_store import SqliteStore
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
+from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
+from pulsar_barycenter.ledger.position import EARLIEST, Position
+from pulsar_barycenter.metadata.coordination.counter import next_counter_value
+from pulsar_barycenter.metadata.sqlite.sqlite_store import SqliteStore
+from pulsar_barycenter.naming.topic import TopicName
 from support.broker_data import (
     CLOSED,
     EPOCH,

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from barycenter.config.broker_conf import parse_broker_conf
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.advice.configuration_advice import Severity, advice
-from barycenter.metadata.open import check_url
+from pulsar_barycenter.config.broker_conf import parse_broker_conf
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.advice.configuration_advice import Severity, advice
+from pulsar_barycenter.metadata.open import check_url
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
-from barycenter.cli.main import main
+from pulsar_barycenter.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[2] / "src" / "barycenter"
+SOURCE = Path(__file__).parents[2] / "src" / "pulsar_barycenter"
 
 ROOMS = """
 naming        -
@@ -241,7 +241,7 @@ def chapters() -> dict[str, list[list[str]]]:
 
 @cache
 def files() -> dict[str, Path]:
-    """Every module of the house by its dotted name below `barycenter`."""
+    """Every module of the house by its dotted name below `pulsar_barycenter`."""
     found = {}
     for path in sorted(SOURCE.rglob("*.py")):
         parts = path.relative_to(SOURCE).with_suffix("").parts
@@ -251,7 +251,7 @@ def files() -> dict[str, Path]:
 
 @cache
 def imports(module: str) -> frozenset[str]:
-    """All that a module imports, anywhere in it: of ours the modules below `barycenter`, of others the full names."""
+    """All that a module imports, anywhere in it: modules below `pulsar_barycenter` without that prefix."""
     found = set()
     for node in ast.walk(ast.parse(files()[module].read_text())):
         if isinstance(node, ast.Import):
@@ -259,8 +259,8 @@ def imports(module: str) -> frozenset[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 full = f"{node.module}.{alias.name}"
-                found.add(full if full.removeprefix("barycenter.") in files() else node.module)
-    return frozenset(name.removeprefix("barycenter.") for name in found)
+                found.add(full if full.removeprefix("pulsar_barycenter.") in files() else node.module)
+    return frozenset(name.removeprefix("pulsar_barycenter.") for name in found)
 
 
 def own_imports(module: str) -> set[str]:

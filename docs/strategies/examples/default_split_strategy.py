@@ -1,18 +1,18 @@
 """A bundle of the extensible load manager that is too large, minute after minute."""
 
-from barycenter.load.reasons import render
-from barycenter.load.reports.extensible_reports import (
+from pulsar_barycenter.load.reasons import render
+from pulsar_barycenter.load.reports.extensible_reports import (
     BrokerLoadData,
     BrokerLookupData,
     BundleLoadData,
     TopBundlesLoadData,
 )
-from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot
-from barycenter.load.splitting.algorithms import split_algorithm
-from barycenter.load.splitting.default_split_strategy import DefaultSplitStrategy
-from barycenter.load.splitting.request import SplitRequest
-from barycenter.naming.bundle import Bundle
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
+from pulsar_barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot
+from pulsar_barycenter.load.splitting.algorithms import split_algorithm
+from pulsar_barycenter.load.splitting.default_split_strategy import DefaultSplitStrategy
+from pulsar_barycenter.load.splitting.request import SplitRequest
+from pulsar_barycenter.naming.bundle import Bundle
 
 NAME = "public/default/0x00000000_0x40000000"
 

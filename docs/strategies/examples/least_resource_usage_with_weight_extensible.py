@@ -5,11 +5,11 @@ from collections import Counter
 
 import numpy as np
 
-from barycenter.load.placement.least_resource_usage_with_weight_extensible import (
+from pulsar_barycenter.load.placement.least_resource_usage_with_weight_extensible import (
     LeastResourceUsageWithWeight,
 )
-from barycenter.load.reports.extensible_reports import BrokerLoadData, BrokerLookupData
-from barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot
+from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData, BrokerLookupData
+from pulsar_barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot
 
 
 def share(**usages: float) -> dict[str, int]:

@@ -4,16 +4,16 @@ import random
 
 import msgspec
 
-from barycenter.load.filters.outcome import PlacementRequest
-from barycenter.load.reasons import Reason, render
-from barycenter.load.reports.load_report import NamespaceBundleStats, ResourceUsage, SystemResourceUsage
-from barycenter.load.reports.simple_load_report import LoadReport, complete
-from barycenter.load.simple.placement import SimpleMemory, rank, select_broker
-from barycenter.load.simple.quotas import Quotas, update_quotas
-from barycenter.load.simple.settings import SimpleSettings, SimpleStrategy
-from barycenter.load.simple.shedding import SimpleShedder
-from barycenter.load.snapshot.load_snapshot import LoadSnapshot
-from barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
+from pulsar_barycenter.load.filters.outcome import PlacementRequest
+from pulsar_barycenter.load.reasons import Reason, render
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats, ResourceUsage, SystemResourceUsage
+from pulsar_barycenter.load.reports.simple_load_report import LoadReport, complete
+from pulsar_barycenter.load.simple.placement import SimpleMemory, rank, select_broker
+from pulsar_barycenter.load.simple.quotas import Quotas, update_quotas
+from pulsar_barycenter.load.simple.settings import SimpleSettings, SimpleStrategy
+from pulsar_barycenter.load.simple.shedding import SimpleShedder
+from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from pulsar_barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
 
 
 def reported(**brokers: tuple[float, dict[str, float]]) -> LoadSnapshot:

@@ -1,8 +1,8 @@
 """One bundle with six topics, cut by each algorithm."""
 
-from barycenter.load.splitting.algorithms import split_algorithm
-from barycenter.load.splitting.request import SplitRequest, TopicLoad, TrafficLimits
-from barycenter.naming.bundle import BundleRange
+from pulsar_barycenter.load.splitting.algorithms import split_algorithm
+from pulsar_barycenter.load.splitting.request import SplitRequest, TopicLoad, TrafficLimits
+from pulsar_barycenter.naming.bundle import BundleRange
 
 rates = {0x00: 25_000, 0x05: 2_000, 0x10: 2_000, 0x15: 20_000, 0x20: 8_000, 0x25: 1_000}  # by hash, msg/s
 

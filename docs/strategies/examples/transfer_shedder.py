@@ -1,16 +1,16 @@
 """Three brokers of the extensible load manager, out of balance for four cycles in a row."""
 
-from barycenter.load.reasons import render
-from barycenter.load.reports.extensible_reports import (
+from pulsar_barycenter.load.reasons import render
+from pulsar_barycenter.load.reports.extensible_reports import (
     BrokerLoadData,
     BrokerLookupData,
     BundleLoadData,
     TopBundlesLoadData,
 )
-from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.shedding.transfer_plan import TransferShedderSettings
-from barycenter.load.shedding.transfer_shedder import TransferMemory, TransferShedder
-from barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
+from pulsar_barycenter.load.shedding.transfer_plan import TransferShedderSettings
+from pulsar_barycenter.load.shedding.transfer_shedder import TransferMemory, TransferShedder
+from pulsar_barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot
 
 MEGABYTE = 1_000_000
 usages = {"b1": 0.8, "b2": 0.4, "b3": 0.1}

@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from barycenter.admin.client import AdminClient
-from barycenter.attach.collector import Collector, Round
-from barycenter.attach.report_numbers import ReportNumbers
-from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats
+from pulsar_barycenter.admin.client import AdminClient
+from pulsar_barycenter.attach.collector import Collector, Round
+from pulsar_barycenter.attach.report_numbers import ReportNumbers
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats
 from support.apache_pulsar import ApachePulsar, soon
 from support.apache_pulsar_clients import barycenter, connected, make_topic, token
 from support.report_log import MemoryReportLog
@@ -145,7 +145,7 @@ def test_recordings_of_both_managers_become_tables_and_decisions(
 @contextmanager
 def collecting(*arguments: str) -> Iterator[Iterator[Round]]:
     """Run `barycenter collect` and give its rounds; it is to end with 0 when it is told to."""
-    command = [sys.executable, "-m", "barycenter", "collect", "--json", *arguments]
+    command = [sys.executable, "-m", "pulsar_barycenter", "collect", "--json", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

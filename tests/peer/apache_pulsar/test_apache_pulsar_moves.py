@@ -52,7 +52,9 @@ def test_its_status_is_told_and_bundles_are_moved(cluster: ApachePulsar, tmp_pat
     lines = [{"kind": "unload", "bundle": each, "source": before[each], "destination": moves[each]} for each in rest]
     plan.write_text("\n".join(map(json.dumps, lines)))
     words = ("execute", str(plan), "--url", url, "--yes", "--per-minute", "6000")
-    with subprocess.Popen([sys.executable, "-m", "barycenter", *words], stdout=subprocess.PIPE, text=True) as killed:
+    with subprocess.Popen(
+        [sys.executable, "-m", "pulsar_barycenter", *words], stdout=subprocess.PIPE, text=True
+    ) as killed:
         assert killed.stdout is not None
         assert any("2/7" in line for line in killed.stdout)
         killed.kill()

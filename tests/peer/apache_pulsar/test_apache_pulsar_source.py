@@ -13,11 +13,11 @@ import pulsar
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from barycenter.broker.load_manager.reporting.load_report_topic import ClientReportSender
-from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats
-from barycenter.pipeline.parsing.report_lines import LOAD_REPORT_TOPIC, report_lines
-from barycenter.pipeline.pulsar_source import PulsarDataSource
-from barycenter.pipeline.pulsar_source.options import PulsarSourceError
+from pulsar_barycenter.broker.load_manager.reporting.load_report_topic import ClientReportSender
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats
+from pulsar_barycenter.pipeline.parsing.report_lines import LOAD_REPORT_TOPIC, report_lines
+from pulsar_barycenter.pipeline.pulsar_source import PulsarDataSource
+from pulsar_barycenter.pipeline.pulsar_source.options import PulsarSourceError
 from support.apache_pulsar import ApachePulsar, soon
 from support.apache_pulsar_clients import connected, make_topic, token
 

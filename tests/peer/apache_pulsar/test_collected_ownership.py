@@ -13,8 +13,8 @@ import msgspec
 import pulsar
 import pytest
 
-from barycenter.attach.collector import Round
-from barycenter.load.snapshot.document import SnapshotDocument, decode_snapshot
+from pulsar_barycenter.attach.collector import Round
+from pulsar_barycenter.load.snapshot.document import SnapshotDocument, decode_snapshot
 from support.apache_pulsar import ApachePulsar
 
 pytestmark = [
@@ -73,7 +73,9 @@ def is_full(document: SnapshotDocument, brokers: int) -> bool:
 
 
 def barycenter(*arguments: str) -> str:
-    done = subprocess.run([sys.executable, "-m", "barycenter", *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "pulsar_barycenter", *arguments], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
@@ -83,7 +85,7 @@ def test_the_snapshot_names_pulsars_owners_and_is_decided_upon(cluster: ApachePu
     cluster.expect(204, "PUT", "/admin/v2/namespaces/public/owned", json={"bundles": {"numBundles": 4}})
     out = tmp_path / "out"
     asked = ["--admin-url", cluster.brokers[0].web_url, "--service-url", cluster.service_url, "--interval", "1"]
-    command = [sys.executable, "-m", "barycenter", "collect", "--json", *asked, "--out", str(out)]
+    command = [sys.executable, "-m", "pulsar_barycenter", "collect", "--json", *asked, "--out", str(out)]
     with busy(cluster), subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from barycenter.metadata.open import open_store
+from pulsar_barycenter.metadata.open import open_store
 from support.apache_pulsar import ApachePulsar, soon
 
 pytestmark = [
@@ -26,7 +26,7 @@ TOPICS = tuple(f"non-persistent://public/looked-at/orders-{number}" for number i
 
 def look(cluster: ApachePulsar, *words: str) -> dict[str, dict[str, str]]:
     """Return of each check the subjects that it found, with their severities; by the store alone without `words`."""
-    command = [sys.executable, "-m", "barycenter", "doctor", "--json", "--store", cluster.metadata_url, *words]
+    command = [sys.executable, "-m", "pulsar_barycenter", "doctor", "--json", "--store", cluster.metadata_url, *words]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert ran.returncode in (0, 1), ran.stderr
     found: dict[str, dict[str, str]] = {}

@@ -12,10 +12,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from barycenter.protocol import client_commands, commands, frames
-from barycenter.protocol import pulsar_api_pb2 as api
-from barycenter.protocol.connection import Connection, KeepAlive, Role
-from barycenter.protocol.errors import ProtocolError
+from pulsar_barycenter.protocol import client_commands, commands, frames
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.protocol.connection import Connection, KeepAlive, Role
+from pulsar_barycenter.protocol.errors import ProtocolError
 from support import client_requests
 from support.simulation.loop import Node, SimulationError
 

@@ -11,25 +11,25 @@ from typing import Any, TypeVar
 import msgspec
 import structlog
 
-from barycenter.broker.broker import Broker
-from barycenter.broker.cluster.leader_writes import LeaderWrites
-from barycenter.broker.control_plane import ControlPlane
-from barycenter.broker.environment import Environment
-from barycenter.broker.load_manager.context import LoadManagerContext
-from barycenter.broker.load_manager.contract import LoadManager
-from barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
-from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
-from barycenter.broker.load_manager.simple.simple_load_manager import SimpleLoadManager
-from barycenter.broker.namespaces.policies import BundlesData, Policies
-from barycenter.broker.ownership.channel.places.place import SOURCES
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.managers import ManagerKind, manager_in_force
-from barycenter.load.service_units.service_unit_state import StorageType
-from barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
-from barycenter.metadata.store import Notification
-from barycenter.naming.bundle import Bundle
-from barycenter.naming.bundles import NamespaceBundles
-from barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.broker.broker import Broker
+from pulsar_barycenter.broker.cluster.leader_writes import LeaderWrites
+from pulsar_barycenter.broker.control_plane import ControlPlane
+from pulsar_barycenter.broker.environment import Environment
+from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
+from pulsar_barycenter.broker.load_manager.contract import LoadManager
+from pulsar_barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
+from pulsar_barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
+from pulsar_barycenter.broker.load_manager.simple.simple_load_manager import SimpleLoadManager
+from pulsar_barycenter.broker.namespaces.policies import BundlesData, Policies
+from pulsar_barycenter.broker.ownership.channel.places.place import SOURCES
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.managers import ManagerKind, manager_in_force
+from pulsar_barycenter.load.service_units.service_unit_state import StorageType
+from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
+from pulsar_barycenter.metadata.store import Notification
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.bundles import NamespaceBundles
+from pulsar_barycenter.naming.namespace import NamespaceName
 from support.memory_ledgers import MemoryDisk, MemoryLedgerStorage
 from support.simulation.loads import SHEDS_AT_ONCE, MadeUpLoads
 from support.simulation.loop import NODE, START_S, Node, SimulationError, VirtualTimeLoop

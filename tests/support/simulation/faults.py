@@ -11,14 +11,14 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Final
 
-from barycenter.broker.cluster.lookup_answers import LookupFailedError
-from barycenter.broker.cluster.registration import BROKERS_ROOT
-from barycenter.broker.lookup.namespace_service import NamespaceServiceError
-from barycenter.logs.decision_log import DecisionLog
-from barycenter.metadata.errors import MetadataError
-from barycenter.naming.bundle import Bundle
-from barycenter.naming.errors import InvalidNameError
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.broker.cluster.lookup_answers import LookupFailedError
+from pulsar_barycenter.broker.cluster.registration import BROKERS_ROOT
+from pulsar_barycenter.broker.lookup.namespace_service import NamespaceServiceError
+from pulsar_barycenter.logs.decision_log import DecisionLog
+from pulsar_barycenter.metadata.errors import MetadataError
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.errors import InvalidNameError
+from pulsar_barycenter.naming.topic import TopicName
 from support.simulation.client import NumberingProducer, RetryError, SimClient
 from support.simulation.cluster import NAMESPACE, BrokerProcess, Cluster
 from support.simulation.loop import VirtualTimeLoop

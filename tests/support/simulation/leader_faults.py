@@ -13,10 +13,10 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
-from barycenter.broker.cluster.leadership import LEADER_PATH
-from barycenter.metadata.coordination.epochs import Epoch, FencedStore, epoch_path
-from barycenter.metadata.memory.memory_store import MemoryBackend
-from barycenter.metadata.store import Notification, NotificationType
+from pulsar_barycenter.broker.cluster.leadership import LEADER_PATH
+from pulsar_barycenter.metadata.coordination.epochs import Epoch, FencedStore, epoch_path
+from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
+from pulsar_barycenter.metadata.store import Notification, NotificationType
 from support.simulation.cluster import BrokerProcess
 from support.simulation.faults import Faults
 from support.simulation.loop import SimulationError

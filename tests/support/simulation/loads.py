@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from barycenter.broker.load_manager.context import LoadManagerContext
-from barycenter.broker.load_manager.environment import LoadManagerEnvironment
-from barycenter.broker.load_manager.reporting.host_usage import FixedUsage
-from barycenter.load.reports.load_report import NamespaceBundleStats, ResourceUsage, SystemResourceUsage
-from barycenter.naming.bundle import Bundle
+from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
+from pulsar_barycenter.broker.load_manager.environment import LoadManagerEnvironment
+from pulsar_barycenter.broker.load_manager.reporting.host_usage import FixedUsage
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats, ResourceUsage, SystemResourceUsage
+from pulsar_barycenter.naming.bundle import Bundle
 
 SHEDS_AT_ONCE: Final[dict[str, Any]] = {
     "load_balancer_host_usage_check_interval_minutes": 1e-9,

@@ -19,11 +19,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from barycenter.broker.ownership.serving import OwnedBundle
-from barycenter.broker.ownership.serving_log import ServingLog
-from barycenter.metadata.memory.memory_store import MemoryBackend
-from barycenter.metadata.store import Notification, NotificationType
-from barycenter.naming.bundle import Bundle
+from pulsar_barycenter.broker.ownership.serving import OwnedBundle
+from pulsar_barycenter.broker.ownership.serving_log import ServingLog
+from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
+from pulsar_barycenter.metadata.store import Notification, NotificationType
+from pulsar_barycenter.naming.bundle import Bundle
 from support.simulation.loop import NODE, Node, SimulationError, VirtualTimeLoop
 
 LOCAL_POLICIES = "/admin/local-policies/"

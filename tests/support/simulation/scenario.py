@@ -11,10 +11,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from barycenter.broker.cluster.registration import BROKERS_ROOT
-from barycenter.broker.ownership.serving import OwnedBundle
-from barycenter.naming.bundle import Bundle
-from barycenter.naming.namespace import NamespaceName, heartbeat_namespaces
+from pulsar_barycenter.broker.cluster.registration import BROKERS_ROOT
+from pulsar_barycenter.broker.ownership.serving import OwnedBundle
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.namespace import NamespaceName, heartbeat_namespaces
 from support.simulation.client import CheckingConsumer, NumberingProducer, RetryError, SimClient
 from support.simulation.cluster import BROKER_PORT, NAMESPACE, BrokerProcess, Cluster, Settings, quiet_logs
 from support.simulation.faults import Faults, topic_in

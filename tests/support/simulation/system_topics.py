@@ -13,22 +13,22 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from barycenter.broker.ownership.serving import NotServedError, OwnedBundle
-from barycenter.broker.system_topics.client import SystemTopicClient
-from barycenter.broker.system_topics.entries import MessageId
-from barycenter.broker.system_topics.errors import NotPublishedError, PublishOutcomeUnknownError
-from barycenter.broker.system_topics.publisher import Publisher
-from barycenter.broker.system_topics.reader import Reader
-from barycenter.broker.system_topics.settings import ClientSettings
-from barycenter.broker.system_topics.table_view import TableView
-from barycenter.broker.topics.persistent_topic import PersistentTopic
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.ledger.position import EARLIEST
-from barycenter.metadata.clock import Clock
-from barycenter.metadata.memory.memory_store import MemoryBackend
-from barycenter.naming.bundle import FULL_RANGE, Bundle
-from barycenter.naming.internal_topics import BROKER_LOAD_TOPIC, SERVICE_UNIT_STATE_TOPIC
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.broker.ownership.serving import NotServedError, OwnedBundle
+from pulsar_barycenter.broker.system_topics.client import SystemTopicClient
+from pulsar_barycenter.broker.system_topics.entries import MessageId
+from pulsar_barycenter.broker.system_topics.errors import NotPublishedError, PublishOutcomeUnknownError
+from pulsar_barycenter.broker.system_topics.publisher import Publisher
+from pulsar_barycenter.broker.system_topics.reader import Reader
+from pulsar_barycenter.broker.system_topics.settings import ClientSettings
+from pulsar_barycenter.broker.system_topics.table_view import TableView
+from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.ledger.position import EARLIEST
+from pulsar_barycenter.metadata.clock import Clock
+from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
+from pulsar_barycenter.naming.bundle import FULL_RANGE, Bundle
+from pulsar_barycenter.naming.internal_topics import BROKER_LOAD_TOPIC, SERVICE_UNIT_STATE_TOPIC
+from pulsar_barycenter.naming.topic import TopicName
 from support.memory_ledgers import MemoryDisk, MemoryLedgerStorage
 from support.one_broker import Everything, OneBroker
 from support.simulation.cluster import BROKER_PORT, SimClock, quiet_logs

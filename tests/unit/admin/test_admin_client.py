@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from barycenter.admin.client import MAX_REDIRECTS, AdminClient, reason_of
-from barycenter.admin.errors import AdminRequestError
-from barycenter.credentials.presented import presented
-from barycenter.credentials.tls import ClientTls, ServerTls
+from pulsar_barycenter.admin.client import MAX_REDIRECTS, AdminClient, reason_of
+from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.credentials.presented import presented
+from pulsar_barycenter.credentials.tls import ClientTls, ServerTls
 from support.authorities import Authority
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -13,20 +13,20 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from barycenter.admin.client import AdminClient
-from barycenter.attach.collected_snapshot import collected_snapshot, keep_snapshot
-from barycenter.attach.collector import (
+from pulsar_barycenter.admin.client import AdminClient
+from pulsar_barycenter.attach.collected_snapshot import collected_snapshot, keep_snapshot
+from pulsar_barycenter.attach.collector import (
     CollectError,
     Collector,
     OwnershipUnreadableError,
     Round,
     admin_urls,
 )
-from barycenter.attach.report_numbers import ReportNumbers
-from barycenter.load.reports.extensible_reports import BrokerLoadData, BundleLoadData, TopBundlesLoadData
-from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage
-from barycenter.load.snapshot.document import SnapshotDocument
-from barycenter.snapshots.snapshot_file import read_snapshot_file
+from pulsar_barycenter.attach.report_numbers import ReportNumbers
+from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData, BundleLoadData, TopBundlesLoadData
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage
+from pulsar_barycenter.load.snapshot.document import SnapshotDocument
+from pulsar_barycenter.snapshots.snapshot_file import read_snapshot_file
 from support.report_log import MemoryReportLog
 from support.rest_cluster import rest_cluster
 
@@ -444,7 +444,7 @@ async def test_a_token_goes_with_every_request_and_into_no_output(tmp_path: Path
 async def run_command(options: list[str], **environment: str) -> str:
     """Run `barycenter collect`; return what it printed, on either stream."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "barycenter", "collect", *options),
+        *(sys.executable, "-m", "pulsar_barycenter", "collect", *options),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         env={**os.environ, **environment},

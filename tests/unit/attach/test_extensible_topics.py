@@ -7,11 +7,11 @@ import pulsar
 import pytest
 from structlog.testing import capture_logs
 
-from barycenter.attach import extensible_topics
-from barycenter.attach.extensible_topics import PulsarExtensibleTopics
-from barycenter.load.reports.extensible_reports import BrokerLoadData, TopBundlesLoadData
-from barycenter.load.reports.load_report import encode_without_none
-from barycenter.naming.internal_topics import BROKER_LOAD_TOPIC, TOP_BUNDLES_TOPIC
+from pulsar_barycenter.attach import extensible_topics
+from pulsar_barycenter.attach.extensible_topics import PulsarExtensibleTopics
+from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData, TopBundlesLoadData
+from pulsar_barycenter.load.reports.load_report import encode_without_none
+from pulsar_barycenter.naming.internal_topics import BROKER_LOAD_TOPIC, TOP_BUNDLES_TOPIC
 
 
 class Message:

@@ -2,7 +2,7 @@
 
 from structlog.testing import capture_logs
 
-from barycenter.broker.bounded_log import LONGEST, MOST_A_SECOND, BoundedLog
+from pulsar_barycenter.broker.bounded_log import LONGEST, MOST_A_SECOND, BoundedLog
 
 
 def test_a_flood_is_counted_and_told_with_the_next_second() -> None:

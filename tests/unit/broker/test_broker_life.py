@@ -7,20 +7,20 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from barycenter.broker.broker import Broker, BrokerState, WebPortInUseError
-from barycenter.broker.cluster.lookup_answers import LookupNotReadyError
-from barycenter.broker.cluster.registration import BROKERS_ROOT
-from barycenter.broker.environment import Environment
-from barycenter.broker.load_manager.context import LoadManagerContext
-from barycenter.broker.load_manager.environment import LoadManagerEnvironment
-from barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
-from barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
-from barycenter.broker.start_errors import BrokerIdInUseError
-from barycenter.broker.wire.server import PortInUseError
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.managers import ManagerKind
-from barycenter.metadata.memory.memory_store import MemoryBackend
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.broker.broker import Broker, BrokerState, WebPortInUseError
+from pulsar_barycenter.broker.cluster.lookup_answers import LookupNotReadyError
+from pulsar_barycenter.broker.cluster.registration import BROKERS_ROOT
+from pulsar_barycenter.broker.environment import Environment
+from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
+from pulsar_barycenter.broker.load_manager.environment import LoadManagerEnvironment
+from pulsar_barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
+from pulsar_barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
+from pulsar_barycenter.broker.start_errors import BrokerIdInUseError
+from pulsar_barycenter.broker.wire.server import PortInUseError
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
+from pulsar_barycenter.naming.topic import TopicName
 from support.control_cluster import NoPeers
 from support.memory_ledgers import MemoryDisk, MemoryLedgerStorage
 from support.simulation.loop import Node, VirtualTimeLoop

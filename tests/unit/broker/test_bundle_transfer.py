@@ -2,9 +2,9 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from barycenter.broker.broker import Broker
-from barycenter.naming.bundle import Bundle
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.broker.broker import Broker
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.topic import TopicName
 from support import client_requests
 from support.rest_cluster import RestCluster, rest_cluster
 from support.wire_client import TYPE, WireClient

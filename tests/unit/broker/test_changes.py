@@ -2,8 +2,8 @@
 
 import asyncio
 
-from barycenter.broker.changes import NextChange, StoreWatch
-from barycenter.metadata.errors import StoreUnavailableError
+from pulsar_barycenter.broker.changes import NextChange, StoreWatch
+from pulsar_barycenter.metadata.errors import StoreUnavailableError
 from support.control_cluster import on_virtual_time
 
 

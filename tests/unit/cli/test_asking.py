@@ -13,10 +13,10 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from barycenter.broker.load_manager.factory import load_manager_factory
-from barycenter.cli.asking.client import asked_url, asking_conf, named_url
-from barycenter.cli.asking.client_conf import CONTEXTS
-from barycenter.cli.main import main
+from pulsar_barycenter.broker.load_manager.factory import load_manager_factory
+from pulsar_barycenter.cli.asking.client import asked_url, asking_conf, named_url
+from pulsar_barycenter.cli.asking.client_conf import CONTEXTS
+from pulsar_barycenter.cli.main import main
 from support.authorities import Authority
 from support.rest_cluster import RestCluster
 
@@ -135,7 +135,7 @@ async def run(*words: str, **env: str) -> Result:
 
 async def run_process(*words: str, **env: str) -> int:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "barycenter", *words, env={**os.environ, **env}
+        sys.executable, "-m", "pulsar_barycenter", *words, env={**os.environ, **env}
     )
     return await process.wait()
 

@@ -28,7 +28,7 @@ COMMANDS = [
 def test_a_closed_pipe_is_no_failure_to_tell_of(words: list[str]) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    command = [sys.executable, "-m", "barycenter", *words]
+    command = [sys.executable, "-m", "pulsar_barycenter", *words]
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writer)
     assert "pipe" not in done.stderr.lower()

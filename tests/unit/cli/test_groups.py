@@ -3,7 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
-from barycenter.cli.main import main
+from pulsar_barycenter.cli.main import main
 
 
 @pytest.mark.parametrize("group", [[], ["history"], ["ledger"], ["pipeline"]])

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from barycenter.broker.compaction.compactor import Compactor
-from barycenter.cli.main import main
-from barycenter.ledger.files import file_format as fmt
-from barycenter.ledger.files.file_storage import FileLedgerStorage
-from barycenter.ledger.files.folder import ledger_path
-from barycenter.ledger.managed.managed_ledger import ManagedLedger
-from barycenter.ledger.one_folder import FOLDER_KEY
-from barycenter.metadata.clock import SystemClock
-from barycenter.metadata.open import open_store
-from barycenter.metadata.store import MetadataStore
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.broker.compaction.compactor import Compactor
+from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.ledger.files import file_format as fmt
+from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
+from pulsar_barycenter.ledger.files.folder import ledger_path
+from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
+from pulsar_barycenter.ledger.one_folder import FOLDER_KEY
+from pulsar_barycenter.metadata.clock import SystemClock
+from pulsar_barycenter.metadata.open import open_store
+from pulsar_barycenter.metadata.store import MetadataStore
+from pulsar_barycenter.naming.topic import TopicName
 from support.broker_data import CLOSED, KEPT, LEDGERS, METADATA, OPEN
 from support.compaction_cases import Message, compacted_places, single
 

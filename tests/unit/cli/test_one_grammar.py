@@ -8,10 +8,10 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from barycenter.cli.asking.client import asked_url
-from barycenter.cli.main import main
-from barycenter.cli.moments import Seconds, span_ms
-from barycenter.load.reasons import format_figure
+from pulsar_barycenter.cli.asking.client import asked_url
+from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.cli.moments import Seconds, span_ms
+from pulsar_barycenter.load.reasons import format_figure
 
 RECORDED = str(Path(__file__).parents[3] / "tests" / "data" / "pipeline" / "cluster")
 

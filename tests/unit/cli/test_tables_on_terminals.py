@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from barycenter.cli.main import main
-from barycenter.cli.terminal import Column, Kind, print_table
+from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.cli.terminal import Column, Kind, print_table
 
 ROOT = Path(__file__).parents[3]
 RECORDED = str(ROOT / "tests" / "data" / "pipeline" / "cluster")
@@ -79,7 +79,7 @@ def test_the_verdict_has_room_on_a_narrow_terminal() -> None:
 
 def test_every_function_that_prints_a_table_is_among_these() -> None:
     found = set()
-    for path in (ROOT / "src" / "barycenter" / "cli").rglob("*.py"):
+    for path in (ROOT / "src" / "pulsar_barycenter" / "cli").rglob("*.py"):
         tree = ast.parse(path.read_text())
         for node in ast.walk(tree):
             assert not (isinstance(node, ast.ImportFrom) and node.module == "rich.table"), path
@@ -123,7 +123,7 @@ def test_a_real_terminal_is_measured(columns: int) -> None:
     controller, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     environment = {**os.environ, "TERM": "xterm"}
-    words = [sys.executable, "-m", "barycenter", "history", "imbalance", "--data", RECORDED]
+    words = [sys.executable, "-m", "pulsar_barycenter", "history", "imbalance", "--data", RECORDED]
     with subprocess.Popen(words, stdin=terminal, stdout=terminal, stderr=terminal, env=environment) as process:
         os.close(terminal)
         text = b""

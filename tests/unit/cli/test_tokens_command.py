@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from barycenter.cli.main import main
+from pulsar_barycenter.cli.main import main
 from support.proofs import SECRET_URL, token
 
 

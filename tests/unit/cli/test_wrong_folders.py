@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from barycenter.cli.main import main
+from pulsar_barycenter.cli.main import main
 from support.data_of_before import copied
 
 QUESTIONS = [

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from barycenter.config.broker_conf import (
+from pulsar_barycenter.config.broker_conf import (
     ConfigError,
     default_config,
     dynamic_keys,
@@ -16,9 +16,9 @@ from barycenter.config.broker_conf import (
     validate_dynamic,
     with_overrides,
 )
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.config.pulsar_version import FORMER_DEFAULTS, VERSIONS, PulsarVersion
-from barycenter.load.reports.weights import resource_weights
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.config.pulsar_version import FORMER_DEFAULTS, VERSIONS, PulsarVersion
+from pulsar_barycenter.load.reports.weights import resource_weights
 
 
 def test_pulsars_own_format_is_read(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
-from barycenter.config.broker_conf import keys
-from barycenter.config.key import format_value
+from pulsar_barycenter.config.broker_conf import keys
+from pulsar_barycenter.config.key import format_value
 
 ROOT = Path(__file__).parents[3]
 

@@ -3,9 +3,9 @@
 import ast
 from pathlib import Path
 
-from barycenter.config.broker_conf import keys
+from pulsar_barycenter.config.broker_conf import keys
 
-SOURCE = Path(__file__).parents[3] / "src" / "barycenter"
+SOURCE = Path(__file__).parents[3] / "src" / "pulsar_barycenter"
 
 NO_EFFECT = {"loadBalancerDebugModeEnabled", "openIDCacheSize"}
 """Offered so that Pulsar's files are taken as they are; their text says that they do nothing."""

@@ -2,8 +2,8 @@
 
 import pytest
 
-from barycenter.config.broker_conf import HIDDEN, ConfigError, keys, shown
-from barycenter.config.sources import Source, source_of
+from pulsar_barycenter.config.broker_conf import HIDDEN, ConfigError, keys, shown
+from pulsar_barycenter.config.sources import Source, source_of
 
 
 @pytest.mark.parametrize(

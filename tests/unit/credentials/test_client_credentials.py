@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from barycenter.admin.client import AdminClient
-from barycenter.admin.errors import AdminRequestError
-from barycenter.credentials.client_credentials import ClientCredentials, ObtainedToken
-from barycenter.credentials.errors import IssuerError, KeyMaterialError, NoTokenError
-from barycenter.credentials.issuer_http import IssuerHttp
-from barycenter.credentials.issuers import MAX_DOCUMENT_BYTES
-from barycenter.credentials.presented import presented
+from pulsar_barycenter.admin.client import AdminClient
+from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.credentials.client_credentials import ClientCredentials, ObtainedToken
+from pulsar_barycenter.credentials.errors import IssuerError, KeyMaterialError, NoTokenError
+from pulsar_barycenter.credentials.issuer_http import IssuerHttp
+from pulsar_barycenter.credentials.issuers import MAX_DOCUMENT_BYTES
+from pulsar_barycenter.credentials.presented import presented
 from support.authorities import Authority
 from support.fake_issuer import AUDIENCE, CLIENT, fake_issuer, oauth2, private_key_url
 

@@ -13,9 +13,9 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from barycenter.credentials.errors import KeyMaterialError
-from barycenter.credentials.key_material import MAX_BYTES, read_key_material
-from barycenter.credentials.token_keys import new_key_pair, private_key, public_key, secret_key
+from pulsar_barycenter.credentials.errors import KeyMaterialError
+from pulsar_barycenter.credentials.key_material import MAX_BYTES, read_key_material
+from pulsar_barycenter.credentials.token_keys import new_key_pair, private_key, public_key, secret_key
 
 SECRET = b"\x00\xffa secret of more than thirty-two bytes"
 ENCODED = base64.b64encode(SECRET).decode()

@@ -9,10 +9,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from barycenter.credentials.bounds import MAX_TOKEN
-from barycenter.credentials.errors import IssuerError
-from barycenter.credentials.issuers import MAX_DOCUMENT_BYTES, discovery_url
-from barycenter.credentials.openid import (
+from pulsar_barycenter.credentials.bounds import MAX_TOKEN
+from pulsar_barycenter.credentials.errors import IssuerError
+from pulsar_barycenter.credentials.issuers import MAX_DOCUMENT_BYTES, discovery_url
+from pulsar_barycenter.credentials.openid import (
     MAX_KEYS,
     IssuerKeys,
     OpenIDRules,
@@ -21,7 +21,7 @@ from barycenter.credentials.openid import (
     keys_url,
     openid_verdict,
 )
-from barycenter.credentials.tokens import Refused, Verdict, VerifiedToken
+from pulsar_barycenter.credentials.tokens import Refused, Verdict, VerifiedToken
 from support.fake_issuer import AUDIENCE, EC_KEY, OTHER_RSA_KEY, RSA_KEY, access_token, jwk
 from support.proofs import NOW_S
 

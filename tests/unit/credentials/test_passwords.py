@@ -4,8 +4,8 @@ import base64
 
 import pytest
 
-from barycenter.credentials.errors import KeyMaterialError
-from barycenter.credentials.passwords import Passwords, read_passwords
+from pulsar_barycenter.credentials.errors import KeyMaterialError
+from pulsar_barycenter.credentials.passwords import Passwords, read_passwords
 
 HASHES = {
     "apr1": "$apr1$abcdefgh$GQVaHFsauSKl0cgw4bVFJ/",

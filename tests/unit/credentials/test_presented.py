@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.credentials.errors import KeyMaterialError
-from barycenter.credentials.presented import NOTHING, is_no_less_secret, presented, presented_text
+from pulsar_barycenter.credentials.errors import KeyMaterialError
+from pulsar_barycenter.credentials.presented import NOTHING, is_no_less_secret, presented, presented_text
 from support.fake_issuer import fake_issuer, oauth2
 
 TOKEN = "org.apache.pulsar.client.impl.auth.AuthenticationToken"

@@ -13,9 +13,9 @@ import pytest
 import uvloop
 from structlog.testing import capture_logs
 
-from barycenter.credentials.errors import KeyMaterialError
-from barycenter.credentials.presented import presented
-from barycenter.credentials.tls import ClientTls, Renewed, ServerTls, common_name, renewing_server_context
+from pulsar_barycenter.credentials.errors import KeyMaterialError
+from pulsar_barycenter.credentials.presented import presented
+from pulsar_barycenter.credentials.tls import ClientTls, Renewed, ServerTls, common_name, renewing_server_context
 from support.authorities import Authority, Issued
 
 

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.credentials.token_keys import (
+from pulsar_barycenter.credentials.token_keys import (
     SigningKey,
     VerifyingKey,
     new_key_pair,
@@ -19,7 +19,7 @@ from barycenter.credentials.token_keys import (
     secret_key,
     signing_secret_key,
 )
-from barycenter.credentials.tokens import Refused, TokenRules, VerifiedToken, create_token, unverified, verdict
+from pulsar_barycenter.credentials.tokens import Refused, TokenRules, VerifiedToken, create_token, unverified, verdict
 from support.proofs import KEY, NOW_S, SECRET, SECRET_URL
 
 RULES = TokenRules(secret_key(SECRET_URL))

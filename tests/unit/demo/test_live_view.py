@@ -2,8 +2,8 @@
 
 import pytest
 
-from barycenter.demo.live_view import LiveView
-from barycenter.demo.record import Event, Record
+from pulsar_barycenter.demo.live_view import LiveView
+from pulsar_barycenter.demo.record import Event, Record
 
 
 def test_each_event_is_told_once_also_one_that_is_read_after_later_ones(capsys: pytest.CaptureFixture[str]) -> None:

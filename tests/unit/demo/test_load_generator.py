@@ -10,12 +10,12 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.cli.main import main
-from barycenter.demo.load_generator import Distribution, LoadGenerator, LoadPlan, NamespaceTraces, with_usage
-from barycenter.demo.traces import Trace
-from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, decode_report, with_stats
-from barycenter.naming.bundle import Bundle
-from barycenter.naming.bundles import NamespaceBundles
+from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.demo.load_generator import Distribution, LoadGenerator, LoadPlan, NamespaceTraces, with_usage
+from pulsar_barycenter.demo.traces import Trace
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, decode_report, with_stats
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.bundles import NamespaceBundles
 
 START_MS = 1_790_000_000_000
 PLAN = LoadPlan(brokers=3, bundles=24, interval_ms=60_000, start_ms=START_MS)

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from barycenter.demo.decisions import DecisionReader
-from barycenter.demo.pipeline_log import pipeline_lags_s
-from barycenter.load.reasons import Code, Reason
-from barycenter.logs.decision_log import DecisionLog
+from pulsar_barycenter.demo.decisions import DecisionReader
+from pulsar_barycenter.demo.pipeline_log import pipeline_lags_s
+from pulsar_barycenter.load.reasons import Code, Reason
+from pulsar_barycenter.logs.decision_log import DecisionLog
 
 REASON = Reason(code=Code.ADMIN)
 

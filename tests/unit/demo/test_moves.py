@@ -1,7 +1,7 @@
 """Who owned each bundle when, and which moves went back."""
 
-from barycenter.demo.moves import Tenure, follow_bundles
-from barycenter.demo.record import Event, Record
+from pulsar_barycenter.demo.moves import Tenure, follow_bundles
+from pulsar_barycenter.demo.record import Event, Record
 from support.demo_run import BROKERS, STARTED_AT_S, UPPER_PART, flapping_run
 
 A, B, C = BROKERS

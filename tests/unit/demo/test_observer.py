@@ -6,9 +6,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from barycenter.admin.errors import AdminRequestError
-from barycenter.demo.observer import ClusterObserver
-from barycenter.demo.scenario import BUNDLES, NAMESPACE, create_namespace
+from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.demo.observer import ClusterObserver
+from pulsar_barycenter.demo.scenario import BUNDLES, NAMESPACE, create_namespace
 
 TOPIC = f"persistent://{NAMESPACE}/t"
 REPORT = {"msgRateIn": 10.0, "msgRateOut": 20.0, "msgThroughputIn": 1e3, "msgThroughputOut": 2e3, "numBundles": 4}

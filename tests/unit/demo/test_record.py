@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.demo.record import LoadSample, imbalance, imbalance_over_time, mean_imbalance
+from pulsar_barycenter.demo.record import LoadSample, imbalance, imbalance_over_time, mean_imbalance
 
 
 def sample(at_s: float, broker: str, rate: float) -> LoadSample:

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from barycenter.cli.run.demo import command, sentences
-from barycenter.demo.plan import ClientResult, TopicResult
-from barycenter.demo.record import Event, LoadSample, Record
-from barycenter.demo.report.data import MOST_POINTS, ReportData
-from barycenter.demo.report.page import Origin, render_report
-from barycenter.demo.scenario import DemoSettings, demo_configuration
-from barycenter.demo.summary import counted, summarise, verdict
-from barycenter.pages.reasons import short_reason
+from pulsar_barycenter.cli.run.demo import command, sentences
+from pulsar_barycenter.demo.plan import ClientResult, TopicResult
+from pulsar_barycenter.demo.record import Event, LoadSample, Record
+from pulsar_barycenter.demo.report.data import MOST_POINTS, ReportData
+from pulsar_barycenter.demo.report.page import Origin, render_report
+from pulsar_barycenter.demo.scenario import DemoSettings, demo_configuration
+from pulsar_barycenter.demo.summary import counted, summarise, verdict
+from pulsar_barycenter.pages.reasons import short_reason
 from support import demo_run
 
 

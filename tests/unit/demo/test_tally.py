@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.demo.tally import TopicTally
+from pulsar_barycenter.demo.tally import TopicTally
 
 
 def test_an_acknowledged_message_that_never_arrives_is_missing() -> None:

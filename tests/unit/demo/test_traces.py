@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.demo.traces import Trace, TraceError, read_trace, synthetic_traces, unique_names
+from pulsar_barycenter.demo.traces import Trace, TraceError, read_trace, synthetic_traces, unique_names
 
 
 def test_a_file_becomes_rates_of_its_usual_step(tmp_path: Path) -> None:

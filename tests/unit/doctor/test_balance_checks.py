@@ -6,7 +6,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from barycenter.doctor.checks.balance import (
+from pulsar_barycenter.doctor.checks.balance import (
     absurd_reports,
     cool_down,
     idle_shedder,
@@ -15,12 +15,12 @@ from barycenter.doctor.checks.balance import (
     old_reports,
     preallocations,
 )
-from barycenter.doctor.finding import Severity
-from barycenter.doctor.picture import Picture
-from barycenter.load.managers import ManagerKind
-from barycenter.load.reports.extensible_reports import BrokerLoadData
-from barycenter.load.reports.load_report import UNKNOWN_USAGE, ResourceUsage
-from barycenter.load.snapshot.extensible_document import ExtensibleDocument
+from pulsar_barycenter.doctor.finding import Severity
+from pulsar_barycenter.doctor.picture import Picture
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData
+from pulsar_barycenter.load.reports.load_report import UNKNOWN_USAGE, ResourceUsage
+from pulsar_barycenter.load.snapshot.extensible_document import ExtensibleDocument
 from support.doctor_pictures import (
     BROKERS,
     BUNDLES,

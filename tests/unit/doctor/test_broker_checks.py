@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from barycenter.doctor.checks.brokers import clocks, leadership, registration, silent_brokers
-from barycenter.doctor.finding import Severity
+from pulsar_barycenter.doctor.checks.brokers import clocks, leadership, registration, silent_brokers
+from pulsar_barycenter.doctor.finding import Severity
 from support.doctor_pictures import BROKERS, healthy, only, store, subjects, view, with_broker
 
 

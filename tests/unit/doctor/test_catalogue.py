@@ -6,10 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.doctor import catalogue
-from barycenter.doctor.catalogue import CHECKS, MOST_FINDINGS, Check, Diagnosis, confirmed, diagnose, needs_second_look
-from barycenter.doctor.finding import Finding, Severity, Unseen, found
-from barycenter.doctor.picture import Part, Picture
+from pulsar_barycenter.doctor import catalogue
+from pulsar_barycenter.doctor.catalogue import (
+    CHECKS,
+    MOST_FINDINGS,
+    Check,
+    Diagnosis,
+    confirmed,
+    diagnose,
+    needs_second_look,
+)
+from pulsar_barycenter.doctor.finding import Finding, Severity, Unseen, found
+from pulsar_barycenter.doctor.picture import Part, Picture
 from support.doctor_pictures import NOW_MS, SPACE, healthy, store, with_broker
 
 PAGE = (Path(__file__).parents[3] / "docs" / "doctor.md").read_text()

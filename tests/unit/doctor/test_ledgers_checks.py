@@ -3,10 +3,10 @@
 from dataclasses import replace
 from pathlib import Path
 
-from barycenter.doctor.checks.ledgers import ledgers_folder
-from barycenter.doctor.picture import LedgersView
-from barycenter.doctor.reading.ledgers import read_ledgers
-from barycenter.ledger.one_folder import IDENTITY, named
+from pulsar_barycenter.doctor.checks.ledgers import ledgers_folder
+from pulsar_barycenter.doctor.picture import LedgersView
+from pulsar_barycenter.doctor.reading.ledgers import read_ledgers
+from pulsar_barycenter.ledger.one_folder import IDENTITY, named
 from support.doctor_pictures import FOLDER, healthy, store
 
 

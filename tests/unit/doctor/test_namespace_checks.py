@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from barycenter.doctor.checks.namespaces import (
+from pulsar_barycenter.doctor.checks.namespaces import (
     boundary_copies,
     few_bundles,
     minority,
@@ -14,8 +14,8 @@ from barycenter.doctor.checks.namespaces import (
     unreadable_keys,
     untiled,
 )
-from barycenter.doctor.finding import Severity
-from barycenter.doctor.picture import NamespaceView
+from pulsar_barycenter.doctor.finding import Severity
+from pulsar_barycenter.doctor.picture import NamespaceView
 from support.doctor_pictures import BOUNDARIES, SPACE, healthy, only, store, subjects, with_broker
 
 WHOLE = ("0x00000000", "0xffffffff")

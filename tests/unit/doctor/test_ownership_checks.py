@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from barycenter.doctor.checks.ownership import (
+from pulsar_barycenter.doctor.checks.ownership import (
     owned_twice,
     owner_differs,
     owner_gone,
@@ -10,11 +10,11 @@ from barycenter.doctor.checks.ownership import (
     unknown_bundles,
     unowned,
 )
-from barycenter.doctor.finding import Severity
-from barycenter.doctor.picture import Lock, Picture
-from barycenter.load.managers import ManagerKind
-from barycenter.load.service_units.service_unit_state import ServiceUnitState, ServiceUnitStateData
-from barycenter.load.snapshot.extensible_document import ExtensibleDocument
+from pulsar_barycenter.doctor.finding import Severity
+from pulsar_barycenter.doctor.picture import Lock, Picture
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitState, ServiceUnitStateData
+from pulsar_barycenter.load.snapshot.extensible_document import ExtensibleDocument
 from support.doctor_pictures import (
     BUNDLES,
     NOW_MS,

@@ -9,13 +9,13 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from barycenter.admin.client import AdminClient
-from barycenter.doctor.catalogue import diagnose
-from barycenter.doctor.finding import Severity
-from barycenter.doctor.picture import Picture
-from barycenter.doctor.reading import cluster
-from barycenter.doctor.reading.cluster import ClusterUnreadableError, read_cluster
-from barycenter.load.snapshot.document import encode_snapshot
+from pulsar_barycenter.admin.client import AdminClient
+from pulsar_barycenter.doctor.catalogue import diagnose
+from pulsar_barycenter.doctor.finding import Severity
+from pulsar_barycenter.doctor.picture import Picture
+from pulsar_barycenter.doctor.reading import cluster
+from pulsar_barycenter.doctor.reading.cluster import ClusterUnreadableError, read_cluster
+from pulsar_barycenter.load.snapshot.document import encode_snapshot
 from support.doctor_pictures import snapshot
 from support.rest_cluster import rest_cluster
 

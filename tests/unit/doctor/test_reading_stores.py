@@ -7,21 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.broker.cluster.dynamic_configuration import CONFIGURATION_PATH
-from barycenter.broker.cluster.leadership import CHANNEL_LEADER_PATH, LEADER_PATH
-from barycenter.broker.cluster.registration import BROKERS_ROOT
-from barycenter.broker.namespaces.boundaries import LOCAL_POLICIES_ROOT, POLICIES_ROOT
-from barycenter.broker.ownership.channel.store_records import RECORDS_ROOT
-from barycenter.broker.ownership.record import OWNERSHIP_ROOT
-from barycenter.doctor.picture import Lock
-from barycenter.doctor.reading import store, stored_keys
-from barycenter.doctor.reading.clock_offset import clock_offset
-from barycenter.doctor.reading.store import StoreUnreadableError, read_store
-from barycenter.doctor.reading.stored_keys import FOLDERS, KEYS, store_view
-from barycenter.ledger.one_folder import FOLDER_KEY
-from barycenter.load.service_units.service_unit_state import ServiceUnitState
-from barycenter.metadata.leased.values import leased
-from barycenter.metadata.open import open_store
+from pulsar_barycenter.broker.cluster.dynamic_configuration import CONFIGURATION_PATH
+from pulsar_barycenter.broker.cluster.leadership import CHANNEL_LEADER_PATH, LEADER_PATH
+from pulsar_barycenter.broker.cluster.registration import BROKERS_ROOT
+from pulsar_barycenter.broker.namespaces.boundaries import LOCAL_POLICIES_ROOT, POLICIES_ROOT
+from pulsar_barycenter.broker.ownership.channel.store_records import RECORDS_ROOT
+from pulsar_barycenter.broker.ownership.record import OWNERSHIP_ROOT
+from pulsar_barycenter.doctor.picture import Lock
+from pulsar_barycenter.doctor.reading import store, stored_keys
+from pulsar_barycenter.doctor.reading.clock_offset import clock_offset
+from pulsar_barycenter.doctor.reading.store import StoreUnreadableError, read_store
+from pulsar_barycenter.doctor.reading.stored_keys import FOLDERS, KEYS, store_view
+from pulsar_barycenter.ledger.one_folder import FOLDER_KEY
+from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitState
+from pulsar_barycenter.metadata.leased.values import leased
+from pulsar_barycenter.metadata.open import open_store
 
 BUNDLE = "t/n/0x00000000_0x80000000"
 VALUES = {

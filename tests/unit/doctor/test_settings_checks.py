@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from barycenter.config.broker_conf import HIDDEN
-from barycenter.doctor.checks.settings import (
+from pulsar_barycenter.config.broker_conf import HIDDEN
+from pulsar_barycenter.doctor.checks.settings import (
     apart,
     configuration,
     overrides_in_force,
@@ -15,10 +15,10 @@ from barycenter.doctor.checks.settings import (
     unknown_overrides,
     unparsed_settings,
 )
-from barycenter.doctor.finding import Severity
-from barycenter.doctor.picture import MANAGER_KEY, Picture
-from barycenter.doctor.reading.file import read_file
-from barycenter.load.managers import ManagerKind
+from pulsar_barycenter.doctor.finding import Severity
+from pulsar_barycenter.doctor.picture import MANAGER_KEY, Picture
+from pulsar_barycenter.doctor.reading.file import read_file
+from pulsar_barycenter.load.managers import ManagerKind
 from support.doctor_pictures import BROKERS, SETTINGS, healthy, only, store, subjects, view, with_broker
 
 

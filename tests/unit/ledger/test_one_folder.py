@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.ledger.errors import LedgerError, LedgerFolderUnfitError
-from barycenter.ledger.one_folder import FOLDER_KEY, IDENTITY, check_one_folder, identity_of, named
-from barycenter.metadata.open import open_store
-from barycenter.metadata.store import MetadataStore
+from pulsar_barycenter.ledger.errors import LedgerError, LedgerFolderUnfitError
+from pulsar_barycenter.ledger.one_folder import FOLDER_KEY, IDENTITY, check_one_folder, identity_of, named
+from pulsar_barycenter.metadata.open import open_store
+from pulsar_barycenter.metadata.store import MetadataStore
 
 
 @pytest.fixture

@@ -10,25 +10,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barycenter.config.broker_conf import with_overrides
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.cycle.round import round_of, selection_of
-from barycenter.load.decisions import Placement
-from barycenter.load.filters.extensible_filters import ExtensibleFilterSettings
-from barycenter.load.filters.namespace_policies import policy_candidates
-from barycenter.load.filters.outcome import PlacementRequest
-from barycenter.load.managers import ManagerKind
-from barycenter.load.placement.least_resource_usage_with_weight_extensible import LeastResourceUsageWithWeight
-from barycenter.load.policies import ClusterPolicies, IsolationPolicies
-from barycenter.load.reasons import Code, render
-from barycenter.load.selection.extensible_selection import select_broker_extensible
-from barycenter.load.selection.modular_selection import SelectionMemory
-from barycenter.load.shedding.beside_drained import shed
-from barycenter.load.shedding.transfer_plan import TransferShedderSettings
-from barycenter.load.shedding.transfer_shedder import TransferShedder
-from barycenter.load.snapshot.drained import with_drained, without_brokers
-from barycenter.load.snapshot.load_snapshot import LoadSnapshot
-from barycenter.load.strategies import shedder_of
+from pulsar_barycenter.config.broker_conf import with_overrides
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.cycle.round import round_of, selection_of
+from pulsar_barycenter.load.decisions import Placement
+from pulsar_barycenter.load.filters.extensible_filters import ExtensibleFilterSettings
+from pulsar_barycenter.load.filters.namespace_policies import policy_candidates
+from pulsar_barycenter.load.filters.outcome import PlacementRequest
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.placement.least_resource_usage_with_weight_extensible import LeastResourceUsageWithWeight
+from pulsar_barycenter.load.policies import ClusterPolicies, IsolationPolicies
+from pulsar_barycenter.load.reasons import Code, render
+from pulsar_barycenter.load.selection.extensible_selection import select_broker_extensible
+from pulsar_barycenter.load.selection.modular_selection import SelectionMemory
+from pulsar_barycenter.load.shedding.beside_drained import shed
+from pulsar_barycenter.load.shedding.transfer_plan import TransferShedderSettings
+from pulsar_barycenter.load.shedding.transfer_shedder import TransferShedder
+from pulsar_barycenter.load.snapshot.drained import with_drained, without_brokers
+from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from pulsar_barycenter.load.strategies import shedder_of
 from support.extensible_choices import ExtensibleCluster, policy
 from support.load_cases import Cluster, clusters, equal_bundles
 from support.snapshot_cases import assert_same_snapshot

@@ -7,12 +7,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.decisions import Placement
-from barycenter.load.filters.anti_affinity import anti_affinity, anti_affinity_veto
-from barycenter.load.filters.namespace_policies import policy_candidates
-from barycenter.load.filters.outcome import PlacementRequest
-from barycenter.load.policies import (
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.decisions import Placement
+from pulsar_barycenter.load.filters.anti_affinity import anti_affinity, anti_affinity_veto
+from pulsar_barycenter.load.filters.namespace_policies import policy_candidates
+from pulsar_barycenter.load.filters.outcome import PlacementRequest
+from pulsar_barycenter.load.policies import (
     ClusterPolicies,
     FailureDomain,
     IsolationPolicies,
@@ -26,11 +26,11 @@ from barycenter.load.policies import (
     namespaces_to_unload,
     stored_form,
 )
-from barycenter.load.reasons import Code, Reason, render
-from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.selection.modular_selection import SelectionMemory, SelectionSettings, select_broker
-from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
-from barycenter.load.strategies import placer_of
+from pulsar_barycenter.load.reasons import Code, Reason, render
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
+from pulsar_barycenter.load.selection.modular_selection import SelectionMemory, SelectionSettings, select_broker
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
+from pulsar_barycenter.load.strategies import placer_of
 from support.filter_outcomes import removed
 from support.load_cases import MODULAR, Cluster, bundle_name
 

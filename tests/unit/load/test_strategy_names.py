@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from barycenter.config.broker_conf import default_config
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.config.pulsar_version import PulsarVersion
-from barycenter.load.managers import (
+from pulsar_barycenter.config.broker_conf import default_config
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.config.pulsar_version import PulsarVersion
+from pulsar_barycenter.load.managers import (
     ManagerKind,
     ManagerSwitchRefusedError,
     StrategyError,
@@ -20,16 +20,16 @@ from barycenter.load.managers import (
     manager_in_force,
     manager_kind,
 )
-from barycenter.load.reports.extensible_reports import (
+from pulsar_barycenter.load.reports.extensible_reports import (
     BrokerLoadData,
     BrokerLookupData,
     BundleLoadData,
     TopBundlesLoadData,
 )
-from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot
-from barycenter.load.snapshot.load_snapshot import LoadSnapshot
-from barycenter.load.strategies import (
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
+from pulsar_barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot
+from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from pulsar_barycenter.load.strategies import (
     BOTH,
     STRATEGIES,
     NothingToDecideError,

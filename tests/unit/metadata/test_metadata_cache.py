@@ -6,8 +6,8 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from barycenter.metadata.cache import MetadataCache
-from barycenter.metadata.errors import (
+from pulsar_barycenter.metadata.cache import MetadataCache
+from pulsar_barycenter.metadata.errors import (
     AlreadyExistsError,
     BadVersionError,
     InvalidValueError,
@@ -15,7 +15,7 @@ from barycenter.metadata.errors import (
     StoreClosedError,
     StoreUnavailableError,
 )
-from barycenter.metadata.memory.memory_store import MemoryBackend
+from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
 from support.metadata_backends import eventually
 from support.virtual_time import World, on_virtual_time
 

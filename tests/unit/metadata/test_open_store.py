@@ -4,12 +4,12 @@ import sys
 
 import pytest
 
-from barycenter.metadata.errors import StoreSettingsError
-from barycenter.metadata.etcd.etcd_store import EtcdStore
-from barycenter.metadata.memory.memory_store import MemoryStore
-from barycenter.metadata.open import UnknownStoreError, open_store
-from barycenter.metadata.oxia.oxia_store import OxiaStore
-from barycenter.metadata.sqlite.sqlite_store import SqliteStore
+from pulsar_barycenter.metadata.errors import StoreSettingsError
+from pulsar_barycenter.metadata.etcd.etcd_store import EtcdStore
+from pulsar_barycenter.metadata.memory.memory_store import MemoryStore
+from pulsar_barycenter.metadata.open import UnknownStoreError, open_store
+from pulsar_barycenter.metadata.oxia.oxia_store import OxiaStore
+from pulsar_barycenter.metadata.sqlite.sqlite_store import SqliteStore
 from support.metadata_backends import InEtcd, InOxia
 
 
@@ -57,7 +57,7 @@ async def test_what_is_wrong_with_an_etcd_url_or_its_file_is_told(tmp_path):
 
 async def test_a_library_that_is_not_there_is_named(monkeypatch):
     """The program says then which extra brings it."""
-    for module in ("grpc", "barycenter.metadata.etcd.etcd_store", "barycenter.metadata.etcd.connection"):
+    for module in ("grpc", "pulsar_barycenter.metadata.etcd.etcd_store", "pulsar_barycenter.metadata.etcd.connection"):
         monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.setitem(sys.modules, "grpc", None)
     with pytest.raises(ModuleNotFoundError, match="grpc") as missed:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from barycenter.metadata.serials import Serials
+from pulsar_barycenter.metadata.serials import Serials
 
 
 async def test_one_key_waits_in_order_and_others_do_not() -> None:

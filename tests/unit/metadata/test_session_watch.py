@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from barycenter.metadata.session import TRANSITIONS, SessionState, SessionWatch, Sign
-from barycenter.metadata.store import SessionEvent
+from pulsar_barycenter.metadata.session import TRANSITIONS, SessionState, SessionWatch, Sign
+from pulsar_barycenter.metadata.store import SessionEvent
 
 LOST, FOUND = SessionEvent.CONNECTION_LOST, SessionEvent.RECONNECTED
 ENDED, RENEWED = SessionEvent.SESSION_LOST, SessionEvent.SESSION_REESTABLISHED

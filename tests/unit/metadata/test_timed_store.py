@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.metadata.errors import NotFoundError
+from pulsar_barycenter.metadata.errors import NotFoundError
 from support.metadata_backends import Timed
 
 

@@ -1,10 +1,10 @@
 import pytest
 
-from barycenter.naming.bundle import FULL_RANGE, MAX_HASH, Bundle, BundleRange
-from barycenter.naming.bundles import MAX_BUNDLES, NamespaceBundles
-from barycenter.naming.errors import InvalidBundlesError, InvalidNameError, InvalidSplitError, UnknownBundleError
-from barycenter.naming.namespace import NamespaceName
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.naming.bundle import FULL_RANGE, MAX_HASH, Bundle, BundleRange
+from pulsar_barycenter.naming.bundles import MAX_BUNDLES, NamespaceBundles
+from pulsar_barycenter.naming.errors import InvalidBundlesError, InvalidNameError, InvalidSplitError, UnknownBundleError
+from pulsar_barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.naming.topic import TopicName
 
 NAMESPACE = NamespaceName.parse("t/ns")
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from barycenter.naming.internal_topics import (
+from pulsar_barycenter.naming.internal_topics import (
     BROKER_LOAD_TOPIC,
     INTERNAL_TOPICS,
     SERVICE_UNIT_STATE_TOPIC,
     TOP_BUNDLES_TOPIC,
     is_internal_topic,
 )
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.naming.topic import TopicName
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import pytest
 
-from barycenter.naming.errors import InvalidNameError
-from barycenter.naming.namespace import (
+from pulsar_barycenter.naming.errors import InvalidNameError
+from pulsar_barycenter.naming.namespace import (
     NamespaceName,
     heartbeat_broker,
     heartbeat_namespaces,

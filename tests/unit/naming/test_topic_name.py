@@ -1,11 +1,11 @@
 import pytest
 
-from barycenter.config.broker_conf import keys
-from barycenter.naming import topic as topics
-from barycenter.naming.bundles import MAX_BUNDLES
-from barycenter.naming.errors import InvalidNameError
-from barycenter.naming.namespace import MAX_ENTITY_NAME, NamespaceName
-from barycenter.naming.topic import (
+from pulsar_barycenter.config.broker_conf import keys
+from pulsar_barycenter.naming import topic as topics
+from pulsar_barycenter.naming.bundles import MAX_BUNDLES
+from pulsar_barycenter.naming.errors import InvalidNameError
+from pulsar_barycenter.naming.namespace import MAX_ENTITY_NAME, NamespaceName
+from pulsar_barycenter.naming.topic import (
     MAX_LOCAL_NAME_BYTES,
     MAX_PARTITIONS,
     TopicName,

@@ -5,9 +5,9 @@ import shlex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.config.broker_conf import parse_value
-from barycenter.load.policies import DRAINED_KEY, IsolationPolicies, drained_text
-from barycenter.operations.draining import keeping_policy, parsed, spread, to_move
+from pulsar_barycenter.config.broker_conf import parse_value
+from pulsar_barycenter.load.policies import DRAINED_KEY, IsolationPolicies, drained_text
+from pulsar_barycenter.operations.draining import keeping_policy, parsed, spread, to_move
 from support.extensible_choices import policy
 
 NONE = IsolationPolicies()

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from barycenter.operations.executor import NotNowError, Outcome, Pace, RefusedError, execute
-from barycenter.operations.journal import MoveState
-from barycenter.operations.plan import PlannedMove
+from pulsar_barycenter.operations.executor import NotNowError, Outcome, Pace, RefusedError, execute
+from pulsar_barycenter.operations.journal import MoveState
+from pulsar_barycenter.operations.plan import PlannedMove
 from support.virtual_time import on_virtual_time
 
 A, B, C = "a:1", "b:1", "c:1"

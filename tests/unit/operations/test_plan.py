@@ -4,9 +4,9 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from barycenter.cli.main import main
-from barycenter.operations import plan as plans
-from barycenter.operations.plan import PlanError, PlannedMove, plan_of, read_plan
+from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.operations import plan as plans
+from pulsar_barycenter.operations.plan import PlanError, PlannedMove, plan_of, read_plan
 
 BUNDLE = "t/n/0x00000000_0x80000000"
 MOVE = {"kind": "unload", "bundle": BUNDLE, "source": "a:1", "destination": "b:1", "sentence": "why"}

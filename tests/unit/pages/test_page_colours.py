@@ -23,7 +23,7 @@ WHITE = np.array([0.95047, 1.0, 1.08883])
 
 
 def themes() -> list[dict[str, str]]:
-    style = (files("barycenter.pages") / "base.css").read_text()
+    style = (files("pulsar_barycenter.pages") / "base.css").read_text()
     return [
         dict(re.findall(r"--(\w+): (#\w+);", block)) for block in re.findall(r":root \{(\s+--page.*?)\}", style, re.S)
     ]
@@ -65,7 +65,7 @@ def test_texts_have_the_contrast_that_small_ones_need(theme: dict[str, str]) -> 
 
 
 def shades() -> list[dict[str, str]]:
-    style = (files("barycenter.cli.replay.report") / "page.css").read_text()
+    style = (files("pulsar_barycenter.cli.replay.report") / "page.css").read_text()
     return [
         dict(re.findall(r"--(\w+): (#\w+);", block)) for block in re.findall(r":root \{(\s+--h0.*?)\}", style, re.S)
     ]

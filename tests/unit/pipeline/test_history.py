@@ -15,11 +15,11 @@ import pytest
 from click.testing import CliRunner
 from click.testing import Result as CliResult
 
-from barycenter.cli.history.command import command
-from barycenter.pipeline.history import UNKNOWN, History, NoHistoryError, Ranking
-from barycenter.pipeline.storage.layout import PipelineLayout
-from barycenter.pipeline.tables.files import Tables, live_files
-from barycenter.pipeline.tables.schemas import FIGURES, TABLES
+from pulsar_barycenter.cli.history.command import command
+from pulsar_barycenter.pipeline.history import UNKNOWN, History, NoHistoryError, Ranking
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.pipeline.tables.files import Tables, live_files
+from pulsar_barycenter.pipeline.tables.schemas import FIGURES, TABLES
 
 BEGIN = datetime(2026, 11, 20, 23, 50, tzinfo=UTC)
 """Ten minutes before midnight: a history spans two dates."""
@@ -85,7 +85,7 @@ def test_top_bundles_are_those_of_the_greatest_mean(
     layout: PipelineLayout, seed: int, by: Ranking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Over files and dates, within the period only; broker and topics are those of the newest sample."""
-    monkeypatch.setattr("barycenter.pipeline.history._ROWS_AT_ONCE", 100 * seed)  # sums of sums, too
+    monkeypatch.setattr("pulsar_barycenter.pipeline.history._ROWS_AT_ONCE", 100 * seed)  # sums of sums, too
     rows = make_samples(seed)
     write(layout, "bundle_samples", rows)
     since, until = at(200), at(1000)
@@ -207,7 +207,7 @@ def test_decisions_are_told_by_load_manager_and_those_of_before_as_unknown(
     at_once: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("barycenter.pipeline.history._DECISIONS_AT_ONCE", at_once)
+    monkeypatch.setattr("pulsar_barycenter.pipeline.history._DECISIONS_AT_ONCE", at_once)
     found = History(decisions).decisions(**{"limit": 100, **asked})
     assert found.column_names[:5] == ["at", "by", "manager", "strategy", "kind"]
     assert found.column("at").to_pylist() == [at(number * 100) for number in numbers]

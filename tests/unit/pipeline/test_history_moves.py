@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
-from barycenter.cli.history.command import command
-from barycenter.pipeline.history import History
-from barycenter.pipeline.moves import Owned, moves_of
-from barycenter.pipeline.storage.layout import PipelineLayout
-from barycenter.pipeline.tables.files import Tables
-from barycenter.pipeline.tables.schemas import TABLES
+from pulsar_barycenter.cli.history.command import command
+from pulsar_barycenter.pipeline.history import History
+from pulsar_barycenter.pipeline.moves import Owned, moves_of
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.pipeline.tables.files import Tables
+from pulsar_barycenter.pipeline.tables.schemas import TABLES
 
 BEGIN = datetime(2026, 11, 20, 10, tzinfo=UTC)
 BUNDLE, OTHER = "t/n/0x00000000_0x80000000", "t/n/0x80000000_0xffffffff"

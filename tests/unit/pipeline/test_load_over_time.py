@@ -11,12 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from barycenter.load.reports.load_over_time import LoadQuestion, RecordedLoad
-from barycenter.pipeline.load_over_time import Bounds, read_load
-from barycenter.pipeline.storage.layout import PipelineLayout
-from barycenter.pipeline.tables.compaction import merge_files
-from barycenter.pipeline.tables.files import Tables, table_files
-from barycenter.pipeline.tables.schemas import TABLES
+from pulsar_barycenter.load.reports.load_over_time import LoadQuestion, RecordedLoad
+from pulsar_barycenter.pipeline.load_over_time import Bounds, read_load
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.pipeline.tables.compaction import merge_files
+from pulsar_barycenter.pipeline.tables.files import Tables, table_files
+from pulsar_barycenter.pipeline.tables.schemas import TABLES
 
 BEGIN = datetime(2026, 11, 20, 23, 50, tzinfo=UTC)
 """Ten minutes before midnight: two dates."""

@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from barycenter.cli.history.command import command
-from barycenter.pipeline.local_sql import QueryError, run_local_sql
-from barycenter.pipeline.storage.layout import PipelineLayout
-from barycenter.pipeline.tables.files import Tables, live_files
-from barycenter.pipeline.tables.schemas import TABLES
+from pulsar_barycenter.cli.history.command import command
+from pulsar_barycenter.pipeline.local_sql import QueryError, run_local_sql
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.pipeline.tables.files import Tables, live_files
+from pulsar_barycenter.pipeline.tables.schemas import TABLES
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -137,7 +137,7 @@ def test_a_query_reads_the_tables_and_nothing_else_and_writes_nothing(
 def test_a_query_that_needs_too_much_memory_is_refused_in_words_that_help(
     data: PipelineLayout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("barycenter.pipeline.local_sql.MEMORY_MIB", 64)
+    monkeypatch.setattr("pulsar_barycenter.pipeline.local_sql.MEMORY_MIB", 64)
     with pytest.raises(QueryError, match=r"needs more than 0\.0625 GiB of memory at once.*`--engine spark`"):
         run_local_sql(data, "select list(i) from range(30000000) t(i)")
 

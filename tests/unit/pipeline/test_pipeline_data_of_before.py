@@ -10,16 +10,16 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from barycenter.cli.main import main
-from barycenter.load.reports.load_report import DEFAULT_WEIGHTS, weighted_resource_usage
-from barycenter.load.reports.windows import LiveFold
-from barycenter.pipeline.history import UNKNOWN, History
-from barycenter.pipeline.running.status import read_status
-from barycenter.pipeline.storage.layout import PipelineLayout
-from barycenter.pipeline.stream.state import BatchMemory, StateFolder
-from barycenter.pipeline.tables.files import live_files
-from barycenter.pipeline.tables.schemas import TABLES
-from barycenter.snapshots.pipeline_tables import read_tables
+from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.load.reports.load_report import DEFAULT_WEIGHTS, weighted_resource_usage
+from pulsar_barycenter.load.reports.windows import LiveFold
+from pulsar_barycenter.pipeline.history import UNKNOWN, History
+from pulsar_barycenter.pipeline.running.status import read_status
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.pipeline.stream.state import BatchMemory, StateFolder
+from pulsar_barycenter.pipeline.tables.files import live_files
+from pulsar_barycenter.pipeline.tables.schemas import TABLES
+from pulsar_barycenter.snapshots.pipeline_tables import read_tables
 from support.data_of_before import copied, logged
 from support.publications import decoded
 

@@ -6,18 +6,18 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from barycenter.load.reports.publication import PipelinePublication, encode_publication
-from barycenter.pipeline.reports.acceptance import AcceptedReports
-from barycenter.pipeline.reports.archive import remove_old_archive
-from barycenter.pipeline.reports.quarantine import keep_refused, refused_report, remove_old
-from barycenter.pipeline.running.status import StatusFile, percentile, read_status
-from barycenter.pipeline.storage.layout import PipelineLayout
-from barycenter.pipeline.storage.lock import AlreadyRunningError, exclusive
-from barycenter.pipeline.stream.generations import current_generation
-from barycenter.pipeline.stream.micro_batches import BatchResult
-from barycenter.pipeline.stream.state import BatchMemory, PriorState, StateFolder
-from barycenter.pipeline.tables.files import Tables, live_files
-from barycenter.pipeline.tables.schemas import TABLES
+from pulsar_barycenter.load.reports.publication import PipelinePublication, encode_publication
+from pulsar_barycenter.pipeline.reports.acceptance import AcceptedReports
+from pulsar_barycenter.pipeline.reports.archive import remove_old_archive
+from pulsar_barycenter.pipeline.reports.quarantine import keep_refused, refused_report, remove_old
+from pulsar_barycenter.pipeline.running.status import StatusFile, percentile, read_status
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.pipeline.storage.lock import AlreadyRunningError, exclusive
+from pulsar_barycenter.pipeline.stream.generations import current_generation
+from pulsar_barycenter.pipeline.stream.micro_batches import BatchResult
+from pulsar_barycenter.pipeline.stream.state import BatchMemory, PriorState, StateFolder
+from pulsar_barycenter.pipeline.tables.files import Tables, live_files
+from pulsar_barycenter.pipeline.tables.schemas import TABLES
 from support.publications import decoded
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from barycenter.pipeline.reports.quarantine import Refused, keep_refused
-from barycenter.pipeline.running.job_log import DroppingLogger
-from barycenter.pipeline.running.status import StatusFile
-from barycenter.pipeline.storage import files
-from barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.pipeline.reports.quarantine import Refused, keep_refused
+from pulsar_barycenter.pipeline.running.job_log import DroppingLogger
+from pulsar_barycenter.pipeline.running.status import StatusFile
+from pulsar_barycenter.pipeline.storage import files
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 
 
 class FullStream(io.StringIO):

@@ -1,10 +1,10 @@
 import pytest
 
-from barycenter.protocol import client_commands, commands, varints
-from barycenter.protocol import pulsar_api_pb2 as api
-from barycenter.protocol.errors import MalformedCommandError, UnsupportedCommandError
-from barycenter.protocol.frames import FrameDecoder
-from barycenter.protocol.parsing import parse_command
+from pulsar_barycenter.protocol import client_commands, commands, varints
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.protocol.errors import MalformedCommandError, UnsupportedCommandError
+from pulsar_barycenter.protocol.frames import FrameDecoder
+from pulsar_barycenter.protocol.parsing import parse_command
 
 
 def only(frame):

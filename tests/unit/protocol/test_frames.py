@@ -1,8 +1,8 @@
 import pytest
 from crc32c import crc32c
 
-from barycenter.protocol import frames
-from barycenter.protocol.errors import ChecksumMismatchError, FrameTooLargeError, MalformedFrameError
+from pulsar_barycenter.protocol import frames
+from pulsar_barycenter.protocol.errors import ChecksumMismatchError, FrameTooLargeError, MalformedFrameError
 
 # send(b"hello") of the real client, as observed on the wire (reference 4.3).
 SEND_HELLO = bytes.fromhex(

@@ -1,8 +1,8 @@
 import importlib.util
 from pathlib import Path
 
-from barycenter.protocol import pulsar_api_pb2 as api
-from barycenter.protocol.parsing import FIELD_OF_TYPE
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.protocol.parsing import FIELD_OF_TYPE
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCE = ROOT / "src"

@@ -1,9 +1,9 @@
 import pytest
 
-from barycenter.protocol import client_commands, commands
-from barycenter.protocol import pulsar_api_pb2 as api
-from barycenter.protocol.connection import Connection, KeepAlive, Role, State
-from barycenter.protocol.errors import (
+from pulsar_barycenter.protocol import client_commands, commands
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.protocol.connection import Connection, KeepAlive, Role, State
+from pulsar_barycenter.protocol.errors import (
     FrameTooLargeError,
     LocalProtocolError,
     RemoteProtocolError,

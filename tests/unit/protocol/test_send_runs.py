@@ -3,10 +3,10 @@
 import pytest
 from crc32c import crc32c
 
-from barycenter.protocol import client_commands, frames
-from barycenter.protocol import pulsar_api_pb2 as api
-from barycenter.protocol.connection import SEND_RUN, Connection, Role
-from barycenter.protocol.send_runs import run_at
+from pulsar_barycenter.protocol import client_commands, frames
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.protocol.connection import SEND_RUN, Connection, Role
+from pulsar_barycenter.protocol.send_runs import run_at
 
 NAME = "standalone-0-1"
 LIMIT = 10_000

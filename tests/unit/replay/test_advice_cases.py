@@ -5,16 +5,16 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from barycenter.replay.advice.changes import commands, fragment
-from barycenter.replay.advice.document import Advice, Verdict
-from barycenter.replay.advice.parts import attempt, parts_of
-from barycenter.replay.advice.search import wanted
-from barycenter.replay.advice.verdict import advice_of
-from barycenter.replay.demand import Demand
-from barycenter.replay.grid import Scenario
-from barycenter.replay.inputs.generated import broker_names
-from barycenter.replay.scenario import balanced, like_brokers, of_rates, rate_of_usage, sizes, steady
-from barycenter.replay.simulator import replay
+from pulsar_barycenter.replay.advice.changes import commands, fragment
+from pulsar_barycenter.replay.advice.document import Advice, Verdict
+from pulsar_barycenter.replay.advice.parts import attempt, parts_of
+from pulsar_barycenter.replay.advice.search import wanted
+from pulsar_barycenter.replay.advice.verdict import advice_of
+from pulsar_barycenter.replay.demand import Demand
+from pulsar_barycenter.replay.grid import Scenario
+from pulsar_barycenter.replay.inputs.generated import broker_names
+from pulsar_barycenter.replay.scenario import balanced, like_brokers, of_rates, rate_of_usage, sizes, steady
+from pulsar_barycenter.replay.simulator import replay
 from support.advised import advised, question_of, tried
 
 LOW = "loadBalancerAvgShedderLowThreshold"

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from barycenter.load.snapshot.load_snapshot import Floats
-from barycenter.naming.bundle import Bundle
-from barycenter.replay.advice.brokers import of_other_size, of_other_strength, told_too_little, too_little
-from barycenter.replay.advice.finding import Finding, Kind
-from barycenter.replay.advice.topics_and_bundles import loads_of, namespaces_too_coarse, topics_too_large
-from barycenter.replay.capacity import Capacity, CapacityModel
-from barycenter.replay.demand import SPREAD, Demand
-from barycenter.replay.inputs.generated import START_MS, broker_names, bundle_names
-from barycenter.replay.inputs.recorded import Usages
+from pulsar_barycenter.load.snapshot.load_snapshot import Floats
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.replay.advice.brokers import of_other_size, of_other_strength, told_too_little, too_little
+from pulsar_barycenter.replay.advice.finding import Finding, Kind
+from pulsar_barycenter.replay.advice.topics_and_bundles import loads_of, namespaces_too_coarse, topics_too_large
+from pulsar_barycenter.replay.capacity import Capacity, CapacityModel
+from pulsar_barycenter.replay.demand import SPREAD, Demand
+from pulsar_barycenter.replay.inputs.generated import START_MS, broker_names, bundle_names
+from pulsar_barycenter.replay.inputs.recorded import Usages
 
 MODEL = CapacityModel(idle_cpu=5.0, cpu_per_message=0.002)
 FULL = 800 / 0.002

@@ -6,14 +6,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from barycenter.config.broker_conf import keys, with_overrides
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.managers import MANAGER_KEY, ManagerKind
-from barycenter.load.strategies import PLACEMENT_KEY, SHEDDING_KEY
-from barycenter.replay.advice.document import Verdict
-from barycenter.replay.advice.parts import CHOOSING, TELLING, Parts, Trial, parts_of
-from barycenter.replay.advice.search import Question, candidate, checked, knobs_given, wanted
-from barycenter.replay.advice.settings import (
+from pulsar_barycenter.config.broker_conf import keys, with_overrides
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.managers import MANAGER_KEY, ManagerKind
+from pulsar_barycenter.load.strategies import PLACEMENT_KEY, SHEDDING_KEY
+from pulsar_barycenter.replay.advice.document import Verdict
+from pulsar_barycenter.replay.advice.parts import CHOOSING, TELLING, Parts, Trial, parts_of
+from pulsar_barycenter.replay.advice.search import Question, candidate, checked, knobs_given, wanted
+from pulsar_barycenter.replay.advice.settings import (
     OF_PLACER,
     OF_SHEDDER,
     OF_SIMPLE,
@@ -23,13 +23,13 @@ from barycenter.replay.advice.settings import (
     start,
     text_of,
 )
-from barycenter.replay.advice.verdict import advice_of
-from barycenter.replay.advice.weighing import TIE, Gain, Weighed, Weights, gain, least
-from barycenter.replay.demand import ReplayInputError
-from barycenter.replay.grid import CONFIGURED, Scenario
-from barycenter.replay.inputs.generated import Shape, generated
-from barycenter.replay.measures import Measures
-from barycenter.replay.scenario import BENCHED
+from pulsar_barycenter.replay.advice.verdict import advice_of
+from pulsar_barycenter.replay.advice.weighing import TIE, Gain, Weighed, Weights, gain, least
+from pulsar_barycenter.replay.demand import ReplayInputError
+from pulsar_barycenter.replay.grid import CONFIGURED, Scenario
+from pulsar_barycenter.replay.inputs.generated import Shape, generated
+from pulsar_barycenter.replay.measures import Measures
+from pulsar_barycenter.replay.scenario import BENCHED
 
 LOW = "loadBalancerAvgShedderLowThreshold"
 HITS = "loadBalancerAvgShedderHitCountLowThreshold"

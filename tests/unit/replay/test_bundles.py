@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.replay.bundles import Bundles
-from barycenter.replay.demand import SPREAD, Demand, ReplayInputError, check
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.replay.bundles import Bundles
+from pulsar_barycenter.replay.demand import SPREAD, Demand, ReplayInputError, check
 
 WHOLE = "t/ns/0x00000000_0x00000100"
 

@@ -6,7 +6,7 @@ from statistics import median
 import numpy as np
 import pytest
 
-from barycenter.replay.experiments.experiment import (
+from pulsar_barycenter.replay.experiments.experiment import (
     AVG,
     FIGURES,
     MIB,
@@ -17,9 +17,9 @@ from barycenter.replay.experiments.experiment import (
     figures_of,
     run_experiment,
 )
-from barycenter.replay.inputs.generated import START_MS
-from barycenter.replay.outcome import Moved, Outcome
-from barycenter.replay.scenario import MINUTE_MS
+from pulsar_barycenter.replay.inputs.generated import START_MS
+from pulsar_barycenter.replay.outcome import Moved, Outcome
+from pulsar_barycenter.replay.scenario import MINUTE_MS
 
 ALL = experiments()
 SEEDS = range(1, 10)

@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from barycenter.naming.bundle import Bundle
-from barycenter.naming.topic import TopicName
-from barycenter.replay.capacity import Capacity, CapacityModel, fit
-from barycenter.replay.demand import ReplayInputError
-from barycenter.replay.events import BrokerAdded, BrokerRemoved
-from barycenter.replay.inputs.csv_traces import demand_of, read_trace
-from barycenter.replay.inputs.generated import Shape, bundle_names, generated
-from barycenter.replay.inputs.recorded import Samples, Usages, recording, smallest
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.replay.capacity import Capacity, CapacityModel, fit
+from pulsar_barycenter.replay.demand import ReplayInputError
+from pulsar_barycenter.replay.events import BrokerAdded, BrokerRemoved
+from pulsar_barycenter.replay.inputs.csv_traces import demand_of, read_trace
+from pulsar_barycenter.replay.inputs.generated import Shape, bundle_names, generated
+from pulsar_barycenter.replay.inputs.recorded import Samples, Usages, recording, smallest
 
 HEADER = "timestamp,value\n"
 STEP_MS = 60_000

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from barycenter.replay.measures import MEASURES, Measures, measure
-from barycenter.replay.outcome import Moved, Outcome
+from pulsar_barycenter.replay.measures import MEASURES, Measures, measure
+from pulsar_barycenter.replay.outcome import Moved, Outcome
 
 STEP_MS = 60_000
 HALF_HOUR_MS = 30 * 60_000

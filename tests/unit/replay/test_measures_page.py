@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from barycenter.replay.measures import MEASURES, Measures
+from pulsar_barycenter.replay.measures import MEASURES, Measures
 
 PAGE = (Path(__file__).parents[3] / "docs" / "measures.md").read_text()
 

@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.replay.front import dominates, not_dominated
-from barycenter.replay.references import LEAST_GAIN, REFERENCES, ActualLoad, Reference, best_moves
-from barycenter.replay.scenario import NONE, OURS, catalogue, run_case
+from pulsar_barycenter.replay.front import dominates, not_dominated
+from pulsar_barycenter.replay.references import LEAST_GAIN, REFERENCES, ActualLoad, Reference, best_moves
+from pulsar_barycenter.replay.scenario import NONE, OURS, catalogue, run_case
 
 
 def truth(seed: int, brokers: int = 4, bundles: int = 12, steps: int = 3) -> ActualLoad:

@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from barycenter.replay.references import REFERENCES
-from barycenter.replay.scenario import BENCHED, EVERY, NONE, Case, Expected, catalogue, run_case
+from pulsar_barycenter.replay.references import REFERENCES
+from pulsar_barycenter.replay.scenario import BENCHED, EVERY, NONE, Case, Expected, catalogue, run_case
 
 CASES = catalogue()
 PAGE = (Path(__file__).parents[3] / "docs" / "balance-bench.md").read_text()

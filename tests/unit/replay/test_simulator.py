@@ -5,13 +5,13 @@ from dataclasses import replace as changed
 import numpy as np
 import pytest
 
-from barycenter.config.broker_conf import with_overrides
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.managers import ManagerKind
-from barycenter.load.strategies import PLACEMENT_KEY, SHEDDING_KEY
-from barycenter.replay.capacity import Capacity
-from barycenter.replay.demand import Demand, ReplayInputError
-from barycenter.replay.events import (
+from pulsar_barycenter.config.broker_conf import with_overrides
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.strategies import PLACEMENT_KEY, SHEDDING_KEY
+from pulsar_barycenter.replay.capacity import Capacity
+from pulsar_barycenter.replay.demand import Demand, ReplayInputError
+from pulsar_barycenter.replay.events import (
     BrokerAdded,
     BrokerCrashed,
     BrokerRemoved,
@@ -20,9 +20,9 @@ from barycenter.replay.events import (
     ReportsLost,
     SettingChanged,
 )
-from barycenter.replay.inputs.generated import START_MS, Shape, broker_names, bundle_names, generated
-from barycenter.replay.outcome import Outcome
-from barycenter.replay.simulator import Cluster, replay
+from pulsar_barycenter.replay.inputs.generated import START_MS, Shape, broker_names, bundle_names, generated
+from pulsar_barycenter.replay.outcome import Outcome
+from pulsar_barycenter.replay.simulator import Cluster, replay
 
 MINUTE_MS = 60_000
 AVG = {SHEDDING_KEY: "AvgShedder", PLACEMENT_KEY: "AvgShedder", "loadBalancerAutoBundleSplitEnabled": "false"}

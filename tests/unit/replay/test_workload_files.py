@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from barycenter.cli.main import main
-from barycenter.naming.bundle import Bundle
-from barycenter.replay.demand import ReplayInputError
-from barycenter.replay.inputs.workload_files import demand_of_workload, workload_of
+from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.replay.demand import ReplayInputError
+from pulsar_barycenter.replay.inputs.workload_files import demand_of_workload, workload_of
 
 FILE = b"""# ten topics
 name: 10 topics / 4 partitions / 1kb

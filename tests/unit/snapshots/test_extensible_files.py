@@ -9,25 +9,25 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from barycenter.cli.main import main
-from barycenter.load.managers import ManagerKind
-from barycenter.load.reports.extensible_reports import (
+from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.reports.extensible_reports import (
     BrokerLoadData,
     BrokerLookupData,
     BundleLoadData,
     TopBundlesLoadData,
 )
-from barycenter.load.reports.load_report import (
+from pulsar_barycenter.load.reports.load_report import (
     BundleData,
     NamespaceBundleStats,
     ResourceUsage,
     TimeAverageMessageData,
     encode_without_none,
 )
-from barycenter.load.snapshot.document import SnapshotDocument, decode_snapshot, encode_snapshot
-from barycenter.load.snapshot.extensible_document import ExtensibleDocument, Ownership, TrafficFigures
-from barycenter.load.snapshot.extensible_snapshot import windows_of_owners
-from barycenter.snapshots.snapshot_file import SnapshotFileError, read_snapshot_file, write_snapshot
+from pulsar_barycenter.load.snapshot.document import SnapshotDocument, decode_snapshot, encode_snapshot
+from pulsar_barycenter.load.snapshot.extensible_document import ExtensibleDocument, Ownership, TrafficFigures
+from pulsar_barycenter.load.snapshot.extensible_snapshot import windows_of_owners
+from pulsar_barycenter.snapshots.snapshot_file import SnapshotFileError, read_snapshot_file, write_snapshot
 from support.load_cases import bundle_name
 from support.snapshot_cases import assert_same_snapshot
 

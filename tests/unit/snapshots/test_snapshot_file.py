@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from barycenter.load.managers import ManagerKind
-from barycenter.load.reports.load_report import (
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.reports.load_report import (
     LocalBrokerData,
     NamespaceBundleStats,
     ResourceUsage,
@@ -21,13 +21,13 @@ from barycenter.load.reports.load_report import (
     encode_without_none,
     with_stats,
 )
-from barycenter.load.reports.simple_load_report import LoadReport
-from barycenter.load.reports.windows import LiveFold
-from barycenter.load.snapshot.builder import build_snapshot
-from barycenter.load.snapshot.load_snapshot import LoadSnapshot
-from barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
-from barycenter.snapshots.parquet_snapshot import write_columns
-from barycenter.snapshots.snapshot_file import SnapshotFileError, read_snapshot_file, write_snapshot
+from pulsar_barycenter.load.reports.simple_load_report import LoadReport
+from pulsar_barycenter.load.reports.windows import LiveFold
+from pulsar_barycenter.load.snapshot.builder import build_snapshot
+from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from pulsar_barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
+from pulsar_barycenter.snapshots.parquet_snapshot import write_columns
+from pulsar_barycenter.snapshots.snapshot_file import SnapshotFileError, read_snapshot_file, write_snapshot
 from support.load_cases import Cluster, bundle_name, equal_bundles
 from support.snapshot_cases import assert_same_snapshot, document_of, read_snapshot
 from support.table_cases import write_tables

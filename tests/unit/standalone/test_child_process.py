@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.standalone.cluster import BrokerProcess, ClusterSettings, StandaloneCluster, read_configuration
-from barycenter.standalone.data_directory import DataDirectory, DataDirectoryLock
-from barycenter.standalone.errors import (
+from pulsar_barycenter.standalone.cluster import BrokerProcess, ClusterSettings, StandaloneCluster, read_configuration
+from pulsar_barycenter.standalone.data_directory import DataDirectory, DataDirectoryLock
+from pulsar_barycenter.standalone.errors import (
     DataDirectoryBusyError,
     DataDirectoryUnusableError,
     NoLockFileError,
@@ -18,7 +18,7 @@ from barycenter.standalone.errors import (
     ProcessFailedError,
     SharedPortError,
 )
-from barycenter.standalone.process import ChildProcess
+from pulsar_barycenter.standalone.process import ChildProcess
 
 SERVES = """
     import signal, sys

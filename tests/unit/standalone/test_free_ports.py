@@ -2,7 +2,7 @@
 
 import random
 
-from barycenter.standalone.cluster import free_ports
+from pulsar_barycenter.standalone.cluster import free_ports
 
 
 def test_processes_that_are_seeded_alike_are_given_other_ports() -> None:

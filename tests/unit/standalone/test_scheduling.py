@@ -8,7 +8,7 @@ import pytest
 
 ASK = """
 import ctypes, gc, json, os, struct, sys, threading
-from barycenter.standalone.scheduling import take_short_turns
+from pulsar_barycenter.standalone.scheduling import take_short_turns
 
 def attributes():
     buffer = ctypes.create_string_buffer(48)

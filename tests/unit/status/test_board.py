@@ -1,16 +1,16 @@
 """Rows of a snapshot of either kind, and how they are ordered and filtered."""
 
-from barycenter.load.reports.extensible_reports import BrokerLoadData, BundleLoadData, TopBundlesLoadData
-from barycenter.load.reports.load_report import (
+from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData, BundleLoadData, TopBundlesLoadData
+from pulsar_barycenter.load.reports.load_report import (
     BundleData,
     LocalBrokerData,
     NamespaceBundleStats,
     TimeAverageMessageData,
     default_bundle_data,
 )
-from barycenter.load.snapshot.document import SnapshotDocument
-from barycenter.load.snapshot.extensible_document import ExtensibleDocument
-from barycenter.status.board import arranged, board_of
+from pulsar_barycenter.load.snapshot.document import SnapshotDocument
+from pulsar_barycenter.load.snapshot.extensible_document import ExtensibleDocument
+from pulsar_barycenter.status.board import arranged, board_of
 
 A, B = "t/n/0x00000000_0x80000000", "t/n/0x80000000_0xffffffff"
 STATS = NamespaceBundleStats(msg_rate_in=3.0, msg_throughput_out=7.0, topics=2, consumer_count=1)

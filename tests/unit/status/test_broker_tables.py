@@ -4,10 +4,10 @@ from typing import Any
 
 import msgspec
 
-from barycenter.load.reports.extensible_reports import BrokerLoadData
-from barycenter.load.reports.load_report import LocalBrokerData, ResourceUsage, TimeAverageBrokerData
-from barycenter.load.reports.simple_load_report import LoadReport, SystemResourceUsage
-from barycenter.status.broker_tables import MonitoredBroker, broker_table, overall_table
+from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData, ResourceUsage, TimeAverageBrokerData
+from pulsar_barycenter.load.reports.simple_load_report import LoadReport, SystemResourceUsage
+from pulsar_barycenter.status.broker_tables import MonitoredBroker, broker_table, overall_table
 
 PUBLISHED_EXTENSIBLE = """
 ||SYSTEM |CPU % |MEMORY % |DIRECT % |BW IN % |BW OUT % |MAX % ||

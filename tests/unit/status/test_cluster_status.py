@@ -5,14 +5,14 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from barycenter.doctor.catalogue import diagnose
-from barycenter.doctor.finding import Severity
-from barycenter.doctor.picture import Picture
-from barycenter.load.managers import ManagerKind
-from barycenter.load.reports.extensible_reports import BrokerLoadData
-from barycenter.load.reports.load_report import ResourceUsage
-from barycenter.load.snapshot.extensible_document import ExtensibleDocument
-from barycenter.status.cluster_status import BrokerStatus, ClusterStatus, status_of
+from pulsar_barycenter.doctor.catalogue import diagnose
+from pulsar_barycenter.doctor.finding import Severity
+from pulsar_barycenter.doctor.picture import Picture
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData
+from pulsar_barycenter.load.reports.load_report import ResourceUsage
+from pulsar_barycenter.load.snapshot.extensible_document import ExtensibleDocument
+from pulsar_barycenter.status.cluster_status import BrokerStatus, ClusterStatus, status_of
 from support.doctor_pictures import BROKERS, BUNDLES, NOW_MS, SETTINGS, healthy, report, snapshot, with_broker
 
 

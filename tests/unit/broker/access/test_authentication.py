@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from barycenter.broker.access.authentication import ORIGINAL_PRINCIPAL, Authentication, Session
-from barycenter.broker.access.errors import AuthenticationError
-from barycenter.broker.access.principal import NOBODY, Principal
-from barycenter.broker.access.providers.catalogue import short_name_of
-from barycenter.broker.access.shown import Shown
-from barycenter.config.broker_conf import ConfigError
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.credentials.errors import KeyMaterialError
+from pulsar_barycenter.broker.access.authentication import ORIGINAL_PRINCIPAL, Authentication, Session
+from pulsar_barycenter.broker.access.errors import AuthenticationError
+from pulsar_barycenter.broker.access.principal import NOBODY, Principal
+from pulsar_barycenter.broker.access.providers.catalogue import short_name_of
+from pulsar_barycenter.broker.access.shown import Shown
+from pulsar_barycenter.config.broker_conf import ConfigError
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.credentials.errors import KeyMaterialError
 from support.proofs import NOW_S, SetClock, asking_config, token
 
 NOTHING = Shown("none")

@@ -1,6 +1,6 @@
 """Each role that is involved must be allowed; nobody has none."""
 
-from barycenter.broker.access.principal import NOBODY, Principal
+from pulsar_barycenter.broker.access.principal import NOBODY, Principal
 
 
 def test_nobody_has_no_roles() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import uvloop
 
-from barycenter.broker.access.tls_listener import TlsListener, listen_by_tls
-from barycenter.credentials.tls import ServerTls, renewing_server_context
+from pulsar_barycenter.broker.access.tls_listener import TlsListener, listen_by_tls
+from pulsar_barycenter.credentials.tls import ServerTls, renewing_server_context
 from support.authorities import Authority
 
 LOOPS = pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])

@@ -3,9 +3,9 @@
 import pytest
 from structlog.testing import capture_logs
 
-from barycenter.broker.load_manager.factory import configured_load_manager
-from barycenter.naming.internal_topics import SERVICE_UNIT_STATE_TOPIC
-from barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.broker.load_manager.factory import configured_load_manager
+from pulsar_barycenter.naming.internal_topics import SERVICE_UNIT_STATE_TOPIC
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from support.known_roles import ASKED, ROOT, connect_as, port_of
 from support.proofs import token
 from support.rest_cluster import RestCluster, rest_cluster

@@ -8,17 +8,17 @@ import pytest
 import pytest_asyncio
 from structlog.testing import capture_logs
 
-from barycenter.broker.authorization.refusals import Refusals
-from barycenter.broker.bounded_log import MOST_A_SECOND
-from barycenter.broker.broker import Broker
-from barycenter.broker.wire.admission import rights
-from barycenter.broker.wire.admission.rights import NEEDS
-from barycenter.broker.wire.handlers import HANDLERS
-from barycenter.naming.topic import TopicName
-from barycenter.protocol import client_commands as say
-from barycenter.protocol import pulsar_api_pb2 as api
-from barycenter.protocol.commands import command_frame
-from barycenter.protocol.parsing import FIELD_OF_TYPE
+from pulsar_barycenter.broker.authorization.refusals import Refusals
+from pulsar_barycenter.broker.bounded_log import MOST_A_SECOND
+from pulsar_barycenter.broker.broker import Broker
+from pulsar_barycenter.broker.wire.admission import rights
+from pulsar_barycenter.broker.wire.admission.rights import NEEDS
+from pulsar_barycenter.broker.wire.handlers import HANDLERS
+from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.protocol import client_commands as say
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.protocol.commands import command_frame
+from pulsar_barycenter.protocol.parsing import FIELD_OF_TYPE
 from support import client_requests as ask
 from support.bad_proofs import BAD, GOOD, settings
 from support.known_roles import ASKED, ROOT, as_role, connect_as, port_of

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from barycenter.broker.rest.rights import RIGHTS
+from pulsar_barycenter.broker.rest.rights import RIGHTS
 from support.bad_proofs import BAD, GOOD, settings
 from support.known_roles import ASKED, ROOT, as_role
 from support.rest_cluster import Answer, RestCluster, rest_cluster

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.broker.authorization import grants as module
-from barycenter.broker.authorization.grants import (
+from pulsar_barycenter.broker.authorization import grants as module
+from pulsar_barycenter.broker.authorization.grants import (
     Grants,
     NotGrantedError,
     TooManyGrantsError,
@@ -20,7 +20,7 @@ from barycenter.broker.authorization.grants import (
     revoke_on_subscription,
     revoke_on_topic,
 )
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.naming.topic import TopicName
 
 TOPIC = TopicName.parse("persistent://acme/orders/t")
 STORED = {

@@ -2,10 +2,10 @@
 
 from structlog.testing import capture_logs
 
-from barycenter.broker.access.principal import Principal
-from barycenter.broker.authorization.needs import SuperUser
-from barycenter.broker.authorization.refusals import Refusals
-from barycenter.broker.bounded_log import MOST_A_SECOND
+from pulsar_barycenter.broker.access.principal import Principal
+from pulsar_barycenter.broker.authorization.needs import SuperUser
+from pulsar_barycenter.broker.authorization.refusals import Refusals
+from pulsar_barycenter.broker.bounded_log import MOST_A_SECOND
 
 
 def test_a_refusal_is_told_with_what_was_needed_and_a_flood_is_counted() -> None:

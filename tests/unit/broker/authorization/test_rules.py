@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.broker.access.principal import NOBODY, Principal
-from barycenter.broker.authorization.grants import Grants
-from barycenter.broker.authorization.needs import (
+from pulsar_barycenter.broker.access.principal import NOBODY, Principal
+from pulsar_barycenter.broker.authorization.grants import Grants
+from pulsar_barycenter.broker.authorization.needs import (
     AuthAction,
     Authenticated,
     NamespaceOperation,
@@ -21,9 +21,9 @@ from barycenter.broker.authorization.needs import (
     TenantOperation,
     TopicOperation,
 )
-from barycenter.broker.authorization.rules import NAMESPACE_ACTIONS, TOPIC_ACTIONS, Roles, decide, granted_by
-from barycenter.naming.namespace import NamespaceName
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.broker.authorization.rules import NAMESPACE_ACTIONS, TOPIC_ACTIONS, Roles, decide, granted_by
+from pulsar_barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.naming.topic import TopicName
 
 NAMESPACE = NamespaceName.parse("acme/orders")
 TOPIC = TopicName.parse("persistent://acme/orders/t")

@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from barycenter.broker.cluster.leader_term import TRANSITIONS, TermAction, TermEvent, TermState
-from barycenter.broker.cluster.leadership import LEADER_PATH
-from barycenter.metadata.coordination.epochs import EpochRecord, epoch_path
-from barycenter.metadata.errors import FormerEpochError, GuardError, NotLeadingError, SessionLostError
-from barycenter.naming.bundle import Bundle
+from pulsar_barycenter.broker.cluster.leader_term import TRANSITIONS, TermAction, TermEvent, TermState
+from pulsar_barycenter.broker.cluster.leadership import LEADER_PATH
+from pulsar_barycenter.metadata.coordination.epochs import EpochRecord, epoch_path
+from pulsar_barycenter.metadata.errors import FormerEpochError, GuardError, NotLeadingError, SessionLostError
+from pulsar_barycenter.naming.bundle import Bundle
 from support.control_cluster import (
     SESSION_S,
     ControlBroker,

@@ -2,20 +2,20 @@
 
 import pytest
 
-from barycenter.broker.cluster.leader_writes import LEASED_ROOTS, NUMBERS_ROOT, OF_BROKERS, is_own
-from barycenter.broker.cluster.leadership import CHANNEL_LEADER_PATH, LEADER_PATH
-from barycenter.broker.cluster.registration import BROKERS_ROOT
-from barycenter.broker.namespaces.boundaries import LOCAL_POLICIES_ROOT, POLICIES_ROOT
-from barycenter.broker.ownership.channel.lives import SESSIONS_ROOT
-from barycenter.broker.ownership.channel.places.place import PLACE_PATH, READERS_ROOT
-from barycenter.broker.ownership.channel.store_records import RECORDS_ROOT
-from barycenter.broker.ownership.locks import EPOCH_COUNTER
-from barycenter.broker.ownership.record import OWNERSHIP_ROOT
-from barycenter.broker.wire.producer_names import PRODUCER_NAME_COUNTER
-from barycenter.ledger.managed.ledger_list import LEDGER_ID_COUNTER
-from barycenter.ledger.managed.managed_ledger import MANAGED_LEDGERS
-from barycenter.metadata.coordination.epochs import epoch_path
-from barycenter.metadata.leased.records import LEASED_ROOT
+from pulsar_barycenter.broker.cluster.leader_writes import LEASED_ROOTS, NUMBERS_ROOT, OF_BROKERS, is_own
+from pulsar_barycenter.broker.cluster.leadership import CHANNEL_LEADER_PATH, LEADER_PATH
+from pulsar_barycenter.broker.cluster.registration import BROKERS_ROOT
+from pulsar_barycenter.broker.namespaces.boundaries import LOCAL_POLICIES_ROOT, POLICIES_ROOT
+from pulsar_barycenter.broker.ownership.channel.lives import SESSIONS_ROOT
+from pulsar_barycenter.broker.ownership.channel.places.place import PLACE_PATH, READERS_ROOT
+from pulsar_barycenter.broker.ownership.channel.store_records import RECORDS_ROOT
+from pulsar_barycenter.broker.ownership.locks import EPOCH_COUNTER
+from pulsar_barycenter.broker.ownership.record import OWNERSHIP_ROOT
+from pulsar_barycenter.broker.wire.producer_names import PRODUCER_NAME_COUNTER
+from pulsar_barycenter.ledger.managed.ledger_list import LEDGER_ID_COUNTER
+from pulsar_barycenter.ledger.managed.managed_ledger import MANAGED_LEDGERS
+from pulsar_barycenter.metadata.coordination.epochs import epoch_path
+from pulsar_barycenter.metadata.leased.records import LEASED_ROOT
 
 
 def test_every_key_that_ends_with_a_session_lies_where_the_leader_looks_for_it() -> None:

@@ -7,16 +7,16 @@ import re
 import msgspec
 import pytest
 
-from barycenter.broker.cluster.dynamic_configuration import CONFIGURATION_PATH
-from barycenter.broker.cluster.leadership import LEADER_PATH
-from barycenter.broker.cluster.lookup_answers import ListenerNotFoundError, ListenerUrls, Owner
-from barycenter.broker.cluster.registration import BROKERS_ROOT
-from barycenter.broker.cluster.service_urls import ServiceUrls, parse_advertised_listeners
-from barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
-from barycenter.broker.start_errors import BrokerIdInUseError
-from barycenter.config.addresses import ListenerError
-from barycenter.config.broker_conf import ConfigError
-from barycenter.metadata.store import NotificationType
+from pulsar_barycenter.broker.cluster.dynamic_configuration import CONFIGURATION_PATH
+from pulsar_barycenter.broker.cluster.leadership import LEADER_PATH
+from pulsar_barycenter.broker.cluster.lookup_answers import ListenerNotFoundError, ListenerUrls, Owner
+from pulsar_barycenter.broker.cluster.registration import BROKERS_ROOT
+from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls, parse_advertised_listeners
+from pulsar_barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
+from pulsar_barycenter.broker.start_errors import BrokerIdInUseError
+from pulsar_barycenter.config.addresses import ListenerError
+from pulsar_barycenter.config.broker_conf import ConfigError
+from pulsar_barycenter.metadata.store import NotificationType
 from support.control_cluster import (
     NAMESPACE,
     SESSION_S,

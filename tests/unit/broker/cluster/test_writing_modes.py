@@ -5,10 +5,10 @@ from typing import Final
 
 import pytest
 
-from barycenter.broker.cluster.writing_modes import refuse_beside_leased
-from barycenter.broker.start_errors import MixedWritersError
-from barycenter.metadata.errors import StoreUnavailableError
-from barycenter.metadata.leased.records import SESSIONS_ROOT
+from pulsar_barycenter.broker.cluster.writing_modes import refuse_beside_leased
+from pulsar_barycenter.broker.start_errors import MixedWritersError
+from pulsar_barycenter.metadata.errors import StoreUnavailableError
+from pulsar_barycenter.metadata.leased.records import SESSIONS_ROOT
 from support.virtual_time import World, on_virtual_time
 
 PATIENCE_S: Final = 20.0

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from barycenter.load.decisions import Refusal, Split, Unload
-from barycenter.load.reasons import Code, Reason
-from barycenter.load.splitting.split_plan import SplitPlan
-from barycenter.naming.bundle import Bundle
+from pulsar_barycenter.load.decisions import Refusal, Split, Unload
+from pulsar_barycenter.load.reasons import Code, Reason
+from pulsar_barycenter.load.splitting.split_plan import SplitPlan
+from pulsar_barycenter.naming.bundle import Bundle
 from support.balanced_cluster import Balanced, balanced
 from support.control_cluster import ControlCluster, on_virtual_time
 

@@ -8,22 +8,22 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from barycenter.broker.load_manager.context import LoadManagerContext
-from barycenter.broker.load_manager.environment import LoadManagerEnvironment
-from barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
-from barycenter.broker.load_manager.extensible.load_stores import LocalLoadStore
-from barycenter.load.managers import ManagerKind
-from barycenter.load.reports.extensible_reports import (
+from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
+from pulsar_barycenter.broker.load_manager.environment import LoadManagerEnvironment
+from pulsar_barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
+from pulsar_barycenter.broker.load_manager.extensible.load_stores import LocalLoadStore
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.reports.extensible_reports import (
     BrokerLoadData,
     BundleLoadData,
     TopBundlesLoadData,
     decode_broker_load,
 )
-from barycenter.load.reports.load_report import NamespaceBundleStats, encode_without_none
-from barycenter.load.reports.publication import PipelinePublication
-from barycenter.load.snapshot.document import decode_snapshot, encode_snapshot
-from barycenter.load.snapshot.extensible_document import TrafficFigures
-from barycenter.naming.bundle import Bundle
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats, encode_without_none
+from pulsar_barycenter.load.reports.publication import PipelinePublication
+from pulsar_barycenter.load.snapshot.document import decode_snapshot, encode_snapshot
+from pulsar_barycenter.load.snapshot.extensible_document import TrafficFigures
+from pulsar_barycenter.naming.bundle import Bundle
 from support.balanced_cluster import FixedPipeline
 from support.control_cluster import ControlBroker, ControlCluster, on_virtual_time, topic
 from support.report_log import MemoryReportLog

@@ -7,23 +7,23 @@ from typing import Any
 import msgspec
 import pytest
 
-from barycenter.broker.cluster.leadership import CHANNEL_LEADER_PATH, Leadership
-from barycenter.broker.load_manager.context import LoadManagerContext
-from barycenter.broker.load_manager.environment import LoadManagerEnvironment
-from barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
-from barycenter.broker.load_manager.extensible.load_stores import LocalLoadStore
-from barycenter.broker.ownership.locks import EPOCH_COUNTER
-from barycenter.load.managers import ManagerKind
-from barycenter.load.reports.extensible_reports import (
+from pulsar_barycenter.broker.cluster.leadership import CHANNEL_LEADER_PATH, Leadership
+from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
+from pulsar_barycenter.broker.load_manager.environment import LoadManagerEnvironment
+from pulsar_barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
+from pulsar_barycenter.broker.load_manager.extensible.load_stores import LocalLoadStore
+from pulsar_barycenter.broker.ownership.locks import EPOCH_COUNTER
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.reports.extensible_reports import (
     BrokerLoadData,
     BundleLoadData,
     TopBundlesLoadData,
     decode_broker_load,
     decode_top_bundles,
 )
-from barycenter.load.reports.load_report import NamespaceBundleStats, encode_without_none
-from barycenter.metadata.coordination.counter import next_counter_value
-from barycenter.naming.bundle import Bundle
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats, encode_without_none
+from pulsar_barycenter.metadata.coordination.counter import next_counter_value
+from pulsar_barycenter.naming.bundle import Bundle
 from support.control_cluster import ControlBroker, ControlCluster, on_virtual_time, topic
 
 IN_STORE = "ServiceUnitStateMetadataStoreTableViewImpl"

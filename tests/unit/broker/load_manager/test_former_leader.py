@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from barycenter.broker.cluster.leadership import LEADER_PATH, Leadership
-from barycenter.broker.load_manager.modular.load_data import BROKER_AVERAGES_ROOT
-from barycenter.load.reports.load_report import ResourceQuota
-from barycenter.metadata.coordination.epochs import epoch_path
-from barycenter.metadata.errors import NotLeadingError
-from barycenter.naming.bundle import Bundle
+from pulsar_barycenter.broker.cluster.leadership import LEADER_PATH, Leadership
+from pulsar_barycenter.broker.load_manager.modular.load_data import BROKER_AVERAGES_ROOT
+from pulsar_barycenter.load.reports.load_report import ResourceQuota
+from pulsar_barycenter.metadata.coordination.epochs import epoch_path
+from pulsar_barycenter.metadata.errors import NotLeadingError
+from pulsar_barycenter.naming.bundle import Bundle
 from support.balanced_cluster import (
     Balanced,
     SimplyBalanced,

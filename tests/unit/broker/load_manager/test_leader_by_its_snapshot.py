@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from barycenter.load.cycle.round import RoundMemory, round_of
-from barycenter.load.snapshot.document import decode_snapshot, encode_snapshot
-from barycenter.naming.bundle import Bundle
-from barycenter.snapshots.decided_by import configured
-from barycenter.snapshots.snapshot_file import of_document
+from pulsar_barycenter.load.cycle.round import RoundMemory, round_of
+from pulsar_barycenter.load.snapshot.document import decode_snapshot, encode_snapshot
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.snapshots.decided_by import configured
+from pulsar_barycenter.snapshots.snapshot_file import of_document
 from support.balanced_cluster import Balanced, settled, shed_scenario, traffic
 from support.control_cluster import ControlCluster
 

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from barycenter.broker.load_manager.modular.load_data import LoadData
-from barycenter.broker.load_manager.modular.snapshots import Snapshots
-from barycenter.load.reports.load_report import LocalBrokerData, ResourceUsage, default_bundle_data, with_stats
-from barycenter.load.snapshot.load_snapshot import LoadSnapshot
-from barycenter.naming.bundle import Bundle
+from pulsar_barycenter.broker.load_manager.modular.load_data import LoadData
+from pulsar_barycenter.broker.load_manager.modular.snapshots import Snapshots
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData, ResourceUsage, default_bundle_data, with_stats
+from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from pulsar_barycenter.naming.bundle import Bundle
 from support.balanced_cluster import Balanced, settled, shed_scenario, traffic
 from support.control_cluster import ControlCluster
 

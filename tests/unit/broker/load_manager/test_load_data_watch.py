@@ -7,9 +7,9 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
-from barycenter.broker.cluster.registration import Registration
-from barycenter.broker.load_manager.load_data_watch import LoadDataWatch
-from barycenter.metadata.errors import StoreUnavailableError
+from pulsar_barycenter.broker.cluster.registration import Registration
+from pulsar_barycenter.broker.load_manager.load_data_watch import LoadDataWatch
+from pulsar_barycenter.metadata.errors import StoreUnavailableError
 from support.control_cluster import on_virtual_time
 
 

@@ -9,20 +9,20 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from barycenter.broker.cluster.dynamic_configuration import CONFIGURATION_PATH, ChangeRefusedError
-from barycenter.broker.cluster.registration import BROKERS_ROOT
-from barycenter.broker.load_manager.context import LoadManagerContext
-from barycenter.broker.load_manager.contract import LoadManager
-from barycenter.broker.load_manager.environment import LoadManagerEnvironment
-from barycenter.broker.load_manager.factory import load_manager_factory
-from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
-from barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
-from barycenter.broker.load_manager.reporting.host_usage import FixedUsage
-from barycenter.broker.load_manager.simple.simple_load_manager import SimpleLoadManager
-from barycenter.config.broker_conf import default_config
-from barycenter.load.managers import ManagerKind, manager_in_force
-from barycenter.load.reports.load_report import ResourceUsage, SystemResourceUsage
-from barycenter.metadata.errors import StoreUnavailableError
+from pulsar_barycenter.broker.cluster.dynamic_configuration import CONFIGURATION_PATH, ChangeRefusedError
+from pulsar_barycenter.broker.cluster.registration import BROKERS_ROOT
+from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
+from pulsar_barycenter.broker.load_manager.contract import LoadManager
+from pulsar_barycenter.broker.load_manager.environment import LoadManagerEnvironment
+from pulsar_barycenter.broker.load_manager.factory import load_manager_factory
+from pulsar_barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
+from pulsar_barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
+from pulsar_barycenter.broker.load_manager.reporting.host_usage import FixedUsage
+from pulsar_barycenter.broker.load_manager.simple.simple_load_manager import SimpleLoadManager
+from pulsar_barycenter.config.broker_conf import default_config
+from pulsar_barycenter.load.managers import ManagerKind, manager_in_force
+from pulsar_barycenter.load.reports.load_report import ResourceUsage, SystemResourceUsage
+from pulsar_barycenter.metadata.errors import StoreUnavailableError
 from support.control_cluster import SESSION_S, ControlBroker, ControlCluster, on_virtual_time, topic
 from support.report_log import MemoryReportLog
 

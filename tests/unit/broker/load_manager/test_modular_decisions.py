@@ -6,15 +6,15 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from barycenter.broker.load_manager.context import LoadManagerContext
-from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
-from barycenter.config.broker_conf import default_config, with_overrides
-from barycenter.config.pulsar_version import COMPATIBILITY_KEY
-from barycenter.load.cycle.destinations import FilteredSelection
-from barycenter.load.reports.publication import PipelinePublication
-from barycenter.load.shedding.shedder import SheddingPlan
-from barycenter.load.strategies import MismatchedStrategiesError, UnknownStrategyError
-from barycenter.naming.bundle import Bundle
+from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
+from pulsar_barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
+from pulsar_barycenter.config.broker_conf import default_config, with_overrides
+from pulsar_barycenter.config.pulsar_version import COMPATIBILITY_KEY
+from pulsar_barycenter.load.cycle.destinations import FilteredSelection
+from pulsar_barycenter.load.reports.publication import PipelinePublication
+from pulsar_barycenter.load.shedding.shedder import SheddingPlan
+from pulsar_barycenter.load.strategies import MismatchedStrategiesError, UnknownStrategyError
+from pulsar_barycenter.naming.bundle import Bundle
 from support.balanced_cluster import Balanced, balanced, own, settled, shed_scenario, traffic
 from support.control_cluster import ControlCluster, on_virtual_time
 

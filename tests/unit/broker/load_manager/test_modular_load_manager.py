@@ -9,20 +9,20 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from barycenter.broker.load_manager.context import LoadManagerContext
-from barycenter.broker.load_manager.environment import LoadManagerEnvironment
-from barycenter.broker.load_manager.modular import leader as leader_module
-from barycenter.broker.load_manager.modular import snapshots as snapshots_module
-from barycenter.broker.load_manager.modular.load_data import SAME_ANSWER_MS
-from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
-from barycenter.load.reasons import Code
-from barycenter.load.reports.load_report import (
+from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
+from pulsar_barycenter.broker.load_manager.environment import LoadManagerEnvironment
+from pulsar_barycenter.broker.load_manager.modular import leader as leader_module
+from pulsar_barycenter.broker.load_manager.modular import snapshots as snapshots_module
+from pulsar_barycenter.broker.load_manager.modular.load_data import SAME_ANSWER_MS
+from pulsar_barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
+from pulsar_barycenter.load.reasons import Code
+from pulsar_barycenter.load.reports.load_report import (
     BundleData,
     LocalBrokerData,
 )
-from barycenter.naming.bundle import Bundle
-from barycenter.naming.namespace import NamespaceName
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.naming.topic import TopicName
 from support.balanced_cluster import Balanced, balanced, own, settled, shed_scenario, traffic
 from support.control_cluster import NAMESPACE, ControlCluster, on_virtual_time, topic
 

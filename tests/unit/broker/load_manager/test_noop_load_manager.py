@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from barycenter.broker.load_manager.factory import load_manager_factory
-from barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
-from barycenter.load.reasons import Code
-from barycenter.load.reports.load_report import LocalBrokerData
-from barycenter.naming.bundle import Bundle
+from pulsar_barycenter.broker.load_manager.factory import load_manager_factory
+from pulsar_barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
+from pulsar_barycenter.load.reasons import Code
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData
+from pulsar_barycenter.naming.bundle import Bundle
 from support.control_cluster import ControlBroker, ControlCluster, on_virtual_time, topic
 
 

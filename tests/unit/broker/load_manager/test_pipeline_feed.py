@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.broker.load_manager.pipeline_feed import (
+from pulsar_barycenter.broker.load_manager.pipeline_feed import (
     FilePipeline,
     includes,
     is_exactly,
     published_averages,
     published_bundles,
 )
-from barycenter.load.reports.load_report import LocalBrokerData
-from barycenter.load.reports.publication import BUNDLE_COLUMNS, PipelinePublication, encode_publication
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData
+from pulsar_barycenter.load.reports.publication import BUNDLE_COLUMNS, PipelinePublication, encode_publication
 
 
 def publication(batch_id: int = 1) -> PipelinePublication:

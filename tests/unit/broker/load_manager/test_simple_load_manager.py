@@ -8,14 +8,14 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from barycenter.broker.load_manager.environment import LoadManagerEnvironment
-from barycenter.broker.load_manager.factory import configured_load_manager, load_manager_factory
-from barycenter.broker.load_manager.modular.load_data import PREALLOCATION_MS
-from barycenter.broker.load_manager.simple.simple_load_manager import SimpleLoadManager
-from barycenter.load.reasons import Code
-from barycenter.load.reports.load_report import ResourceUsage, SystemResourceUsage
-from barycenter.naming.bundle import Bundle
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.broker.load_manager.environment import LoadManagerEnvironment
+from pulsar_barycenter.broker.load_manager.factory import configured_load_manager, load_manager_factory
+from pulsar_barycenter.broker.load_manager.modular.load_data import PREALLOCATION_MS
+from pulsar_barycenter.broker.load_manager.simple.simple_load_manager import SimpleLoadManager
+from pulsar_barycenter.load.reasons import Code
+from pulsar_barycenter.load.reports.load_report import ResourceUsage, SystemResourceUsage
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.topic import TopicName
 from support.balanced_cluster import Balanced, SimplyBalanced, own, simply_balanced, simply_settled, traffic
 from support.control_cluster import NAMESPACE, ControlBroker, ControlCluster, on_virtual_time, topic
 from support.simple_managers import setting, shed_scenario, stored_report

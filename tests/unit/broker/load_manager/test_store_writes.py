@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from barycenter.broker.load_manager.store_writes import all_of
-from barycenter.metadata.errors import NotLeadingError, StoreUnavailableError
+from pulsar_barycenter.broker.load_manager.store_writes import all_of
+from pulsar_barycenter.metadata.errors import NotLeadingError, StoreUnavailableError
 from support.control_cluster import on_virtual_time
 
 

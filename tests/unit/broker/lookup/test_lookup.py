@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from barycenter.broker.cluster.lookup_answers import (
+from pulsar_barycenter.broker.cluster.lookup_answers import (
     BundleNotAcquiredError,
     BundleUnloadingError,
     ListenerNotFoundError,
@@ -14,11 +14,11 @@ from barycenter.broker.cluster.lookup_answers import (
     Redirect,
     TooManyLookupsError,
 )
-from barycenter.broker.errors import TopicNotFoundError
-from barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
-from barycenter.naming.bundle import Bundle
-from barycenter.naming.namespace import NamespaceName
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.broker.errors import TopicNotFoundError
+from pulsar_barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.naming.topic import TopicName
 from support.control_cluster import NAMESPACE, ControlCluster, HashLoadManager, on_virtual_time, topic
 
 

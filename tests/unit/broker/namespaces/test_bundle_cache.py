@@ -4,12 +4,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from barycenter.broker.namespaces.boundaries import boundaries_value, local_policies_path
-from barycenter.broker.namespaces.bundle_cache import BundleCache
-from barycenter.metadata.clock import SystemClock
-from barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
-from barycenter.naming.bundles import NamespaceBundles
-from barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.broker.namespaces.boundaries import boundaries_value, local_policies_path
+from pulsar_barycenter.broker.namespaces.bundle_cache import BundleCache
+from pulsar_barycenter.metadata.clock import SystemClock
+from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
+from pulsar_barycenter.naming.bundles import NamespaceBundles
+from pulsar_barycenter.naming.namespace import NamespaceName
 
 NAMESPACE = NamespaceName.parse("t/ns")
 PATH = local_policies_path(NAMESPACE)

@@ -8,15 +8,15 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from barycenter.broker.namespaces.cluster_policies import ClusterPolicyWatch
-from barycenter.load.reasons import Code
-from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.metadata.errors import StoreUnavailableError
-from barycenter.metadata.memory.memory_store import MemoryBackend
-from barycenter.metadata.store import Record
-from barycenter.naming.bundle import Bundle
-from barycenter.naming.bundles import NamespaceBundles
-from barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.broker.namespaces.cluster_policies import ClusterPolicyWatch
+from pulsar_barycenter.load.reasons import Code
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
+from pulsar_barycenter.metadata.errors import StoreUnavailableError
+from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
+from pulsar_barycenter.metadata.store import Record
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.bundles import NamespaceBundles
+from pulsar_barycenter.naming.namespace import NamespaceName
 from support.balanced_cluster import (
     Balanced,
     balanced,

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from barycenter.broker.cluster.dynamic_configuration import ConfigHolder
-from barycenter.broker.cluster.lookup_answers import NamespaceNotFoundError
-from barycenter.broker.namespaces.policies import (
+from pulsar_barycenter.broker.cluster.dynamic_configuration import ConfigHolder
+from pulsar_barycenter.broker.cluster.lookup_answers import NamespaceNotFoundError
+from pulsar_barycenter.broker.namespaces.policies import (
     AutoSubscriptionCreationOverride,
     AutoTopicCreationOverride,
     BundlesData,
@@ -17,16 +17,16 @@ from barycenter.broker.namespaces.policies import (
     Policies,
     TenantInfo,
 )
-from barycenter.broker.namespaces.records import Records, delete_tree
-from barycenter.broker.namespaces.resources import Resources
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.metadata.clock import SystemClock
-from barycenter.metadata.errors import AlreadyExistsError, BadVersionError, NotFoundError
-from barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
-from barycenter.metadata.store import Stat
-from barycenter.naming.errors import InvalidBundlesError
-from barycenter.naming.namespace import NamespaceName
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.broker.namespaces.records import Records, delete_tree
+from pulsar_barycenter.broker.namespaces.resources import Resources
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.metadata.clock import SystemClock
+from pulsar_barycenter.metadata.errors import AlreadyExistsError, BadVersionError, NotFoundError
+from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
+from pulsar_barycenter.metadata.store import Stat
+from pulsar_barycenter.naming.errors import InvalidBundlesError
+from pulsar_barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.naming.topic import TopicName
 from support.virtual_time import World, on_virtual_time
 
 NAMESPACE = NamespaceName.parse("t/ns")
@@ -195,7 +195,7 @@ async def test_an_update_keeps_unknown_fields_and_outlasts_others(store: MemoryS
 
 
 async def test_an_update_that_never_wins_says_so(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("barycenter.broker.namespaces.records._PAUSE_S", 0)
+    monkeypatch.setattr("pulsar_barycenter.broker.namespaces.records._PAUSE_S", 0)
     records = Records(store, PartitionedTopicMetadata, "/r")
     await records.create("x", PartitionedTopicMetadata(1))
 

@@ -7,14 +7,18 @@ from itertools import chain
 import msgspec
 import pytest
 
-from barycenter.broker.cluster.lookup_answers import BundleNotAcquiredError, BundleNotFoundError, LookupFailedError
-from barycenter.broker.lookup.namespace_service import BundleNotEmptyError
-from barycenter.broker.namespaces.boundaries import replace_boundaries
-from barycenter.load.splitting.request import TopicLoad
-from barycenter.metadata.errors import StoreUnavailableError
-from barycenter.naming.bundle import Bundle
-from barycenter.naming.errors import InvalidSplitError
-from barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.broker.cluster.lookup_answers import (
+    BundleNotAcquiredError,
+    BundleNotFoundError,
+    LookupFailedError,
+)
+from pulsar_barycenter.broker.lookup.namespace_service import BundleNotEmptyError
+from pulsar_barycenter.broker.namespaces.boundaries import replace_boundaries
+from pulsar_barycenter.load.splitting.request import TopicLoad
+from pulsar_barycenter.metadata.errors import StoreUnavailableError
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.errors import InvalidSplitError
+from pulsar_barycenter.naming.namespace import NamespaceName
 from support.control_cluster import NAMESPACE, SESSION_S, on_virtual_time, topic
 from support.owned_bundles import owner_of, record_of, split, three, unload
 

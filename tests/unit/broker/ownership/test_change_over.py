@@ -5,24 +5,24 @@ from typing import Any
 
 import pytest
 
-from barycenter.broker.cluster.lookup_answers import Redirect
-from barycenter.broker.load_manager.context import LoadManagerContext
-from barycenter.broker.load_manager.environment import LoadManagerEnvironment
-from barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
-from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
-from barycenter.broker.ownership.channel.store_records import RECORDS_ROOT
-from barycenter.broker.ownership.record import lock_path
-from barycenter.broker.start_errors import MixedOwnershipError, RecordsElsewhereError
-from barycenter.load.managers import ManagerKind
-from barycenter.load.service_units.service_unit_state import (
+from pulsar_barycenter.broker.cluster.lookup_answers import Redirect
+from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
+from pulsar_barycenter.broker.load_manager.environment import LoadManagerEnvironment
+from pulsar_barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
+from pulsar_barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
+from pulsar_barycenter.broker.ownership.channel.store_records import RECORDS_ROOT
+from pulsar_barycenter.broker.ownership.record import lock_path
+from pulsar_barycenter.broker.start_errors import MixedOwnershipError, RecordsElsewhereError
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.service_units.service_unit_state import (
     ServiceUnitState,
     ServiceUnitStateData,
     StorageType,
     encode_record,
 )
-from barycenter.naming.bundle import Bundle
-from barycenter.naming.internal_topics import SERVICE_UNIT_STATE_TOPIC
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.internal_topics import SERVICE_UNIT_STATE_TOPIC
+from pulsar_barycenter.naming.topic import TopicName
 from support.control_cluster import ControlBroker, ControlCluster, HashLoadManager, on_virtual_time, topic
 
 CHANNEL = TopicName.parse(SERVICE_UNIT_STATE_TOPIC)

@@ -6,22 +6,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from barycenter.broker.cluster.lookup_answers import BundleNotAcquiredError
-from barycenter.broker.load_manager.context import LoadManagerContext
-from barycenter.broker.load_manager.environment import LoadManagerEnvironment
-from barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
-from barycenter.broker.ownership.channel.lives import SESSIONS_ROOT
-from barycenter.broker.ownership.channel.steps import NextStep
-from barycenter.broker.ownership.channel.store_records import RECORDS_ROOT
-from barycenter.broker.start_errors import MixedOwnershipError
-from barycenter.load.managers import ManagerKind
-from barycenter.load.service_units.service_unit_state import (
+from pulsar_barycenter.broker.cluster.lookup_answers import BundleNotAcquiredError
+from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
+from pulsar_barycenter.broker.load_manager.environment import LoadManagerEnvironment
+from pulsar_barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
+from pulsar_barycenter.broker.ownership.channel.lives import SESSIONS_ROOT
+from pulsar_barycenter.broker.ownership.channel.steps import NextStep
+from pulsar_barycenter.broker.ownership.channel.store_records import RECORDS_ROOT
+from pulsar_barycenter.broker.start_errors import MixedOwnershipError
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.service_units.service_unit_state import (
     ServiceUnitState,
     ServiceUnitStateData,
     decode_record,
     encode_record,
 )
-from barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.bundle import Bundle
 from support.control_cluster import ControlBroker, ControlCluster, on_virtual_time, topic
 
 IN_STORE = "ServiceUnitStateMetadataStoreTableViewImpl"
@@ -142,7 +142,7 @@ def test_a_transfer_does_not_wait_for_the_key_that_drew_its_number_to_be_deleted
         async def never(store: object, path: str) -> None:
             await asyncio.Event().wait()
 
-        monkeypatch.setattr("barycenter.metadata.coordination.counter._delete", never)
+        monkeypatch.setattr("pulsar_barycenter.metadata.coordination.counter._delete", never)
         moving = asyncio.ensure_future(release(source, bundle, destination))
         await cluster.until(lambda: destination.owned == [bundle], "it is served there", within_s=1)
         await moving

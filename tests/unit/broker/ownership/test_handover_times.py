@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from barycenter.broker.load_manager.environment import LoadManagerEnvironment
-from barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
-from barycenter.broker.ownership import handover_times
-from barycenter.broker.ownership.handover_times import HandoverTimes
-from barycenter.load.managers import ManagerKind
-from barycenter.naming.bundle import Bundle
+from pulsar_barycenter.broker.load_manager.environment import LoadManagerEnvironment
+from pulsar_barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
+from pulsar_barycenter.broker.ownership import handover_times
+from pulsar_barycenter.broker.ownership.handover_times import HandoverTimes
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.naming.bundle import Bundle
 from support.control_cluster import ControlBroker, ControlCluster, HashLoadManager, on_virtual_time, topic
 
 CLOSING_S = 3.0

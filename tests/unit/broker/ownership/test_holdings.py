@@ -5,14 +5,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from barycenter.broker.cluster.lookup_answers import Owner
-from barycenter.broker.ownership import holdings
-from barycenter.broker.ownership.holdings import TRANSITIONS, Holding, HoldingEvent, Holdings, HoldingState
-from barycenter.broker.ownership.locks import BundleLock
-from barycenter.broker.ownership.serving_log import ServingLog
-from barycenter.broker.ownership.term import PauseDetector
-from barycenter.naming.bundle import Bundle
-from barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.broker.cluster.lookup_answers import Owner
+from pulsar_barycenter.broker.ownership import holdings
+from pulsar_barycenter.broker.ownership.holdings import TRANSITIONS, Holding, HoldingEvent, Holdings, HoldingState
+from pulsar_barycenter.broker.ownership.locks import BundleLock
+from pulsar_barycenter.broker.ownership.serving_log import ServingLog
+from pulsar_barycenter.broker.ownership.term import PauseDetector
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.namespace import NamespaceName
 
 BUNDLE = Bundle.full(NamespaceName.parse("public/default"))
 OWNER = Owner("b1", None, None, None, None, is_local=True)

@@ -5,13 +5,13 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from barycenter.broker.cluster.leadership import CHANNEL_LEADER_PATH, Leadership
-from barycenter.broker.cluster.lookup_answers import Owner
-from barycenter.broker.ownership.channel.leaders_topics import LeadersTopics
-from barycenter.broker.ownership.serving_log import ServingLog
-from barycenter.broker.ownership.term import PauseDetector
-from barycenter.metadata.memory.memory_store import MemoryStore
-from barycenter.metadata.store import Notification, NotificationType, Record
+from pulsar_barycenter.broker.cluster.leadership import CHANNEL_LEADER_PATH, Leadership
+from pulsar_barycenter.broker.cluster.lookup_answers import Owner
+from pulsar_barycenter.broker.ownership.channel.leaders_topics import LeadersTopics
+from pulsar_barycenter.broker.ownership.serving_log import ServingLog
+from pulsar_barycenter.broker.ownership.term import PauseDetector
+from pulsar_barycenter.metadata.memory.memory_store import MemoryStore
+from pulsar_barycenter.metadata.store import Notification, NotificationType, Record
 from support.control_cluster import ControlCluster, on_virtual_time
 from support.virtual_time import LoopClock
 

@@ -5,12 +5,12 @@ import asyncio
 import msgspec
 import pytest
 
-from barycenter.broker.cluster.lookup_answers import BundleNotAcquiredError, Owner
-from barycenter.broker.ownership.record import OwnershipRecord, lock_path
-from barycenter.metadata.errors import StoreUnavailableError
-from barycenter.metadata.store import SessionEvent
-from barycenter.naming.bundle import Bundle
-from barycenter.naming.namespace import NamespaceName, heartbeat_namespaces
+from pulsar_barycenter.broker.cluster.lookup_answers import BundleNotAcquiredError, Owner
+from pulsar_barycenter.broker.ownership.record import OwnershipRecord, lock_path
+from pulsar_barycenter.metadata.errors import StoreUnavailableError
+from pulsar_barycenter.metadata.store import SessionEvent
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.namespace import NamespaceName, heartbeat_namespaces
 from support.control_cluster import NAMESPACE, SESSION_S, ControlBroker, on_virtual_time, topic
 from support.owned_bundles import owner_of, record_of, three
 

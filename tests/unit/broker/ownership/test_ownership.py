@@ -5,15 +5,15 @@ import asyncio
 import msgspec
 import pytest
 
-from barycenter.broker.cluster.lookup_answers import BundleNotFoundError, Owner
-from barycenter.broker.lookup.namespace_service import BrokerNotActiveError
-from barycenter.broker.ownership.contract import InTransit
-from barycenter.broker.ownership.locks import EPOCH_COUNTER
-from barycenter.broker.ownership.serving import NotServedError
-from barycenter.metadata.coordination.counter import next_counter_value
-from barycenter.metadata.errors import LockBusyError
-from barycenter.naming.bundle import Bundle
-from barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.broker.cluster.lookup_answers import BundleNotFoundError, Owner
+from pulsar_barycenter.broker.lookup.namespace_service import BrokerNotActiveError
+from pulsar_barycenter.broker.ownership.contract import InTransit
+from pulsar_barycenter.broker.ownership.locks import EPOCH_COUNTER
+from pulsar_barycenter.broker.ownership.serving import NotServedError
+from pulsar_barycenter.metadata.coordination.counter import next_counter_value
+from pulsar_barycenter.metadata.errors import LockBusyError
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.namespace import NamespaceName
 from support.control_cluster import NAMESPACE, SESSION_S, on_virtual_time, topic
 from support.owned_bundles import owner_of, record_of, split, three, unload
 

@@ -7,17 +7,17 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from barycenter.broker.cluster.dynamic_configuration import ConfigHolder
-from barycenter.broker.cluster.leadership import CHANNEL_LEADER_PATH, Leadership
-from barycenter.broker.ownership.channel.places.place import PLACE_PATH, READERS_ROOT, Place, read_place
-from barycenter.broker.ownership.channel.places.syncer import SYNCER_KEY, CopiedRecords, RecordsSyncer
-from barycenter.broker.ownership.channel.records import ChannelUnavailableError
-from barycenter.broker.ownership.channel.store_records import RECORDS_ROOT
-from barycenter.config.broker_conf import ConfigError, parse_broker_conf
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.service_units import events
-from barycenter.load.service_units.service_unit_state import ServiceUnitStateData, StorageType
-from barycenter.metadata.errors import GuardError
+from pulsar_barycenter.broker.cluster.dynamic_configuration import ConfigHolder
+from pulsar_barycenter.broker.cluster.leadership import CHANNEL_LEADER_PATH, Leadership
+from pulsar_barycenter.broker.ownership.channel.places.place import PLACE_PATH, READERS_ROOT, Place, read_place
+from pulsar_barycenter.broker.ownership.channel.places.syncer import SYNCER_KEY, CopiedRecords, RecordsSyncer
+from pulsar_barycenter.broker.ownership.channel.records import ChannelUnavailableError
+from pulsar_barycenter.broker.ownership.channel.store_records import RECORDS_ROOT
+from pulsar_barycenter.config.broker_conf import ConfigError, parse_broker_conf
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.service_units import events
+from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitStateData, StorageType
+from pulsar_barycenter.metadata.errors import GuardError
 from support.ownership_places import BUNDLE, OTHER, SESSION_MS, Followed, View, assigned, count_up, of_version, owned
 from support.simulation.cluster import SimClock
 from support.simulation.loop import VirtualTimeLoop

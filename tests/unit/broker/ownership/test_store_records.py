@@ -1,11 +1,11 @@
 """Ownership records in the metadata store, as one broker keeps them."""
 
-from barycenter.broker.ownership.channel.store_records import StoreRecords
-from barycenter.load.service_units import events
-from barycenter.metadata.clock import SystemClock
-from barycenter.metadata.memory.memory_store import MemoryBackend
-from barycenter.naming.bundle import Bundle, BundleRange
-from barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.broker.ownership.channel.store_records import StoreRecords
+from pulsar_barycenter.load.service_units import events
+from pulsar_barycenter.metadata.clock import SystemClock
+from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
+from pulsar_barycenter.naming.bundle import Bundle, BundleRange
+from pulsar_barycenter.naming.namespace import NamespaceName
 
 NAMESPACE = NamespaceName.parse("public/default")
 

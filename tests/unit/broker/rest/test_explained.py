@@ -2,11 +2,11 @@
 
 import pytest
 
-from barycenter.broker.rest.dashboard.explained import Explanation, decisions_upon, explained
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.managers import ManagerKind
-from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage
-from barycenter.load.snapshot.document import PoliciesDocument, SnapshotDocument
+from pulsar_barycenter.broker.rest.dashboard.explained import Explanation, decisions_upon, explained
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage
+from pulsar_barycenter.load.snapshot.document import PoliciesDocument, SnapshotDocument
 
 HEAVY, LIGHT = "t/n/0x00000000_0x80000000", "t/n/0x80000000_0xffffffff"
 ONLY_B1 = {

@@ -11,10 +11,16 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families as plain_families
 
-from barycenter.broker.broker import Broker
-from barycenter.broker.rest.metrics import endpoint
-from barycenter.broker.rest.metrics.catalogue import CONSUMER, PRODUCER, SUBSCRIPTION, SUBSCRIPTION_ALSO_HERE, TOPIC
-from barycenter.broker.rest.metrics.text import escaped, wants_openmetrics
+from pulsar_barycenter.broker.broker import Broker
+from pulsar_barycenter.broker.rest.metrics import endpoint
+from pulsar_barycenter.broker.rest.metrics.catalogue import (
+    CONSUMER,
+    PRODUCER,
+    SUBSCRIPTION,
+    SUBSCRIPTION_ALSO_HERE,
+    TOPIC,
+)
+from pulsar_barycenter.broker.rest.metrics.text import escaped, wants_openmetrics
 from support.proofs import asking, token
 from support.rest_cluster import RestCluster, rest_cluster
 from support.wire_client import WireClient
@@ -221,7 +227,7 @@ async def test_others_have_their_turn_while_topics_are_read_off(monkeypatch: pyt
 
 
 def cluster_services(cluster: RestCluster) -> Any:
-    from barycenter.broker.rest.server import _services_of
+    from pulsar_barycenter.broker.rest.server import _services_of
 
     broker = cluster.brokers[0]
     return _services_of(broker, None, None, lambda: None, None)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.managers import ManagerKind
 from support.leaders_metrics import scrape_of_leader
 
 ROOT = Path(__file__).parents[4]

@@ -11,9 +11,9 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from barycenter.cli.main import main
-from barycenter.doctor.catalogue import CHECKS
-from barycenter.load.managers import ManagerKind
+from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.doctor.catalogue import CHECKS
+from pulsar_barycenter.load.managers import ManagerKind
 from support.leaders_metrics import scrape_of_leader
 
 FOLDER = Path(__file__).parents[4] / "deploy" / "monitoring"

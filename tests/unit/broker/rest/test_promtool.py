@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.managers import ManagerKind
 from support.leaders_metrics import scrape_of_leader
 
 RULES = Path(__file__).parents[4] / "deploy" / "monitoring" / "barycenter-rules.yaml"

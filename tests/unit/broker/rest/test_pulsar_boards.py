@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.managers import ManagerKind
 from support.leaders_metrics import scrape_of_leader
 
 _LATENCY = {

@@ -5,9 +5,9 @@ from urllib.parse import quote
 import pytest
 from structlog.testing import capture_logs
 
-from barycenter.broker.rest.audit import WHY
-from barycenter.broker.rest.relay import FOLLOW
-from barycenter.logs.audit_log import LONGEST_WHY
+from pulsar_barycenter.broker.rest.audit import WHY
+from pulsar_barycenter.broker.rest.relay import FOLLOW
+from pulsar_barycenter.logs.audit_log import LONGEST_WHY
 from support.rest_cluster import RestCluster, rest_cluster
 
 AUDIT = "/barycenter/v1/audit"

@@ -6,8 +6,8 @@ import aiohttp
 import pytest
 from structlog.testing import capture_logs
 
-from barycenter.admin.client import AdminClient
-from barycenter.credentials.presented import presented
+from pulsar_barycenter.admin.client import AdminClient
+from pulsar_barycenter.credentials.presented import presented
 from support.proofs import SECRET_URL, asking, token
 from support.rest_cluster import Answer, RestCluster, rest_cluster
 

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 from aiohttp import ClientSession
 
-from barycenter.broker.namespaces.policies import PartitionedTopicMetadata
-from barycenter.naming.namespace import MAX_ENTITY_NAME
-from barycenter.naming.topic import MAX_LOCAL_NAME_BYTES, MAX_PARTITIONS, TopicName
+from pulsar_barycenter.broker.namespaces.policies import PartitionedTopicMetadata
+from pulsar_barycenter.naming.namespace import MAX_ENTITY_NAME
+from pulsar_barycenter.naming.topic import MAX_LOCAL_NAME_BYTES, MAX_PARTITIONS, TopicName
 from support.rest_cluster import RestCluster, rest_cluster
 
 P = "/admin/v2/persistent/public/ns"

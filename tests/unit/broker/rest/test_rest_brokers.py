@@ -8,14 +8,14 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from barycenter.broker.broker import Broker, BrokerState
-from barycenter.broker.cluster.dynamic_configuration import CONFIGURATION_PATH
-from barycenter.broker.load_manager.factory import load_manager_factory
-from barycenter.config.broker_conf import HIDDEN
-from barycenter.load.managers import ManagerKind
-from barycenter.load.reasons import Code, Reason
-from barycenter.load.snapshot.document import decode_snapshot
-from barycenter.logs.decision_log import DecisionLog
+from pulsar_barycenter.broker.broker import Broker, BrokerState
+from pulsar_barycenter.broker.cluster.dynamic_configuration import CONFIGURATION_PATH
+from pulsar_barycenter.broker.load_manager.factory import load_manager_factory
+from pulsar_barycenter.config.broker_conf import HIDDEN
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.reasons import Code, Reason
+from pulsar_barycenter.load.snapshot.document import decode_snapshot
+from pulsar_barycenter.logs.decision_log import DecisionLog
 from support.known_roles import ASKED, ROOT, as_role
 from support.rest_cluster import RestCluster, rest_cluster
 

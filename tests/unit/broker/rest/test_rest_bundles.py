@@ -5,14 +5,14 @@ import asyncio
 import msgspec
 import pytest
 
-from barycenter.admin.errors import AdminRequestError
-from barycenter.broker.broker import Broker
-from barycenter.broker.cluster.http_peers import HttpPeers
-from barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
-from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats
-from barycenter.metadata.coordination.epochs import MAX_EPOCH
-from barycenter.naming.bundle import Bundle
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.broker.broker import Broker
+from pulsar_barycenter.broker.cluster.http_peers import HttpPeers
+from pulsar_barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats
+from pulsar_barycenter.metadata.coordination.epochs import MAX_EPOCH
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.topic import TopicName
 from support.rest_cluster import RestCluster, rest_cluster
 
 NAMESPACES = "/admin/v2/namespaces"

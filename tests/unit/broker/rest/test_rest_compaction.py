@@ -3,10 +3,10 @@
 import asyncio
 from typing import Any
 
-from barycenter.broker.broker import Broker
-from barycenter.broker.topics.persistent_topic import PersistentTopic
-from barycenter.naming.topic import TopicName
-from barycenter.protocol import client_commands
+from pulsar_barycenter.broker.broker import Broker
+from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
+from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.protocol import client_commands
 from support.compaction_cases import Message, single
 from support.rest_cluster import RestCluster, rest_cluster
 from support.wire_client import TYPE, WireClient

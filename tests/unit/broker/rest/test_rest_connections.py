@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from barycenter.broker.rest.admission import hosts_of
-from barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.broker.rest.admission import hosts_of
+from pulsar_barycenter.config.broker_config import BrokerConfig
 from support.rest_cluster import RestCluster, rest_cluster
 
 DEADLINE_S = 30

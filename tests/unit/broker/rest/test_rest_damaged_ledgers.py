@@ -1,9 +1,9 @@
 """A topic with a damaged ledger: told by the broker, and deleted when that is forced."""
 
-from barycenter.broker.topics.persistent_topic import PersistentTopic
-from barycenter.naming.topic import TopicName
-from barycenter.protocol.frames import encode_entry
-from barycenter.protocol.pulsar_api_pb2 import MessageMetadata
+from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
+from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.protocol.frames import encode_entry
+from pulsar_barycenter.protocol.pulsar_api_pb2 import MessageMetadata
 from support.rest_cluster import RestCluster, rest_cluster
 
 PATH = "/admin/v2/persistent/public/ns/t"

@@ -9,13 +9,13 @@ import aiohttp
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from barycenter.broker.broker import Broker
-from barycenter.broker.cluster.http_peers import relaying_client
-from barycenter.broker.load_manager.factory import configured_load_manager
-from barycenter.broker.load_manager.pipeline_feed import PipelineState
-from barycenter.broker.rest.dashboard import leaders_view
-from barycenter.broker.rest.relay import FOLLOW, passed_on
-from barycenter.load.reports.load_report import LocalBrokerData, encode_report
+from pulsar_barycenter.broker.broker import Broker
+from pulsar_barycenter.broker.cluster.http_peers import relaying_client
+from pulsar_barycenter.broker.load_manager.factory import configured_load_manager
+from pulsar_barycenter.broker.load_manager.pipeline_feed import PipelineState
+from pulsar_barycenter.broker.rest.dashboard import leaders_view
+from pulsar_barycenter.broker.rest.relay import FOLLOW, passed_on
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData, encode_report
 from support.known_roles import ASKED, ROOT, as_role
 from support.rest_cluster import Answer, RestCluster
 

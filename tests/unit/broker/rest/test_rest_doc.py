@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from types import ModuleType
 
-from barycenter.broker.rest.openapi import PATH, document, operations
+from pulsar_barycenter.broker.rest.openapi import PATH, document, operations
 from support.rest_cluster import rest_cluster
 
 ROOT = Path(__file__).parents[4]
@@ -36,7 +36,7 @@ def test_every_parameter_that_is_read_is_told() -> None:
     asked = re.compile(r"""(?:flag|whole_number|choice)\(\s*request,\s*"(\w+)"|query(?:\.get|\.getall)?[\[(]"(\w+)\"""")
     module = generator()
     told = {name for each in operations(module.build_app(module._Nothing())) for name in each.takes.query}
-    sources = [path.read_text() for path in (ROOT / "src" / "barycenter" / "broker" / "rest").rglob("*.py")]
+    sources = [path.read_text() for path in (ROOT / "src" / "pulsar_barycenter" / "broker" / "rest").rglob("*.py")]
     read = {name for source in sources for pair in asked.findall(source) for name in pair if name}
     assert len(read) > 15
     assert read == told

@@ -3,14 +3,14 @@
 import pytest
 from aiohttp import web
 
-from barycenter.admin.client import AdminClient
-from barycenter.admin.errors import AdminRequestError
-from barycenter.broker import errors as service
-from barycenter.broker.cluster import lookup_answers as lookups
-from barycenter.broker.rest.errors import STATUS, RestError, answer_of, errors_as_reasons
-from barycenter.metadata import errors as metadata
-from barycenter.naming.errors import InvalidNameError
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.admin.client import AdminClient
+from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.broker import errors as service
+from pulsar_barycenter.broker.cluster import lookup_answers as lookups
+from pulsar_barycenter.broker.rest.errors import STATUS, RestError, answer_of, errors_as_reasons
+from pulsar_barycenter.metadata import errors as metadata
+from pulsar_barycenter.naming.errors import InvalidNameError
+from pulsar_barycenter.naming.topic import TopicName
 
 TOPIC = TopicName.parse("t/ns/x")
 

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from barycenter.broker.broker import Broker
-from barycenter.broker.cluster.leadership import LEADER_PATH
-from barycenter.broker.rest.leader_requests import is_by_leader
-from barycenter.broker.rest.server import RestServer
-from barycenter.metadata.coordination.epochs import epoch_path
+from pulsar_barycenter.broker.broker import Broker
+from pulsar_barycenter.broker.cluster.leadership import LEADER_PATH
+from pulsar_barycenter.broker.rest.leader_requests import is_by_leader
+from pulsar_barycenter.broker.rest.server import RestServer
+from pulsar_barycenter.metadata.coordination.epochs import epoch_path
 from support.rest_cluster import RestCluster, rest_cluster
 
 ADMIN = "/admin/v2"

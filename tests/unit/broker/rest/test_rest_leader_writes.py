@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from barycenter.admin.client import AdminClient
-from barycenter.admin.errors import AdminRequestError
-from barycenter.broker.broker import Broker
-from barycenter.broker.cluster.http_peers import LEADER_WRITES_PATH, SECRET_HEADER, TOO_MANY, HttpPeers
-from barycenter.broker.cluster.leadership import CHANNEL_LEADER_PATH, LEADER_PATH
-from barycenter.broker.cluster.writing_modes import refuse_who_writes_himself
-from barycenter.broker.start_errors import MixedWritersError
-from barycenter.metadata.leased.requests import Put, Request, encode
-from barycenter.metadata.leased.values import leased
+from pulsar_barycenter.admin.client import AdminClient
+from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.broker.broker import Broker
+from pulsar_barycenter.broker.cluster.http_peers import LEADER_WRITES_PATH, SECRET_HEADER, TOO_MANY, HttpPeers
+from pulsar_barycenter.broker.cluster.leadership import CHANNEL_LEADER_PATH, LEADER_PATH
+from pulsar_barycenter.broker.cluster.writing_modes import refuse_who_writes_himself
+from pulsar_barycenter.broker.start_errors import MixedWritersError
+from pulsar_barycenter.metadata.leased.requests import Put, Request, encode
+from pulsar_barycenter.metadata.leased.values import leased
 from support.rest_cluster import rest_cluster
 
 MODE = {"leader_only_metadata_writes": "true"}

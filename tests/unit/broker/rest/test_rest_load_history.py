@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from barycenter.broker.load_manager.factory import configured_load_manager
-from barycenter.broker.rest.dashboard import load_answers
-from barycenter.load.reports.load_over_time import BrokerLoad, LoadQuestion, RecordedLoad
+from pulsar_barycenter.broker.load_manager.factory import configured_load_manager
+from pulsar_barycenter.broker.rest.dashboard import load_answers
+from pulsar_barycenter.load.reports.load_over_time import BrokerLoad, LoadQuestion, RecordedLoad
 from support.known_roles import ASKED, ROOT, as_role
 from support.rest_cluster import RestCluster
 

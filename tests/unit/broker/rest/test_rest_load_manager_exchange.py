@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from barycenter.broker.load_manager.factory import configured_load_manager
-from barycenter.load.managers import ManagerKind
+from pulsar_barycenter.broker.load_manager.factory import configured_load_manager
+from pulsar_barycenter.load.managers import ManagerKind
 from support.rest_cluster import RestCluster
 
 KEY = "loadManagerClassName"

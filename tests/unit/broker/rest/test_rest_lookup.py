@@ -2,7 +2,7 @@
 
 import asyncio
 
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.naming.topic import TopicName
 from support.rest_cluster import rest_cluster
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from barycenter.broker.rest.namespace_limits import LIMITS
-from barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.broker.rest.namespace_limits import LIMITS
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from support.known_roles import port_of
 from support.rest_cluster import rest_cluster
 from support.wire_client import WireClient

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from barycenter.broker.broker import Broker
-from barycenter.broker.namespaces import cluster_metadata
-from barycenter.broker.topics.persistent_topic import PersistentTopic
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.broker.broker import Broker
+from pulsar_barycenter.broker.namespaces import cluster_metadata
+from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
+from pulsar_barycenter.naming.topic import TopicName
 from support.rest_cluster import RestCluster, rest_cluster
 from support.wire_client import TYPE, WireClient
 
@@ -129,7 +129,7 @@ async def test_nothing_is_answered_before_the_first_records_of_a_cluster_exist(
             writer.close()
         await cluster_metadata.initialize_cluster(resources, config, urls)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("barycenter.broker.broker.initialize_cluster", asks)
+    monkeypatch.setattr("pulsar_barycenter.broker.broker.initialize_cluster", asks)
     async with rest_cluster() as cluster:
         assert seen == [503]
         await cluster.expect(200, "GET", "/metrics")

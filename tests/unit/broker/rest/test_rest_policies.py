@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from barycenter.broker.broker import Broker
-from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
+from pulsar_barycenter.broker.broker import Broker
+from pulsar_barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
 from support.rest_cluster import RestCluster, rest_cluster
 
 ADMIN = "/admin/v2"

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from barycenter.broker.load_manager.factory import configured_load_manager
-from barycenter.broker.rest.audit import WHY
-from barycenter.logs.request_ids import HEADER, LONGEST_REQUEST_ID, is_request_id, merge_request
-from barycenter.protocol import client_commands
+from pulsar_barycenter.broker.load_manager.factory import configured_load_manager
+from pulsar_barycenter.broker.rest.audit import WHY
+from pulsar_barycenter.logs.request_ids import HEADER, LONGEST_REQUEST_ID, is_request_id, merge_request
+from pulsar_barycenter.protocol import client_commands
 from support.rest_cluster import RestCluster, rest_cluster
 from support.wire_client import TYPE, WireClient
 

@@ -7,15 +7,15 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from barycenter.broker.broker import Broker
-from barycenter.broker.load_manager.context import LoadManagerContext
-from barycenter.broker.load_manager.environment import LoadManagerEnvironment
-from barycenter.broker.load_manager.reporting.host_usage import FixedUsage
-from barycenter.broker.load_manager.simple.simple_load_manager import SimpleLoadManager
-from barycenter.load.reasons import Code
-from barycenter.load.reports.load_report import NamespaceBundleStats, ResourceUsage, SystemResourceUsage
-from barycenter.load.reports.simple_load_report import LoadReport, decode_load_report
-from barycenter.naming.bundle import Bundle
+from pulsar_barycenter.broker.broker import Broker
+from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
+from pulsar_barycenter.broker.load_manager.environment import LoadManagerEnvironment
+from pulsar_barycenter.broker.load_manager.reporting.host_usage import FixedUsage
+from pulsar_barycenter.broker.load_manager.simple.simple_load_manager import SimpleLoadManager
+from pulsar_barycenter.load.reasons import Code
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats, ResourceUsage, SystemResourceUsage
+from pulsar_barycenter.load.reports.simple_load_report import LoadReport, decode_load_report
+from pulsar_barycenter.naming.bundle import Bundle
 from support.rest_cluster import RestCluster, rest_cluster
 
 STATS = "/admin/v2/broker-stats"

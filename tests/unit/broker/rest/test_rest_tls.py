@@ -9,15 +9,15 @@ from typing import Any
 import aiohttp
 import pytest
 
-from barycenter.broker.access.principal import Principal
-from barycenter.broker.broker import Broker
-from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
-from barycenter.broker.rest.relay import FOLLOW
-from barycenter.broker.rest.server import RestServer
-from barycenter.broker.wire.connection import Connection
-from barycenter.config.broker_conf import ConfigError
-from barycenter.credentials.errors import KeyMaterialError
-from barycenter.protocol import client_commands
+from pulsar_barycenter.broker.access.principal import Principal
+from pulsar_barycenter.broker.broker import Broker
+from pulsar_barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
+from pulsar_barycenter.broker.rest.relay import FOLLOW
+from pulsar_barycenter.broker.rest.server import RestServer
+from pulsar_barycenter.broker.wire.connection import Connection
+from pulsar_barycenter.config.broker_conf import ConfigError
+from pulsar_barycenter.credentials.errors import KeyMaterialError
+from pulsar_barycenter.protocol import client_commands
 from support.authorities import Authority
 from support.proofs import asking, token
 from support.rest_cluster import RestCluster, rest_cluster

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from barycenter.broker.topics.persistent_topic import PersistentTopic
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.ledger.position import Entry, Position
-from barycenter.naming.topic import TopicName
-from barycenter.protocol import client_commands
-from barycenter.protocol import pulsar_api_pb2 as api
-from barycenter.protocol.commands import message_id
+from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.ledger.position import Entry, Position
+from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.protocol import client_commands
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.protocol.commands import message_id
 from support import client_requests
 from support.compaction_cases import Message, batch, messages_in, single
 from support.one_broker import OneBroker

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from barycenter.broker.errors import ConsumerAssignError
-from barycenter.broker.subscriptions.sticky_keys import (
+from pulsar_barycenter.broker.errors import ConsumerAssignError
+from pulsar_barycenter.broker.subscriptions.sticky_keys import (
     RANGE_SIZE,
     AutoSplitSelector,
     StickyRangeSelector,
@@ -15,7 +15,7 @@ from barycenter.broker.subscriptions.sticky_keys import (
     slot_of,
     sticky_key,
 )
-from barycenter.protocol.pulsar_api_pb2 import MessageMetadata
+from pulsar_barycenter.protocol.pulsar_api_pb2 import MessageMetadata
 
 
 @dataclass(frozen=True)

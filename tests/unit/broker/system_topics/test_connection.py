@@ -5,11 +5,11 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from barycenter.broker.system_topics.connection import address_of
-from barycenter.broker.system_topics.errors import ClosedError
-from barycenter.broker.system_topics.settings import ClientSettings
-from barycenter.protocol import commands
-from barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.broker.system_topics.connection import address_of
+from pulsar_barycenter.broker.system_topics.errors import ClosedError
+from pulsar_barycenter.broker.system_topics.settings import ClientSettings
+from pulsar_barycenter.protocol import commands
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from support.scripted_broker import TYPE, Scene, in_a_scene
 
 TOPIC = "persistent://pulsar/system/t"
@@ -147,7 +147,7 @@ def test_an_answer_of_before_the_owner_changed_is_asked_again() -> None:
 
 def test_a_broker_that_reads_no_more_is_given_up_before_much_is_kept_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Though it goes on talking, which counts as a sign of life."""
-    monkeypatch.setattr("barycenter.broker.system_topics.connection.MOST_UNWRITTEN_BYTES", 500_000)
+    monkeypatch.setattr("pulsar_barycenter.broker.system_topics.connection.MOST_UNWRITTEN_BYTES", 500_000)
 
     async def test(scene: Scene) -> None:
         publisher = scene.client.publisher(TOPIC)

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from barycenter.broker.system_topics.connection import BrokerConnection
-from barycenter.broker.system_topics.errors import UnreachableError
-from barycenter.broker.system_topics.settings import ClientSettings
-from barycenter.credentials.presented import presented
-from barycenter.credentials.tls import ClientTls
-from barycenter.protocol import commands
-from barycenter.protocol.connection import Connection, Role
+from pulsar_barycenter.broker.system_topics.connection import BrokerConnection
+from pulsar_barycenter.broker.system_topics.errors import UnreachableError
+from pulsar_barycenter.broker.system_topics.settings import ClientSettings
+from pulsar_barycenter.credentials.presented import presented
+from pulsar_barycenter.credentials.tls import ClientTls
+from pulsar_barycenter.protocol import commands
+from pulsar_barycenter.protocol.connection import Connection, Role
 from support.fake_issuer import FakeIssuer, fake_issuer, oauth2
 
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.broker.system_topics.compression import decompress
-from barycenter.broker.system_topics.entries import encode_message, read_entry
-from barycenter.broker.system_topics.errors import UnreadableEntryError
-from barycenter.protocol import pulsar_api_pb2 as api
-from barycenter.protocol.frames import DEFAULT_MAX_MESSAGE_SIZE, encode_entry
+from pulsar_barycenter.broker.system_topics.compression import decompress
+from pulsar_barycenter.broker.system_topics.entries import encode_message, read_entry
+from pulsar_barycenter.broker.system_topics.errors import UnreadableEntryError
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.protocol.frames import DEFAULT_MAX_MESSAGE_SIZE, encode_entry
 
 LIMIT = 1000
 

@@ -4,18 +4,18 @@ import asyncio
 
 import pytest
 
-from barycenter.broker.system_topics.entries import MessageId, read_entry
-from barycenter.broker.system_topics.errors import (
+from pulsar_barycenter.broker.system_topics.entries import MessageId, read_entry
+from pulsar_barycenter.broker.system_topics.errors import (
     ClosedError,
     MessageTooLargeError,
     NotPublishedError,
     PublishOutcomeUnknownError,
     RefusedError,
 )
-from barycenter.broker.system_topics.publisher import UNKNOWN_PLACE
-from barycenter.broker.system_topics.settings import ClientSettings
-from barycenter.protocol import commands
-from barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.broker.system_topics.publisher import UNKNOWN_PLACE
+from pulsar_barycenter.broker.system_topics.settings import ClientSettings
+from pulsar_barycenter.protocol import commands
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from support.scripted_broker import TYPE, Scene, ScriptedEnd, in_a_scene
 
 TOPIC = "persistent://pulsar/system/t"

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from barycenter.broker.system_topics.entries import MessageId, encode_message
-from barycenter.broker.system_topics.errors import ClosedError
-from barycenter.broker.system_topics.reader import Start
-from barycenter.broker.system_topics.repeats import PUBLISHER_PREFIX
-from barycenter.broker.system_topics.settings import ClientSettings
-from barycenter.protocol import commands
-from barycenter.protocol import pulsar_api_pb2 as api
-from barycenter.protocol.commands import signed
+from pulsar_barycenter.broker.system_topics.entries import MessageId, encode_message
+from pulsar_barycenter.broker.system_topics.errors import ClosedError
+from pulsar_barycenter.broker.system_topics.reader import Start
+from pulsar_barycenter.broker.system_topics.repeats import PUBLISHER_PREFIX
+from pulsar_barycenter.broker.system_topics.settings import ClientSettings
+from pulsar_barycenter.protocol import commands
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.protocol.commands import signed
 from support.scripted_broker import TYPE, Scene, ScriptedEnd, in_a_scene
 
 TOPIC = "persistent://pulsar/system/t"

@@ -5,8 +5,14 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.broker.system_topics.repeats import MOST_PUBLISHERS, PUBLISHER_PREFIX, WINDOW, Repeats, publisher_name
-from barycenter.broker.system_topics.settings import ClientSettings
+from pulsar_barycenter.broker.system_topics.repeats import (
+    MOST_PUBLISHERS,
+    PUBLISHER_PREFIX,
+    WINDOW,
+    Repeats,
+    publisher_name,
+)
+from pulsar_barycenter.broker.system_topics.settings import ClientSettings
 
 OURS = PUBLISHER_PREFIX + "a"
 

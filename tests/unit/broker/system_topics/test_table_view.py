@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from barycenter.broker.system_topics.entries import encode_message
-from barycenter.broker.system_topics.errors import ClosedError, NotCaughtUpError
-from barycenter.broker.system_topics.settings import ClientSettings
-from barycenter.broker.system_topics.table_view import Accepts, TableView, newest_wins
-from barycenter.protocol import commands
+from pulsar_barycenter.broker.system_topics.entries import encode_message
+from pulsar_barycenter.broker.system_topics.errors import ClosedError, NotCaughtUpError
+from pulsar_barycenter.broker.system_topics.settings import ClientSettings
+from pulsar_barycenter.broker.system_topics.table_view import Accepts, TableView, newest_wins
+from pulsar_barycenter.protocol import commands
 from support.scripted_broker import Scene, ScriptedEnd, in_a_scene
 from support.wire_client import entry_of
 

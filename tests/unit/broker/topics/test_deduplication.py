@@ -4,14 +4,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from barycenter.broker.topics.deduplication import CURSOR_NAME
-from barycenter.broker.topics.persistent_topic import PersistentTopic
-from barycenter.broker.wire.connection import Connection
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.naming.topic import TopicName
-from barycenter.protocol import client_commands
-from barycenter.protocol import pulsar_api_pb2 as api
-from barycenter.protocol.frames import encode_entry
+from pulsar_barycenter.broker.topics.deduplication import CURSOR_NAME
+from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
+from pulsar_barycenter.broker.wire.connection import Connection
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.protocol import client_commands
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.protocol.frames import encode_entry
 from support.memory_ledgers import MemoryDisk, MemoryLedgerStorage
 from support.one_broker import OneBroker
 from support.wire_client import TYPE, WireClient, entry_of

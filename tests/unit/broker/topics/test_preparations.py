@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from barycenter.broker.clients.producer import Producer, ProducerOptions
-from barycenter.broker.ownership.serving import NotServedError
-from barycenter.broker.topics.persistent_topic import PersistentTopic
-from barycenter.broker.topics.topic import Topic
-from barycenter.ledger.errors import LedgerFencedError
-from barycenter.ledger.managed.managed_ledger import ManagedLedger
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.broker.clients.producer import Producer, ProducerOptions
+from pulsar_barycenter.broker.ownership.serving import NotServedError
+from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
+from pulsar_barycenter.broker.topics.topic import Topic
+from pulsar_barycenter.ledger.errors import LedgerFencedError
+from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
+from pulsar_barycenter.naming.topic import TopicName
 from support.one_broker import OneBroker
 from support.recording_link import RecordingLink
 from support.two_brokers import BUNDLE, TwoBrokers, running_topics
@@ -115,7 +115,7 @@ async def test_a_client_that_comes_before_the_topic_is_known_to_be_closed_opens_
 async def test_a_ledger_made_for_a_transfer_that_came_to_nothing_is_deleted(
     cluster: TwoBrokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("barycenter.broker.topics.preparations.KEPT_S", 0.0)
+    monkeypatch.setattr("pulsar_barycenter.broker.topics.preparations.KEPT_S", 0.0)
     await written(cluster.a)
     before = set(cluster.disk._ledgers)
     await made_ahead(cluster, cluster.number())
@@ -167,7 +167,7 @@ async def test_a_term_of_another_number_opens_the_topic_anew(cluster: TwoBrokers
 async def test_what_no_client_asks_for_is_closed_and_opened_when_somebody_does(
     cluster: TwoBrokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("barycenter.broker.topics.preparations.KEPT_S", 0.0)
+    monkeypatch.setattr("pulsar_barycenter.broker.topics.preparations.KEPT_S", 0.0)
     await written(cluster.a)
     await cluster.begin(cluster.a)
     number = cluster.number()

@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from barycenter.broker.compaction.compactor import KeepsEarlier
-from barycenter.broker.compaction.topic_compactions import MOST_AT_ONCE
-from barycenter.broker.errors import CompactionRunningError, TopicFencedError
-from barycenter.broker.topics.persistent_topic import PersistentTopic
-from barycenter.broker.topics.registry import TopicRegistry
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.broker.compaction.compactor import KeepsEarlier
+from pulsar_barycenter.broker.compaction.topic_compactions import MOST_AT_ONCE
+from pulsar_barycenter.broker.errors import CompactionRunningError, TopicFencedError
+from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
+from pulsar_barycenter.broker.topics.registry import TopicRegistry
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.naming.topic import TopicName
 from support.compaction_cases import Message, compacted_places, single
 from support.one_broker import OneBroker
 

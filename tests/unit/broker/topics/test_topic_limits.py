@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from barycenter.broker.namespaces.policies import Policies
-from barycenter.broker.namespaces.resources import limits_of
-from barycenter.broker.namespaces.topic_policies import TopicLimits
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.protocol import commands
-from barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.broker.namespaces.policies import Policies
+from pulsar_barycenter.broker.namespaces.resources import limits_of
+from pulsar_barycenter.broker.namespaces.topic_policies import TopicLimits
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.protocol import commands
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from support.one_broker import OneBroker
 from support.rest_cluster import rest_cluster
 from support.wire_client import TYPE, WireClient

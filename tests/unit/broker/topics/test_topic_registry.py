@@ -5,18 +5,18 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from barycenter.broker.errors import NotAllowedError, TopicBusyError, TopicNotFoundError
-from barycenter.broker.ownership.serving import NotServedError, OwnedBundle
-from barycenter.broker.topics.persistent_topic import PersistentTopic
-from barycenter.broker.topics.states import TopicState
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.ledger.managed.managed_ledger import ManagedLedger
-from barycenter.load.splitting.request import TopicLoad
-from barycenter.naming.bundle import Bundle
-from barycenter.naming.bundles import NamespaceBundles
-from barycenter.naming.namespace import NamespaceName
-from barycenter.naming.topic import TopicName
-from barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.broker.errors import NotAllowedError, TopicBusyError, TopicNotFoundError
+from pulsar_barycenter.broker.ownership.serving import NotServedError, OwnedBundle
+from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
+from pulsar_barycenter.broker.topics.states import TopicState
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
+from pulsar_barycenter.load.splitting.request import TopicLoad
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.bundles import NamespaceBundles
+from pulsar_barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from support.memory_ledgers import MemoryLedgerStorage
 from support.one_broker import OneBroker
 from support.wire_client import TYPE, WireClient

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from barycenter.broker.cluster.service_urls import ServiceUrls
-from barycenter.broker.subscriptions.types import SubscriptionType
-from barycenter.broker.topics.persistent_topic import PersistentTopic
-from barycenter.broker.topics.states import TRANSITIONS, TopicEvent, TopicState, after
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.ledger.managed.managed_ledger import ManagedLedger
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls
+from pulsar_barycenter.broker.subscriptions.types import SubscriptionType
+from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
+from pulsar_barycenter.broker.topics.states import TRANSITIONS, TopicEvent, TopicState, after
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
+from pulsar_barycenter.naming.topic import TopicName
 from support.recording_link import RecordingLink
 from support.transferred_topic import LOOSE, TOPIC, attach_consumer, attach_producer, ledgers_of, open_topic, publish
 from support.two_brokers import BUNDLE, TwoBrokers, running_topics, turns

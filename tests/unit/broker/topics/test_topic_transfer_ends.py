@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from barycenter.broker.clients.producer import AccessMode, ProducerOptions
-from barycenter.broker.errors import TopicFencedError
-from barycenter.broker.ownership.serving import NotServedError
-from barycenter.broker.topics.persistent_topic import PersistentTopic
-from barycenter.broker.topics.states import TopicState
-from barycenter.broker.topics.topic import Topic
-from barycenter.ledger.errors import LedgerFencedError
-from barycenter.ledger.managed.managed_ledger import ManagedLedger
+from pulsar_barycenter.broker.clients.producer import AccessMode, ProducerOptions
+from pulsar_barycenter.broker.errors import TopicFencedError
+from pulsar_barycenter.broker.ownership.serving import NotServedError
+from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
+from pulsar_barycenter.broker.topics.states import TopicState
+from pulsar_barycenter.broker.topics.topic import Topic
+from pulsar_barycenter.ledger.errors import LedgerFencedError
+from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
 from support.one_broker import OneBroker
 from support.recording_link import RecordingLink
 from support.transferred_topic import LOOSE, TOPIC, attach_consumer, attach_producer, ledgers_of, open_topic, publish

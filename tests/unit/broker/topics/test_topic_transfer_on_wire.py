@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from barycenter.broker.cluster.lookup_answers import ListenerUrls
-from barycenter.broker.cluster.service_urls import ServiceUrls
-from barycenter.broker.topics.non_persistent_topic import NonPersistentTopic
-from barycenter.broker.topics.persistent_topic import PersistentTopic
-from barycenter.protocol import client_commands, commands
-from barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.broker.cluster.lookup_answers import ListenerUrls
+from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls
+from pulsar_barycenter.broker.topics.non_persistent_topic import NonPersistentTopic
+from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
+from pulsar_barycenter.protocol import client_commands, commands
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from support import client_requests
 from support.transferred_topic import LOOSE, TOPIC, ledgers_of, open_topic
 from support.two_brokers import BUNDLE, TwoBrokers, turns

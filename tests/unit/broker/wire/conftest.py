@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.config.broker_config import BrokerConfig
 from support.one_broker import OneBroker
 from support.wire_client import WireClient
 from support.wire_consumer import TOPIC

@@ -8,12 +8,12 @@ import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from barycenter.broker.access.principal import Principal
-from barycenter.broker.bounded_log import MOST_A_SECOND
-from barycenter.broker.wire.connection import Connection
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.protocol import client_commands, commands
-from barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.broker.access.principal import Principal
+from pulsar_barycenter.broker.bounded_log import MOST_A_SECOND
+from pulsar_barycenter.broker.wire.connection import Connection
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.protocol import client_commands, commands
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from support.bad_proofs import BAD, claimed, settings
 from support.one_broker import OneBroker
 from support.proofs import NOW_S, SetClock, asking_config, by_token, token

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from barycenter.broker.bounded_log import MOST_A_SECOND
-from barycenter.broker.clients.consumer import MAX_MESSAGES_IN_ENTRY
-from barycenter.broker.topics.persistent_topic import PersistentTopic
-from barycenter.broker.wire.bounds import QUEUED_BYTES
-from barycenter.naming.topic import TopicName
-from barycenter.protocol import client_commands
-from barycenter.protocol import pulsar_api_pb2 as api
-from barycenter.protocol.frames import encode_entry
+from pulsar_barycenter.broker.bounded_log import MOST_A_SECOND
+from pulsar_barycenter.broker.clients.consumer import MAX_MESSAGES_IN_ENTRY
+from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
+from pulsar_barycenter.broker.wire.bounds import QUEUED_BYTES
+from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.protocol import client_commands
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.protocol.frames import encode_entry
 from support import client_requests
 from support.memory_ledgers import MemoryDisk
 from support.one_broker import OneBroker
@@ -213,7 +213,7 @@ async def test_a_client_that_does_not_read_is_not_read_from(
 ) -> None:
     """What waits for it stays bounded, however much it asks; once it reads, it is read from again."""
     limit = 2 * QUEUED_BYTES
-    monkeypatch.setattr("barycenter.broker.wire.connection.UNREAD_BYTES", limit)
+    monkeypatch.setattr("pulsar_barycenter.broker.wire.connection.UNREAD_BYTES", limit)
     connection = broker.server.new_connection()
     transport = UnreadTransport(connection)
     connection.connection_made(transport)

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from barycenter.broker.cluster.lookup_answers import (
+from pulsar_barycenter.broker.cluster.lookup_answers import (
     BundleUnloadingError,
     ListenerNotFoundError,
     LookupNotReadyError,
@@ -14,11 +14,11 @@ from barycenter.broker.cluster.lookup_answers import (
     Redirect,
     TooManyLookupsError,
 )
-from barycenter.broker.wire.server import PortInUseError
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.metadata.errors import StoreUnavailableError
-from barycenter.protocol import client_commands, commands
-from barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.broker.wire.server import PortInUseError
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.metadata.errors import StoreUnavailableError
+from pulsar_barycenter.protocol import client_commands, commands
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from support import client_requests
 from support.one_broker import OneBroker
 from support.wire_client import TYPE, WireClient, entry_of

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
-from barycenter.broker.topics.persistent_topic import PersistentTopic
-from barycenter.naming.topic import TopicName
-from barycenter.protocol import client_commands, commands
-from barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
+from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
+from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.protocol import client_commands, commands
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from support import client_requests
 from support.one_broker import OneBroker
 from support.wire_client import TYPE, WireClient

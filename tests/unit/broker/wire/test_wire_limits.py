@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from barycenter.broker.wire.admission.connection_limits import ConnectionLimits
-from barycenter.broker.wire.admission.publish_buffer import PublishBuffer, Unanswered
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.protocol import pulsar_api_pb2 as api
-from barycenter.protocol.commands import NO_REQUEST
+from pulsar_barycenter.broker.wire.admission.connection_limits import ConnectionLimits
+from pulsar_barycenter.broker.wire.admission.publish_buffer import PublishBuffer, Unanswered
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.protocol.commands import NO_REQUEST
 from support.one_broker import OneBroker
 from support.wire_client import DEADLINE_S, TYPE, WireClient
 

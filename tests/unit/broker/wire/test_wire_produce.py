@@ -4,12 +4,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from barycenter.broker.topics.persistent_topic import PersistentTopic
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.ledger.managed.managed_ledger import ManagedLedger
-from barycenter.naming.topic import TopicName
-from barycenter.protocol import client_commands, commands
-from barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
+from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.protocol import client_commands, commands
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from support.memory_ledgers import MemoryDisk, MemoryLedgerStorage
 from support.one_broker import OneBroker
 from support.wire_client import TYPE, WireClient, entry_of

@@ -1,8 +1,8 @@
 """Types of subscription over the wire: who of several consumers gets a message, and who is refused."""
 
-from barycenter.broker.subscriptions.sticky_keys import slot_of
-from barycenter.protocol import client_commands, commands
-from barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.broker.subscriptions.sticky_keys import slot_of
+from pulsar_barycenter.protocol import client_commands, commands
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from support import client_requests
 from support.one_broker import OneBroker
 from support.wire_client import TYPE, WireClient, entry_of

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from barycenter.cli.asking.client_conf import CONTEXTS, ClientConfError, configured
-from barycenter.cli.main import main
+from pulsar_barycenter.cli.asking.client_conf import CONTEXTS, ClientConfError, configured
+from pulsar_barycenter.cli.main import main
 
 TOKEN_PLUGIN = "org.apache.pulsar.client.impl.auth.AuthenticationToken"
 SECRET = "very-secret"

@@ -11,10 +11,10 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.broker.load_manager.factory import load_manager_factory
-from barycenter.cli.admin.command import RESOURCES
-from barycenter.cli.admin.output import Form, lines_of, pretty
-from barycenter.cli.main import main
+from pulsar_barycenter.broker.load_manager.factory import load_manager_factory
+from pulsar_barycenter.cli.admin.command import RESOURCES
+from pulsar_barycenter.cli.admin.output import Form, lines_of, pretty
+from pulsar_barycenter.cli.main import main
 from support.rest_cluster import RestCluster
 
 NOBODY = ("admin", "--admin-url", "http://127.0.0.1:9", "--request-timeout", "1")
@@ -95,7 +95,7 @@ async def test_a_hostile_answer_steers_no_terminal(monkeypatch: pytest.MonkeyPat
     async def call(*_: Any, **__: Any) -> Any:
         return ["\x1b[31mred", "two\nlines", "\x9bA"]
 
-    monkeypatch.setattr("barycenter.cli.admin.session.ClusterSession.call", call)
+    monkeypatch.setattr("pulsar_barycenter.cli.admin.session.ClusterSession.call", call)
     result = await asyncio.to_thread(run, *NOBODY, "clusters", "list")
     assert result.stdout == "\ufffd[31mred\ntwo\nlines\n\ufffdA\n"
 

@@ -15,9 +15,9 @@ import pytest
 from click.testing import CliRunner
 from structlog.testing import capture_logs
 
-from barycenter.broker.load_manager.factory import load_manager_factory
-from barycenter.cli.admin.session import ClusterSession
-from barycenter.cli.main import main
+from pulsar_barycenter.broker.load_manager.factory import load_manager_factory
+from pulsar_barycenter.cli.admin.session import ClusterSession
+from pulsar_barycenter.cli.main import main
 from support.rest_cluster import RestCluster
 
 TRANSCRIPT = Path(__file__).parents[3] / "data" / "admin" / "transcript.txt"

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from barycenter.cli.admin.command import RESOURCES
+from pulsar_barycenter.cli.admin.command import RESOURCES
 from support.rest_cluster import rest_cluster
 
 TRANSCRIPT = Path(__file__).parents[3] / "data" / "admin" / "transcript.txt"

@@ -9,14 +9,14 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
-from barycenter.cli.advise import trying
-from barycenter.cli.main import main
-from barycenter.config.broker_conf import parse_broker_conf
-from barycenter.load.managers import ManagerKind, manager_in_force
-from barycenter.load.reports.load_report import LocalBrokerData
-from barycenter.pipeline.tables.schemas import TABLES
-from barycenter.replay.advice.document import Advice, Verdict
-from barycenter.replay.inputs.generated import START_MS
+from pulsar_barycenter.cli.advise import trying
+from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.config.broker_conf import parse_broker_conf
+from pulsar_barycenter.load.managers import ManagerKind, manager_in_force
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData
+from pulsar_barycenter.pipeline.tables.schemas import TABLES
+from pulsar_barycenter.replay.advice.document import Advice, Verdict
+from pulsar_barycenter.replay.inputs.generated import START_MS
 from support.replayed_world import BROKERS, SHAPE, World
 from support.table_cases import at, write_tables
 

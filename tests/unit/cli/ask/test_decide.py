@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from barycenter.cli.main import main
-from barycenter.load.reports.load_report import (
+from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.load.reports.load_report import (
     NamespaceBundleStats,
     ResourceUsage,
     SystemResourceUsage,
     encode_without_none,
 )
-from barycenter.load.reports.simple_load_report import LoadReport
-from barycenter.load.snapshot.load_snapshot import RESOURCES
-from barycenter.load.strategies import APART
-from barycenter.load.strategy import MemoryDocument
-from barycenter.snapshots.snapshot_file import write_snapshot
+from pulsar_barycenter.load.reports.simple_load_report import LoadReport
+from pulsar_barycenter.load.snapshot.load_snapshot import RESOURCES
+from pulsar_barycenter.load.strategies import APART
+from pulsar_barycenter.load.strategy import MemoryDocument
+from pulsar_barycenter.snapshots.snapshot_file import write_snapshot
 from support.load_cases import Cluster, bundle_name, equal_bundles
 from support.snapshot_cases import document_of
 

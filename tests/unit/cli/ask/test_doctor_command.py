@@ -8,9 +8,9 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from barycenter.cli.main import main
-from barycenter.doctor.catalogue import CHECKS
-from barycenter.metadata.open import open_store
+from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.doctor.catalogue import CHECKS
+from pulsar_barycenter.metadata.open import open_store
 
 BOUNDARIES = ["0x00000000", "0x80000000"]
 LOCK = "/namespace/t/n/0x00000000_0x80000000"

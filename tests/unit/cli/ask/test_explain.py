@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from barycenter.broker.load_manager.factory import load_manager_factory
-from barycenter.cli.main import main
-from barycenter.config.pulsar_version import COMPATIBILITY_KEY
-from barycenter.load.reasons import Code, Reason
-from barycenter.load.snapshot.document import decode_snapshot
-from barycenter.logs.decision_log import DecisionLog
-from barycenter.snapshots.snapshot_file import read_snapshot_file, write_snapshot
+from pulsar_barycenter.broker.load_manager.factory import load_manager_factory
+from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.config.pulsar_version import COMPATIBILITY_KEY
+from pulsar_barycenter.load.reasons import Code, Reason
+from pulsar_barycenter.load.snapshot.document import decode_snapshot
+from pulsar_barycenter.logs.decision_log import DecisionLog
+from pulsar_barycenter.snapshots.snapshot_file import read_snapshot_file, write_snapshot
 from support.load_cases import Cluster, bundle_name, equal_bundles
 from support.rest_cluster import RestCluster
 from support.snapshot_cases import document_of

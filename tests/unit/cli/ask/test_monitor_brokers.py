@@ -8,13 +8,13 @@ import pytest
 from click.testing import CliRunner, Result
 from structlog.testing import capture_logs
 
-from barycenter.broker.load_manager.factory import load_manager_factory
-from barycenter.cli.ask.monitor_brokers import told_of
-from barycenter.cli.main import main
-from barycenter.load.reports.load_report import LocalBrokerData, TimeAverageBrokerData, encode_report
-from barycenter.metadata.clock import SystemClock
-from barycenter.metadata.open import open_store
-from barycenter.status.broker_tables import MonitoredBroker
+from pulsar_barycenter.broker.load_manager.factory import load_manager_factory
+from pulsar_barycenter.cli.ask.monitor_brokers import told_of
+from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData, TimeAverageBrokerData, encode_report
+from pulsar_barycenter.metadata.clock import SystemClock
+from pulsar_barycenter.metadata.open import open_store
+from pulsar_barycenter.status.broker_tables import MonitoredBroker
 from support.rest_cluster import RestCluster
 
 

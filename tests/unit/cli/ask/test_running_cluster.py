@@ -3,7 +3,7 @@
 import pytest
 from aiohttp import web
 
-from barycenter.cli.ask.running_cluster import ClusterError, decisions_of, snapshot_of
+from pulsar_barycenter.cli.ask.running_cluster import ClusterError, decisions_of, snapshot_of
 
 
 async def test_a_cluster_that_tells_no_decisions_is_to_be_recorded() -> None:

@@ -9,13 +9,13 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from barycenter.cli.main import main
-from barycenter.config.pulsar_version import COMPATIBILITY_KEY
-from barycenter.load.reasons import Code, Reason
-from barycenter.load.reports.load_report import LocalBrokerData
-from barycenter.logs.decision_log import DecisionLog
-from barycenter.metadata.open import open_store
-from barycenter.snapshots.snapshot_file import write_snapshot
+from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.config.pulsar_version import COMPATIBILITY_KEY
+from pulsar_barycenter.load.reasons import Code, Reason
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData
+from pulsar_barycenter.logs.decision_log import DecisionLog
+from pulsar_barycenter.metadata.open import open_store
+from pulsar_barycenter.snapshots.snapshot_file import write_snapshot
 from support.load_cases import Cluster, equal_bundles
 from support.snapshot_cases import document_of
 from support.table_cases import write_tables

@@ -5,7 +5,7 @@ import asyncio
 import msgspec
 from click.testing import CliRunner, Result
 
-from barycenter.cli.main import main
+from pulsar_barycenter.cli.main import main
 from support.rest_cluster import rest_cluster
 
 WELL, SICK, BLIND = 0, 1, 2

@@ -12,11 +12,11 @@ from types import ModuleType
 import pytest
 from click.testing import CliRunner
 
-from barycenter.cli.main import main
-from barycenter.config.broker_conf import keys
-from barycenter.load.managers import ManagerKind
-from barycenter.load.splitting.algorithms import ALGORITHMS
-from barycenter.load.strategies import STRATEGIES
+from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.config.broker_conf import keys
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.splitting.algorithms import ALGORITHMS
+from pulsar_barycenter.load.strategies import STRATEGIES
 
 ROOT = Path(__file__).parents[4]
 FOLDER = ROOT / "docs" / "strategies"
@@ -59,7 +59,7 @@ def test_every_strategy_split_algorithm_and_load_manager_has_a_page(documents: d
     named = {name for page in PAGES.values() for source in page.sources for name in [source.partition(":")[0]]}
     named |= {source for page in PAGES.values() for _, source in page.also}
     for folder in ("load/shedding", "load/placement", "load/splitting", "load/filters"):
-        for file in (ROOT / "src" / "barycenter" / folder).glob("*.py"):
+        for file in (ROOT / "src" / "pulsar_barycenter" / folder).glob("*.py"):
             is_strategy = re.search(r"^NAME\b", file.read_text(), re.MULTILINE)
             assert not is_strategy or f"{folder}/{file.name}" in named, file
 

@@ -9,18 +9,18 @@ from click.testing import CliRunner
 from textual.pilot import Pilot
 from textual.widgets import DataTable, Input, Static
 
-from barycenter.broker.load_manager.factory import load_manager_factory
-from barycenter.cli.ask.running_cluster import ClusterError
-from barycenter.cli.ask.screen.top_screen import MOST_SHOWN, ClusterView, TopScreen
-from barycenter.cli.ask.screen.topics import MOST_BUNDLES, MOST_TOPICS, SeenTopics, topics_of
-from barycenter.cli.ask.top import seen_at
-from barycenter.cli.main import main
-from barycenter.load.reasons import Code, Reason
-from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage
-from barycenter.load.snapshot.document import SnapshotDocument
-from barycenter.logs.decision_log import DecisionRecord
-from barycenter.status.board import BundleRow, TopicRow, board_of
-from barycenter.status.cluster_status import BrokerStatus
+from pulsar_barycenter.broker.load_manager.factory import load_manager_factory
+from pulsar_barycenter.cli.ask.running_cluster import ClusterError
+from pulsar_barycenter.cli.ask.screen.top_screen import MOST_SHOWN, ClusterView, TopScreen
+from pulsar_barycenter.cli.ask.screen.topics import MOST_BUNDLES, MOST_TOPICS, SeenTopics, topics_of
+from pulsar_barycenter.cli.ask.top import seen_at
+from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.load.reasons import Code, Reason
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage
+from pulsar_barycenter.load.snapshot.document import SnapshotDocument
+from pulsar_barycenter.logs.decision_log import DecisionRecord
+from pulsar_barycenter.status.board import BundleRow, TopicRow, board_of
+from pulsar_barycenter.status.cluster_status import BrokerStatus
 from support.rest_cluster import RestCluster
 
 NOW_MS = 1_763_000_000_000

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from barycenter.cli.main import main
+from pulsar_barycenter.cli.main import main
 
 
 @pytest.mark.parametrize(

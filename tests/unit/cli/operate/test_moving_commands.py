@@ -10,11 +10,11 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from barycenter.broker.load_manager.factory import load_manager_factory
-from barycenter.cli.main import main
-from barycenter.cli.operate.carrying_out import journal_of_bundle
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.operations.journal import Journal
+from pulsar_barycenter.broker.load_manager.factory import load_manager_factory
+from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.cli.operate.carrying_out import journal_of_bundle
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.operations.journal import Journal
 from support.rest_cluster import RestCluster
 
 OK, FAILED, WRONG = 0, 1, 2
@@ -196,7 +196,7 @@ async def test_another_process_stops_a_plan_and_it_can_be_gone_on_with(tmp_path:
         nobody = await run("cancel", str(plan))
         assert (nobody.exit_code, "no process" in nobody.stderr) == (FAILED, True)
 
-        words = ("-m", "barycenter", "execute", str(plan), "--url", url, "--yes", "--per-minute", "1")
+        words = ("-m", "pulsar_barycenter", "execute", str(plan), "--url", url, "--yes", "--per-minute", "1")
         slow = await asyncio.create_subprocess_exec(sys.executable, *words, stderr=asyncio.subprocess.PIPE)
         while not any(entry.state == "served" for entry in journal.read()):
             await asyncio.sleep(0.01)

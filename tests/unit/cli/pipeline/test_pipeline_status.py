@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from barycenter.cli.main import main
-from barycenter.cli.pipeline.event_lines import person_renderer
-from barycenter.pipeline.running.status import StatusFile
-from barycenter.pipeline.storage.layout import PipelineLayout
-from barycenter.pipeline.stream.micro_batches import BatchResult
+from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.cli.pipeline.event_lines import person_renderer
+from pulsar_barycenter.pipeline.running.status import StatusFile
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.pipeline.stream.micro_batches import BatchResult
 
 AT_MS = 1_790_000_000_000
 

@@ -9,9 +9,9 @@ import pytest
 import structlog
 from click.testing import CliRunner
 
-from barycenter.attach.collector import CollectError, Collector, Round
-from barycenter.cli.main import main
-from barycenter.cli.record.collect import _go_round, _printer
+from pulsar_barycenter.attach.collector import CollectError, Collector, Round
+from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.cli.record.collect import _go_round, _printer
 
 WELL = Round(at=1_790_000_000_000, brokers=2, bundles=1_500, failed={"b:1": "not now"})
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from barycenter.cli.main import main
-from barycenter.replay.experiments.experiment import experiments
-from barycenter.replay.scenario import catalogue
+from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.replay.experiments.experiment import experiments
+from pulsar_barycenter.replay.scenario import catalogue
 
 SMALL = ("--scenario", "all-above-threshold", "--strategy", "AvgShedder", "--seeds", "1")
 
@@ -28,7 +28,7 @@ def test_a_scenario_is_told_with_what_was_expected(tmp_path: Path) -> None:
 
 def test_what_was_not_expected_is_told_by_how_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     case = catalogue()["all-above-threshold"]
-    monkeypatch.setattr("barycenter.replay.scenario.Expected.holds", lambda *_: False)
+    monkeypatch.setattr("pulsar_barycenter.replay.scenario.Expected.holds", lambda *_: False)
     done = run(*SMALL)
     assert done.exit_code == 3
     assert done.stdout.count("NOT AS EXPECTED") == len(case.expected)
@@ -49,7 +49,7 @@ def test_published_experiments_are_told_beside_what_was_published(tmp_path: Path
 
 
 def test_a_replay_that_differs_from_what_was_published_is_told_by_how_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("barycenter.replay.scenario.Expected.holds", lambda *_: False)
+    monkeypatch.setattr("pulsar_barycenter.replay.scenario.Expected.holds", lambda *_: False)
     done = run("--published", "--scenario", "cpu-spikes-without-traffic", "--seeds", "1")
     assert done.exit_code == 3
     assert "and is NOT" in done.stdout

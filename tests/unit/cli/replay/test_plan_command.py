@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from barycenter.cli.main import main
-from barycenter.operations.plan import read_plan
+from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.operations.plan import read_plan
 
 EXAMPLE = str(Path(__file__).parents[4] / "docs" / "examples" / "snapshot.json")
 RECORDED = str(Path(__file__).parents[3] / "data" / "pipeline" / "cluster")

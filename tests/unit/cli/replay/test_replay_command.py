@@ -9,21 +9,21 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
-from barycenter.cli.main import main
-from barycenter.cli.replay.inputs import Input, InputSpec, read_input
-from barycenter.cli.replay.results import RESULTS
-from barycenter.cli.replay.results import Result as RunResult
-from barycenter.cli.replay.running import RUNS, RunFile, run_scenario
-from barycenter.config.broker_conf import with_overrides
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.managers import ManagerKind
-from barycenter.replay.capacity import Capacity
-from barycenter.replay.demand import ReplayInputError
-from barycenter.replay.events import BrokerAdded, BrokerRemoved
-from barycenter.replay.grid import Scenario
-from barycenter.replay.inputs.generated import Shape, broker_names, generated
-from barycenter.replay.measures import measure
-from barycenter.replay.simulator import Cluster, replay
+from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.cli.replay.inputs import Input, InputSpec, read_input
+from pulsar_barycenter.cli.replay.results import RESULTS
+from pulsar_barycenter.cli.replay.results import Result as RunResult
+from pulsar_barycenter.cli.replay.running import RUNS, RunFile, run_scenario
+from pulsar_barycenter.config.broker_conf import with_overrides
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.replay.capacity import Capacity
+from pulsar_barycenter.replay.demand import ReplayInputError
+from pulsar_barycenter.replay.events import BrokerAdded, BrokerRemoved
+from pulsar_barycenter.replay.grid import Scenario
+from pulsar_barycenter.replay.inputs.generated import Shape, broker_names, generated
+from pulsar_barycenter.replay.measures import measure
+from pulsar_barycenter.replay.simulator import Cluster, replay
 from support.replayed_world import BROKERS, SHAPE, World
 from support.table_cases import write_tables
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from barycenter.cli.main import main
-from barycenter.cli.run import broker
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.metadata.memory.memory_store import MemoryBackend
+from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.cli.run import broker
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
 
 
 @pytest.fixture(autouse=True)

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.cli.run.standalone import checked_configuration
-from barycenter.config.broker_conf import load_broker_conf
-from barycenter.standalone.cluster import ClusterSettings, StandaloneCluster
-from barycenter.standalone.data_directory import DataDirectory
+from pulsar_barycenter.cli.run.standalone import checked_configuration
+from pulsar_barycenter.config.broker_conf import load_broker_conf
+from pulsar_barycenter.standalone.cluster import ClusterSettings, StandaloneCluster
+from pulsar_barycenter.standalone.data_directory import DataDirectory
 
 
 def test_unknown_keys_and_advice_are_told_with_the_mend(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from barycenter.admin.errors import AdminRequestError
-from barycenter.cli.main import main
-from barycenter.cli.run import demo
-from barycenter.demo.scenario import DemoSettings
+from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.cli.run import demo
+from pulsar_barycenter.demo.scenario import DemoSettings
 
 CSV = "timestamp,value\n2026-01-01T00:00:00,1\n2026-01-01T00:05:00,2\n"
 COUNTS = (

@@ -4,13 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from barycenter.cli.run.broker import load_tables_of
-from barycenter.load.reports.load_over_time import load_question
+from pulsar_barycenter.cli.run.broker import load_tables_of
+from pulsar_barycenter.load.reports.load_over_time import load_question
 
 TABLES_ARE_LOADED = """
 import sys
-import barycenter.cli.run.broker
-sys.exit("pyarrow.parquet" in sys.modules or any(name.startswith("barycenter.pipeline") for name in sys.modules))
+import pulsar_barycenter.cli.run.broker
+sys.exit("pyarrow.parquet" in sys.modules or any(name.startswith("pulsar_barycenter.pipeline") for name in sys.modules))
 """
 
 

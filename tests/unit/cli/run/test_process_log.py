@@ -9,7 +9,7 @@ import sys
 import pytest
 import structlog
 
-from barycenter.cli.run.process_log import LONGEST_TEXT, configure_logging
+from pulsar_barycenter.cli.run.process_log import LONGEST_TEXT, configure_logging
 
 OWN_COLOUR = re.compile(r"\x1b\[\d*m")
 

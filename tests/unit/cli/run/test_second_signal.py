@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from barycenter.cli.run.standalone import _unless
+from pulsar_barycenter.cli.run.standalone import _unless
 
 
 async def test_work_that_ends_first_is_finished() -> None:

@@ -6,8 +6,8 @@ Arguments: folder, ledger id, epoch. A line "fenced" is the last one if a later 
 import asyncio
 import sys
 
-from barycenter.ledger.errors import LedgerError
-from barycenter.ledger.files.file_storage import FileLedgerStorage
+from pulsar_barycenter.ledger.errors import LedgerError
+from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
 
 IN_FLIGHT = 64
 

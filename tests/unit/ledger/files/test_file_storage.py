@@ -10,11 +10,11 @@ from typing import cast
 import pytest
 import structlog
 
-from barycenter.ledger.errors import LedgerClosedError, LedgerCorruptedError, LedgerError, LedgerVersionError
-from barycenter.ledger.files import file_format as fmt
-from barycenter.ledger.files.file_storage import FileLedgerStorage
-from barycenter.ledger.files.file_writer import FileLedgerWriter
-from barycenter.ledger.storage import LedgerWriter
+from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerCorruptedError, LedgerError, LedgerVersionError
+from pulsar_barycenter.ledger.files import file_format as fmt
+from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
+from pulsar_barycenter.ledger.files.file_writer import FileLedgerWriter
+from pulsar_barycenter.ledger.storage import LedgerWriter
 
 DEADLINE_S = 30
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.ledger.errors import LedgerFolderUnfitError
-from barycenter.ledger.files import folder_probe
-from barycenter.ledger.files.folder_needs import Access, Mount, Observed, Step, Verdict, verdict
-from barycenter.ledger.files.folder_probe import fit_access, mount_of, observe
+from pulsar_barycenter.ledger.errors import LedgerFolderUnfitError
+from pulsar_barycenter.ledger.files import folder_probe
+from pulsar_barycenter.ledger.files.folder_needs import Access, Mount, Observed, Step, Verdict, verdict
+from pulsar_barycenter.ledger.files.folder_probe import fit_access, mount_of, observe
 
 HELD = dict.fromkeys(Step, "")
 NFS = ("rw", "vers=4.2", "hard", "local_lock=none")

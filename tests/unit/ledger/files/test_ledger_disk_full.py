@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.ledger.errors import LedgerFencedError, LedgerFullError
-from barycenter.ledger.files.file_storage import FileLedgerStorage
+from pulsar_barycenter.ledger.errors import LedgerFencedError, LedgerFullError
+from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
 from support.ledger_world import LedgerWorld, Owner
 
 

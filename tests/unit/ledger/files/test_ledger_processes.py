@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.ledger.files.file_storage import FileLedgerStorage
-from barycenter.ledger.reader import LedgerReader
+from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
+from pulsar_barycenter.ledger.reader import LedgerReader
 
 DEADLINE_S = 60
 WRITER = Path(__file__).with_name("ledger_writer_process.py")

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.ledger.errors import LedgerFolderInUseError
-from barycenter.ledger.files import file_format as fmt
-from barycenter.ledger.files.examine import read_exactly
-from barycenter.ledger.files.file_storage import FileLedgerStorage
-from barycenter.ledger.files.folder import exclusive, ledger_path
-from barycenter.ledger.files.repair import FileState, inspect, repair
+from pulsar_barycenter.ledger.errors import LedgerFolderInUseError
+from pulsar_barycenter.ledger.files import file_format as fmt
+from pulsar_barycenter.ledger.files.examine import read_exactly
+from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
+from pulsar_barycenter.ledger.files.folder import exclusive, ledger_path
+from pulsar_barycenter.ledger.files.repair import FileState, inspect, repair
 from support.broker_data import LEDGERS, OF_VERSION_1
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.ledger.errors import LedgerError, LedgerFencedError
-from barycenter.ledger.files import file_format as fmt
-from barycenter.ledger.files.file_storage import _create, _fence
-from barycenter.ledger.files.file_writer import FileLedgerWriter
-from barycenter.ledger.files.folder import LedgerFolder
-from barycenter.ledger.files.group_commit import GroupCommitter
+from pulsar_barycenter.ledger.errors import LedgerError, LedgerFencedError
+from pulsar_barycenter.ledger.files import file_format as fmt
+from pulsar_barycenter.ledger.files.file_storage import _create, _fence
+from pulsar_barycenter.ledger.files.file_writer import FileLedgerWriter
+from pulsar_barycenter.ledger.files.folder import LedgerFolder
+from pulsar_barycenter.ledger.files.group_commit import GroupCommitter
 from support.stale_files import StaleFiles, two_machines
 
 

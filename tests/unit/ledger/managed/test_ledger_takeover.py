@@ -8,14 +8,19 @@ from typing import Any
 
 import pytest
 
-from barycenter.ledger.errors import LedgerFencedError, LedgerFullError, LedgerNotFoundError, LedgerUnavailableError
-from barycenter.ledger.files.file_storage import FileLedgerStorage
-from barycenter.ledger.managed.ledger_list import LEDGER_ID_COUNTER
-from barycenter.ledger.position import Position
-from barycenter.ledger.settings import LedgerSettings
-from barycenter.metadata.errors import StoreUnavailableError
-from barycenter.metadata.memory.memory_store import MemoryStore
-from barycenter.metadata.store import Stat
+from pulsar_barycenter.ledger.errors import (
+    LedgerFencedError,
+    LedgerFullError,
+    LedgerNotFoundError,
+    LedgerUnavailableError,
+)
+from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
+from pulsar_barycenter.ledger.managed.ledger_list import LEDGER_ID_COUNTER
+from pulsar_barycenter.ledger.position import Position
+from pulsar_barycenter.ledger.settings import LedgerSettings
+from pulsar_barycenter.metadata.errors import StoreUnavailableError
+from pulsar_barycenter.metadata.memory.memory_store import MemoryStore
+from pulsar_barycenter.metadata.store import Stat
 from support.ledger_world import CLOSED, LedgerWorld
 from support.memory_ledgers import MemoryLedgerStorage
 from support.simulation.loop import VirtualTimeLoop

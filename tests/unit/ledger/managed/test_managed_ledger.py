@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from barycenter.ledger.errors import LedgerClosedError, LedgerNotFoundError
-from barycenter.ledger.files.file_storage import FileLedgerStorage
-from barycenter.ledger.managed.managed_ledger import managed_ledger_path
-from barycenter.ledger.position import EARLIEST, EntryInfo, Position
-from barycenter.ledger.settings import LedgerSettings
-from barycenter.metadata.memory.memory_store import MemoryStore
-from barycenter.naming.topic import TopicName
+from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerNotFoundError
+from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
+from pulsar_barycenter.ledger.managed.managed_ledger import managed_ledger_path
+from pulsar_barycenter.ledger.position import EARLIEST, EntryInfo, Position
+from pulsar_barycenter.ledger.settings import LedgerSettings
+from pulsar_barycenter.metadata.memory.memory_store import MemoryStore
+from pulsar_barycenter.naming.topic import TopicName
 from support.ledger_world import CLOSED, TOPIC, LedgerWorld
 
 SMALL = LedgerSettings(max_entries_per_ledger=10, mark_delete_per_second=0)

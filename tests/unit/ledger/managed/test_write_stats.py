@@ -1,6 +1,6 @@
 """Figures of what was written: by size, by time, by interval; and which appends are timed."""
 
-from barycenter.ledger.managed.stats import NOTHING_WRITTEN, WriteStats
+from pulsar_barycenter.ledger.managed.stats import NOTHING_WRITTEN, WriteStats
 
 HALF_MS, ONE_MS, FIVE_MS = 0, 1, 2
 """Buckets of time."""

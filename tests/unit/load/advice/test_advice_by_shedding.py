@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.config.key import key_name
-from barycenter.load.advice.configuration_advice import Advice, advice
-from barycenter.load.filters.outcome import PlacementRequest
-from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage
-from barycenter.load.selection.modular_selection import SelectionMemory, SelectionSettings, select_broker
-from barycenter.load.shedding.plan import ShedPlan
-from barycenter.load.snapshot.load_snapshot import LoadSnapshot
-from barycenter.load.strategies import STRATEGIES, Role, placer_of, shedder_of
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.config.key import key_name
+from pulsar_barycenter.load.advice.configuration_advice import Advice, advice
+from pulsar_barycenter.load.filters.outcome import PlacementRequest
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage
+from pulsar_barycenter.load.selection.modular_selection import SelectionMemory, SelectionSettings, select_broker
+from pulsar_barycenter.load.shedding.plan import ShedPlan
+from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from pulsar_barycenter.load.strategies import STRATEGIES, Role, placer_of, shedder_of
 from support.advised_configurations import (
     AVG,
     EVENLY,
@@ -155,7 +155,7 @@ def test_even_distribution_takes_the_destination_of_the_avg_shedder_away(evenly:
 
 
 def test_every_shedder_that_can_be_named_was_thought_of() -> None:
-    from barycenter.load.advice.shedding_rules import BY_SHEDDER
+    from pulsar_barycenter.load.advice.shedding_rules import BY_SHEDDER
 
     assert set(BY_SHEDDER) == {each.name for each in STRATEGIES if each.role is Role.SHEDDING and each.is_named}
 

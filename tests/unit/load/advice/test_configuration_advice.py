@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from barycenter.config.broker_conf import FORMER_NAMES, default_config, keys
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.config.key import key_name
-from barycenter.config.pulsar_version import VERSIONS, PulsarVersion
-from barycenter.load.advice.configuration_advice import Severity, advice, key_advice
-from barycenter.load.managers import ManagerKind, StrategyError
-from barycenter.load.strategies import APART, placer_name, shedder_name
+from pulsar_barycenter.config.broker_conf import FORMER_NAMES, default_config, keys
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.config.key import key_name
+from pulsar_barycenter.config.pulsar_version import VERSIONS, PulsarVersion
+from pulsar_barycenter.load.advice.configuration_advice import Severity, advice, key_advice
+from pulsar_barycenter.load.managers import ManagerKind, StrategyError
+from pulsar_barycenter.load.strategies import APART, placer_name, shedder_name
 from support.advised_configurations import (
     AVG,
     EVENLY,
@@ -373,5 +373,5 @@ def test_keys_of_a_file_that_nobody_knows_or_that_have_a_newer_name_are_told_wit
 
 
 def test_advice_needs_no_numpy() -> None:
-    code = "import sys, barycenter.load.advice.configuration_advice; sys.exit('numpy' in sys.modules)"
+    code = "import sys, pulsar_barycenter.load.advice.configuration_advice; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -5,29 +5,29 @@ from collections.abc import Mapping
 
 import pytest
 
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.cycle.destinations import FilteredSelection
-from barycenter.load.cycle.round import RoundOutcome, UnloadOutcome, moves
-from barycenter.load.filters.extensible_filters import AllowedTransfers, ExtensibleFilterSettings
-from barycenter.load.filters.outcome import PlacementRequest
-from barycenter.load.managers import ManagerKind
-from barycenter.load.policies import ClusterPolicies, IsolationPolicies
-from barycenter.load.reasons import Code, render
-from barycenter.load.reports.extensible_reports import (
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.cycle.destinations import FilteredSelection
+from pulsar_barycenter.load.cycle.round import RoundOutcome, UnloadOutcome, moves
+from pulsar_barycenter.load.filters.extensible_filters import AllowedTransfers, ExtensibleFilterSettings
+from pulsar_barycenter.load.filters.outcome import PlacementRequest
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.policies import ClusterPolicies, IsolationPolicies
+from pulsar_barycenter.load.reasons import Code, render
+from pulsar_barycenter.load.reports.extensible_reports import (
     BrokerLoadData,
     BrokerLookupData,
     BundleLoadData,
     TopBundlesLoadData,
 )
-from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.selection.extensible_selection import select_broker_extensible
-from barycenter.load.selection.modular_selection import SelectionMemory
-from barycenter.load.shedding.transfer_plan import TransferShedderSettings
-from barycenter.load.shedding.transfer_shedder import TransferMemory, TransferShedder
-from barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot
-from barycenter.load.snapshot.load_snapshot import LoadSnapshot
-from barycenter.load.splitting.default_split_strategy import DefaultSplitStrategy
-from barycenter.load.strategies import placer_of
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
+from pulsar_barycenter.load.selection.extensible_selection import select_broker_extensible
+from pulsar_barycenter.load.selection.modular_selection import SelectionMemory
+from pulsar_barycenter.load.shedding.transfer_plan import TransferShedderSettings
+from pulsar_barycenter.load.shedding.transfer_shedder import TransferMemory, TransferShedder
+from pulsar_barycenter.load.snapshot.extensible_snapshot import build_extensible_snapshot
+from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from pulsar_barycenter.load.splitting.default_split_strategy import DefaultSplitStrategy
+from pulsar_barycenter.load.strategies import placer_of
 from support.extensible_choices import policy
 from support.load_cases import MEBIBYTE, bundle_name
 

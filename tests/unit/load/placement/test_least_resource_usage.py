@@ -5,11 +5,11 @@ import random
 import numpy as np
 import pytest
 
-from barycenter.load.placement.least_resource_usage_with_weight import (
+from pulsar_barycenter.load.placement.least_resource_usage_with_weight import (
     LeastResourceUsageMemory,
     LeastResourceUsageWithWeight,
 )
-from barycenter.load.reasons import Code
+from pulsar_barycenter.load.reasons import Code
 from support.load_cases import Cluster, equal_bundles
 
 

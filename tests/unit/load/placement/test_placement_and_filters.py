@@ -6,26 +6,26 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.decisions import Placement
-from barycenter.load.filters.broker_version import broker_version
-from barycenter.load.filters.even_distribution import even_distribution
-from barycenter.load.filters.load_manager_class import load_manager_class
-from barycenter.load.filters.max_topics import max_topics
-from barycenter.load.filters.outcome import FilterFailedError, PlacementRequest
-from barycenter.load.placement.least_long_term_message_rate import LeastLongTermMessageRate
-from barycenter.load.placement.placer import Placer
-from barycenter.load.placement.round_robin_broker_selector import (
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.decisions import Placement
+from pulsar_barycenter.load.filters.broker_version import broker_version
+from pulsar_barycenter.load.filters.even_distribution import even_distribution
+from pulsar_barycenter.load.filters.load_manager_class import load_manager_class
+from pulsar_barycenter.load.filters.max_topics import max_topics
+from pulsar_barycenter.load.filters.outcome import FilterFailedError, PlacementRequest
+from pulsar_barycenter.load.placement.least_long_term_message_rate import LeastLongTermMessageRate
+from pulsar_barycenter.load.placement.placer import Placer
+from pulsar_barycenter.load.placement.round_robin_broker_selector import (
     RoundRobinBrokerSelector,
     RoundRobinMemory,
 )
-from barycenter.load.reasons import Code, Reason, render
-from barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats
-from barycenter.load.selection.modular_selection import SelectionMemory, SelectionSettings, select_broker
-from barycenter.load.shedding.shedder import Shedder
-from barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
-from barycenter.load.splitting.splitter import Splitter
-from barycenter.load.strategies import (
+from pulsar_barycenter.load.reasons import Code, Reason, render
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats
+from pulsar_barycenter.load.selection.modular_selection import SelectionMemory, SelectionSettings, select_broker
+from pulsar_barycenter.load.shedding.shedder import Shedder
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
+from pulsar_barycenter.load.splitting.splitter import Splitter
+from pulsar_barycenter.load.strategies import (
     STRATEGIES,
     Role,
     StrategyRow,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.reports.extensible_reports import (
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.reports.extensible_reports import (
     BrokerLoadData,
     BrokerLoadReportRule,
     BrokerLookupData,
@@ -20,7 +20,7 @@ from barycenter.load.reports.extensible_reports import (
     decode_top_bundles,
     is_broker_load_due,
 )
-from barycenter.load.reports.load_report import (
+from pulsar_barycenter.load.reports.load_report import (
     AdvertisedListener,
     NamespaceBundleStats,
     ResourceUsage,
@@ -28,7 +28,7 @@ from barycenter.load.reports.load_report import (
     encode_without_none,
     stats_rank,
 )
-from barycenter.load.reports.weights import extensible_resource_weights
+from pulsar_barycenter.load.reports.weights import extensible_resource_weights
 from support.load_cases import bundle_name
 
 # what a broker of Pulsar 3.1 published, as its consumer printed it
@@ -245,7 +245,7 @@ def test_rules_come_from_the_configuration() -> None:
 
 
 def test_reports_need_no_numpy() -> None:
-    modules = "barycenter.load.reports.extensible_reports, barycenter.load.reports.weights"
+    modules = "pulsar_barycenter.load.reports.extensible_reports, pulsar_barycenter.load.reports.weights"
     code = f"import sys; import {modules}; print('numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

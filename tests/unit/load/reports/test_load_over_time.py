@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.load.reports.load_over_time import (
+from pulsar_barycenter.load.reports.load_over_time import (
     COVERED_MS,
     DEFAULT_STEPS,
     LONGEST_SPAN_MS,

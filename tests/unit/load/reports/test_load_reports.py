@@ -5,7 +5,7 @@ import math
 import msgspec
 import pytest
 
-from barycenter.load.reports.load_report import (
+from pulsar_barycenter.load.reports.load_report import (
     DEFAULT_STATS,
     LocalBrokerData,
     NamespaceBundleStats,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barycenter.load.reports.load_report import (
+from pulsar_barycenter.load.reports.load_report import (
     LONG_SAMPLES,
     SHORT_SAMPLES,
     BundleData,
@@ -18,7 +18,7 @@ from barycenter.load.reports.load_report import (
     default_bundle_data,
     with_stats,
 )
-from barycenter.load.reports.windows import (
+from pulsar_barycenter.load.reports.windows import (
     HISTORY_GAP_MS,
     INCARNATIONS,
     LiveFold,

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from barycenter.config.broker_conf import with_overrides
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.reports.load_report import (
+from pulsar_barycenter.config.broker_conf import with_overrides
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.reports.load_report import (
     NamespaceBundleStats,
     ResourceQuota,
     ResourceUsage,
@@ -12,7 +12,7 @@ from barycenter.load.reports.load_report import (
     encode_report,
     encode_without_none,
 )
-from barycenter.load.reports.simple_load_report import (
+from pulsar_barycenter.load.reports.simple_load_report import (
     LoadReport,
     as_local_broker_data,
     complete,
@@ -23,7 +23,7 @@ from barycenter.load.reports.simple_load_report import (
     reported_stats,
     with_quotas,
 )
-from barycenter.load.reports.simple_report_rule import (
+from pulsar_barycenter.load.reports.simple_report_rule import (
     ReportVerdict,
     SimpleReportRule,
     judge_report,

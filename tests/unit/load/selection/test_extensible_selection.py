@@ -6,17 +6,17 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.decisions import Placement
-from barycenter.load.filters.extensible_filters import AllowedTransfers, ExtensibleFilterSettings
-from barycenter.load.filters.outcome import PlacementRequest
-from barycenter.load.placement.least_resource_usage_with_weight_extensible import (
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.decisions import Placement
+from pulsar_barycenter.load.filters.extensible_filters import AllowedTransfers, ExtensibleFilterSettings
+from pulsar_barycenter.load.filters.outcome import PlacementRequest
+from pulsar_barycenter.load.placement.least_resource_usage_with_weight_extensible import (
     LeastResourceUsageWithWeight,
 )
-from barycenter.load.reasons import Code, render
-from barycenter.load.selection.extensible_selection import select_broker_extensible
-from barycenter.load.selection.modular_selection import SelectionMemory
-from barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from pulsar_barycenter.load.reasons import Code, render
+from pulsar_barycenter.load.selection.extensible_selection import select_broker_extensible
+from pulsar_barycenter.load.selection.modular_selection import SelectionMemory
+from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from support.extensible_choices import ExtensibleCluster, policy
 from support.load_cases import MODULAR, Cluster, bundle_name, equal_bundles
 

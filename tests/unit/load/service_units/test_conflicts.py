@@ -5,8 +5,8 @@ import itertools
 import msgspec
 import pytest
 
-from barycenter.load.service_units.conflicts import Conflict, conflict
-from barycenter.load.service_units.service_unit_state import (
+from pulsar_barycenter.load.service_units.conflicts import Conflict, conflict
+from pulsar_barycenter.load.service_units.service_unit_state import (
     GREATEST_VERSION,
     LEAST_VERSION,
     TRANSITIONS,

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from barycenter.load.service_units import events
-from barycenter.load.service_units.conflicts import conflict
-from barycenter.load.service_units.duties import DUTIES, Duty, Held, Role, duty_of, role_of
-from barycenter.load.service_units.repairs import concerns, look_over, override, successor_of_orphan
-from barycenter.load.service_units.service_unit_state import (
+from pulsar_barycenter.load.service_units import events
+from pulsar_barycenter.load.service_units.conflicts import conflict
+from pulsar_barycenter.load.service_units.duties import DUTIES, Duty, Held, Role, duty_of, role_of
+from pulsar_barycenter.load.service_units.repairs import concerns, look_over, override, successor_of_orphan
+from pulsar_barycenter.load.service_units.service_unit_state import (
     ServiceUnitState,
     ServiceUnitStateData,
     StorageType,

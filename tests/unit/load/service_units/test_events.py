@@ -2,9 +2,9 @@
 
 import pytest
 
-from barycenter.load.service_units import events
-from barycenter.load.service_units.conflicts import conflict
-from barycenter.load.service_units.service_unit_state import (
+from pulsar_barycenter.load.service_units import events
+from pulsar_barycenter.load.service_units.conflicts import conflict
+from pulsar_barycenter.load.service_units.service_unit_state import (
     FIRST_VERSION,
     GREATEST_VERSION,
     LEAST_VERSION,

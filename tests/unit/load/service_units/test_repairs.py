@@ -2,9 +2,9 @@
 
 import pytest
 
-from barycenter.load.service_units.conflicts import conflict
-from barycenter.load.service_units.repairs import concerns, look_over, override, successor_of_orphan
-from barycenter.load.service_units.service_unit_state import ServiceUnitState, ServiceUnitStateData, StorageType
+from pulsar_barycenter.load.service_units.conflicts import conflict
+from pulsar_barycenter.load.service_units.repairs import concerns, look_over, override, successor_of_orphan
+from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitState, ServiceUnitStateData, StorageType
 
 S = ServiceUnitState
 NOW, IN_FLIGHT, TOMBSTONE = 10_000_000, 30_000, 3_600_000

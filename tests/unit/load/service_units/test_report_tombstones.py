@@ -2,8 +2,12 @@
 
 import pytest
 
-from barycenter.load.service_units.report_tombstones import TOMBSTONE_INTERVAL_MS, ReportEffect, effect_on_reports
-from barycenter.load.service_units.service_unit_state import ServiceUnitState, ServiceUnitStateData
+from pulsar_barycenter.load.service_units.report_tombstones import (
+    TOMBSTONE_INTERVAL_MS,
+    ReportEffect,
+    effect_on_reports,
+)
+from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitState, ServiceUnitStateData
 
 S = ServiceUnitState
 NOW = 1_700_000_000_000

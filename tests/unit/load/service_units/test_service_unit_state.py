@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from barycenter.load.service_units.service_unit_state import (
+from pulsar_barycenter.load.service_units.service_unit_state import (
     FIRST_VERSION,
     GREATEST_VERSION,
     LEAST_VERSION,

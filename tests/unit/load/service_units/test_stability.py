@@ -2,7 +2,7 @@
 
 import pytest
 
-from barycenter.load.service_units.stability import JITTERY_MS, MetadataStability, stability
+from pulsar_barycenter.load.service_units.stability import JITTERY_MS, MetadataStability, stability
 
 NOW = 1_700_000_000_000
 

@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from barycenter.config.broker_conf import default_config
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.config.pulsar_version import VERSIONS, PulsarVersion
-from barycenter.load.filters.outcome import PlacementRequest
-from barycenter.load.placement.avg_shedder_pins import AvgShedderPins, Pins
-from barycenter.load.placement.round_robin_broker_selector import RoundRobinBrokerSelector, RoundRobinMemory
-from barycenter.load.reasons import Code, render
-from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.selection.modular_selection import SelectionMemory, SelectionSettings, select_broker
-from barycenter.load.shedding.avg_shedder import AvgShedder, HitCounts
-from barycenter.load.shedding.fitting import FittingPlan
-from barycenter.load.shedding.threshold_shedder import ThresholdShedder
-from barycenter.load.strategies import MismatchedStrategiesError, placer_of, shedder_of
-from barycenter.load.strategy import NOTHING_REMEMBERED
+from pulsar_barycenter.config.broker_conf import default_config
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.config.pulsar_version import VERSIONS, PulsarVersion
+from pulsar_barycenter.load.filters.outcome import PlacementRequest
+from pulsar_barycenter.load.placement.avg_shedder_pins import AvgShedderPins, Pins
+from pulsar_barycenter.load.placement.round_robin_broker_selector import RoundRobinBrokerSelector, RoundRobinMemory
+from pulsar_barycenter.load.reasons import Code, render
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
+from pulsar_barycenter.load.selection.modular_selection import SelectionMemory, SelectionSettings, select_broker
+from pulsar_barycenter.load.shedding.avg_shedder import AvgShedder, HitCounts
+from pulsar_barycenter.load.shedding.fitting import FittingPlan
+from pulsar_barycenter.load.shedding.threshold_shedder import ThresholdShedder
+from pulsar_barycenter.load.strategies import MismatchedStrategiesError, placer_of, shedder_of
+from pulsar_barycenter.load.strategy import NOTHING_REMEMBERED
 from support.load_cases import MODULAR, Cluster, bundle_name, equal_bundles, steady
 
 # W10 meets the threshold exactly, where 32-bit percentages round

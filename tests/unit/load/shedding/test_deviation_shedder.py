@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.reasons import Code, render
-from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.shedding.deviation_shedder import DeviationShedder
-from barycenter.load.snapshot.load_snapshot import Floats, LoadSnapshot
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.reasons import Code, render
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
+from pulsar_barycenter.load.shedding.deviation_shedder import DeviationShedder
+from pulsar_barycenter.load.snapshot.load_snapshot import Floats, LoadSnapshot
 from support.load_cases import Cluster, bundle_name
 
 MEMBER = DeviationShedder.of(BrokerConfig())

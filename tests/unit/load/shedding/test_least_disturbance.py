@@ -8,21 +8,21 @@ import msgspec
 import numpy as np
 import pytest
 
-from barycenter.config.broker_conf import with_overrides
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.cycle.round import round_of
-from barycenter.load.managers import ManagerKind
-from barycenter.load.placement.least_disturbance import LeastDisturbancePlacement
-from barycenter.load.reasons import Code, render
-from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.shedding.least_disturbance.alignment import rows_before
-from barycenter.load.shedding.least_disturbance.bundle_loads import first_loads, next_loads, part_of
-from barycenter.load.shedding.least_disturbance.least_disturbance import DisturbanceMemory, LeastDisturbance
-from barycenter.load.shedding.least_disturbance.prediction import reachable
-from barycenter.load.shedding.least_disturbance.settings import Settings
-from barycenter.load.shedding.least_disturbance.usage_lines import next_lines
-from barycenter.load.shedding.least_disturbance.verdicts import DisturbancePlan
-from barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from pulsar_barycenter.config.broker_conf import with_overrides
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.cycle.round import round_of
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.placement.least_disturbance import LeastDisturbancePlacement
+from pulsar_barycenter.load.reasons import Code, render
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
+from pulsar_barycenter.load.shedding.least_disturbance.alignment import rows_before
+from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import first_loads, next_loads, part_of
+from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance import DisturbanceMemory, LeastDisturbance
+from pulsar_barycenter.load.shedding.least_disturbance.prediction import reachable
+from pulsar_barycenter.load.shedding.least_disturbance.settings import Settings
+from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import next_lines
+from pulsar_barycenter.load.shedding.least_disturbance.verdicts import DisturbancePlan
+from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from support.load_cases import Cluster, bundle_name, equal_bundles
 
 MINUTE_MS = 60_000

@@ -2,10 +2,10 @@
 
 import pytest
 
-from barycenter.load.reasons import Code, render
-from barycenter.load.shedding.plan import ShedPlan
-from barycenter.load.shedding.range_threshold_shedder import RangeThresholdShedder
-from barycenter.load.shedding.threshold_shedder import ThresholdShedder, UsageHistory
+from pulsar_barycenter.load.reasons import Code, render
+from pulsar_barycenter.load.shedding.plan import ShedPlan
+from pulsar_barycenter.load.shedding.range_threshold_shedder import RangeThresholdShedder
+from pulsar_barycenter.load.shedding.threshold_shedder import ThresholdShedder, UsageHistory
 from support.load_cases import MEBIBYTE, Cluster, bundle_name, equal_bundles
 
 GIGABYTE = 1e9

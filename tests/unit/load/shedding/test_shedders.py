@@ -2,11 +2,11 @@
 
 import pytest
 
-from barycenter.load.reasons import Code, render
-from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.shedding.overload_shedder import OverloadShedder
-from barycenter.load.shedding.plan import ShedPlan
-from barycenter.load.shedding.threshold_shedder import ThresholdShedder, UsageHistory
+from pulsar_barycenter.load.reasons import Code, render
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
+from pulsar_barycenter.load.shedding.overload_shedder import OverloadShedder
+from pulsar_barycenter.load.shedding.plan import ShedPlan
+from pulsar_barycenter.load.shedding.threshold_shedder import ThresholdShedder, UsageHistory
 from support.load_cases import MEBIBYTE, Cluster, bundle_name, equal_bundles, steady
 
 GIGABYTE = 1e9

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.reasons import Code, render
-from barycenter.load.reports.extensible_reports import BrokerLookupData, BundleLoadData, TopBundlesLoadData
-from barycenter.load.shedding.plan import ShedPlan
-from barycenter.load.shedding.transfer_plan import TransferPlan, TransferShedderSettings
-from barycenter.load.shedding.transfer_shedder import NAME, TransferMemory, TransferShedder
-from barycenter.load.snapshot.load_snapshot import Integers
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.reasons import Code, render
+from pulsar_barycenter.load.reports.extensible_reports import BrokerLookupData, BundleLoadData, TopBundlesLoadData
+from pulsar_barycenter.load.shedding.plan import ShedPlan
+from pulsar_barycenter.load.shedding.transfer_plan import TransferPlan, TransferShedderSettings
+from pulsar_barycenter.load.shedding.transfer_shedder import NAME, TransferMemory, TransferShedder
+from pulsar_barycenter.load.snapshot.load_snapshot import Integers
 from support import load_cases
 from support.load_cases import Cluster
 from support.transfer_cases import NOW_MS, TransferRound, unload_reason

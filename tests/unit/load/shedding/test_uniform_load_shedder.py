@@ -2,10 +2,10 @@
 
 import pytest
 
-from barycenter.load.reasons import Code, render
-from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.shedding.fitting import FittingPlan
-from barycenter.load.shedding.uniform_load_shedder import UniformLoadShedder
+from pulsar_barycenter.load.reasons import Code, render
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
+from pulsar_barycenter.load.shedding.fitting import FittingPlan
+from pulsar_barycenter.load.shedding.uniform_load_shedder import UniformLoadShedder
 from support.load_cases import Cluster, bundle_name, equal_bundles, steady
 
 MEGABYTE = 1e6

@@ -6,20 +6,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from barycenter.config.broker_conf import with_overrides
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.filters.outcome import FilterOutcome, PlacementRequest, narrowed
-from barycenter.load.reasons import Code, render
-from barycenter.load.reports.load_report import (
+from pulsar_barycenter.config.broker_conf import with_overrides
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.filters.outcome import FilterOutcome, PlacementRequest, narrowed
+from pulsar_barycenter.load.reasons import Code, render
+from pulsar_barycenter.load.reports.load_report import (
     INITIAL_QUOTA,
     NamespaceBundleStats,
     ResourceQuota,
     ResourceUsage,
     SystemResourceUsage,
 )
-from barycenter.load.reports.simple_load_report import LoadReport, complete
-from barycenter.load.simple.placement import SimpleMemory, rank, select_broker
-from barycenter.load.simple.quotas import (
+from pulsar_barycenter.load.reports.simple_load_report import LoadReport, complete
+from pulsar_barycenter.load.simple.placement import SimpleMemory, rank, select_broker
+from pulsar_barycenter.load.simple.quotas import (
     Quotas,
     QuotaTable,
     average_to_write,
@@ -28,10 +28,10 @@ from barycenter.load.simple.quotas import (
     smoothed_quota,
     update_quotas,
 )
-from barycenter.load.simple.ranking import Ranking, is_less_loaded, least_loaded, room
-from barycenter.load.simple.settings import SimpleSettings, SimpleStrategy
-from barycenter.load.snapshot.load_snapshot import LoadSnapshot
-from barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
+from pulsar_barycenter.load.simple.ranking import Ranking, is_less_loaded, least_loaded, room
+from pulsar_barycenter.load.simple.settings import SimpleSettings, SimpleStrategy
+from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from pulsar_barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
 from support.load_cases import bundle_name
 
 NEW = "other/ns/0x00000000_0xffffffff"

@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from barycenter.load.reasons import Code, render
-from barycenter.load.reports.load_report import NamespaceBundleStats, ResourceUsage, SystemResourceUsage
-from barycenter.load.reports.simple_load_report import LoadReport, complete
-from barycenter.load.simple.settings import SimpleSettings
-from barycenter.load.simple.shedding import SimpleShedder, SimpleShedPlan
-from barycenter.load.simple.splitting import SimpleSplitter
-from barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
-from barycenter.load.splitting.split_plan import BundleLimits
-from barycenter.load.splitting.splitter import no_boundaries
+from pulsar_barycenter.load.reasons import Code, render
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats, ResourceUsage, SystemResourceUsage
+from pulsar_barycenter.load.reports.simple_load_report import LoadReport, complete
+from pulsar_barycenter.load.simple.settings import SimpleSettings
+from pulsar_barycenter.load.simple.shedding import SimpleShedder, SimpleShedPlan
+from pulsar_barycenter.load.simple.splitting import SimpleSplitter
+from pulsar_barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
+from pulsar_barycenter.load.splitting.split_plan import BundleLimits
+from pulsar_barycenter.load.splitting.splitter import no_boundaries
 from support.load_cases import bundle_name
 
 A, B, C = (bundle_name(index) for index in range(3))

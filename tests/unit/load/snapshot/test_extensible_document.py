@@ -1,6 +1,6 @@
 """Messages of the extensible load manager's topics, as `pulsar-client consume` prints them."""
 
-from barycenter.load.snapshot.extensible_document import messages_in
+from pulsar_barycenter.load.snapshot.extensible_document import messages_in
 
 
 def test_messages_are_found_among_other_lines_with_their_line() -> None:

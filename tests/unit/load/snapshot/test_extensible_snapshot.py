@@ -10,26 +10,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.policies import ClusterPolicies
-from barycenter.load.reasons import Code
-from barycenter.load.reports.extensible_reports import (
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.policies import ClusterPolicies
+from pulsar_barycenter.load.reasons import Code
+from pulsar_barycenter.load.reports.extensible_reports import (
     BrokerLoadData,
     BrokerLookupData,
     BundleLoadData,
     TopBundlesLoadData,
 )
-from barycenter.load.reports.load_report import (
+from pulsar_barycenter.load.reports.load_report import (
     BundleData,
     NamespaceBundleStats,
     ResourceUsage,
     TimeAverageBrokerData,
     TimeAverageMessageData,
 )
-from barycenter.load.shedding.transfer_shedder import TransferMemory, TransferShedder
-from barycenter.load.snapshot.extensible_document import ExtensibleDocument, TrafficFigures
-from barycenter.load.snapshot.extensible_snapshot import Windows, build_extensible_snapshot, windows_of_owners
-from barycenter.load.snapshot.load_snapshot import LARGEST_COUNT, LoadSnapshot
+from pulsar_barycenter.load.shedding.transfer_shedder import TransferMemory, TransferShedder
+from pulsar_barycenter.load.snapshot.extensible_document import ExtensibleDocument, TrafficFigures
+from pulsar_barycenter.load.snapshot.extensible_snapshot import Windows, build_extensible_snapshot, windows_of_owners
+from pulsar_barycenter.load.snapshot.load_snapshot import LARGEST_COUNT, LoadSnapshot
 from support.load_cases import bundle_name
 from support.snapshot_cases import assert_same_snapshot
 from support.transfer_cases import NOW_MS, draw_round

@@ -6,15 +6,15 @@ import sys
 
 import numpy as np
 
-from barycenter.load.reports.load_report import (
+from pulsar_barycenter.load.reports.load_report import (
     LocalBrokerData,
     NamespaceBundleStats,
     ResourceUsage,
     ResourceWeights,
     percent_usage,
 )
-from barycenter.load.snapshot.builder import build_snapshot
-from barycenter.load.snapshot.load_snapshot import raw_percent
+from pulsar_barycenter.load.snapshot.builder import build_snapshot
+from pulsar_barycenter.load.snapshot.load_snapshot import raw_percent
 from support.load_cases import Cluster, bundle_name, bundles_of_namespace, equal_bundles
 
 
@@ -101,7 +101,7 @@ def test_what_every_broker_imports_needs_no_numpy() -> None:
         "broker.load_manager.modular.modular_load_manager",
     )
     program = "; ".join(
-        [*(f"import barycenter.{name}" for name in modules), "import sys; sys.exit('numpy' in sys.modules)"]
+        [*(f"import pulsar_barycenter.{name}" for name in modules), "import sys; sys.exit('numpy' in sys.modules)"]
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 

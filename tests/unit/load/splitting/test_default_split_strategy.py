@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.reasons import Code, render
-from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.splitting.algorithms import split_algorithm
-from barycenter.load.splitting.default_split_strategy import DefaultSplitStrategy
-from barycenter.load.splitting.request import SplitRefusedError, SplitRequest
-from barycenter.load.splitting.split_plan import SplitPlan
-from barycenter.naming.bundle import BundleRange
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.reasons import Code, render
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
+from pulsar_barycenter.load.splitting.algorithms import split_algorithm
+from pulsar_barycenter.load.splitting.default_split_strategy import DefaultSplitStrategy
+from pulsar_barycenter.load.splitting.request import SplitRefusedError, SplitRequest
+from pulsar_barycenter.load.splitting.split_plan import SplitPlan
+from pulsar_barycenter.naming.bundle import BundleRange
 from support.extensible_choices import ExtensibleCluster
 from support.load_cases import Cluster, bundle_name
 

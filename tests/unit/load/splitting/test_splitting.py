@@ -2,15 +2,21 @@
 
 import pytest
 
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.load.reasons import Code, render
-from barycenter.load.reports.load_report import NamespaceBundleStats
-from barycenter.load.splitting.algorithms import split_algorithm
-from barycenter.load.splitting.bundle_splitter import BundleSplitterTask
-from barycenter.load.splitting.request import SplitRefusedError, SplitRequest, TopicLoad, TrafficLimits, can_divide
-from barycenter.load.splitting.split_plan import BundleLimits, SplitPlan
-from barycenter.load.splitting.splitter import no_boundaries
-from barycenter.naming.bundle import FULL_RANGE, BundleRange
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.reasons import Code, render
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
+from pulsar_barycenter.load.splitting.algorithms import split_algorithm
+from pulsar_barycenter.load.splitting.bundle_splitter import BundleSplitterTask
+from pulsar_barycenter.load.splitting.request import (
+    SplitRefusedError,
+    SplitRequest,
+    TopicLoad,
+    TrafficLimits,
+    can_divide,
+)
+from pulsar_barycenter.load.splitting.split_plan import BundleLimits, SplitPlan
+from pulsar_barycenter.load.splitting.splitter import no_boundaries
+from pulsar_barycenter.naming.bundle import FULL_RANGE, BundleRange
 from support.load_cases import MEBIBYTE, Cluster, bundle_name, steady
 
 EXAMPLE = SplitRequest(BundleRange(0x0000, 0x8000), (0x25, 0, 0x10, 5, 0x20, 0x15))

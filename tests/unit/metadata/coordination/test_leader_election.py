@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from barycenter.metadata.coordination.leader_election import LeaderElection, LeaderElectionState
-from barycenter.metadata.errors import StoreClosedError, StoreUnavailableError
-from barycenter.metadata.memory.memory_store import MemoryBackend
-from barycenter.metadata.store import SessionEvent
+from pulsar_barycenter.metadata.coordination.leader_election import LeaderElection, LeaderElectionState
+from pulsar_barycenter.metadata.errors import StoreClosedError, StoreUnavailableError
+from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
+from pulsar_barycenter.metadata.store import SessionEvent
 from support.metadata_backends import Heard, eventually
 from support.virtual_time import World, on_virtual_time
 

@@ -5,16 +5,16 @@ import asyncio
 import msgspec
 import pytest
 
-from barycenter.metadata.coordination.locks import LOCK_TRANSITIONS, LockManager, LockState
-from barycenter.metadata.errors import (
+from pulsar_barycenter.metadata.coordination.locks import LOCK_TRANSITIONS, LockManager, LockState
+from pulsar_barycenter.metadata.errors import (
     LockBusyError,
     LockLostError,
     MetadataError,
     StoreClosedError,
     StoreUnavailableError,
 )
-from barycenter.metadata.memory.memory_store import MemoryBackend
-from barycenter.metadata.store import NotificationType, SessionEvent
+from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
+from pulsar_barycenter.metadata.store import NotificationType, SessionEvent
 from support.metadata_backends import Heard, eventually
 from support.virtual_time import World, on_virtual_time
 

@@ -4,10 +4,10 @@ import asyncio
 import signal
 from contextlib import asynccontextmanager
 
-from barycenter.metadata.errors import StoreUnavailableError
-from barycenter.metadata.etcd.etcd_store import EtcdStore
-from barycenter.metadata.etcd.settings import read_settings
-from barycenter.metadata.store import Notification, NotificationType, SessionEvent
+from pulsar_barycenter.metadata.errors import StoreUnavailableError
+from pulsar_barycenter.metadata.etcd.etcd_store import EtcdStore
+from pulsar_barycenter.metadata.etcd.settings import read_settings
+from pulsar_barycenter.metadata.store import Notification, NotificationType, SessionEvent
 from support.etcd_server import etcd_ensemble
 from support.metadata_backends import Heard, eventually
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.metadata.etcd.layout import Layout, behind, child_names
+from pulsar_barycenter.metadata.etcd.layout import Layout, behind, child_names
 
 NAMES = st.text("ab-./é0", min_size=1, max_size=3).filter(lambda name: not name.endswith("/"))
 PATHS = st.lists(NAMES, min_size=1, max_size=4).map(lambda names: "/" + "/".join(names))

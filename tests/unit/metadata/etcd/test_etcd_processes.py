@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from barycenter.metadata.store import Notification, NotificationType
+from pulsar_barycenter.metadata.store import Notification, NotificationType
 from support.metadata_backends import Heard, InEtcd
 from support.metadata_process import ProcessClient
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from barycenter.metadata.errors import StoreSettingsError
-from barycenter.metadata.etcd.settings import EtcdSettings, read_settings
-from barycenter.metadata.rpc.line import Tls
-from barycenter.metadata.settings_file import MAX_FILE_BYTES
+from pulsar_barycenter.metadata.errors import StoreSettingsError
+from pulsar_barycenter.metadata.etcd.settings import EtcdSettings, read_settings
+from pulsar_barycenter.metadata.rpc.line import Tls
+from pulsar_barycenter.metadata.settings_file import MAX_FILE_BYTES
 
 
 def test_an_url_names_servers_and_a_folder_among_the_keys():

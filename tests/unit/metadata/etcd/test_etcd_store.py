@@ -6,21 +6,21 @@ import signal
 
 import pytest
 
-from barycenter.metadata.coordination.locks import LockManager
-from barycenter.metadata.errors import (
+from pulsar_barycenter.metadata.coordination.locks import LockManager
+from pulsar_barycenter.metadata.errors import (
     OtherSessionError,
     SessionLostError,
     StoreClosedError,
     StoreUnavailableError,
     ValueTooLargeError,
 )
-from barycenter.metadata.etcd.etcd_store import LARGE, PAGE, REMEMBERED, EtcdStore
-from barycenter.metadata.etcd.settings import read_settings
-from barycenter.metadata.leased.lease import Lease
-from barycenter.metadata.leased.records import SessionRecord, session_path, session_value
-from barycenter.metadata.leased.session_table import LeaseTimes
-from barycenter.metadata.rpc.lines import MAX_AT_ONCE
-from barycenter.metadata.store import MUST_NOT_EXIST, Notification, NotificationType, SessionEvent
+from pulsar_barycenter.metadata.etcd.etcd_store import LARGE, PAGE, REMEMBERED, EtcdStore
+from pulsar_barycenter.metadata.etcd.settings import read_settings
+from pulsar_barycenter.metadata.leased.lease import Lease
+from pulsar_barycenter.metadata.leased.records import SessionRecord, session_path, session_value
+from pulsar_barycenter.metadata.leased.session_table import LeaseTimes
+from pulsar_barycenter.metadata.rpc.lines import MAX_AT_ONCE
+from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, Notification, NotificationType, SessionEvent
 from support.etcd_server import etcd_server, text
 from support.loopback_proxy import loopback_proxy
 from support.metadata_backends import Heard, InEtcd, eventually
@@ -123,7 +123,7 @@ async def test_a_value_that_the_server_does_not_take_is_told_as_such(backend):
 
 
 async def test_a_session_knows_its_last_lasting_keys(backend, monkeypatch):
-    monkeypatch.setattr("barycenter.metadata.etcd.etcd_store.REMEMBERED", 2)
+    monkeypatch.setattr("pulsar_barycenter.metadata.etcd.etcd_store.REMEMBERED", 2)
     assert REMEMBERED > 1000
     store = await backend.connect(LONG_MS)
     for name in "abc":
@@ -243,7 +243,7 @@ async def test_what_is_asked_of_a_store_that_is_closed_meanwhile_ends(backend, p
 
 
 async def test_a_server_that_is_not_there_is_told(monkeypatch):
-    monkeypatch.setattr("barycenter.metadata.rpc.rpc_store.OPENING_S", 0.2)
+    monkeypatch.setattr("pulsar_barycenter.metadata.rpc.rpc_store.OPENING_S", 0.2)
     async with loopback_proxy("127.0.0.1:1") as nowhere:
         with pytest.raises(StoreUnavailableError, match=rf"etcd {nowhere.endpoint}: session failed: unavailable"):
             await EtcdStore.open(read_settings(f"http://{nowhere.endpoint}"))

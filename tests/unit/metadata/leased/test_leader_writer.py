@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from barycenter.metadata import errors
-from barycenter.metadata.coordination.epochs import epoch_path, read_epoch
-from barycenter.metadata.leased.leased_store import MOST_AT_ONCE
-from barycenter.metadata.leased.records import (
+from pulsar_barycenter.metadata import errors
+from pulsar_barycenter.metadata.coordination.epochs import epoch_path, read_epoch
+from pulsar_barycenter.metadata.leased.leased_store import MOST_AT_ONCE
+from pulsar_barycenter.metadata.leased.records import (
     LEASED_ROOT,
     SECRET_PATH,
     SESSIONS_ROOT,
@@ -19,7 +19,7 @@ from barycenter.metadata.leased.records import (
     session_path,
     session_value,
 )
-from barycenter.metadata.leased.requests import (
+from pulsar_barycenter.metadata.leased.requests import (
     MOST_BYTES,
     MOST_INFLATED,
     Change,
@@ -30,11 +30,11 @@ from barycenter.metadata.leased.requests import (
     error_of,
     failed,
 )
-from barycenter.metadata.leased.session_table import LeaseTimes, SessionTable
-from barycenter.metadata.leased.values import leased, split_lease
-from barycenter.metadata.leased.writer import LeaderWriter
-from barycenter.metadata.memory.memory_store import MemoryStore
-from barycenter.metadata.store import MUST_NOT_EXIST, Guard, Notification
+from pulsar_barycenter.metadata.leased.session_table import LeaseTimes, SessionTable
+from pulsar_barycenter.metadata.leased.values import leased, split_lease
+from pulsar_barycenter.metadata.leased.writer import LeaderWriter
+from pulsar_barycenter.metadata.memory.memory_store import MemoryStore
+from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, Guard, Notification
 from support.leased_backend import LEADER, NUMBERS, SECRET, InLeased, Leader
 from support.metadata_backends import eventually
 

@@ -4,8 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.metadata.leased.session_table import TRANSITIONS, LeaseEvent, LeaseState, LeaseTimes, SessionTable
-from barycenter.metadata.session import SessionWatch
+from pulsar_barycenter.metadata.leased.session_table import (
+    TRANSITIONS,
+    LeaseEvent,
+    LeaseState,
+    LeaseTimes,
+    SessionTable,
+)
+from pulsar_barycenter.metadata.session import SessionWatch
 
 TIMES = LeaseTimes(30.0)
 ONE, OTHER = "1" * 32, "2" * 32

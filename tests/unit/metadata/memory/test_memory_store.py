@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from barycenter.metadata.errors import SessionLostError, StoreUnavailableError
-from barycenter.metadata.memory.memory_store import MemoryBackend
-from barycenter.metadata.store import Notification, NotificationType, SessionEvent
+from pulsar_barycenter.metadata.errors import SessionLostError, StoreUnavailableError
+from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
+from pulsar_barycenter.metadata.store import Notification, NotificationType, SessionEvent
 from support.metadata_backends import Heard
 from support.virtual_time import World, on_virtual_time
 

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager, suppress
 
 import grpc
 
-from barycenter.metadata.errors import StoreUnavailableError
-from barycenter.metadata.oxia.oxia_store import OxiaStore
-from barycenter.metadata.oxia.settings import read_settings
-from barycenter.metadata.store import Notification, NotificationType, SessionEvent
+from pulsar_barycenter.metadata.errors import StoreUnavailableError
+from pulsar_barycenter.metadata.oxia.oxia_store import OxiaStore
+from pulsar_barycenter.metadata.oxia.settings import read_settings
+from pulsar_barycenter.metadata.store import Notification, NotificationType, SessionEvent
 from support.metadata_backends import Heard, eventually
 from support.oxia_server import leader_of, oxia_ensemble
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.metadata.oxia.layout import Layout, child_names, identity
+from pulsar_barycenter.metadata.oxia.layout import Layout, child_names, identity
 
 NAMES = st.text("ab-.|~01}é", min_size=1, max_size=4)
 PATHS = st.lists(NAMES, min_size=1, max_size=4).map(lambda names: "/" + "/".join(names))

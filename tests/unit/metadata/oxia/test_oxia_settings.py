@@ -2,9 +2,9 @@
 
 import pytest
 
-from barycenter.metadata.errors import StoreSettingsError
-from barycenter.metadata.oxia.settings import OxiaSettings, read_settings
-from barycenter.metadata.settings_file import MAX_FILE_BYTES
+from pulsar_barycenter.metadata.errors import StoreSettingsError
+from pulsar_barycenter.metadata.oxia.settings import OxiaSettings, read_settings
+from pulsar_barycenter.metadata.settings_file import MAX_FILE_BYTES
 
 
 def written(folder, text):

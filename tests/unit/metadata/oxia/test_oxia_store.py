@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from barycenter.metadata.coordination.locks import LockManager
-from barycenter.metadata.errors import (
+from pulsar_barycenter.metadata.coordination.locks import LockManager
+from pulsar_barycenter.metadata.errors import (
     BadVersionError,
     InvalidPathError,
     OtherSessionError,
@@ -17,13 +17,13 @@ from barycenter.metadata.errors import (
     StoreUnavailableError,
     ValueTooLargeError,
 )
-from barycenter.metadata.oxia import oxia_api_pb2 as api
-from barycenter.metadata.oxia.layout import PARTITION
-from barycenter.metadata.oxia.oxia_store import MAX_VALUE_BYTES, REMEMBERED, OxiaStore
-from barycenter.metadata.oxia.session import LONGEST_MS
-from barycenter.metadata.oxia.settings import read_settings
-from barycenter.metadata.rpc.lines import MAX_AT_ONCE
-from barycenter.metadata.store import MUST_NOT_EXIST, Guard, Notification, NotificationType, SessionEvent
+from pulsar_barycenter.metadata.oxia import oxia_api_pb2 as api
+from pulsar_barycenter.metadata.oxia.layout import PARTITION
+from pulsar_barycenter.metadata.oxia.oxia_store import MAX_VALUE_BYTES, REMEMBERED, OxiaStore
+from pulsar_barycenter.metadata.oxia.session import LONGEST_MS
+from pulsar_barycenter.metadata.oxia.settings import read_settings
+from pulsar_barycenter.metadata.rpc.lines import MAX_AT_ONCE
+from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, Guard, Notification, NotificationType, SessionEvent
 from support.loopback_proxy import loopback_proxy
 from support.metadata_backends import Heard, InOxia, eventually
 from support.oxia_server import oxia_server
@@ -173,7 +173,7 @@ async def test_what_others_changed_meanwhile_is_found_out_by_the_write(backend, 
 
 async def test_so_many_keys_are_remembered(backend, monkeypatch):
     assert REMEMBERED > 1000
-    monkeypatch.setattr("barycenter.metadata.oxia.oxia_store.REMEMBERED", 2)
+    monkeypatch.setattr("pulsar_barycenter.metadata.oxia.oxia_store.REMEMBERED", 2)
     store = await backend.connect(LONG_MS)
     for name in "abc":
         await store.put(f"/{name}", b"")
@@ -330,7 +330,7 @@ async def test_what_is_asked_of_a_store_that_is_closed_meanwhile_ends(proxied):
 
 
 async def test_a_server_that_is_not_there_is_told(monkeypatch):
-    monkeypatch.setattr("barycenter.metadata.rpc.rpc_store.OPENING_S", 0.2)
+    monkeypatch.setattr("pulsar_barycenter.metadata.rpc.rpc_store.OPENING_S", 0.2)
     async with loopback_proxy("127.0.0.1:1") as nowhere:
         with pytest.raises(StoreUnavailableError, match=rf"oxia {nowhere.endpoint}: session was not done: "):
             await OxiaStore.open(read_settings(f"//{nowhere.endpoint}"))

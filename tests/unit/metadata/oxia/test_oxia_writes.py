@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.metadata.conditions import PutOptions
-from barycenter.metadata.oxia import oxia_api_pb2 as api
-from barycenter.metadata.oxia.layout import PARTITION, identity
-from barycenter.metadata.oxia.writes import (
+from pulsar_barycenter.metadata.conditions import PutOptions
+from pulsar_barycenter.metadata.oxia import oxia_api_pb2 as api
+from pulsar_barycenter.metadata.oxia.layout import PARTITION, identity
+from pulsar_barycenter.metadata.oxia.writes import (
     MARK,
     Known,
     OtherVersionError,

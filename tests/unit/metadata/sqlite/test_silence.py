@@ -1,6 +1,6 @@
 """Whose silence counts: by the watcher's own clock alone, and never what the watcher itself may have slept through."""
 
-from barycenter.metadata.sqlite.silence import SeenSession, SilenceWatch
+from pulsar_barycenter.metadata.sqlite.silence import SeenSession, SilenceWatch
 
 
 def session(beat, *, number=1):

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from barycenter.metadata.sqlite.sqlite_store import SqliteStore
-from barycenter.metadata.store import Notification, NotificationType
+from pulsar_barycenter.metadata.sqlite.sqlite_store import SqliteStore
+from pulsar_barycenter.metadata.store import Notification, NotificationType
 from support.metadata_backends import Heard
 from support.metadata_process import ProcessClient
 

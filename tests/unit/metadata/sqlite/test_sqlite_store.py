@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
-from barycenter.metadata.errors import MetadataError, StoreFileError, StoreUnavailableError
-from barycenter.metadata.sqlite.session_files import SessionFile, is_abandoned, remove_abandoned
-from barycenter.metadata.sqlite.sqlite_file import FREE_ROOM
-from barycenter.metadata.sqlite.sqlite_store import SqliteStore
-from barycenter.metadata.store import Notification, NotificationType, SessionEvent
+from pulsar_barycenter.metadata.errors import MetadataError, StoreFileError, StoreUnavailableError
+from pulsar_barycenter.metadata.sqlite.session_files import SessionFile, is_abandoned, remove_abandoned
+from pulsar_barycenter.metadata.sqlite.sqlite_file import FREE_ROOM
+from pulsar_barycenter.metadata.sqlite.sqlite_store import SqliteStore
+from pulsar_barycenter.metadata.store import Notification, NotificationType, SessionEvent
 from support.metadata_backends import Heard, eventually
 
 

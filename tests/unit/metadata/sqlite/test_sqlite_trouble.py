@@ -9,11 +9,11 @@ import threading
 import pytest
 import structlog
 
-from barycenter.metadata.errors import StoreClosedError, StoreUnavailableError
-from barycenter.metadata.sqlite import sqlite_worker
-from barycenter.metadata.sqlite.sqlite_file import FREE_ROOM, LOG_ROOM, SqliteFile
-from barycenter.metadata.sqlite.sqlite_store import SqliteStore
-from barycenter.metadata.store import SessionEvent
+from pulsar_barycenter.metadata.errors import StoreClosedError, StoreUnavailableError
+from pulsar_barycenter.metadata.sqlite import sqlite_worker
+from pulsar_barycenter.metadata.sqlite.sqlite_file import FREE_ROOM, LOG_ROOM, SqliteFile
+from pulsar_barycenter.metadata.sqlite.sqlite_store import SqliteStore
+from pulsar_barycenter.metadata.store import SessionEvent
 from support.metadata_backends import Heard, eventually
 
 

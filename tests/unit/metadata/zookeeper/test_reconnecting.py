@@ -7,8 +7,8 @@ from kazoo.exceptions import ConnectionLoss
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.connection import ConnectionHandler
 
-from barycenter.metadata.zookeeper.recursive_client import MAX_RECONNECT_S, RecursiveClient
-from barycenter.metadata.zookeeper.settings import ZooKeeperSettings
+from pulsar_barycenter.metadata.zookeeper.recursive_client import MAX_RECONNECT_S, RecursiveClient
+from pulsar_barycenter.metadata.zookeeper.settings import ZooKeeperSettings
 
 
 def client_of(timeout_s: float) -> RecursiveClient:

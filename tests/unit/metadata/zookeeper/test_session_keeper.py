@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from kazoo.exceptions import KazooException, NoAuthError
 
-from barycenter.metadata.listeners import StoreListeners
-from barycenter.metadata.store import SessionEvent
-from barycenter.metadata.zookeeper.session_keeper import SessionKeeper
+from pulsar_barycenter.metadata.listeners import StoreListeners
+from pulsar_barycenter.metadata.store import SessionEvent
+from pulsar_barycenter.metadata.zookeeper.session_keeper import SessionKeeper
 from support.metadata_backends import eventually
 
 LOST = [SessionEvent.CONNECTION_LOST, SessionEvent.SESSION_LOST]

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from barycenter.metadata.store import SessionEvent
-from barycenter.metadata.zookeeper.zookeeper_store import ZooKeeperStore
+from pulsar_barycenter.metadata.store import SessionEvent
+from pulsar_barycenter.metadata.zookeeper.zookeeper_store import ZooKeeperStore
 from support.metadata_backends import Heard
 from support.zookeeper_server import zookeeper_ensemble
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.metadata.errors import MetadataError, StoreUnavailableError
-from barycenter.metadata.open import open_store
+from pulsar_barycenter.metadata.errors import MetadataError, StoreUnavailableError
+from pulsar_barycenter.metadata.open import open_store
 from support.certificates import Certificates, make_certificates
 from support.zookeeper_server import ZooKeeperServer, shared_zookeeper, zookeeper_server
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.metadata.errors import StoreSettingsError
-from barycenter.metadata.zookeeper.settings import KEYS, ZooKeeperSettings, read_settings
+from pulsar_barycenter.metadata.errors import StoreSettingsError
+from pulsar_barycenter.metadata.zookeeper.settings import KEYS, ZooKeeperSettings, read_settings
 from support.certificates import make_certificates
 
 

@@ -6,7 +6,7 @@ import contextlib
 import pytest
 from kazoo.client import KazooClient
 
-from barycenter.metadata.errors import (
+from pulsar_barycenter.metadata.errors import (
     BadVersionError,
     HasChildrenError,
     InvalidPathError,
@@ -18,10 +18,10 @@ from barycenter.metadata.errors import (
     StoreUnavailableError,
     ValueTooLargeError,
 )
-from barycenter.metadata.open import open_store
-from barycenter.metadata.store import MUST_NOT_EXIST, Guard, Notification, NotificationType, SessionEvent
-from barycenter.metadata.zookeeper.recursive_client import _AddWatch
-from barycenter.metadata.zookeeper.zookeeper_store import ZooKeeperStore
+from pulsar_barycenter.metadata.open import open_store
+from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, Guard, Notification, NotificationType, SessionEvent
+from pulsar_barycenter.metadata.zookeeper.recursive_client import _AddWatch
+from pulsar_barycenter.metadata.zookeeper.zookeeper_store import ZooKeeperStore
 from support.loopback_proxy import loopback_proxy
 from support.metadata_backends import Heard, InZooKeeper, closing_clients, open_backend
 from support.zookeeper_server import shared_zookeeper, zookeeper_server

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from barycenter.pipeline.batch.recorded import compare_with_recorded
-from barycenter.pipeline.storage.files import LocalStorage
+from pulsar_barycenter.pipeline.batch.recorded import compare_with_recorded
+from pulsar_barycenter.pipeline.storage.files import LocalStorage
 
 AT = [datetime.datetime(2026, 1, 1, 0, 0, second, tzinfo=datetime.UTC) for second in range(3)]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from barycenter.pipeline.folds.balance import BalanceMemory, BalanceSettings, BrokerFigures, settle_intervals
-from barycenter.pipeline.folds.ownership import Ownership, fold_ownership
-from barycenter.pipeline.reports.acceptance import ReportHeader, ReportKey
+from pulsar_barycenter.pipeline.folds.balance import BalanceMemory, BalanceSettings, BrokerFigures, settle_intervals
+from pulsar_barycenter.pipeline.folds.ownership import Ownership, fold_ownership
+from pulsar_barycenter.pipeline.reports.acceptance import ReportHeader, ReportKey
 
 SETTINGS = BalanceSettings(interval_ms=10, settle_ms=10, overload_threshold=0.5, history_gap_ms=25)
 BUNDLE = "t/n/0x00000000_0xffffffff"

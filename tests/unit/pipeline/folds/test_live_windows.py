@@ -6,10 +6,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from barycenter.load.reports.load_report import BundleData, NamespaceBundleStats, default_bundle_data
-from barycenter.load.reports.windows import HISTORY_GAP_MS, broker_averages, fold_bundle
-from barycenter.pipeline.folds.live_windows import average_brokers, fold_samples, no_bundles, without_silent
-from barycenter.pipeline.tables.schemas import FIGURES, TABLES
+from pulsar_barycenter.load.reports.load_report import BundleData, NamespaceBundleStats, default_bundle_data
+from pulsar_barycenter.load.reports.windows import HISTORY_GAP_MS, broker_averages, fold_bundle
+from pulsar_barycenter.pipeline.folds.live_windows import average_brokers, fold_samples, no_bundles, without_silent
+from pulsar_barycenter.pipeline.tables.schemas import FIGURES, TABLES
 
 SCHEMA = TABLES["bundle_samples"].arrow_schema
 START_MS = 1_790_000_000_000

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from barycenter.pipeline.pulsar_source.options import (
+from pulsar_barycenter.pipeline.pulsar_source.options import (
     Earliest,
     Latest,
     OptionError,
@@ -14,7 +14,7 @@ from barycenter.pipeline.pulsar_source.options import (
     SourceOptions,
     parse_options,
 )
-from barycenter.pipeline.pulsar_source.positions import Position
+from pulsar_barycenter.pipeline.pulsar_source.positions import Position
 
 BASE = {"service.url": "pulsar://localhost:6650", "topic": "orders"}
 ORDERS = "persistent://public/default/orders"

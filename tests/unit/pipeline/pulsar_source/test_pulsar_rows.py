@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from barycenter.pipeline.pulsar_source import rows as pulsar_rows
-from barycenter.pipeline.pulsar_source.rows import message_batches
+from pulsar_barycenter.pipeline.pulsar_source import rows as pulsar_rows
+from pulsar_barycenter.pipeline.pulsar_source.rows import message_batches
 
 
 class Message:

@@ -10,14 +10,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pulsar
 import pytest
 
-from barycenter.pipeline.pulsar_source.options import (
+from pulsar_barycenter.pipeline.pulsar_source.options import (
     OptionError,
     PulsarSourceError,
     ServiceOptions,
     TopicsPattern,
     parse_options,
 )
-from barycenter.pipeline.pulsar_source.topics import Topics, matching_topics
+from pulsar_barycenter.pipeline.pulsar_source.topics import Topics, matching_topics
 
 TOPIC = "persistent://public/default/orders"
 

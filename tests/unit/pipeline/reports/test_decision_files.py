@@ -7,10 +7,10 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barycenter.load.reasons import Code, Reason
-from barycenter.logs.decision_log import DecisionLog, DecisionRecord
-from barycenter.pipeline.reports.decision_files import read_decisions
-from barycenter.pipeline.storage.files import LocalStorage
+from pulsar_barycenter.load.reasons import Code, Reason
+from pulsar_barycenter.logs.decision_log import DecisionLog, DecisionRecord
+from pulsar_barycenter.pipeline.reports.decision_files import read_decisions
+from pulsar_barycenter.pipeline.storage.files import LocalStorage
 
 
 def line(number: int, *, by: str = "b:1", at: int = 5) -> bytes:

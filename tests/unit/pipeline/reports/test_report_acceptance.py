@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barycenter.pipeline.reports.acceptance import (
+from pulsar_barycenter.pipeline.reports.acceptance import (
     HOLD_MS,
     SEQUENCE_MEMORY_MS,
     AcceptedReports,

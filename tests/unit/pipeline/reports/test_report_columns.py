@@ -2,8 +2,8 @@
 
 import pyarrow as pa
 
-from barycenter.pipeline.reports.acceptance import ReportHeader, ReportKey
-from barycenter.pipeline.reports.columns import ReportColumns
+from pulsar_barycenter.pipeline.reports.acceptance import ReportHeader, ReportKey
+from pulsar_barycenter.pipeline.reports.columns import ReportColumns
 
 
 def test_reports_are_written_in_the_order_of_their_times_however_spark_read_them() -> None:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from barycenter.pipeline.running.metrics import StatusCollector, serve_metrics
-from barycenter.pipeline.running.status import STATES, PipelineStatus
+from pulsar_barycenter.pipeline.running.metrics import StatusCollector, serve_metrics
+from pulsar_barycenter.pipeline.running.status import STATES, PipelineStatus
 
 COUNT = st.integers(0, 2**40)
 SECONDS = st.none() | st.floats(0, 1e6)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.pipeline.spark.addresses import open_storage
-from barycenter.pipeline.storage.files import local_folder
+from pulsar_barycenter.pipeline.spark.addresses import open_storage
+from pulsar_barycenter.pipeline.storage.files import local_folder
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.pipeline.spark.java import JavaNotFoundError, find_java
+from pulsar_barycenter.pipeline.spark.java import JavaNotFoundError, find_java
 
 
 def fake_java(home: Path, version: str) -> Path:

@@ -3,8 +3,8 @@
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from barycenter.pipeline.spark.struct_types import struct_type
-from barycenter.pipeline.tables.schemas import BUNDLE_STATE, TABLES, Columns
+from pulsar_barycenter.pipeline.spark.struct_types import struct_type
+from pulsar_barycenter.pipeline.tables.schemas import BUNDLE_STATE, TABLES, Columns
 
 
 @pytest.mark.parametrize("columns", [*(table.schema for table in TABLES.values()), BUNDLE_STATE])

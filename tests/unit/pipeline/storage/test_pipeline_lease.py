@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from barycenter.pipeline.storage.files import LocalStorage
-from barycenter.pipeline.storage.layout import LOCK
-from barycenter.pipeline.storage.lock import (
+from pulsar_barycenter.pipeline.storage.files import LocalStorage
+from pulsar_barycenter.pipeline.storage.layout import LOCK
+from pulsar_barycenter.pipeline.storage.lock import (
     LEASE_MS,
     AlreadyRunningError,
     Lease,
@@ -87,7 +87,7 @@ def test_a_holder_renews_its_lease_and_is_told_when_it_lost_it(
     storage: LocalStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Renewals come a thousand times as often here. The time written is the clock's."""
-    monkeypatch.setattr("barycenter.pipeline.storage.lock._RENEWALS", 3000)
+    monkeypatch.setattr("pulsar_barycenter.pipeline.storage.lock._RENEWALS", 3000)
     renewed, lost = threading.Event(), threading.Event()
     now = itertools.count(NOW_MS)
 

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from barycenter.pipeline.storage import files as storage
-from barycenter.pipeline.storage.files import LocalStorage
-from barycenter.pipeline.tables.compaction import CompactionSettings, keep_house
-from barycenter.pipeline.tables.files import Tables, live_files
-from barycenter.pipeline.tables.schemas import TABLES
+from pulsar_barycenter.pipeline.storage import files as storage
+from pulsar_barycenter.pipeline.storage.files import LocalStorage
+from pulsar_barycenter.pipeline.tables.compaction import CompactionSettings, keep_house
+from pulsar_barycenter.pipeline.tables.files import Tables, live_files
+from pulsar_barycenter.pipeline.tables.schemas import TABLES
 
 TABLE = "broker_data"
 DATES = ("2026-01-01", "2026-01-02")

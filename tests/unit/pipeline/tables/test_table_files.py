@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from barycenter.pipeline.storage.layout import PipelineLayout
-from barycenter.pipeline.tables.files import table_files
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.pipeline.tables.files import table_files
 
 
 def test_the_files_of_a_table_are_those_that_no_other_stands_for(tmp_path: Path) -> None:

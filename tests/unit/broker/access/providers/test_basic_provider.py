@@ -5,12 +5,12 @@ import base64
 
 import pytest
 
-from barycenter.broker.access.errors import AuthenticationError
-from barycenter.broker.access.providers.basic_provider import BasicProvider
-from barycenter.broker.access.shown import Identity, Shown
-from barycenter.config.broker_conf import ConfigError
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.credentials.passwords import Passwords
+from pulsar_barycenter.broker.access.errors import AuthenticationError
+from pulsar_barycenter.broker.access.providers.basic_provider import BasicProvider
+from pulsar_barycenter.broker.access.shown import Identity, Shown
+from pulsar_barycenter.config.broker_conf import ConfigError
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.credentials.passwords import Passwords
 
 
 class Counted(Passwords):

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from barycenter.broker.access.providers.issuer_keys import RETRY_S, KeptKeys, KeyTimes, Step, next_step
-from barycenter.credentials.openid import issuer_keys
+from pulsar_barycenter.broker.access.providers.issuer_keys import RETRY_S, KeptKeys, KeyTimes, Step, next_step
+from pulsar_barycenter.credentials.openid import issuer_keys
 from support.fake_issuer import RSA_KEY, jwk
 
 TIMES = KeyTimes(refresh_s=100, expiration_s=200, missing_key_refresh_s=50)

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from barycenter.broker.access.authentication import Authentication
-from barycenter.broker.access.errors import AuthenticationError
-from barycenter.broker.access.principal import Principal
-from barycenter.broker.access.providers.openid_provider import OpenIDProvider
-from barycenter.broker.access.shown import Shown
-from barycenter.config.broker_conf import ConfigError, keys, parse_broker_conf
-from barycenter.config.broker_config import BrokerConfig
-from barycenter.credentials.errors import KeyMaterialError
-from barycenter.credentials.tokens import create_token
-from barycenter.metadata.clock import SystemClock
+from pulsar_barycenter.broker.access.authentication import Authentication
+from pulsar_barycenter.broker.access.errors import AuthenticationError
+from pulsar_barycenter.broker.access.principal import Principal
+from pulsar_barycenter.broker.access.providers.openid_provider import OpenIDProvider
+from pulsar_barycenter.broker.access.shown import Shown
+from pulsar_barycenter.config.broker_conf import ConfigError, keys, parse_broker_conf
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.credentials.errors import KeyMaterialError
+from pulsar_barycenter.credentials.tokens import create_token
+from pulsar_barycenter.metadata.clock import SystemClock
 from support.fake_issuer import (
     OTHER_RSA_KEY,
     FakeIssuer,

@@ -4,8 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from barycenter.broker.load_manager.reporting.cgroup_limits import CgroupLimits, available_cores, read_cgroup_limits
-from barycenter.broker.load_manager.reporting.host_usage import (
+from pulsar_barycenter.broker.load_manager.reporting.cgroup_limits import (
+    CgroupLimits,
+    available_cores,
+    read_cgroup_limits,
+)
+from pulsar_barycenter.broker.load_manager.reporting.host_usage import (
     DEFAULT_NIC_GBPS,
     Capacity,
     HostUsage,
@@ -15,7 +19,7 @@ from barycenter.broker.load_manager.reporting.host_usage import (
     network_interfaces,
     usage_meter,
 )
-from barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.config.broker_config import BrokerConfig
 
 MEBIBYTE = 1_048_576
 

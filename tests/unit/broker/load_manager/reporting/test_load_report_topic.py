@@ -5,8 +5,8 @@ from itertools import count
 
 from structlog.testing import capture_logs
 
-from barycenter.broker.load_manager.reporting.load_report_topic import WAITING, ReportLogs, TopicReportLog
-from barycenter.load.reports.load_report import LocalBrokerData
+from pulsar_barycenter.broker.load_manager.reporting.load_report_topic import WAITING, ReportLogs, TopicReportLog
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData
 from support.report_log import MemoryReportLog
 
 WAIT_S = 30

@@ -4,12 +4,12 @@ import math
 
 import pytest
 
-from barycenter.broker.load_manager.context import LoadManagerContext
-from barycenter.broker.load_manager.environment import LoadManagerEnvironment
-from barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
-from barycenter.broker.load_manager.reporting.host_usage import FixedUsage
-from barycenter.broker.load_manager.reporting.load_reporter import ReportRule, is_due, largest_change
-from barycenter.load.reports.load_report import (
+from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
+from pulsar_barycenter.broker.load_manager.environment import LoadManagerEnvironment
+from pulsar_barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
+from pulsar_barycenter.broker.load_manager.reporting.host_usage import FixedUsage
+from pulsar_barycenter.broker.load_manager.reporting.load_reporter import ReportRule, is_due, largest_change
+from pulsar_barycenter.load.reports.load_report import (
     LocalBrokerData,
     ResourceUsage,
     ResourceWeights,

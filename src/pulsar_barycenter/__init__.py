@@ -1,0 +1,34 @@
+"""A Pulsar-compatible broker cluster that balances itself, with its load-data pipeline on Spark.
+
+Each folder is a room, opened by its docstring, and imports earlier rooms only. In their order:
+
+`naming`, `config`, `protocol`, `credentials`, `pages` know no other room: names and hashes, the keys of broker.conf,
+Pulsar's frames, proofs of who somebody is, HTML pages. `metadata` is what brokers agree on, `load` what is decided
+about load and why, `ledger` where messages lie. `logs` are the files that a cluster leaves behind, `admin` is how one
+asks its REST. `broker` is one running broker, `pipeline` makes tables and averages of what brokers report.
+
+People use these by the rest: `snapshots` are read from files to decide upon, `replay` tries strategies in virtual time,
+`attach` records a cluster, `doctor` finds what is wrong with one, `status` shows it, `operations` move its bundles.
+`standalone` and `demo` start whole clusters. `cli` is the program `barycenter`, also started by
+`python -m pulsar_barycenter` (`__main__`).
+
+Four journeys through the rooms, file by file, are in docs/architecture.md.
+"""
+
+from functools import lru_cache
+from typing import Final
+
+DISTRIBUTION: Final = "pulsar-barycenter"
+"""The name to install it by. `barycenter` on the Python package index is astronomy software of other people."""
+
+
+@lru_cache(maxsize=1)
+def version() -> str:
+    """Return the version of the installed distribution; "0.0.0" when the sources run uninstalled."""
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as version_of
+
+    try:
+        return version_of(DISTRIBUTION)
+    except PackageNotFoundError:
+        return "0.0.0"

@@ -1,0 +1,56 @@
+"""The snapshot of a cluster of the extensible load manager, of what its brokers published: `OUT/snapshot.json`.
+
+It names the owner of every bundle that the ownership channel names, also of those that no list of top bundles holds.
+Where the channel could not be read, a bundle is taken to be owned by the broker that lists it. `barycenter decide` and
+`explain` take the file; policies, which brokers do not publish, are not in it.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData, BrokerLookupData, TopBundlesLoadData
+from pulsar_barycenter.load.snapshot.document import SnapshotDocument, encode_snapshot
+from pulsar_barycenter.load.snapshot.extensible_document import ExtensibleDocument
+
+
+def collected_snapshot(
+    addresses: Mapping[str, str],
+    loads: Mapping[str, BrokerLoadData],
+    tops: Mapping[str, TopBundlesLoadData],
+    owners: Mapping[str, str] | None,
+    *,
+    taken_at_ms: int,
+) -> SnapshotDocument:
+    """Return the snapshot of the live brokers, the keys of `addresses` (web addresses); `owners` None: not known."""
+    listed = {broker: top for broker, top in tops.items() if broker in addresses}
+    if owners is None:
+        owners = {each.bundle_name: broker for broker, top in listed.items() for each in top.top_bundles_load_data}
+    return SnapshotDocument(
+        taken_at=taken_at_ms,
+        brokers={},
+        extensible=ExtensibleDocument(
+            loads={broker: load for broker, load in loads.items() if broker in addresses},
+            top_bundles=listed,
+            lookups={
+                broker: BrokerLookupData(
+                    web_service_url=address, load_manager_class_name=ManagerKind.EXTENSIBLE.class_name
+                )
+                for broker, address in addresses.items()
+            },
+            owners=dict(owners),
+        ),
+    )
+
+
+def keep_snapshot(file: Path, document: SnapshotDocument) -> None:
+    """Replace `file` by a snapshot, as a whole.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_name(f".{file.name}-{os.getpid()}")
+    temporary.write_bytes(encode_snapshot(document))
+    temporary.replace(file)

@@ -1,0 +1,69 @@
+"""JSON Web Tokens that this cluster's own key signed."""
+
+from collections.abc import Mapping
+
+from pulsar_barycenter.broker.access.errors import AuthenticationError
+from pulsar_barycenter.broker.access.shown import Identity, Shown, after_scheme
+from pulsar_barycenter.config.broker_conf import ConfigError
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.credentials.token_keys import VerifyingKey, public_key, secret_key
+from pulsar_barycenter.credentials.tokens import Refused, TokenRules, verdict
+
+
+class TokenProvider:
+    """JSON Web Tokens. Source: Pulsar's `AuthenticationProviderToken`."""
+
+    method = "token"
+    invitation = 'Bearer realm="barycenter"'
+    wanted = "send the header Authorization: Bearer TOKEN (barycenter tokens create makes a token)"
+
+    def __init__(self, rules: TokenRules) -> None:
+        self._rules = rules
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> "TokenProvider":
+        """Read the key that the configuration names.
+
+        Raises:
+            ConfigError: keys of broker.conf do not go together.
+            KeyMaterialError: the key cannot be used.
+        """
+        if bool(config.token_audience) != bool(config.token_audience_claim):
+            raise ConfigError(
+                "tokenAudience", config.token_audience, "set together with tokenAudienceClaim, or neither"
+            )
+        return cls(
+            TokenRules(
+                _token_key(config),
+                role_claim=config.token_auth_claim,
+                audience_claim=config.token_audience_claim,
+                audience=config.token_audience,
+                clock_skew_s=config.token_allowed_clock_skew_seconds,
+            )
+        )
+
+    def shown_by(self, headers: Mapping[str, str], certificate_name: str | None) -> Shown | None:
+        data = after_scheme(headers, "bearer")
+        return None if data is None else Shown(self.method, data)
+
+    async def identify(self, shown: Shown, now_s: float) -> Identity:
+        judged = verdict(shown.data.decode("ascii", errors="replace"), self._rules, now_s)
+        if isinstance(judged, Refused):
+            raise AuthenticationError(judged.reason, "INVALID_TOKEN" if shown.data else "INVALID_AUTH_DATA")
+        return Identity(judged.role, judged.expires_at_s)
+
+    async def close(self) -> None:
+        """Nothing goes on by itself."""
+
+
+def _token_key(config: BrokerConfig) -> VerifyingKey:
+    if bool(config.token_secret_key) == bool(config.token_public_key):
+        raise ConfigError(
+            "tokenPublicKey",
+            config.token_public_key,
+            "given, or else tokenSecretKey, for clients to be known by tokens: one of both. "
+            "barycenter tokens create-secret-key, or create-key-pair, makes one",
+        )
+    if config.token_secret_key:
+        return secret_key(config.token_secret_key)
+    return public_key(config.token_public_key, config.token_public_alg)

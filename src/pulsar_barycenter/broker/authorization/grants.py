@@ -1,0 +1,223 @@
+"""What is granted to whom, as a namespace's policies and its tenant's record have it; and how that is changed.
+
+`auth_policies` of a namespace, in Pulsar's JSON: `namespace_auth` (role → actions), `destination_auth` (topic → role →
+actions) and `subscription_auth_roles` (subscription → roles). Beside it `subscription_auth_mode`. Source: Pulsar's
+`AuthPolicies` and `PulsarAuthorizationProvider`.
+"""
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from pulsar_barycenter.naming.errors import InvalidNameError
+from pulsar_barycenter.naming.topic import TopicName
+
+PREFIX: Final = "Prefix"
+SUBSCRIPTION_AUTH_MODES: Final = ("None", PREFIX)
+
+LONGEST_ROLE: Final = 1_000
+"""Characters of the longest role that something is granted to."""
+
+MOST_GRANTS: Final = 20_000
+"""So many roles may stand in the permissions of a namespace together: of itself, its topics and its subscriptions."""
+
+Actions = Mapping[str, AbstractSet[str]]
+"""Actions by role."""
+
+
+class TooManyGrantsError(ValueError):
+    def __init__(self) -> None:
+        super().__init__(
+            f"A namespace has at most {MOST_GRANTS} grants: revoke some, or grant to a role that many share"
+        )
+
+
+class NotGrantedError(LookupError):
+    """What is to be revoked was never granted; the text says what was looked for."""
+
+
+class _AuthPolicies(msgspec.Struct):
+    namespace_auth: dict[str, list[str] | None] | None = None
+    destination_auth: dict[str, dict[str, list[str] | None] | None] | None = None
+    subscription_auth_roles: dict[str, list[str] | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """Everything that rules of a namespace go by. `is_legible` is false if what is stored is not of the form: then
+    nothing in it counts, and nobody who needs it is let in.
+    """
+
+    namespace: Actions = field(default_factory=dict)
+    topics: Mapping[str, Actions] = field(default_factory=dict)
+    subscriptions: Mapping[str, AbstractSet[str]] = field(default_factory=dict)
+    subscription_auth_mode: str = "None"
+    is_legible: bool = True
+
+
+NO_GRANTS: Final = Grants()
+"""Those of a namespace that does not exist."""
+
+
+def read_grants(auth_policies: Any, subscription_auth_mode: Any) -> Grants:
+    """Return the grants in a namespace's policies; never fails, see `Grants.is_legible`."""
+    try:
+        stored = msgspec.convert(auth_policies or {}, _AuthPolicies)
+    except msgspec.ValidationError:
+        return Grants(is_legible=False)
+    mode = subscription_auth_mode or "None"
+    if mode not in SUBSCRIPTION_AUTH_MODES:
+        return Grants(is_legible=False)
+    return Grants(
+        _sets(stored.namespace_auth),
+        {topic: _sets(roles) for topic, roles in (stored.destination_auth or {}).items()},
+        _sets(stored.subscription_auth_roles),
+        mode,
+    )
+
+
+def _sets(lists: Mapping[str, list[str] | None] | None) -> dict[str, frozenset[str]]:
+    return {name: frozenset(values or ()) for name, values in (lists or {}).items()}
+
+
+# ---- changes: each takes auth_policies as stored and returns them changed, other fields as they were ----
+
+
+def grant(auth_policies: Any, role: str, actions: Iterable[str]) -> dict[str, Any]:
+    """Let a role do so much in the namespace, in place of what it could.
+
+    Raises:
+        TooManyGrantsError
+    """
+    changed = _legible(auth_policies)
+    changed["namespace_auth"][role] = sorted(set(actions))
+    return _counted(changed)
+
+
+def revoke(auth_policies: Any, role: str) -> dict[str, Any]:
+    """Take from a role what it could in the namespace; of no effect if that was nothing."""
+    changed = _legible(auth_policies)
+    changed["namespace_auth"].pop(role, None)
+    return changed
+
+
+def grant_on_topic(auth_policies: Any, topic: TopicName, role: str, actions: Iterable[str]) -> dict[str, Any]:
+    """Let a role do so much at a topic, and at each of its partitions if it has any.
+
+    Raises:
+        TooManyGrantsError
+    """
+    changed = _legible(auth_policies)
+    roles = changed["destination_auth"].get(str(topic)) or {}
+    changed["destination_auth"][str(topic)] = {**roles, role: sorted(set(actions))}
+    return _counted(changed)
+
+
+def revoke_on_topic(auth_policies: Any, topic: TopicName, role: str) -> dict[str, Any]:
+    """Take from a role what it could at a topic, and at its partitions, which Pulsar writes one by one.
+
+    Raises:
+        NotGrantedError: that was nothing.
+    """
+    changed = _legible(auth_policies)
+    by_topic = changed["destination_auth"]
+    held = [name for name in _names_with_grants(changed, topic) if role in (by_topic[name] or {})]
+    if not held:
+        raise NotGrantedError("Permissions are not set at the topic level")
+    for name in held:
+        left = {of: actions for of, actions in by_topic[name].items() if of != role}
+        if left:
+            by_topic[name] = left
+        else:
+            del by_topic[name]
+    return changed
+
+
+def has_grants_of(auth_policies: Any, topic: TopicName) -> bool:
+    """Tell whether something is granted at a topic or its partitions."""
+    return bool(_names_with_grants(_legible(auth_policies), topic))
+
+
+def forget_topic(auth_policies: Any, topic: TopicName) -> dict[str, Any]:
+    """Take from all roles what they could at a topic and its partitions: another one may get the name."""
+    changed = _legible(auth_policies)
+    for name in _names_with_grants(changed, topic):
+        del changed["destination_auth"][name]
+    return changed
+
+
+def grant_on_subscription(auth_policies: Any, subscription: str, roles: Iterable[str]) -> dict[str, Any]:
+    """Have a subscription be for these roles alone, at whatever topic of the namespace; for none: for all again.
+
+    Raises:
+        TooManyGrantsError
+    """
+    changed = _legible(auth_policies)
+    changed["subscription_auth_roles"][subscription] = sorted(set(roles))
+    return _counted(changed)
+
+
+def revoke_on_subscription(auth_policies: Any, subscription: str, role: str) -> dict[str, Any]:
+    """Take a role out of those that a subscription is for. With the last of them it is for all again, as in Pulsar.
+
+    Raises:
+        NotGrantedError: the subscription is for all.
+    """
+    changed = _legible(auth_policies)
+    roles = changed["subscription_auth_roles"].get(subscription)
+    if roles is None:
+        raise NotGrantedError(f"No roles are set for subscription {subscription!r}")
+    changed["subscription_auth_roles"][subscription] = [each for each in roles if each != role]
+    return changed
+
+
+def permissions_at(grants: Grants, topic: TopicName) -> dict[str, list[str]]:
+    """Return what each role can at a topic: as granted in its namespace, at the topic, and at what it is a part of."""
+    found: dict[str, set[str]] = {}
+    for roles in (grants.namespace, *(grants.topics.get(name, {}) for name in names_of(topic))):
+        for role, actions in roles.items():
+            found.setdefault(role, set()).update(actions)
+    return {role: sorted(actions) for role, actions in sorted(found.items())}
+
+
+def names_of(topic: TopicName) -> tuple[str, ...]:
+    """Return the names under which grants for a topic stand: its own, and a partition's whole topic's."""
+    return (str(topic), str(topic.partitioned_name)) if topic.is_partition else (str(topic),)
+
+
+def _legible(auth_policies: Any) -> dict[str, Any]:
+    """Return a copy to be changed; what is not of the form is begun anew, because nothing in it counted."""
+    try:
+        msgspec.convert(auth_policies or {}, _AuthPolicies)
+    except msgspec.ValidationError:
+        auth_policies = {}
+    changed = dict(auth_policies or {})
+    for name in ("namespace_auth", "destination_auth", "subscription_auth_roles"):
+        changed[name] = dict(changed.get(name) or {})
+    return changed
+
+
+def _counted(auth_policies: dict[str, Any]) -> dict[str, Any]:
+    lists = (auth_policies["namespace_auth"], *(roles or {} for roles in auth_policies["destination_auth"].values()))
+    of_subscriptions = sum(len(roles or ()) for roles in auth_policies["subscription_auth_roles"].values())
+    if sum(map(len, lists)) + of_subscriptions > MOST_GRANTS:
+        raise TooManyGrantsError
+    return auth_policies
+
+
+def _names_with_grants(auth_policies: dict[str, Any], topic: TopicName) -> list[str]:
+    """Return the topic, and its partitions, as far as grants on them are stored."""
+    return [name for name in auth_policies["destination_auth"] if name == str(topic) or _is_partition_of(name, topic)]
+
+
+def _is_partition_of(name: str, topic: TopicName) -> bool:
+    if not name.startswith(f"{topic}-partition-"):
+        return False
+    try:
+        parsed = TopicName.parse(name)
+    except InvalidNameError:
+        return False
+    return parsed.is_partition and parsed.partitioned_name == topic

@@ -1,0 +1,227 @@
+"""Whether somebody may have what is needed: pure, and with a reason.
+
+Rules, the first that holds counts, for each role that is involved (of a proxy its own and its client's):
+
+| role                                                               | has                                          |
+|--------------------------------------------------------------------|----------------------------------------------|
+| none                                                               | what is public                               |
+| one of `superUserRoles`                                            | everything                                   |
+| any                                                                | what is only for somebody who is known       |
+| one of the tenant's `adminRoles`                                   | everything of the tenant                     |
+| one with a grant on the namespace, the topic, or a partition's topic | what NAMESPACE_ACTIONS, TOPIC_ACTIONS say    |
+| any other                                                          | nothing                                      |
+
+A subscription that is for certain roles is for no others, and with `subscription_auth_mode` Prefix its name begins with
+the role; neither binds super users and tenants' administrators. Source: Pulsar's `PulsarAuthorizationProvider` and
+`AuthorizationService`.
+"""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Final
+
+from pulsar_barycenter.broker.access.principal import Principal
+from pulsar_barycenter.broker.authorization.grants import NO_GRANTS, PREFIX, Actions, Grants, names_of
+from pulsar_barycenter.broker.authorization.needs import (
+    AuthAction,
+    Authenticated,
+    NamespaceOperation,
+    Need,
+    OfNamespace,
+    OfTopic,
+    Public,
+    TopicOperation,
+    tenant_of,
+)
+
+_EITHER: Final = frozenset({AuthAction.PRODUCE, AuthAction.CONSUME})
+_PRODUCE: Final = frozenset({AuthAction.PRODUCE})
+_CONSUME: Final = frozenset({AuthAction.CONSUME})
+_NONE: Final[frozenset[AuthAction]] = frozenset()
+
+NAMESPACE_ACTIONS: Final[Mapping[NamespaceOperation, frozenset[AuthAction]]] = {
+    NamespaceOperation.GET_TOPICS: _EITHER,
+    NamespaceOperation.GET_BUNDLE: _EITHER,
+    NamespaceOperation.UNSUBSCRIBE: _CONSUME,
+    NamespaceOperation.CLEAR_BACKLOG: _CONSUME,
+    NamespaceOperation.PACKAGES: frozenset({AuthAction.PACKAGES}),
+    NamespaceOperation.CREATE_TOPIC: _NONE,
+    NamespaceOperation.DELETE_TOPIC: _NONE,
+    NamespaceOperation.DELETE_BUNDLE: _NONE,
+    NamespaceOperation.GRANT_PERMISSION: _NONE,
+    NamespaceOperation.REVOKE_PERMISSION: _NONE,
+    NamespaceOperation.GET_PERMISSION: _NONE,
+}
+"""Which grants on a namespace, any of them, allow an operation; none: only administrators of the tenant may."""
+
+TOPIC_ACTIONS: Final[Mapping[TopicOperation, frozenset[AuthAction]]] = {
+    TopicOperation.LOOKUP: _EITHER,
+    TopicOperation.GET_METADATA: _EITHER,
+    TopicOperation.GET_STATS: _EITHER,
+    TopicOperation.PRODUCE: _PRODUCE,
+    TopicOperation.CONSUME: _CONSUME,
+    TopicOperation.SUBSCRIBE: _CONSUME,
+    TopicOperation.UNSUBSCRIBE: _CONSUME,
+    TopicOperation.RESET_CURSOR: _CONSUME,
+    TopicOperation.PEEK_MESSAGES: _CONSUME,
+    TopicOperation.GET_SUBSCRIPTIONS: _CONSUME,
+    TopicOperation.COMPACT: _NONE,
+    TopicOperation.UNLOAD: _NONE,
+}
+"""The same of grants on the topic or its namespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Roles that the configuration names."""
+
+    super_users: AbstractSet[str] = frozenset()
+    proxies: AbstractSet[str] = frozenset()
+    allows_wildcards: bool = False
+    """`authorizationAllowWildcardsMatching`: a granted role may begin or end with `*`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`reason` is for the operator. `is_known` is false if nobody said who asks: authenticate first."""
+
+    allowed: bool
+    reason: str
+    is_known: bool = True
+
+
+def decide(
+    who: Principal, need: Need, roles: Roles, grants: Grants = NO_GRANTS, admins: AbstractSet[str] = frozenset()
+) -> Verdict:
+    """Say whether `who` has what `need` asks for.
+
+    `grants` are those of the namespace that is concerned, `admins` the administrators of its tenant; neither matters
+    where `need` is not about one.
+    """
+    if isinstance(need, Public):
+        return Verdict(True, "everybody may")
+    if not who.role:
+        return Verdict(False, "nobody said who asks", is_known=False)
+    improper = _improper(who, roles)
+    if improper:
+        return Verdict(False, improper)
+    verdicts = [_decide_for(role, need, roles, grants, admins) for role in who.roles]
+    refused = next((verdict for verdict in verdicts if not verdict.allowed), None)
+    return refused or Verdict(True, ", and ".join(verdict.reason for verdict in verdicts))
+
+
+def _improper(who: Principal, roles: Roles) -> str | None:
+    """Say why a role may not speak as it does: a proxy speaks for a client, which is no proxy, and no other does."""
+    original = who.original_role
+    if who.role in roles.proxies:
+        if not original:
+            return f"proxy role {who.role!r} does not say for whom it asks"
+        if original in roles.proxies:
+            return f"proxy role {who.role!r} asks for another proxy role, {original!r}"
+    elif original and original != who.role:
+        return f"role {who.role!r} is no proxy role, and asks for {original!r}"
+    return None
+
+
+def _decide_for(role: str, need: Need, roles: Roles, grants: Grants, admins: AbstractSet[str]) -> Verdict:
+    if role in roles.super_users:
+        return Verdict(True, f"{role!r} is a super user")
+    if isinstance(need, Authenticated):
+        return Verdict(True, f"{role!r} is known")
+    tenant = tenant_of(need)
+    if tenant is None:
+        return Verdict(False, f"{role!r} is not among superUserRoles")
+    if role in admins:
+        return Verdict(True, f"{role!r} administrates tenant {tenant}")
+    nearest: str | None = None
+    match need:
+        case OfNamespace():
+            nearest = _by_namespace(role, need, roles, grants)
+        case OfTopic():
+            excluded = _excluded(role, need, grants)
+            if excluded:
+                return Verdict(False, excluded)
+            nearest = _by_topic(role, need, roles, grants)
+    if nearest:
+        return Verdict(True, nearest)
+    return Verdict(False, _missing(role, need, grants, tenant))
+
+
+def _by_namespace(role: str, need: OfNamespace, roles: Roles, grants: Grants) -> str | None:
+    action = _granted(role, NAMESPACE_ACTIONS[need.operation], grants.namespace, roles)
+    return action and f"{role!r} has {action} on namespace {need.namespace}"
+
+
+def _by_topic(role: str, need: OfTopic, roles: Roles, grants: Grants) -> str | None:
+    wanted = TOPIC_ACTIONS[need.operation]
+    action = _granted(role, wanted, grants.namespace, roles)
+    if action:
+        return f"{role!r} has {action} on namespace {need.topic.namespace}"
+    for name in names_of(need.topic):
+        action = _granted(role, wanted, grants.topics.get(name, {}), roles)
+        if action:
+            return f"{role!r} has {action} on topic {name}"
+    return None
+
+
+def _granted(role: str, wanted: AbstractSet[AuthAction], granted: Actions, roles: Roles) -> str | None:
+    """Return an action among those wanted that a role has, with the pattern that gives it; None if it has none."""
+    own = granted.get(role)
+    action = _first_of(wanted, own) if own else None
+    if action or not roles.allows_wildcards:
+        return action
+    for pattern, actions in granted.items():
+        if _matches(role, pattern):
+            action = _first_of(wanted, actions)
+            if action:
+                return f"{action} (as {pattern})"
+    return None
+
+
+def _first_of(wanted: AbstractSet[AuthAction], actions: AbstractSet[str]) -> str | None:
+    return min((action for action in wanted if action in actions), default=None)
+
+
+def _matches(role: str, pattern: str) -> bool:
+    return (pattern.endswith("*") and role.startswith(pattern[:-1])) or (
+        pattern.startswith("*") and role.endswith(pattern[1:])
+    )
+
+
+def _excluded(role: str, need: OfTopic, grants: Grants) -> str | None:
+    """Say why a role may not use the subscription whatever else it may; None if it may, or if there is none."""
+    if not need.subscription or AuthAction.CONSUME not in TOPIC_ACTIONS[need.operation]:
+        return None
+    allowed = grants.subscriptions.get(need.subscription)
+    if allowed and role not in allowed:
+        return f"{role!r} is not among the roles of subscription {need.subscription!r}"
+    if grants.subscription_auth_mode == PREFIX and not need.subscription.startswith(role):
+        return f"the name of subscription {need.subscription!r} does not begin with {role!r} (subscription_auth_mode)"
+    return None
+
+
+def _missing(role: str, need: Need, grants: Grants, tenant: str) -> str:
+    """Say what a role would have to be granted."""
+    if not grants.is_legible:
+        return f"the grants that are stored cannot be read, and {role!r} does not administrate tenant {tenant}"
+    wanted: frozenset[AuthAction] = _NONE
+    where = ""
+    match need:
+        case OfNamespace():
+            wanted, where = NAMESPACE_ACTIONS[need.operation], f"namespace {need.namespace}"
+        case OfTopic():
+            wanted, where = TOPIC_ACTIONS[need.operation], f"topic {need.topic} and on its namespace"
+    if not wanted:
+        return f"{role!r} does not administrate tenant {tenant}"
+    return f"{role!r} has no {' or '.join(sorted(wanted))} on {where}"
+
+
+def granted_by(operation: NamespaceOperation | TopicOperation) -> str:
+    """Say in words who may do an operation besides super users."""
+    if isinstance(operation, TopicOperation):
+        actions, where = TOPIC_ACTIONS[operation], "the topic or its namespace"
+    else:
+        actions, where = NAMESPACE_ACTIONS[operation], "the namespace"
+    administrators = "administrators of the tenant"
+    return f"{administrators}; {' or '.join(sorted(actions))} on {where}" if actions else administrators

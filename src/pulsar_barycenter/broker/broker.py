@@ -1,0 +1,365 @@
+"""A broker: everything wired together, started and stopped in order.
+
+Start: read the store, open the ports, learn the own id from them, write a new cluster's first records, elect, own
+the heartbeat namespaces, register.
+Only the registration, last, makes other brokers assign bundles here; requests that come earlier are told that the
+broker is not ready. Stop: no new clients and no new bundles, another leader, one bundle after the other to whoever
+is chosen for it, a moment for clients to move, then everything is closed; bounded by `brokerShutdownTimeoutMs`.
+
+Store, ledger storage and everything else in the environment are opened and closed by the caller, after `stop`.
+Source: Pulsar's `PulsarService`.
+"""
+
+import asyncio
+import dataclasses
+import enum
+import errno
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol, TypeAlias
+
+import structlog
+
+from pulsar_barycenter.broker.access.authentication import Authentication
+from pulsar_barycenter.broker.access.errors import AuthenticationError
+from pulsar_barycenter.broker.access.own_proof import own_proof
+from pulsar_barycenter.broker.access.shown import Shown
+from pulsar_barycenter.broker.access.tls_ports import TlsPort, tls_context
+from pulsar_barycenter.broker.authorization.authorizer import Authorizer
+from pulsar_barycenter.broker.authorization.needs import SuperUser
+from pulsar_barycenter.broker.changes import StoreWatch
+from pulsar_barycenter.broker.cluster.administration import administered
+from pulsar_barycenter.broker.cluster.dynamic_configuration import ConfigHolder
+from pulsar_barycenter.broker.cluster.leader_writes import LeaderWrites
+from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls
+from pulsar_barycenter.broker.control_plane import ControlPlane
+from pulsar_barycenter.broker.environment import Environment
+from pulsar_barycenter.broker.load_manager.contract import LoadManager, LoadManagerFactory
+from pulsar_barycenter.broker.load_manager.factory import configured_load_manager
+from pulsar_barycenter.broker.namespaces.cluster_metadata import initialize_cluster
+from pulsar_barycenter.broker.namespaces.resources import Resources
+from pulsar_barycenter.broker.ownership.channel.topic_records import keeps_earlier
+from pulsar_barycenter.broker.periodic import PeriodicTasks
+from pulsar_barycenter.broker.topics.registry import TopicRegistry
+from pulsar_barycenter.broker.wire.server import WireServer
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.credentials.errors import NoTokenError
+from pulsar_barycenter.metadata.store import SessionEvent
+from pulsar_barycenter.metadata.timed_store import TimedStore
+from pulsar_barycenter.naming.internal_topics import SERVICE_UNIT_STATE_TOPIC
+from pulsar_barycenter.naming.topic import TopicName
+
+log = structlog.get_logger(__name__)
+
+DRAIN_S: Final = 0.5
+"""How long clients are given, after the last bundle left, to look up where it is now."""
+_POLICIES_S: Final = 60.0
+"""How often loaded topics are held against their namespaces' policies without having been told of a change."""
+_OWN_PROOF_S: Final = 15.0
+"""How long a start waits for an issuer of tokens; without one the broker starts all the same."""
+_CLOSE_S: Final = 5.0
+"""What closing may take once the budget of the stop is used up."""
+
+
+class BrokerState(enum.Enum):
+    INIT = "init"
+    STARTING = "starting"
+    STARTED = "started"
+    CLOSING = "closing"
+    CLOSED = "closed"
+
+
+class WebServer(Protocol):
+    """The REST server of a broker, listening."""
+
+    @property
+    def port(self) -> int | None: ...
+    @property
+    def tls_port(self) -> int | None: ...
+
+    async def close(self) -> None: ...
+
+
+StartWeb: TypeAlias = Callable[["Broker", str, int | None, TlsPort | None], Awaitable[WebServer]]
+"""Start the REST server of a broker at a host, a port and one with TLS (0 picks a free one, None is none)."""
+
+
+class WebPortInUseError(OSError):
+    def __init__(self, host: str, port: int | str) -> None:
+        super().__init__(
+            errno.EADDRINUSE,
+            f"{host}:{port} is in use: stop the other process, or set another webServicePort or webServicePortTls",
+        )
+        self.host = host
+        self.port = port
+
+
+class Broker:
+    """`web` is left out where nobody speaks HTTP; the broker is then named after the configured webServicePort.
+
+    `on_fatal` is called, with the reason, when the process should end: the session was lost and
+    `zookeeperSessionExpiredPolicy` is `shutdown`. It is not made (ConfigError, CredentialsError) of a configuration
+    by which nobody could be known.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        env: Environment,
+        *,
+        web: StartWeb | None = None,
+        load_manager: LoadManagerFactory | None = None,
+        on_fatal: Callable[[str], None] | None = None,
+    ) -> None:
+        self.config = ConfigHolder(config)
+        self.env = env
+        election, leader_writes = TimedStore(env.store, env.instruments.store_operation), None
+        env = dataclasses.replace(env, store=election)
+        if config.leader_only_metadata_writes == "true":
+            leader_writes = LeaderWrites(
+                election,
+                env.random,
+                env.peers.write_by_leader,
+                session_timeout_s=config.metadata_store_session_timeout_millis / 1000,
+            )
+            env = dataclasses.replace(env, store=leader_writes.store)
+        self.state = BrokerState.INIT
+        self._start_web = web
+        self._on_fatal = on_fatal
+        self.authentication = Authentication.of(config, env.clock)
+        administration = administered(env.store, lambda epoch: self.control.leadership.superseded(epoch))
+        self.resources = Resources(administration, self.config)
+        self.authorizer = Authorizer(self.config, self.resources, env.clock)
+        self.control = ControlPlane(
+            self.config,
+            env,
+            administration=administration,
+            election=None if leader_writes is None else election,
+            leader_writes=leader_writes,
+            directory=self.resources,
+            load_manager=load_manager or configured_load_manager,
+        )
+        self.ownership = self.control.ownership
+        self.lookup = self.control.lookup
+        self.namespaces = self.control.namespaces
+        self.leadership = self.control.leadership
+        self.registration = self.control.registration
+        self.registry = TopicRegistry(
+            config,
+            env,
+            self.ownership,
+            self.resources,
+            compaction_strategies={TopicName.parse(SERVICE_UNIT_STATE_TOPIC): keeps_earlier},
+        )
+        self.wire = WireServer(config, env, self.registry, self.lookup, self.authentication, self.authorizer)
+        self.web: WebServer | None = None
+        self.control.attach(self.registry, self.registry.bundle_stats, self.registry.topic_loads)
+        self.resources.attach_loaded_topics(lambda: (topic.name for topic in self.registry.loaded()))
+        self.config.on_any_change(self._reconfigure)
+        self._periodic = PeriodicTasks()
+        self._policies = StoreWatch(
+            env.store,
+            name="namespace policies",
+            concerns=lambda path: path.startswith(f"{self.resources.namespaces.root}/"),
+            read=lambda was_told: self._apply_policies(),
+            interval_s=_POLICIES_S,
+            failure="namespace_policies_not_read",
+        )
+        self._stopping: asyncio.Task[None] | None = None
+        self._stop_listening = env.store.add_session_listener(self._on_session_event)
+
+    @property
+    def urls(self) -> ServiceUrls:
+        """Under which id and URLs this broker is reached; known once the ports are open."""
+        assert self.control.urls is not None, "the broker was not started"
+        return self.control.urls
+
+    @property
+    def broker_id(self) -> str:
+        return self.urls.broker_id
+
+    @property
+    def load_manager(self) -> LoadManager:
+        return self.control.load_manager
+
+    @property
+    def ready(self) -> bool:
+        """Whether the broker is in service: started, registered, and not stopping."""
+        return self.state is BrokerState.STARTED
+
+    async def start(self) -> None:
+        """Join the cluster; on return the broker is in service. If it fails, everything is closed again.
+
+        Raises:
+            PortInUseError, WebPortInUseError: which port, and what to do.
+        ConfigError, KeyMaterialError: there is no port, or a file of TLS cannot be used.
+            BrokerIdInUseError: another running process has this broker's id.
+            OwnNamespaceError: a heartbeat namespace could not be owned.
+            MetadataError: the store did not answer.
+        """
+        assert self.state is BrokerState.INIT, "a broker is started once"
+        self.state = BrokerState.STARTING
+        try:
+            await self._start()
+        except BaseException:
+            await self._close()
+            raise
+        self.state = BrokerState.STARTED
+        log.info("broker_started", broker=self.broker_id, incarnation=self.control.incarnation)
+
+    async def stop(self, *, reason: str = "broker stops", max_unloads_per_second: float = 0) -> None:
+        """Leave the cluster in order and close everything. Idempotent; every caller waits for the one stop."""
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._stop(reason, max_unloads_per_second), name="stop broker")
+        await asyncio.shield(self._stopping)
+
+    async def _start(self) -> None:
+        await self.control.start()
+        config = self.config.current
+        address = config.effective_advertised_address or socket.gethostname()
+        tls, host = tls_context(config, asyncio.get_running_loop().time), config.bind_address
+        ports = [
+            None if port is None else await self.wire.listen(host, port, context)
+            for port, context in ((config.broker_service_port, None), (config.broker_service_port_tls, tls))
+        ]
+        web_port, web_port_tls = config.web_service_port, config.web_service_port_tls
+        if self._start_web is not None:
+            secured = None if web_port_tls is None or tls is None else TlsPort(web_port_tls, tls)
+            self.web = await self._listen_web(self._start_web, host, web_port, secured)
+            web_port, web_port_tls = self.web.port, self.web.tls_port
+        urls = ServiceUrls.of_ports(
+            address,
+            ports[0],
+            web_port,
+            config.advertised_listeners,
+            broker_port_tls=ports[1],
+            web_port_tls=web_port_tls,
+            internal_listener=config.internal_listener_name,
+        )
+        await self._try_own_proof(config)
+        if self.control.leader_writes is not None:
+            self.control.set_identity(urls)
+            await self.control.elect()
+        await initialize_cluster(self.resources, config, urls)  # before anything is answered: all of it goes by them
+        if self.control.leader_writes is None:
+            self.control.set_identity(urls)
+        await self._policies.start(self._apply_policies)
+        await self.control.join()
+        self._periodic.start(
+            "statistics", self._update_rates, lambda: float(self.config.current.stats_update_frequency_in_secs)
+        )
+        self._periodic.start(
+            "inactive topics",
+            self._delete_inactive_topics,
+            lambda: float(self.config.current.broker_delete_inactive_topics_frequency_seconds),
+        )
+
+        self._periodic.start(
+            "compaction",
+            self.registry.compact_due,
+            lambda: float(self.config.current.broker_service_compaction_monitor_interval_in_seconds),
+        )
+
+    async def _try_own_proof(self, config: BrokerConfig) -> None:
+        """Tell if other brokers, asking as this one does, would not believe what it shows to them, or not let it."""
+        shows = own_proof(config)
+        if not self.authentication.enabled or shows.method == "tls":  # which only a connection shows
+            return
+        try:
+            async with asyncio.timeout(_OWN_PROOF_S):
+                await shows.renew()
+                session = await self.authentication.of_connection(Shown(shows.method, shows.auth_data() or b""))
+        except (NoTokenError, TimeoutError) as error:
+            mend = "see that the issuer of tokens answers; until then this broker reaches no other"
+            log.error("own_proof_not_obtained", reason=str(error) or "it takes too long", mend=mend)
+            return
+        except AuthenticationError as error:
+            mend = "mend brokerClientAuthenticationParameters, or this broker reaches no other"
+            log.error("own_proof_not_believed", reason=str(error), mend=mend)
+            return
+        verdict = await self.authorizer.verdict(session.principal, SuperUser())
+        if config.authorization_enabled and not verdict.allowed:
+            mend = "add it to superUserRoles, or this broker commands no other"
+            log.error("own_role_is_no_super_user", role=str(session.principal), mend=mend)
+
+    async def _listen_web(self, start_web: StartWeb, host: str, port: int | None, tls: TlsPort | None) -> WebServer:
+        try:
+            return await start_web(self, host, port, tls)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                ports = [each for each in (port, None if tls is None else tls.port) if each]
+                raise WebPortInUseError(host, ports[0] if len(ports) == 1 else " or ".join(map(str, ports))) from error
+            raise
+
+    async def _stop(self, reason: str, max_unloads_per_second: float) -> None:
+        was_started = self.state is BrokerState.STARTED
+        self.state = BrokerState.CLOSING
+        budget_s = self.config.current.broker_shutdown_timeout_ms / 1000
+        log.info("broker_stopping", reason=reason, budget_s=budget_s)
+        if was_started and budget_s > 0:
+            try:
+                async with asyncio.timeout(budget_s):
+                    await self._leave(reason, max_unloads_per_second, budget_s)
+            except TimeoutError:
+                log.warning("broker_stop_timed_out", still_held=len(self.ownership.held_bundles()))
+            except Exception:
+                log.exception("broker_did_not_leave_in_order")
+        await self._close()
+        log.info("broker_stopped", reason=reason)
+
+    async def _leave(self, reason: str, max_unloads_per_second: float, budget_s: float) -> None:
+        self.wire.stop_accepting()
+        handed_over = await self.control.leave(reason=reason, max_per_second=max_unloads_per_second)
+        left = await self.wire.drain(min(DRAIN_S, budget_s / 4))
+        log.info("broker_left", bundles_handed_over=handed_over, connections_left=left)
+
+    async def _close(self) -> None:
+        """Close what is open, whatever state the start or stop reached; no step keeps the next from its turn."""
+        self.state = BrokerState.CLOSING
+        self._stop_listening()
+        await self._periodic.close()
+        await self._policies.close()
+        steps: list[tuple[str, Callable[[], Awaitable[object]]]] = [
+            ("topics", self.registry.close),
+            ("wire server", self.wire.close),
+            ("web server", self._close_web),
+            ("control plane", self.control.close),
+            ("peers", self.env.peers.close),
+            ("authentication", self.authentication.close),
+        ]
+        for name, close in steps:
+            try:
+                async with asyncio.timeout(_CLOSE_S):
+                    await close()
+            except TimeoutError:
+                log.warning("close_timed_out", part=name)
+            except Exception:
+                log.exception("close_failed", part=name)
+        self.resources.close()
+        self.state = BrokerState.CLOSED
+
+    async def _close_web(self) -> None:
+        if self.web is not None:
+            await self.web.close()
+
+    def _reconfigure(self, config: BrokerConfig) -> None:
+        self.registry.reconfigure(config)
+        self.wire.reconfigure(config)
+
+    async def _apply_policies(self) -> None:
+        await self.wire.apply_grants()
+        await self.registry.apply_policies()
+
+    async def _update_rates(self) -> None:
+        self.registry.update_rates(self.env.clock.now_ms())
+
+    async def _delete_inactive_topics(self) -> None:
+        config = self.config.current
+        if config.broker_delete_inactive_topics_enabled:
+            idle_ms = round(config.broker_delete_inactive_topics_frequency_seconds * 1000)
+            await self.registry.delete_inactive(self.env.clock.now_ms(), idle_ms)
+
+    def _on_session_event(self, event: SessionEvent) -> None:
+        policy = self.config.current.zookeeper_session_expired_policy
+        if event is SessionEvent.SESSION_LOST and policy == "shutdown" and self._on_fatal is not None:
+            self._on_fatal("the metadata session was lost, and zookeeperSessionExpiredPolicy is shutdown")

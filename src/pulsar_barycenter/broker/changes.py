@@ -1,0 +1,111 @@
+"""Waiting for changes: of something in this process, and of what the store holds."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from pulsar_barycenter.metadata.errors import MetadataError
+from pulsar_barycenter.metadata.store import MetadataStore, Notification, SessionEvent
+
+log = structlog.get_logger(__name__)
+
+
+class NextChange:
+    """Wakes everybody who waits at the moment a change is told. Nothing is remembered for those who come later."""
+
+    __slots__ = ("_waiters",)
+
+    def __init__(self) -> None:
+        self._waiters: set[asyncio.Future[None]] = set()
+
+    @property
+    def is_awaited(self) -> bool:
+        return bool(self._waiters)
+
+    async def wait(self, timeout_s: float) -> None:
+        """Return at the next change, or after `timeout_s`."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await waiter
+        except TimeoutError:
+            pass
+        finally:
+            self._waiters.discard(waiter)
+
+    def notify(self) -> None:
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+class StoreWatch:
+    """Has something read from the store again after each change of it, and at the latest every `interval_s`.
+
+    Notifications may be late or lost: the interval bounds how long that goes unnoticed, and a reconnection counts
+    as a change. `concerns` tells whether a change of that path is one. `read` is given whether a change was told;
+    a MetadataError that it raises is logged as `failure`, and the next occasion is waited for.
+    """
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        *,
+        name: str,
+        concerns: Callable[[str], bool],
+        read: Callable[[bool], Awaitable[object]],
+        interval_s: float,
+        failure: str,
+    ) -> None:
+        self._store = store
+        self._name = name
+        self._concerns = concerns
+        self._read = read
+        self._interval_s = interval_s
+        self._failure = failure
+        self._changed = asyncio.Event()
+        self._stop_listening: list[Callable[[], None]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self, first_read: Callable[[], Awaitable[object]]) -> None:
+        """Listen, then read once, then watch. What `first_read` raises is raised."""
+        self._stop_listening = [
+            self._store.add_listener(self._on_notification),
+            self._store.add_session_listener(self._on_session_event),
+        ]
+        await first_read()
+        self._task = asyncio.create_task(self._watch(), name=self._name)
+
+    async def close(self) -> None:
+        """Idempotent."""
+        for stop in self._stop_listening:
+            stop()
+        self._stop_listening = []
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    async def _watch(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(self._interval_s):
+                    await self._changed.wait()
+            except TimeoutError:
+                pass
+            was_told = self._changed.is_set()
+            self._changed.clear()
+            try:
+                await self._read(was_told)
+            except MetadataError as error:
+                log.warning(self._failure, reason=str(error))
+
+    def _on_notification(self, notification: Notification) -> None:
+        if self._concerns(notification.path):
+            self._changed.set()
+
+    def _on_session_event(self, event: SessionEvent) -> None:
+        if event is SessionEvent.RECONNECTED:
+            self._changed.set()

@@ -1,0 +1,128 @@
+"""A consumer of a subscription: permits, what it has not acknowledged, and its figures.
+
+Permits count messages, not entries. An entry is sent whole as soon as one permit is left, so permits may become
+negative, down to what one batch may hold; later flows pay that back. A consumer that subscribes again starts with none.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from pulsar_barycenter.broker.clients.link import ClientLink
+from pulsar_barycenter.broker.clients.rates import Rates
+from pulsar_barycenter.ledger.position import Position
+from pulsar_barycenter.naming.topic import TopicName
+
+MAX_MESSAGES_IN_ENTRY: Final = 100_000
+"""Most messages of a batch, and what one entry takes of a consumer's permits at most.
+
+A batch is as long as whoever sends it says: the broker does not open it. Clients make batches of at most 1000 messages
+unless they are told otherwise.
+"""
+
+
+class ConsumableTopic(Protocol):
+    """The topic of a subscription, as requests of its consumers use it; see `Topic`."""
+
+    @property
+    def name(self) -> TopicName: ...
+    async def position_at(self, publish_time_ms: int, *, compacted: bool = False) -> Position: ...
+    async def last_message_id(self, *, compacted: bool = False) -> tuple[Position, int]: ...
+    async def unsubscribe(self, consumer: "Consumer", *, force: bool) -> None: ...
+    def acks_dropped(self, acks: int) -> None: ...
+
+
+class Consumable(Protocol):
+    """A subscription of either kind of topic, as its consumers use it; see `PersistentSubscription`."""
+
+    @property
+    def topic(self) -> ConsumableTopic: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def partition_index(self) -> int: ...
+    def attached(self, consumer: "Consumer") -> None: ...
+    def detach(self, consumer: "Consumer") -> None: ...
+    def flow(self, consumer: "Consumer") -> None: ...
+    def ack_individual(self, consumer: "Consumer", positions: Sequence[Position]) -> None: ...
+    def ack_cumulative(self, consumer: "Consumer", position: Position) -> bool: ...
+    def redeliver(self, consumer: "Consumer", positions: Sequence[Position] | None, epoch: int | None) -> None: ...
+    async def seek(self, position: Position) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerOptions:
+    """What a client asked for when it subscribed. `hash_ranges` (STICKY) have inclusive ends."""
+
+    name: str = ""
+    priority_level: int = 0
+    metadata: Mapping[str, str] | None = None
+    hash_ranges: Sequence[tuple[int, int]] = ()
+    epoch: int | None = None
+    read_compacted: bool = False
+
+
+class Consumer:
+    """One attached consumer.
+
+    `pending` is kept for Shared and Key_Shared alone: what was delivered and not acknowledged, by position, with
+    the number of messages and the key's slot (-1 without key).
+    """
+
+    __slots__ = (
+        "address",
+        "closed",
+        "connected_since_ms",
+        "consumer_id",
+        "epoch",
+        "hash_ranges",
+        "is_blocked",
+        "link",
+        "metadata",
+        "name",
+        "partition",
+        "pending",
+        "permits",
+        "priority_level",
+        "rates",
+        "read_compacted",
+        "subscription",
+        "unacked",
+    )
+
+    def __init__(
+        self, link: ClientLink, consumer_id: int, subscription: Consumable, options: ConsumerOptions, now_ms: int
+    ) -> None:
+        self.link = link
+        self.consumer_id = consumer_id
+        self.subscription = subscription
+        self.name = options.name
+        self.priority_level = options.priority_level
+        self.hash_ranges = options.hash_ranges
+        self.metadata = options.metadata
+        self.epoch = options.epoch
+        self.read_compacted = options.read_compacted
+        self.connected_since_ms = now_ms
+        self.partition = subscription.partition_index
+        self.permits = 0
+        self.unacked = 0
+        self.pending: dict[Position, tuple[int, int]] = {}
+        self.is_blocked = False
+        self.closed = False
+        self.rates = Rates()
+
+    def flow(self, permits: int) -> None:
+        """Add permits; 0 adds nothing."""
+        if permits > 0:
+            self.permits += permits
+            self.subscription.flow(self)
+
+    def sent(self, messages: int, size: int) -> None:
+        """Account for entries of that many messages and bytes, the last of which may be more than was permitted."""
+        self.permits -= messages
+        if self.permits < -MAX_MESSAGES_IN_ENTRY:
+            # A ledger may have an entry that was counted without a bound: permits for it would never be paid back.
+            self.permits = -MAX_MESSAGES_IN_ENTRY
+        rates = self.rates
+        rates.messages += messages
+        rates.bytes += size

@@ -1,0 +1,104 @@
+"""A producer attached to a topic: its identity, what is pending, and its figures."""
+
+import enum
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from pulsar_barycenter.broker.clients.link import ClientLink
+from pulsar_barycenter.broker.clients.rates import Rates
+from pulsar_barycenter.ledger.position import NewEntry
+from pulsar_barycenter.naming.topic import TopicName
+
+Sent: TypeAlias = "tuple[Producer, int, int, int, int]"
+"""What a SEND says beside its entry: producer, sequence id, highest sequence id, messages, and the entry's bytes."""
+
+
+class Publishable(Protocol):
+    """A topic of either kind, as its producers use it; see `Topic`."""
+
+    @property
+    def name(self) -> TopicName: ...
+    @property
+    def producer_epoch(self) -> int | None: ...
+    def publish(self, sent: "Sequence[Sent]", entries: Sequence[NewEntry], *, are_chunks: bool = False) -> None: ...
+    def last_sequence_id(self, producer_name: str) -> int: ...
+    def forget_producer(self, producer: "Producer") -> None: ...
+    async def wait_drained(self) -> None: ...
+    def sends_dropped(self, messages: int) -> None: ...
+
+
+class AccessMode(enum.Enum):
+    """Wire values of ProducerAccessMode."""
+
+    SHARED = 0
+    EXCLUSIVE = 1
+    WAIT_FOR_EXCLUSIVE = 2
+    EXCLUSIVE_WITH_FENCING = 3
+
+    @property
+    def label(self) -> str:
+        return {0: "Shared", 1: "Exclusive", 2: "WaitForExclusive", 3: "ExclusiveWithFencing"}[self.value]
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerOptions:
+    """What a client asked for. `epoch` counts the reconnects of one producer."""
+
+    name: str
+    epoch: int = 0
+    user_provided_name: bool = True
+    access_mode: AccessMode = AccessMode.SHARED
+    metadata: Mapping[str, str] | None = None
+
+
+class Producer:
+    """One attached producer.
+
+    `pushed` counts the entries given to the ledger, `completed` those of them that are durable or failed. Once
+    `closed` nothing more is accepted from it; receipts of what is pending are still sent.
+    """
+
+    __slots__ = (
+        "access_mode",
+        "chunked_messages",
+        "closed",
+        "completed",
+        "connected_since_ms",
+        "deferred",
+        "epoch",
+        "link",
+        "metadata",
+        "name",
+        "producer_id",
+        "pushed",
+        "rates",
+        "topic",
+        "user_provided_name",
+    )
+
+    def __init__(
+        self, link: ClientLink, producer_id: int, topic: Publishable, options: ProducerOptions, now_ms: int
+    ) -> None:
+        self.link = link
+        self.producer_id = producer_id
+        self.topic = topic
+        self.name = options.name
+        self.epoch = options.epoch
+        self.user_provided_name = options.user_provided_name
+        self.access_mode = options.access_mode
+        self.metadata = options.metadata
+        self.connected_since_ms = now_ms
+        self.pushed = 0
+        self.completed = 0
+        self.deferred: deque[tuple[int, bytes]] | None = None
+        """Answers that wait until so many entries are completed, so that all answers keep the order of the SENDs."""
+        self.closed = False
+        self.chunked_messages = 0
+        self.rates = Rates()
+
+    @property
+    def pending(self) -> int:
+        """Entries that are neither durable nor failed yet."""
+        return self.pushed - self.completed

@@ -1,0 +1,250 @@
+"""The configuration in force: what the file said, overridden by the map at /admin/configuration.
+
+Every broker reads the map at start and watches it. Removing an override leaves the value in force until the
+broker restarts, as in Pulsar. Source: `BrokerService.updateDynamicServiceConfiguration`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import msgspec
+import structlog
+
+from pulsar_barycenter.broker.changes import StoreWatch
+from pulsar_barycenter.broker.cluster.setting_changes import SettingChanges
+from pulsar_barycenter.config.broker_conf import (
+    ConfigError,
+    dynamic_keys,
+    runtime_values,
+    shown,
+    validate_dynamic,
+    with_overrides,
+)
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.config.sources import LONGEST_NOTED, NotedChange
+from pulsar_barycenter.metadata.errors import BadVersionError, InvalidValueError
+from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore
+
+log = structlog.get_logger(__name__)
+
+CONFIGURATION_PATH: Final = "/admin/configuration"
+_RELOAD_S: Final = 30.0
+"""How often the map is read without having been told of a change: a notification may be lost."""
+
+Listener: TypeAlias = Callable[[BrokerConfig], None]
+
+Check: TypeAlias = Callable[[BrokerConfig, BrokerConfig], None]
+"""Raises a ValueError that says in a sentence why brokers cannot go from the first configuration to the second."""
+
+
+class ChangeRefusedError(ConfigError):
+    """The value is allowed, but brokers cannot take it while they run, or not beside the others."""
+
+    def __init__(self, key: str, value: str, reason: str) -> None:
+        ValueError.__init__(self, reason)
+        self.key = key
+        self.value = value
+        self.allowed = reason
+
+
+class ChangedMeanwhileError(Exception):
+    """The setting is not what somebody expected who asked for a change of it."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"{key} is not what was expected: somebody else changed it meanwhile. Read it again.")
+        self.key = key
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedBy:
+    """Who changes a setting, at which epoch ms, why, by which request."""
+
+    by: str = ""
+    at: int = 0
+    why: str = ""
+    request_id: str = ""
+
+
+class ConfigHolder:
+    """The configuration of now. Read `current` anew each time; values change at run time."""
+
+    __slots__ = ("_any_listeners", "_checks", "_listeners", "current", "from_file")
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self.from_file = config
+        self.current = config
+        self._listeners: dict[str, list[Listener]] = {}
+        self._any_listeners: list[Listener] = []
+        self._checks: list[Check] = []
+
+    def add_check(self, check: Check) -> None:
+        """Ask `check` before each change; one that it refuses is told in the log, and the value before stays."""
+        self._checks.append(check)
+
+    def changed(self, key: str, text: str) -> BrokerConfig:
+        """Return the configuration that would be in force after a change; changes nothing.
+
+        Raises:
+            ConfigError: the key is not dynamic, or the value is not allowed.
+            ChangeRefusedError: a check refused it.
+        """
+        validate_dynamic(key, text)
+        after = with_overrides(self.current, {key: text})
+        for check in self._checks if after != self.current else ():
+            try:
+                check(self.current, after)
+            except ValueError as error:
+                raise ChangeRefusedError(key, text, str(error)) from error
+        return after
+
+    def on_any_change(self, listener: Listener) -> None:
+        """Call `listener` with the new configuration after any key changed, before those of single keys."""
+        self._any_listeners.append(listener)
+
+    def on_change(self, key: str, listener: Listener) -> Callable[[], None]:
+        """Call `listener` with the new configuration when `key` (Pulsar's spelling) changed; return the way to stop."""
+        self._listeners.setdefault(key, []).append(listener)
+        return lambda: self._listeners[key].remove(listener)
+
+    def apply(self, overrides: Mapping[str, str]) -> list[str]:
+        """Put the overrides in force that are dynamic and valid; return the keys whose value changed."""
+        changed = []
+        for key in sorted(overrides):
+            try:
+                after = self.changed(key, overrides[key])
+            except ConfigError as error:
+                value = shown(key, overrides[key])
+                log.warning("dynamic_configuration_ignored", key=key, value=value, reason=str(error))
+                continue
+            if after != self.current:
+                self.current = after
+                changed.append(key)
+        if changed:
+            self._notify(self._any_listeners, "any")
+        for key in changed:
+            self._notify(self._listeners.get(key, []), key)
+        return changed
+
+    def _notify(self, listeners: list[Listener], key: str) -> None:
+        for listener in list(listeners):
+            try:
+                listener(self.current)
+            except Exception:
+                log.exception("configuration_listener_failed", key=key)
+
+
+class DynamicConfiguration:
+    """Reads, writes and watches the overrides."""
+
+    def __init__(self, store: MetadataStore, holder: ConfigHolder) -> None:
+        self._store = store
+        self._holder = holder
+        self._overrides: dict[str, str] = {}
+        self.changes = SettingChanges(store)
+        self._watch = StoreWatch(
+            store,
+            name="dynamic configuration",
+            concerns=CONFIGURATION_PATH.__eq__,
+            read=lambda was_told: self._reload(),
+            interval_s=_RELOAD_S,
+            failure="dynamic_configuration_not_read",
+        )
+
+    @property
+    def overrides(self) -> Mapping[str, str]:
+        """The overrides as last read, also those that this broker could not put in force."""
+        return self._overrides
+
+    @property
+    def shown(self) -> Mapping[str, str]:
+        """The same, as they may be shown: brokers of Apache Pulsar may store secrets there, too."""
+        return {key: shown(key, text) for key, text in self._overrides.items()}
+
+    async def start(self) -> None:
+        """Put the stored overrides in force and begin to watch them."""
+        await self._watch.start(self._reload)
+
+    async def close(self) -> None:
+        await self._watch.close()
+
+    async def set(
+        self, key: str, text: str, *, changed_by: ChangedBy | None = None, expected: str | None = None
+    ) -> None:
+        """Store an override for the whole cluster; it is in force here on return.
+
+        Unless None, `expected` is what the key has to be until then: what is stored, or what is in force here if
+        nothing is. `changed_by` is noted beside it.
+
+        Raises:
+            ConfigError: the key is not dynamic, or the value is not allowed, or brokers cannot take it now.
+            ChangedMeanwhileError: it is not what was expected; nothing was changed.
+        """
+        self._holder.changed(key, text)
+        before = await self._modify(key, text, expected)
+        await self._note(key, before, text, changed_by)
+
+    async def remove(self, key: str, *, changed_by: ChangedBy | None = None, expected: str | None = None) -> None:
+        """Remove an override; the value stays in force until a broker restarts.
+
+        Raises:
+            ConfigError: the key is not dynamic.
+            ChangedMeanwhileError: it is not what was expected; nothing was changed.
+        """
+        if key not in dynamic_keys():
+            raise ConfigError(key, "", "a dynamic key")
+        before = await self._modify(key, None, expected)
+        await self._note(key, before, None, changed_by)
+
+    async def _note(self, key: str, before: str, text: str | None, changed_by: ChangedBy | None) -> None:
+        if changed_by is None:
+            return
+        change = NotedChange(
+            by=changed_by.by[:LONGEST_NOTED],
+            at=changed_by.at,
+            value=None if text is None else shown(key, text)[:LONGEST_NOTED],
+            before=shown(key, before)[:LONGEST_NOTED],
+            why=changed_by.why[:LONGEST_NOTED],
+            request_id=changed_by.request_id,
+        )
+        await self.changes.note(key, change)
+
+    async def _modify(self, key: str, text: str | None, expected: str | None) -> str:
+        """Store an override, or remove it if `text` is None; return what the key was before."""
+        while True:
+            record = await self._store.get(CONFIGURATION_PATH)
+            overrides = {} if record is None else _decode(record.value)
+            before = overrides.pop(key, None)
+            was = runtime_values(self._holder.current)[key] if before is None else before
+            if expected is not None and expected not in self._texts_of(key, was):
+                raise ChangedMeanwhileError(key)
+            value = msgspec.json.encode(overrides if text is None else {**overrides, key: text})
+            version = MUST_NOT_EXIST if record is None else record.stat.version
+            try:
+                await self._store.put(CONFIGURATION_PATH, value, expected_version=version)
+            except BadVersionError:
+                continue  # somebody else changed the map meanwhile: read it again
+            break
+        await self._reload()
+        return was
+
+    def _texts_of(self, key: str, text: str) -> Sequence[str]:
+        """Return a value as it was stored, and as brokers tell it."""
+        try:
+            return text, runtime_values(with_overrides(self._holder.current, {key: text}))[key]
+        except ConfigError:
+            return (text,)
+
+    async def _reload(self) -> None:
+        record = await self._store.get(CONFIGURATION_PATH)
+        self._overrides = {} if record is None else _decode(record.value)
+        changed = self._holder.apply(self._overrides)
+        if changed:
+            log.info("dynamic_configuration_applied", changed={key: self.shown[key] for key in changed})
+
+
+def _decode(value: bytes) -> dict[str, str]:
+    try:
+        return msgspec.json.decode(value, type=dict[str, str])
+    except msgspec.DecodeError as error:
+        raise InvalidValueError(CONFIGURATION_PATH, str(error)) from error

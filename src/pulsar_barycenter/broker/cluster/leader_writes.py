@@ -1,0 +1,222 @@
+"""`leaderOnlyMetadataWrites=true`: this broker's store, and its part as leader, who writes for all.
+
+Every broker has a `LeasedStore`. What it wants written goes to whoever leads: to this very process, or by a request to
+the web port of the leader's broker. Whoever begins to lead begins a term of a `LeaderWriter`, and whoever ends to lead
+ends it.
+
+Source: no class of Pulsar; the proposal of a cluster whose leader alone writes.
+"""
+
+import asyncio
+import random
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.broker.cluster.leadership import CHANNEL_LEADER_PATH, LEADER_PATH, Leadership
+from pulsar_barycenter.broker.cluster.registration import BROKERS_ROOT
+from pulsar_barycenter.metadata.coordination.epochs import Epoch, epoch_path, read_epoch
+from pulsar_barycenter.metadata.errors import MetadataError, NotLeadingError, StoreUnavailableError
+from pulsar_barycenter.metadata.leased.leased_store import LeasedStore
+from pulsar_barycenter.metadata.leased.records import read_secret
+from pulsar_barycenter.metadata.leased.requests import (
+    Answer,
+    Change,
+    Request,
+    answer_decoder,
+    encode,
+    not_done,
+    request_decoder,
+)
+from pulsar_barycenter.metadata.leased.session_table import LeaseTimes
+from pulsar_barycenter.metadata.leased.writer import LeaderWriter
+from pulsar_barycenter.metadata.store import MetadataStore
+
+log = structlog.get_logger(__name__)
+
+NUMBERS_ROOT: Final = "/counters"
+OF_BROKERS: Final = (BROKERS_ROOT, "/loadbalance/extension/sessions", "/loadbalance/extension/records-readers")
+"""Below these each broker has a key that ends with its session."""
+LEASED_ROOTS: Final = ("/namespace", *OF_BROKERS)
+"""Below these are keys that end with a session."""
+_OWNERS_ROOTS: Final = ("/managed-ledgers/", f"{NUMBERS_ROOT}/")
+_LEADERS_OWN: Final = frozenset(
+    path for leader in (LEADER_PATH, CHANNEL_LEADER_PATH) for path in (leader, epoch_path(leader))
+)
+_PATIENCE_S: Final = 5.0
+
+SendToLeader = Callable[[str, str, bytes], Awaitable[bytes]]
+"""Bring a request, whose secret is shown, to the broker at a web URL, and return its answer."""
+
+
+def is_own(path: str) -> bool:
+    """Tell of a path whether whoever writes there does so himself: owners of topics, and candidates."""
+    return path.startswith(_OWNERS_ROOTS) or path in _LEADERS_OWN
+
+
+class LeaderWrites:
+    def __init__(
+        self, store: MetadataStore, source: random.Random, send: SendToLeader, *, session_timeout_s: float
+    ) -> None:
+        self._store = store
+        self._send = send
+        self.times = LeaseTimes(session_timeout_s)
+        self.store = LeasedStore(
+            store,
+            self._ask,
+            self.times,
+            is_own=is_own,
+            draw_session=lambda: f"{source.getrandbits(128):032x}",
+            patience_s=_PATIENCE_S,
+            source=source,
+        )
+        """The store that all of this broker goes by."""
+        self._leadership: Leadership | None = None
+        self._writer: LeaderWriter | None = None
+        self._run: asyncio.Task[None] | None = None
+        self._ending: dict[asyncio.Task[None], None] = {}
+        self._known: tuple[int, str] | None = None
+        """The epoch and the secret, as last read; None: to be read again, as a leader did not know them."""
+        self._learning: asyncio.Task[tuple[int, str]] | None = None
+        self._closed = False
+
+    def attach(self, leadership: Leadership) -> None:
+        """Say who tells whether this broker leads."""
+        self._leadership = leadership
+        leadership.on_change(self._look)
+
+    async def open(self, broker_id: str) -> None:
+        """Have a session; this broker takes part in the election.
+
+        Raises:
+            StoreUnavailableError: nobody led for long.
+        """
+        await self.store.open(broker_id, within_s=self.times.timeout_s * 3 + _PATIENCE_S)
+
+    async def close(self) -> None:
+        """Let the session go, and write for nobody any more. Idempotent."""
+        await self.store.close()
+        self._closed = True
+        self._end_term()
+        if self._learning is not None:
+            self._learning.cancel()
+        await asyncio.gather(*self._ending, return_exceptions=True)
+
+    # ---- asking ----
+
+    async def _ask(self, session: str, number: int, over_below: int, change: Change) -> Answer:
+        """Ask whoever leads, once."""
+        leadership = self._leadership
+        assert leadership is not None, "it is attached before anything is written"
+        epoch, secret = self._known or await self._learnt()
+        request = Request(secret, epoch, session, number, over_below, change)
+        leader = leadership.leader()
+        if self._writer is not None or leadership.has_duties:
+            answer = await self.answer(request)
+        elif leader is None or not leader.service_url:
+            answer = not_done("/", "nobody leads")
+        else:
+            answer = await self._sent(leader.service_url, secret, encode(request))
+        if getattr(answer, "kind", None) == "not done":
+            self._known = None
+        return answer
+
+    async def _learnt(self) -> tuple[int, str]:
+        """Return what is known once it has been read; whoever gives up waiting leaves the reading to the next."""
+        if self._learning is None:
+            self._learning = asyncio.create_task(self._learn(), name="learn leader epoch")
+            self._learning.add_done_callback(self._learning_done)
+        return await asyncio.shield(self._learning)
+
+    def _learning_done(self, task: asyncio.Task[tuple[int, str]]) -> None:
+        self._learning = None
+        if not task.cancelled() and task.exception() is None:
+            self._known = task.result()
+
+    async def _learn(self) -> tuple[int, str]:
+        """Read the epoch of now and the secret.
+
+        Raises:
+            NotLeadingError: there is none yet.
+        """
+        assert self._leadership is not None
+        reads = read_epoch(self._store, self._leadership.path), read_secret(self._store)
+        epoch, secret = await asyncio.gather(*reads)
+        if epoch is None or secret is None:
+            raise NotLeadingError("/", "no leader has written yet")
+        return epoch.number, secret
+
+    async def _sent(self, web_url: str, secret: str, request: bytes) -> Answer:
+        try:
+            return answer_decoder.decode(await self._send(web_url, secret, request))
+        except ConnectionRefusedError as error:
+            return not_done("/", f"the leader is not reached: {error}")
+        except (AdminRequestError, OSError, msgspec.DecodeError, msgspec.ValidationError) as error:
+            raise StoreUnavailableError("/", f"unknown what the leader did: {error}") from error
+
+    # ---- answering ----
+
+    async def answer_to(self, body: bytes) -> bytes:
+        """Answer a request that another broker sent.
+
+        Raises:
+            msgspec.ValidationError, msgspec.DecodeError: it is none.
+        """
+        return encode(await self.answer(request_decoder.decode(body)))
+
+    def knows(self, secret: str) -> bool:
+        """Tell whether this broker writes for all, and whoever shows this secret may ask it to."""
+        return self._writer is not None and self._writer.knows(secret)
+
+    async def answer(self, request: Request) -> Answer:
+        writer = self._writer
+        if writer is None:
+            return not_done("/", "this broker does not lead")
+        return await writer.answer(request)
+
+    # ---- terms ----
+
+    def _look(self) -> None:
+        """Begin or end a term, as this broker leads or not."""
+        leadership = self._leadership
+        assert leadership is not None
+        epoch = None if self._closed else leadership.epoch_of_term()
+        if self._writer is not None and self._writer.epoch is not epoch:
+            self._end_term()
+        if epoch is not None and self._writer is None:
+            self._begin_term(epoch, leadership)
+
+    def _begin_term(self, epoch: Epoch, leadership: Leadership) -> None:
+        self._writer = LeaderWriter(
+            self._store,
+            epoch,
+            self.times,
+            LEASED_ROOTS,
+            small_roots=OF_BROKERS,
+            numbers=NUMBERS_ROOT,
+            may_write=lambda path: not is_own(path),
+            draw_secret=lambda: secrets.token_hex(16),  # nothing but its being unknown depends on it
+            end_term=leadership.superseded,
+        )
+        self._run = asyncio.create_task(self._writer.run(), name="leader writes for all")
+        self._run.add_done_callback(_heard)
+
+    def _end_term(self) -> None:
+        writer, run, self._writer, self._run = self._writer, self._run, None, None
+        if run is not None:
+            run.cancel()
+        if writer is not None:
+            writer.is_over = True
+            task = asyncio.create_task(writer.close(), name="leader ends to write")
+            self._ending[task] = None
+            task.add_done_callback(lambda done: self._ending.pop(done, None))
+
+
+def _heard(task: asyncio.Task[Any]) -> None:
+    error = None if task.cancelled() else task.exception()
+    if error is not None and not isinstance(error, MetadataError):
+        log.error("leader_writes_failed", error=repr(error))

@@ -1,0 +1,345 @@
+"""Who leads the cluster, and the duties that only the leader has.
+
+| event | this broker | duties |
+|---|---|---|
+| elected | takes an epoch, then leads | start |
+| another elected, own key gone | follows | stop |
+| session lost | follows, though its key may stand for a while | stop |
+| session re-established, key survived or won again | takes an epoch, then leads | start |
+| another epoch was taken, though nobody told that another leads | takes one itself if its key stands | stop |
+| resigned (it is about to stop) | follows, its key is deleted; it still sees who leads | stop |
+
+The election itself never tells a leader that it was deposed while it could not reach the store; this class does,
+at SESSION_LOST. A leader that stood still is not told in time: the store refuses what it writes through `store`, and
+other brokers what it commands under its `epoch`. See `leader_term` for the states.
+
+Source: Pulsar's `LeaderElectionService`, where the same broker goes on believing, and writes on.
+"""
+
+import asyncio
+import operator
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import structlog
+
+from pulsar_barycenter.broker.changes import NextChange
+from pulsar_barycenter.broker.cluster.leader_term import TRANSITIONS, TermAction, TermEvent, TermState
+from pulsar_barycenter.metadata.cache import REFRESH_AFTER_S, MetadataCache
+from pulsar_barycenter.metadata.coordination.epochs import (
+    Epoch,
+    FencedStore,
+    epoch_path,
+    read_epoch,
+    take_epoch,
+    tell_release,
+)
+from pulsar_barycenter.metadata.coordination.leader_election import LeaderElection, LeaderElectionState
+from pulsar_barycenter.metadata.errors import MetadataError, NotLeadingError
+from pulsar_barycenter.metadata.store import MetadataStore, Notification, NotificationType, SessionEvent
+
+log = structlog.get_logger(__name__)
+
+LEADER_PATH: Final = "/loadbalance/leader"
+CHANNEL_LEADER_PATH: Final = "/loadbalance/extension/leader"
+"""Where brokers of the extensible load manager elect theirs: it leads those of no other."""
+_AGREE_PAUSE_S: Final = 0.1
+_FAILED_PAUSE_S: Final = 1.0
+_RELEASE_S: Final = 2.0
+"""How long a leader that leaves tries to say so."""
+_FIRST_EPOCH_S: Final = 5.0
+"""How long the start of a broker waits for the epoch of the term that it won."""
+
+
+class LeaderValue(msgspec.Struct, frozen=True, rename="camel"):
+    broker_id: str = ""
+    service_url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Duty:
+    """Something the leader does again and again. `interval_s` is asked before each pause, so it may change."""
+
+    name: str
+    run: Callable[[], Awaitable[None]]
+    interval_s: Callable[[], float]
+    wake: asyncio.Event | None = None
+    """If given, setting it ends the pause early, though not before `min_pause_s()`."""
+    min_pause_s: Callable[[], float] = lambda: 1.0
+
+
+def _never(_stored: LeaderValue, _mine: LeaderValue) -> bool:
+    return False
+
+
+class Leadership:
+    def __init__(
+        self,
+        store: MetadataStore,
+        path: str = LEADER_PATH,
+        *,
+        writes: MetadataStore | None = None,
+        refresh_after_s: float = REFRESH_AFTER_S,
+        source: random.Random | None = None,
+    ) -> None:
+        """`writes` is the store that leaders write to, where that is not the one that they are elected in: there a key
+        of a former life of this broker is left to the end of its session, for whoever leads does more than that.
+        `source` is what pauses between attempts are drawn from, the system's randomness unless given."""
+        self._store = store
+        self._source = source
+        self.path = path
+        self._same_owner: Callable[[LeaderValue, LeaderValue], bool] = operator.eq if writes is None else _never
+        self._cache = MetadataCache(store, LeaderValue, refresh_after_s=refresh_after_s)
+        self._election: LeaderElection[LeaderValue] | None = None
+        self._session_lost = False
+        self._resigned = False
+        self._state = TermState.FOLLOWS
+        self._epoch: Epoch | None = None
+        self._taking: asyncio.Task[None] | None = None
+        self.store = FencedStore(writes or store, self.epoch, self.superseded)
+        """The metadata store, for what only the leader writes."""
+        self.times_won = 0
+        """How often this broker began to lead."""
+        self._duties: tuple[Duty, ...] = ()
+        self._broker_id = ""
+        self._tasks: dict[asyncio.Task[None], None] = {}  # a set's order would differ from run to run
+        self._change = NextChange()
+        self._listeners: list[Callable[[], None]] = []
+        self._begin_listeners: list[Callable[[Epoch], None]] = []
+        self._stop_listening: list[Callable[[], None]] = []
+
+    @property
+    def is_started(self) -> bool:
+        """Whether this broker takes part, or did until it resigned."""
+        return self._election is not None
+
+    def is_leader(self) -> bool:
+        """Whether this broker leads now, as far as it can know."""
+        return self._state is TermState.LEADS and self._is_elected()
+
+    def epoch(self) -> Epoch:
+        """Return the epoch of the term in which this broker leads.
+
+        Raises:
+            NotLeadingError: it does not.
+        """
+        if self._epoch is None or not self.is_leader():
+            raise NotLeadingError(epoch_path(self.path))
+        return self._epoch
+
+    def epoch_of_term(self) -> Epoch | None:
+        """Return the epoch of the term for which this broker has duties; None while it has none."""
+        return self._epoch if self._state is TermState.LEADS else None
+
+    def _is_elected(self) -> bool:
+        return (
+            self._election is not None
+            and not self._resigned
+            and not self._session_lost
+            and self._election.state is LeaderElectionState.LEADING
+        )
+
+    def may_act(self) -> bool:
+        """Whether this broker may do now what only a leader may: it leads, and its session cannot be over.
+
+        A process that stood still finds that out before it hears of a lost session.
+        """
+        return self.is_leader() and not self._store.session_is_overdue
+
+    @property
+    def has_duties(self) -> bool:
+        """Whether this broker leads as far as it was told: listeners hear of each change.
+
+        `is_leader` may be false for a moment in between, while the election looks at the key again.
+        """
+        return self._state is TermState.LEADS
+
+    def leader(self) -> LeaderValue | None:
+        """Return the leader as known now; None while there is none. Never waits."""
+        if self._election is None or self._resigned:
+            return self._cache.get_if_cached(self.path)
+        return self._election.leader_if_known()
+
+    async def current_leader(self) -> LeaderValue | None:
+        """Return the leader, read from the store if the election does not know it."""
+        return self.leader() or await self._cache.get(self.path)
+
+    async def start(self, broker_id: str, web_url: str | None, duties: tuple[Duty, ...] = ()) -> None:
+        """Enter the election and return when the first round is over. Duties start as soon as it is won and an epoch
+        taken."""
+        self._duties, self._broker_id = duties, broker_id
+        proposal = LeaderValue(broker_id, web_url or "")
+        self._stop_listening = [
+            self._store.add_session_listener(self._on_session_event),
+            self._store.add_listener(self._on_notification),
+        ]
+        self._election = LeaderElection(
+            self._store,
+            self.path,
+            LeaderValue,
+            proposal,
+            on_state=lambda state: self._look(),
+            same_owner=self._same_owner,
+            source=self._source,
+        )
+        try:
+            await self._election.elect()
+        except MetadataError as error:
+            log.warning("leader_not_elected", reason=str(error))  # goes on in the background
+        self._look()
+        if self._taking is not None:
+            await asyncio.wait([self._taking], timeout=_FIRST_EPOCH_S)
+
+    def decline(self) -> None:
+        """Begin to lead no more, from now on; whoever leads does so until it resigns."""
+        if self._election is not None:
+            self._election.decline()
+
+    async def resign(self) -> None:
+        """Leave the election and give the leader's key up, if it is ours. Idempotent."""
+        if self._resigned:
+            return
+        self._resigned = True
+        epoch = self.epoch_of_term()
+        self._look()
+        for stop in self._stop_listening:
+            stop()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if epoch is not None:
+            with suppress(MetadataError, TimeoutError):
+                async with asyncio.timeout(_RELEASE_S):
+                    await tell_release(self._store, self.path, epoch.number, self._broker_id)
+        if self._election is not None:
+            try:
+                await self._election.close()
+            except MetadataError as error:
+                log.warning("leader_key_not_deleted", reason=str(error))
+
+    async def close(self) -> None:
+        await self.resign()
+        self._cache.close()
+
+    async def wait_change(self, timeout_s: float) -> None:
+        """Return at the next change of the leader, or after `timeout_s`."""
+        await self._change.wait(timeout_s)
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when somebody else may lead, or this broker may have begun or ceased to."""
+        self._listeners.append(listener)
+
+    def on_begin(self, listener: Callable[[Epoch], None]) -> None:
+        """Call `listener` with the epoch of each term in which this broker begins to lead."""
+        self._begin_listeners.append(listener)
+
+    def _on_session_event(self, event: SessionEvent) -> None:
+        if event is SessionEvent.SESSION_LOST:
+            self._session_lost = True
+            self._look()
+        elif event is SessionEvent.SESSION_REESTABLISHED:
+            self._session_lost = False  # what the election believes is of the former session, until the key was read
+            self._look()
+
+    def _on_notification(self, change: Notification) -> None:
+        is_told = change.path == epoch_path(self.path) and change.type is not NotificationType.CHILDREN_CHANGED
+        if is_told and self._state is TermState.LEADS:
+            self._keep_task(asyncio.create_task(self._check_epoch(), name="epoch of the leader"))
+
+    async def _check_epoch(self) -> None:
+        """End the term if another epoch than its own is in the record."""
+        epoch = self._epoch
+        with suppress(MetadataError):
+            if epoch is not None and await read_epoch(self._store, self.path) != epoch:
+                self.superseded(epoch)
+
+    def superseded(self, epoch: Epoch) -> None:
+        """Hear that another epoch than this one, which was this broker's, is in the record."""
+        if epoch is self._epoch:
+            self._feed(TermEvent.SUPERSEDED)
+
+    async def _take(self) -> None:
+        """Take an epoch, as soon as the key is this session's own as the store has it."""
+        assert self._election is not None
+        while True:
+            pause_s = _AGREE_PAUSE_S
+            try:
+                epoch = await take_epoch(self._store, self.path, self._broker_id)
+                if epoch is not None:
+                    self._epoch = epoch
+                    self._feed(TermEvent.TAKEN)
+                    return
+            except MetadataError as error:
+                log.warning("leader_epoch_not_taken", reason=str(error))
+                pause_s = _FAILED_PAUSE_S
+            await asyncio.sleep(pause_s)
+
+    def _look(self) -> None:
+        """Bring the term in line with the election. Safe to call at any time."""
+        self._feed(TermEvent.ELECTED if self._is_elected() else TermEvent.NOT_ELECTED)
+
+    def _feed(self, event: TermEvent) -> None:
+        self._change.notify()
+        after, actions = TRANSITIONS.get((self._state, event), (self._state, ()))
+        self._state = after
+        for action in actions:
+            self._do(action)
+        self._tell_listeners()
+
+    def _do(self, action: TermAction) -> None:
+        match action:
+            case TermAction.TAKE:
+                self._taking = asyncio.create_task(self._take(), name="take leader epoch")
+                self._keep_task(self._taking)
+            case TermAction.GIVE_UP:
+                if self._taking is not None:
+                    self._taking.cancel()
+            case TermAction.BEGIN:
+                assert self._epoch is not None
+                self.times_won += 1
+                log.info("leadership_changed", leads=True, epoch=self._epoch.number)
+                for begun in self._begin_listeners:
+                    begun(self._epoch)
+                for duty in self._duties:
+                    self._keep_task(asyncio.create_task(self._perform(duty), name=f"leader: {duty.name}"))
+            case TermAction.END:
+                self._epoch = None
+                log.info("leadership_changed", leads=False, leader=getattr(self.leader(), "broker_id", None))
+                for task in self._tasks:
+                    if task.get_name().startswith("leader: "):
+                        task.cancel()
+
+    def _tell_listeners(self) -> None:
+        for listener in self._listeners:
+            listener()
+
+    def _keep_task(self, task: asyncio.Task[None]) -> None:
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
+
+    async def _perform(self, duty: Duty) -> None:
+        """Pause, run, and again: the period is run time plus interval, and a changed interval takes effect."""
+        while True:
+            await self._pause(duty)
+            await self._check_epoch()  # a notification may have been lost
+            try:
+                await duty.run()
+            except NotLeadingError as error:
+                log.info("leader_duty_refused", duty=duty.name, reason=str(error))
+            except Exception:
+                log.exception("leader_duty_failed", duty=duty.name)
+
+    async def _pause(self, duty: Duty) -> None:
+        if duty.wake is None:
+            await asyncio.sleep(duty.interval_s())
+            return
+        least_s = duty.min_pause_s()
+        await asyncio.sleep(least_s)
+        try:
+            async with asyncio.timeout(max(0.0, duty.interval_s() - least_s)):
+                await duty.wake.wait()
+        except TimeoutError:
+            pass
+        duty.wake.clear()

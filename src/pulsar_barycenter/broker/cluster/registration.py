@@ -1,0 +1,288 @@
+"""Which brokers are alive: the ephemeral keys under /loadbalance/brokers, and this broker's own.
+
+A broker registers last in its start and leaves first in its stop; only registered brokers are given bundles. The
+key is a lock: the first process that holds a broker id keeps it, and a second one is refused. A process that was
+killed holds its id until its session expires, so a restarted broker waits that long, no longer.
+
+Source: the lock that `ModularLoadManagerImpl.start` takes; who may hold an id is stricter here (Pulsar lets a
+second process with the same URLs take the key over).
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Final, Protocol, cast
+
+import msgspec
+import structlog
+
+from pulsar_barycenter.broker.changes import NextChange, StoreWatch
+from pulsar_barycenter.broker.cluster.lookup_answers import ListenerUrls
+from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls
+from pulsar_barycenter.broker.start_errors import BrokerIdInUseError
+from pulsar_barycenter.load.managers import ManagerKind, StrategyError, manager_kind
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData
+from pulsar_barycenter.metadata.cache import REFRESH_AFTER_S, MetadataCache
+from pulsar_barycenter.metadata.codec import JsonCodec
+from pulsar_barycenter.metadata.coordination.locks import LockManager, ResourceLock
+from pulsar_barycenter.metadata.errors import LockBusyError, MetadataError
+from pulsar_barycenter.metadata.store import MetadataStore
+
+log = structlog.get_logger(__name__)
+
+BROKERS_ROOT: Final = "/loadbalance/brokers"
+_REGAIN_PAUSE_S: Final = 1.0
+_REFRESH_S: Final = 5.0
+"""How often the list is read without a notification: one may be late or lost."""
+
+
+class BrokerRecord(Protocol):
+    """What a broker registers: a report that names its process, and its URLs as LocalBrokerData does."""
+
+    @property
+    def incarnation(self) -> str: ...
+
+
+def same_process(stored: BrokerRecord, mine: BrokerRecord) -> bool:
+    """Tell whether a registration found in the store was written by this very process, in any session."""
+    return bool(mine.incarnation) and stored.incarnation == mine.incarnation
+
+
+class RecordCodec:
+    """JSON of the report of any load manager; read are the parts that all have, as LocalBrokerData."""
+
+    def __init__(self) -> None:
+        self._json = JsonCodec(LocalBrokerData)
+        self._encoder = msgspec.json.Encoder()
+
+    def encode(self, value: BrokerRecord) -> bytes:
+        return self._encoder.encode(value)
+
+    def decode(self, path: str, data: bytes) -> BrokerRecord:
+        return self._json.decode(path, data)
+
+
+class Registration:
+    """This broker's key and the list of all; the load manager decides what the key says."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        *,
+        session_timeout_s: float,
+        source: random.Random,
+        refresh_after_s: float = REFRESH_AFTER_S,
+    ) -> None:
+        self._store = store
+        self._session_timeout_s = session_timeout_s
+        self._cache = MetadataCache(store, LocalBrokerData, refresh_after_s=refresh_after_s)
+        self._locks: LockManager[BrokerRecord] = LockManager(
+            store,
+            cast("type[BrokerRecord]", LocalBrokerData),
+            same_owner=same_process,
+            codec=RecordCodec(),
+            source=source,
+        )
+        self._lock: ResourceLock[BrokerRecord] | None = None
+        self._brokers: frozenset[str] = frozenset()
+        self._listeners: list[Callable[[], None]] = []
+        self._change = NextChange()
+        self._watch = StoreWatch(
+            store,
+            name="broker list",
+            concerns=lambda path: path.startswith(BROKERS_ROOT),
+            read=self._reload,
+            interval_s=_REFRESH_S,
+            failure="broker_list_not_read",
+        )
+        self._regaining: asyncio.Task[None] | None = None
+        self._times_taken = 0
+        self._is_kept = False
+
+    @property
+    def is_registered(self) -> bool:
+        return self._lock is not None and self._lock.is_held
+
+    @property
+    def times_taken(self) -> int:
+        """How often this broker took its key: more than once if it lost it."""
+        return self._times_taken
+
+    @property
+    def brokers(self) -> frozenset[str]:
+        """The ids of the registered brokers, as last read."""
+        return self._brokers
+
+    def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` after anything under /loadbalance/brokers changed; return the way to stop."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    async def start(self) -> None:
+        """Read the list and begin to watch it; registers nothing."""
+        await self._watch.start(self.refresh)
+
+    async def close(self) -> None:
+        await self._watch.close()
+        with suppress(MetadataError):  # the key ends with the session
+            await self.unregister()
+        await self._locks.close()
+        self._cache.close()
+
+    async def await_id_free(self, broker_id: str) -> None:
+        """Return when no process is registered as `broker_id`; a dead one's key is waited for until it expires.
+
+        Raises:
+            BrokerIdInUseError: the key outlived a session, so its process is alive.
+        """
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        limit_s = self._session_timeout_s * 1.2 + 2
+        while await self._store.exists(f"{BROKERS_ROOT}/{broker_id}"):
+            waited_s = loop.time() - started
+            if waited_s >= limit_s:
+                raise BrokerIdInUseError(broker_id, waited_s)
+            if waited_s == 0:
+                log.warning("broker_id_still_registered", broker=broker_id, waiting_up_to_s=limit_s)
+            await self.wait_change(min(0.5, limit_s - waited_s))
+
+    async def register(self, broker_id: str, data: BrokerRecord) -> None:
+        """Take this broker's key with `data`.
+
+        Raises:
+            BrokerIdInUseError: another process was faster.
+            LockBusyError: the registration is kept (`kept`), but was lost just now.
+        """
+        if self._is_kept:
+            await self.update(data)
+            return
+        try:
+            self._set_lock(await self._locks.acquire(f"{BROKERS_ROOT}/{broker_id}", data))
+        except LockBusyError as error:
+            raise BrokerIdInUseError(broker_id, 0) from error
+        self._brokers |= {broker_id}
+
+    def _set_lock(self, lock: ResourceLock[BrokerRecord]) -> None:
+        self._lock = lock
+        self._times_taken += 1
+        lock.expired.add_done_callback(lambda _: self._on_expired(lock))
+
+    def _on_expired(self, lock: ResourceLock[BrokerRecord]) -> None:
+        if self._lock is lock:  # not by `unregister`
+            self._regaining = asyncio.create_task(self._regain(lock), name="regain registration")
+
+    async def _regain(self, lost: ResourceLock[BrokerRecord]) -> None:
+        """Take the key again as soon as it is free; until then this broker is given no new bundles."""
+        log.error("registration_lost", path=lost.path)
+        while self._lock is lost:
+            try:
+                lock = await self._locks.acquire(lost.path, lost.value)
+            except MetadataError as error:
+                log.warning("registration_not_regained", path=lost.path, reason=str(error))
+                await asyncio.sleep(_REGAIN_PAUSE_S)
+            else:
+                self._set_lock(lock)
+                log.info("registration_regained", path=lost.path)
+
+    async def update(self, data: BrokerRecord) -> None:
+        """Write a new load report into the key.
+
+        Raises:
+            LockBusyError: this broker is not registered, or no longer.
+        """
+        if self._lock is None:
+            raise LockBusyError(BROKERS_ROOT)
+        await self._lock.update(data)
+
+    async def unregister(self) -> None:
+        """Leave the list; a key that is gone already is no error. Idempotent."""
+        if self._is_kept:
+            return
+        lock, self._lock = self._lock, None
+        if self._regaining is not None:
+            self._regaining.cancel()
+            await asyncio.gather(self._regaining, return_exceptions=True)
+            self._regaining = None
+        if lock is not None:
+            await lock.release()
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """While one load manager takes the place of another: `unregister` does nothing, `register` writes a report."""
+        self._is_kept = True
+        try:
+            yield
+        finally:
+            self._is_kept = False
+
+    async def data_of(self, broker_id: str) -> LocalBrokerData | None:
+        """Return what a broker registered, its last load report included; None if it is gone.
+
+        Of the report of another load manager than the modular one: its names, URLs and usage, but not its bundles.
+        """
+        return await self._cache.get(f"{BROKERS_ROOT}/{broker_id}")
+
+    async def read(self, broker_id: str) -> LocalBrokerData | None:
+        """Return the same as the store has it now, whatever was told of changes."""
+        self._cache.invalidate(f"{BROKERS_ROOT}/{broker_id}")
+        return await self.data_of(broker_id)
+
+    async def urls_of(self, broker_id: str) -> ServiceUrls | None:
+        data = await self.data_of(broker_id)
+        return None if data is None else urls_of_report(broker_id, data)
+
+    async def refresh(self) -> frozenset[str]:
+        """Read the list from the store. Of who came, nothing counts that was read before, its absence above all."""
+        before, self._brokers = self._brokers, frozenset(await self._store.children(BROKERS_ROOT))
+        for broker_id in self._brokers - before:
+            self._cache.invalidate(f"{BROKERS_ROOT}/{broker_id}")
+        return self._brokers
+
+    async def wait_change(self, timeout_s: float) -> None:
+        """Return at the next change of the list, or after `timeout_s`."""
+        await self._change.wait(timeout_s)
+
+    async def _reload(self, was_told: bool) -> None:
+        before = self._brokers
+        await self.refresh()
+        if before != self._brokers:
+            log.info("brokers_changed", joined=sorted(self._brokers - before), left=sorted(before - self._brokers))
+        if was_told or before != self._brokers:
+            self._notify()
+
+    def _notify(self) -> None:
+        self._change.notify()
+        for listener in list(self._listeners):
+            try:
+                listener()
+            except Exception:
+                log.exception("broker_list_listener_failed")
+
+
+def owns_by_records(data: LocalBrokerData) -> bool:
+    """Tell of a registered broker whether its load manager keeps ownership in the channel; else it owns by locks.
+
+    A manager that is not known here owns by locks, as all but the extensible one do.
+    """
+    try:
+        return manager_kind(data.load_manager_class_name or "") is ManagerKind.EXTENSIBLE
+    except StrategyError:
+        return False
+
+
+def urls_of_report(broker_id: str, data: LocalBrokerData) -> ServiceUrls:
+    """Return the URLs that a load report carries."""
+    return ServiceUrls(
+        broker_id=broker_id,
+        broker_url=data.pulsar_service_url,
+        broker_url_tls=data.pulsar_service_url_tls,
+        web_url=data.web_service_url,
+        web_url_tls=data.web_service_url_tls,
+        listeners={
+            name: ListenerUrls(
+                each.broker_service_url, each.broker_service_url_tls, each.broker_http_url, each.broker_https_url
+            )
+            for name, each in data.advertised_listeners.items()
+        },
+    )

@@ -1,0 +1,63 @@
+"""Who changed which dynamic setting, when and why: the last change of each key, beside the map of overrides.
+
+    /barycenter/setting-changes      JSON: key -> `NotedChange`
+
+The map itself is Pulsar's, which its tools read and write; so what is ours has a key of its own. It is written after
+the map, without waiting for one another: a change whose note is lost is in force all the same, and a note of a value
+that was overwritten without one is not shown (`NotedChange.is_of`).
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+import structlog
+
+from pulsar_barycenter.config.broker_conf import dynamic_keys
+from pulsar_barycenter.config.sources import NotedChange
+from pulsar_barycenter.metadata.errors import BadVersionError, MetadataError
+from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore
+
+log = structlog.get_logger(__name__)
+
+CHANGES_PATH: Final = "/barycenter/setting-changes"
+
+
+class SettingChanges:
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+
+    async def all(self) -> Mapping[str, NotedChange]:
+        """Return the last change of each key that was changed; what cannot be read counts as none.
+
+        Raises:
+            MetadataError: the store does not answer.
+        """
+        record = await self._store.get(CHANGES_PATH)
+        return {} if record is None else _decode(record.value)
+
+    async def note(self, key: str, change: NotedChange) -> None:
+        """Remember a change; one that cannot be costs a line in the log."""
+        try:
+            while True:
+                record = await self._store.get(CHANGES_PATH)
+                noted = {} if record is None else _decode(record.value)
+                value = msgspec.json.encode({**noted, key: change})
+                version = MUST_NOT_EXIST if record is None else record.stat.version
+                try:
+                    await self._store.put(CHANGES_PATH, value, expected_version=version)
+                    return
+                except BadVersionError:
+                    continue  # somebody else noted a change meanwhile: read it again
+        except MetadataError as error:
+            log.warning("setting_change_not_noted", key=key, reason=str(error))
+
+
+def _decode(value: bytes) -> dict[str, NotedChange]:
+    try:
+        noted = msgspec.json.decode(value, type=dict[str, NotedChange])
+    except msgspec.DecodeError as error:
+        log.warning("setting_changes_not_read", reason=str(error))
+        return {}
+    known = set(dynamic_keys())
+    return {key: change for key, change in noted.items() if key in known}

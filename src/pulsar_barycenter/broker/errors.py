@@ -1,0 +1,111 @@
+"""Errors of topics, subscriptions, producers and consumers, one shallow tree.
+
+ServiceError
+├── TopicNotFoundError            the topic does not exist and may not be created
+├── TopicFencedError              the topic is closing or moving; look it up again
+├── TopicBusyError                it still has producers, consumers or subscriptions
+├── SubscriptionNotFoundError
+├── SubscriptionBusyError         another consumer, or another type, has the subscription
+│   └── TooManyConsumersError     the subscription, or its topic, takes no further one
+├── ConsumerAssignError           Key_Shared hash ranges that overlap a connected consumer's
+├── ProducerBusyError             a producer of that name is connected and alive
+├── TooManyProducersError         the topic takes no further one
+├── ProducerFencedError           an exclusive producer took the topic over
+├── CompactionRunningError        the topic is being compacted
+├── NotAllowedError               what was asked is not possible for this topic or subscription
+│   └── TooManySubscriptionsError the topic takes no further one
+└── InvalidPositionError          a message id or time that cannot be sought
+
+Besides these, attaching fails with `NotServedError` (broker/ownership/serving.py), `InvalidNameError`, `LedgerError`
+and `MetadataError`. `wire/errors.py` says each of them in the binary protocol, `rest/` in HTTP.
+"""
+
+from pulsar_barycenter.naming.topic import TopicName
+
+
+class ServiceError(Exception):
+    """Anything that a request about a topic can be refused with."""
+
+
+class TopicNotFoundError(ServiceError):
+    def __init__(self, topic: TopicName) -> None:
+        super().__init__(f"Topic {topic} not found. Create it first, or allow topics to be created by use.")
+        self.topic = topic
+
+
+class TopicFencedError(ServiceError):
+    def __init__(self, topic: TopicName, detail: str) -> None:
+        super().__init__(f"Topic {topic} is temporarily unavailable: {detail}. Look the topic up again.")
+        self.topic = topic
+        self.detail = detail
+
+
+class TopicBusyError(ServiceError):
+    """`subscriptions`, `producers` and `consumers` count what is still there."""
+
+    def __init__(self, topic: TopicName, *, subscriptions: int, producers: int, consumers: int) -> None:
+        super().__init__(
+            f"Topic {topic} has {producers} producers, {subscriptions} subscriptions and {consumers} consumers. "
+            "Close and unsubscribe them first, or force the deletion."
+        )
+        self.topic = topic
+        self.subscriptions = subscriptions
+        self.producers = producers
+        self.consumers = consumers
+
+
+class SubscriptionNotFoundError(ServiceError):
+    def __init__(self, topic: TopicName, subscription: str) -> None:
+        super().__init__(f"Subscription {subscription!r} of topic {topic} does not exist")
+        self.topic = topic
+        self.subscription = subscription
+
+
+class SubscriptionBusyError(ServiceError):
+    def __init__(self, topic: TopicName, subscription: str, detail: str) -> None:
+        super().__init__(f"Subscription {subscription!r} of topic {topic} is in use: {detail}")
+        self.topic = topic
+        self.subscription = subscription
+
+
+class TooManyConsumersError(SubscriptionBusyError):
+    pass
+
+
+class ConsumerAssignError(ServiceError):
+    pass
+
+
+class ProducerBusyError(ServiceError):
+    def __init__(self, topic: TopicName, producer: str) -> None:
+        super().__init__(f"Producer with name {producer!r} is already connected to topic {topic}")
+        self.topic = topic
+        self.producer = producer
+
+
+class TooManyProducersError(ServiceError):
+    def __init__(self, topic: TopicName, limit: int) -> None:
+        super().__init__(f"Topic '{topic}' reached max producers limit, {limit}")
+
+
+class ProducerFencedError(ServiceError):
+    pass
+
+
+class CompactionRunningError(ServiceError):
+    def __init__(self, topic: TopicName) -> None:
+        super().__init__(f"Compaction already in progress: {topic}")
+        self.topic = topic
+
+
+class NotAllowedError(ServiceError):
+    pass
+
+
+class TooManySubscriptionsError(NotAllowedError):
+    def __init__(self, topic: TopicName, limit: int) -> None:
+        super().__init__(f"Exceed the maximum number of subscriptions of the topic: {topic} may have {limit}")
+
+
+class InvalidPositionError(ServiceError):
+    pass

@@ -1,0 +1,25 @@
+"""The part of a broker's configuration that decisions depend on, as snapshots carry it."""
+
+from typing import Final
+
+from pulsar_barycenter.config.broker_conf import default_config, runtime_values
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.config.pulsar_version import COMPATIBILITY_KEY
+
+_BALANCING_KEYS: Final = (
+    *("loadBalancer", "loadManager", "lowerBoundary", "maxUnload", "minUnload", "preferLaterVersions"),
+    *("failureDomains", "defaultNamespaceBundleSplit", "flowOrQpsDifference", "barycenterDrained"),
+)
+"""How the names of keys begin that decisions depend on."""
+
+
+def balancing_configuration(config: BrokerConfig) -> dict[str, str]:
+    """Return which version of Pulsar is followed, and the keys that matter for balancing and differ from its defaults,
+    as texts."""
+    version = config.barycenter_pulsar_compatibility
+    defaults = runtime_values(default_config(version))
+    return {COMPATIBILITY_KEY: version} | {
+        key: text
+        for key, text in runtime_values(config).items()
+        if text != defaults[key] and key.startswith(_BALANCING_KEYS)
+    }

@@ -1,0 +1,219 @@
+"""Decisions carried out and told: unloads and splits commanded to owners, assignments and refusals to the decision log.
+
+What a load manager decides goes through here, whichever manager it is. Nothing is decided here, save that a split
+of what is no bundle any more is not tried.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, suppress
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Protocol
+
+import structlog
+
+from pulsar_barycenter.broker.cluster.service_urls import between_brokers
+from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
+from pulsar_barycenter.load.decisions import Placement, Split, Unload
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.reasons import Code, Reason
+from pulsar_barycenter.load.splitting.request import can_divide
+from pulsar_barycenter.logs.decision_log import DecisionLog, DecisionRecord, Kind
+from pulsar_barycenter.logs.request_ids import current_request_id, serving
+from pulsar_barycenter.metadata.coordination.epochs import Epoch
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.errors import InvalidNameError, UnknownBundleError
+from pulsar_barycenter.naming.namespace import NamespaceName
+
+if TYPE_CHECKING:
+    from pulsar_barycenter.load.splitting.split_plan import SplitPlan
+
+log = structlog.get_logger(__name__)
+
+
+class SplitMetrics(Protocol):
+    def split(self) -> None:
+        """Count a split."""
+        ...
+
+
+_REMEMBERED_REFUSALS: Final = 10_000
+_TOLD_AT_ONCE: Final = 100
+
+
+class DecisionExecutor:
+    """The orders of one load manager. A failure is told as a refusal and never raised: the next one has its turn."""
+
+    def __init__(
+        self,
+        context: LoadManagerContext,
+        decisions: DecisionLog,
+        metrics: SplitMetrics,
+        manager: ManagerKind,
+        move: Callable[[Bundle, str, str | None], Awaitable[bool]] | None = None,
+    ) -> None:
+        """`manager` is whose orders they are. `move` has a broker give a bundle up, and tells whether it did;
+        without it the broker that has the bundle is told to unload it."""
+        self._context = context
+        self._move = move or self._tell_owner
+        self._decisions = decisions
+        self._metrics = metrics
+        self._manager = manager
+        self._refused: dict[tuple[str, str], Code] = {}
+        self._last_round: tuple[Code, str] | None = None
+
+    # ---- telling ----
+
+    def tell_placement(self, placement: Placement) -> None:
+        """Tell who was chosen, or that nobody qualifies."""
+        if placement.broker is None:
+            self.refuse("assign", placement.bundle, "", placement.reason)
+            return
+        self._refused.pop(("assign", placement.bundle), None)
+        self._count("assign", placement.reason)
+        record = self._record("assign", placement.reason, bundle=placement.bundle, destination=placement.broker)
+        log.info("bundle_assigned", bundle=placement.bundle, broker=placement.broker, reason=record.sentence)
+
+    def refuse(self, action: str, bundle: str, source: str, reason: Reason) -> None:
+        """Tell a refusal, unless the same was told last time the bundle was considered."""
+        self._count("refuse", reason)
+        if self._refused.get((action, bundle)) is reason.code:
+            return
+        if len(self._refused) >= _REMEMBERED_REFUSALS:
+            self._refused.clear()
+        self._refused[action, bundle] = reason.code
+        record = self._record("refuse", reason, bundle=bundle, source=source, refused=action)
+        log.info("decision_refused", action=action, bundle=bundle, broker=source, reason=record.sentence)
+
+    def tell_round(self, reason: Reason) -> None:
+        """Tell the outcome of a shedding round when it is another than that of the round before, or upon others."""
+        self._count("shed", reason)
+        if self._last_round != (reason.code, reason.upon):
+            self._last_round = (reason.code, reason.upon)
+            self._record("shed", reason)
+
+    # ---- unloading ----
+
+    async def unload(self, unload: Unload, destination: str | None) -> bool:
+        """Have the owner unload a bundle, for a destination if one is chosen; return whether it did."""
+        with self._named():
+            return await self._unload(unload, destination)
+
+    async def _unload(self, unload: Unload, destination: str | None) -> bool:
+        bundle = _parsed(unload.bundle)
+        try:
+            if bundle is None or not await self._move(bundle, unload.source, destination):
+                reason = Reason(code=Code.NO_OWNER, subject=unload.bundle, cause=unload.reason)
+                self.refuse("unload", unload.bundle, unload.source, reason)
+                return False
+        except Exception as error:  # noqa: BLE001 (whatever a peer or the store says, others have their turn)
+            failure = Reason(code=Code.FAILED, subject=unload.bundle, detail=str(error), cause=unload.reason)
+            self.refuse("unload", unload.bundle, unload.source, failure)
+            return False
+        self._refused.pop(("unload", unload.bundle), None)
+        self._count("unload", unload.reason)
+        record = self._record(
+            "unload", unload.reason, bundle=unload.bundle, source=unload.source, destination=destination or ""
+        )
+        log.info(
+            "bundle_shed",
+            bundle=unload.bundle,
+            source=unload.source,
+            destination=destination,
+            reason=record.sentence,
+        )
+        return True
+
+    async def _tell_owner(self, bundle: Bundle, source: str, destination: str | None) -> bool:
+        epoch = self._context.leader_epoch().number
+        url = await self._web_url_of(source)
+        if url is not None:
+            await self._context.env.peers.unload_bundle(url, bundle, destination=destination, epoch=epoch)
+        return url is not None
+
+    # ---- splitting ----
+
+    async def counted_splits(self, plan: "Callable[[Mapping[str, int]], SplitPlan]") -> "SplitPlan":
+        """Return `plan` of how many bundles each namespace has now; what is too large and not split is told."""
+        counts: dict[str, int] = {}
+        read: set[str] = set()
+        # a look with the bundles reported tells whose namespaces have to be read; if some are full, others come in
+        while unread := (found := plan(counts)).namespaces() - read:
+            read |= unread
+            for name in sorted(unread):
+                with suppress(InvalidNameError):
+                    counts[name] = len((await self._context.bundles.get(NamespaceName.parse(name))).bundles)
+        refusals = islice(found.refusals(), _REMEMBERED_REFUSALS)
+        while some := list(islice(refusals, _TOLD_AT_ONCE)):
+            for refusal in some:
+                self.refuse("split", refusal.subject, "", refusal.reason)
+            await asyncio.sleep(0)
+        return found
+
+    async def split(self, split: Split, *, unload: Callable[[], Awaitable[bool]], epoch: Epoch | None = None) -> bool:
+        """Have the owner split a bundle, and unload its children if `unload` says so; return whether it did.
+
+        `epoch` is that of the leader that decided so; None: the owner itself did.
+        """
+        with self._named():
+            return await self._do_split(split, unload, epoch)
+
+    async def _do_split(self, split: Split, unload: Callable[[], Awaitable[bool]], epoch: Epoch | None) -> bool:
+        bundle = _parsed(split.bundle)
+        try:
+            code = Code.BUNDLE_GONE if bundle is None else await self._split_refusal(bundle)
+            url = None if code is not None else await self._web_url_of(split.broker)
+            if bundle is None or url is None:
+                reason = Reason(code=code or Code.NO_OWNER, subject=split.bundle, cause=split.reason)
+                self.refuse("split", split.bundle, split.broker, reason)
+                return False
+            config = self._context.config.current
+            algorithm = config.default_namespace_bundle_split_algorithm
+            children_leave = config.load_balancer_auto_unload_split_bundles_enabled and await unload()
+            number = None if epoch is None else epoch.number
+            await self._context.env.peers.split_bundle(
+                url, bundle, algorithm=algorithm, unload=children_leave, epoch=number
+            )
+        except Exception as error:  # noqa: BLE001 (whatever a peer or the store says, others have their turn)
+            failure = Reason(code=Code.FAILED, subject=split.bundle, detail=str(error), cause=split.reason)
+            self.refuse("split", split.bundle, split.broker, failure)
+            return False
+        self._context.bundles.invalidate(bundle.namespace)
+        self._metrics.split()
+        self._count("split", split.reason)
+        record = self._record("split", split.reason, bundle=split.bundle, source=split.broker)
+        log.info("bundle_split_ordered", bundle=split.bundle, broker=split.broker, reason=record.sentence)
+        return True
+
+    async def _split_refusal(self, bundle: Bundle) -> Code | None:
+        if not can_divide(bundle.range):
+            return Code.RANGE_NOT_DIVISIBLE
+        try:
+            (await self._context.bundles.fresh(bundle.namespace)).validate(bundle.range)
+        except UnknownBundleError:
+            return Code.BUNDLE_GONE
+        return None
+
+    async def _web_url_of(self, broker: str) -> str | None:
+        urls = await self._context.registration.urls_of(broker)
+        by_tls = self._context.config.current.broker_client_tls_enabled
+        return None if urls is None else between_brokers(urls.web_url, urls.web_url_tls, by_tls=by_tls)
+
+    def _count(self, kind: Kind, reason: Reason) -> None:
+        self._context.env.instruments.decided(kind, reason.code)
+
+    def _record(self, kind: Kind, reason: Reason, **about: str) -> DecisionRecord:
+        at_ms = self._context.env.clock.now_ms()
+        named = {**about, "request_id": current_request_id()}
+        return self._decisions.record(at_ms, kind, reason, manager=self._manager, epoch=0, **named)
+
+    def _named(self) -> AbstractContextManager[None]:
+        """Give a command an id of its own, by which it is found in the logs of all brokers that have a part in it."""
+        return serving(current_request_id() or f"{self._context.incarnation}-{self._decisions.count_command()}")
+
+
+def _parsed(bundle: str) -> Bundle | None:
+    try:
+        return Bundle.parse(bundle)
+    except InvalidNameError:
+        return None

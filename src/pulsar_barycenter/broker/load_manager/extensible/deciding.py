@@ -1,0 +1,278 @@
+"""What a broker of the extensible load manager decides: any of them assigns and splits, the leader unloads.
+
+It makes a snapshot of what is known, asks the pure functions of `load`, and has the answer carried out.
+Decisions and refusals go to the decision log.
+
+Needs numpy; a broker imports it when it first decides.
+Source: Pulsar's `ExtensibleLoadManagerImpl.selectAsync`, `UnloadScheduler`, `SplitScheduler`.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+import structlog
+
+from pulsar_barycenter.broker.load_manager.balancing_configuration import balancing_configuration
+from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
+from pulsar_barycenter.broker.load_manager.decision_executor import DecisionExecutor
+from pulsar_barycenter.broker.load_manager.extensible.load_data import ExtensibleLoadData
+from pulsar_barycenter.broker.load_manager.extensible.metrics import ExtensibleMetrics
+from pulsar_barycenter.broker.load_manager.pipeline_feed import Published
+from pulsar_barycenter.broker.load_manager.round_driver import carry_out_round
+from pulsar_barycenter.load.cycle.destinations import FilteredSelection
+from pulsar_barycenter.load.cycle.round import UnloadOutcome, moves
+from pulsar_barycenter.load.decisions import Placement, Unload
+from pulsar_barycenter.load.filters.extensible_filters import ExtensibleFilterSettings
+from pulsar_barycenter.load.filters.outcome import PlacementRequest
+from pulsar_barycenter.load.managers import ManagerKind, StrategyError
+from pulsar_barycenter.load.reasons import Code, Reason
+from pulsar_barycenter.load.reports.extensible_reports import (
+    BrokerLoadData,
+    BrokerLookupData,
+    BundleLoadData,
+    TopBundlesLoadData,
+)
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
+from pulsar_barycenter.load.selection.extensible_selection import select_broker_extensible
+from pulsar_barycenter.load.selection.modular_selection import SelectionMemory
+from pulsar_barycenter.load.shedding.beside_drained import shed
+from pulsar_barycenter.load.shedding.transfer_plan import UNLOAD_REASONS
+from pulsar_barycenter.load.snapshot.document import PoliciesDocument, SnapshotDocument
+from pulsar_barycenter.load.snapshot.extensible_document import ExtensibleDocument, TrafficFigures
+from pulsar_barycenter.load.snapshot.extensible_snapshot import (
+    NO_WINDOWS,
+    Windows,
+    build_extensible_snapshot,
+    windows_of_owners,
+)
+from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot, namespace_of
+from pulsar_barycenter.load.splitting.split_plan import SplitPlan
+from pulsar_barycenter.load.strategies import placer_of, shedder_of, splitter_of
+from pulsar_barycenter.load.strategy import NOTHING_REMEMBERED
+from pulsar_barycenter.naming.bundle import Bundle
+
+log = structlog.get_logger(__name__)
+
+_KIND = ManagerKind.EXTENSIBLE
+
+
+async def _split_by_algorithm() -> bool:
+    """Children stay with the owner."""
+    return False
+
+
+class ExtensibleDecisions:
+    """The deciding half of one broker's load manager."""
+
+    def __init__(
+        self,
+        context: LoadManagerContext,
+        load_data: ExtensibleLoadData,
+        executor: DecisionExecutor,
+        metrics: ExtensibleMetrics,
+        stats: Callable[[], Mapping[str, NamespaceBundleStats]],
+    ) -> None:
+        """`stats` are the figures of this broker's bundles."""
+        self._context = context
+        self._load_data = load_data
+        self._executor = executor
+        self._metrics = metrics
+        self._stats = stats
+        self._selection_memory = SelectionMemory()
+        self._shedding_memory = NOTHING_REMEMBERED
+        self._splitting_memory = NOTHING_REMEMBERED
+        self._recently_unloaded: dict[str, int] = {}
+        self._brokers: tuple[int, Published | None, LoadSnapshot] | None = None
+
+    # ---- what is known ----
+
+    async def _known(self) -> tuple[ExtensibleDocument, Windows]:
+        """Return what is known now, and the pipeline's windows if traffic is compared by these."""
+        published = await self._load_data.published()
+        known = ExtensibleDocument(
+            loads=self._load_data.loads(),
+            top_bundles=self._load_data.tops(),
+            lookups=await self._load_data.lookups(),
+            owners=dict(self._load_data.owners()),
+            traffic=self._traffic(published),
+        )
+        if published is None:
+            return known, NO_WINDOWS
+        windows = windows_of_owners(known, published.bundles)
+        await asyncio.sleep(0)  # with many bundles this takes as long as what follows
+        return known, windows
+
+    def _traffic(self, published: Published | None) -> TrafficFigures:
+        if published is not None:
+            return TrafficFigures.WINDOWS
+        return TrafficFigures.LATE if self._load_data.goes_by_pipeline else TrafficFigures.NEWEST
+
+    async def snapshot_document(self) -> SnapshotDocument:
+        """Return what this broker would decide upon now, for files and REST."""
+        config = self._context.config.current
+        known, windows = await self._known()
+        by_windows = known.traffic is TrafficFigures.WINDOWS
+        return SnapshotDocument(
+            taken_at=self._context.env.clock.now_ms(),
+            brokers={},
+            bundle_data=dict(windows.bundles) if by_windows else None,
+            broker_data=dict(windows.brokers) if by_windows else None,
+            extensible=known,
+            recently_unloaded=dict(self._recently_unloaded),
+            policies=PoliciesDocument.of(self._context.policies.current),
+            memory=self._shedding_memory.document(shedder_of(config, _KIND)),
+            configuration=balancing_configuration(config),
+        )
+
+    async def _snapshot(self) -> LoadSnapshot:
+        """Return all that is known now, with the anti-affinity groups of all bundles."""
+        known, windows = await self._known()
+        namespaces = sorted({namespace_of(bundle) for bundle in known.owners})
+        for namespace in namespaces:
+            await self._context.policies.learn_groups(namespace, lambda: namespaces)
+        return self._built(known, windows)
+
+    def _built(self, known: ExtensibleDocument, windows: Windows = NO_WINDOWS) -> LoadSnapshot:
+        return build_extensible_snapshot(
+            known.loads,
+            known.top_bundles,
+            known.lookups,
+            known.owners,
+            taken_at_ms=self._context.env.clock.now_ms(),
+            recently_unloaded=self._recently_unloaded,
+            policies=self._context.policies.current,
+            traffic=known.traffic,
+            windows=windows,
+        )
+
+    async def _snapshot_to_place(self, namespace: str) -> LoadSnapshot:
+        """Return what placing a bundle of a namespace takes: the bundles of others only if it is in a group.
+
+        Without them the pipeline's averages of brokers are those that it published, of when it did.
+        """
+        policies = self._context.policies
+        await policies.refresh(namespace)
+        await policies.learn_groups(namespace, tuple)
+        if namespace in policies.current.groups:
+            return await self._snapshot()
+        generation, published = self._load_data.generation, await self._load_data.published()
+        before = self._brokers
+        is_known = before is not None and before[0] == generation and before[1] is published
+        if before is None or not is_known or before[2].policies is not policies.current:
+            known = ExtensibleDocument(
+                loads=self._load_data.loads(),
+                lookups=await self._load_data.lookups(),
+                traffic=self._traffic(published),
+            )
+            windows = NO_WINDOWS if published is None else Windows(brokers=published.averages)
+            before = self._brokers = (generation, published, self._built(known, windows))
+        return before[2]
+
+    # ---- placement ----
+
+    async def select(self, bundle: Bundle, without: Collection[str]) -> Placement | None:
+        """Choose the owner-to-be of a bundle; None if no broker qualifies."""
+        config = self._context.config.current
+        leaving = await self._load_data.leaving()  # before who is registered: whoever has left by then is in neither
+        snapshot = await self._snapshot_to_place(str(bundle.namespace))
+        request = PlacementRequest(str(bundle), self._context.bundles.has_non_persistent_topic(bundle))
+        placement, self._selection_memory = select_broker_extensible(
+            snapshot,
+            request,
+            ExtensibleFilterSettings.of(config),
+            placer_of(config, _KIND),
+            self._context.env.random,
+            self._selection_memory,
+            without={*without, *leaving},
+        )
+        self._executor.tell_placement(placement)
+        self._metrics.assigned("Failure" if placement.broker is None else "Success")
+        return placement if placement.broker is not None else None
+
+    # ---- shedding ----
+
+    async def shed(self) -> None:
+        """Leader: unload bundles from the most loaded brokers, each for the broker that the strategy names."""
+        config, now_ms = self._context.config.current, self._context.env.clock.now_ms()
+        if not (self._context.is_leader() and config.load_balancer_enabled and config.load_balancer_shedding_enabled):
+            return
+        oldest_ms = now_ms - config.load_balancer_shedding_grace_period_minutes * 60_000
+        self._recently_unloaded = {name: at for name, at in self._recently_unloaded.items() if at >= oldest_ms}
+        try:
+            shedder, selection = shedder_of(config, _KIND), FilteredSelection.of(config, _KIND)
+        except StrategyError as error:  # set while the broker ran
+            log.error("shedding_strategy_refused", reason=str(error))
+            return
+        if len(self._context.registration.brokers) < 2:
+            self._executor.tell_round(Reason(code=Code.TOO_FEW_BROKERS, strategy=shedder.name))
+            return
+        snapshot = await self._snapshot()
+        plan, memory = shed(shedder, snapshot, self._shedding_memory.of(shedder))
+        self._shedding_memory = self._shedding_memory.then(shedder, memory)
+        self._executor.tell_round(plan.reason)
+        if plan.usage_spread is not None:
+            self._metrics.usage_stats(*plan.usage_spread)
+        destinations = selection.destinations(plan, snapshot, self._selection_memory, self._context.env.random)
+
+        async def unload(unload: Unload) -> UnloadOutcome:
+            if not await self._executor.unload(unload, unload.destination):
+                return UnloadOutcome(False)
+            at_ms = self._context.env.clock.now_ms()
+            self._recently_unloaded[unload.bundle] = at_ms
+            memory = shedder.unloaded(unload, at_ms, self._shedding_memory.of(shedder))
+            self._shedding_memory = self._shedding_memory.then(shedder, memory)
+            return UnloadOutcome(True)
+
+        unloaded = await carry_out_round(
+            moves(plan, destinations), self._executor, unload, may_go_on=self._context.is_leader
+        )
+        self._selection_memory = destinations.memory
+        self._count(unloaded, plan.reason)
+
+    def _count(self, unloaded: Sequence[Unload], why: Reason) -> None:
+        brokers = {unload.source: unload.reason.code for unload in unloaded}
+        reasons = Counter(("Success", UNLOAD_REASONS.get(code, "Unknown")) for code in brokers.values())
+        if not brokers:
+            reasons[("Skip", UNLOAD_REASONS.get(why.code, "Unknown"))] += 1
+        self._metrics.unloaded(brokers=len(brokers), bundles=len(unloaded), reasons=reasons)
+
+    # ---- splitting ----
+
+    async def split_own(self) -> None:
+        """Split this broker's bundles that have been too large for long enough."""
+        config = self._context.config.current
+        if not (config.load_balancer_enabled and config.load_balancer_auto_bundle_split_enabled):
+            return
+        splitter = splitter_of(config, _KIND)
+        snapshot = self._own_snapshot()
+        remembered = self._splitting_memory.of(splitter)
+        wanted: set[str] = set()
+
+        def note(bundle: str) -> Sequence[int]:
+            wanted.add(bundle)
+            return ()
+
+        splitter.decide(snapshot, {}, note, remembered)  # whose boundaries it will ask for
+        cuts = {bundle: await self._context.boundaries(bundle) for bundle in sorted(wanted)}
+        decided = [remembered]
+
+        def plan(counts: Mapping[str, int]) -> SplitPlan:
+            found, decided[0] = splitter.decide(snapshot, counts, lambda bundle: cuts.get(bundle, ()), remembered)
+            return found
+
+        splits = await self._executor.counted_splits(plan)
+        self._splitting_memory = self._splitting_memory.then(splitter, decided[0])
+        for split in list(splits):
+            await self._executor.split(split, unload=_split_by_algorithm)
+
+    def _own_snapshot(self) -> LoadSnapshot:
+        """Return a snapshot of this broker alone, with all its bundles."""
+        me, stats = self._context.urls.broker_id, self._stats()
+        known = ExtensibleDocument(
+            loads={me: BrokerLoadData()},
+            top_bundles={me: TopBundlesLoadData(tuple(BundleLoadData(name, one) for name, one in stats.items()))},
+            lookups={me: BrokerLookupData(load_manager_class_name=_KIND.class_name)},
+            owners=dict.fromkeys(stats, me),
+        )
+        return self._built(known)

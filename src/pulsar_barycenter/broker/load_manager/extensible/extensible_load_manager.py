@@ -1,0 +1,224 @@
+"""The extensible load manager: ownership by records, every broker assigns, the leader unloads to a destination.
+
+| task | runs on | every |
+|---|---|---|
+| tell the load, if it changed enough | every broker | `loadBalancerReportUpdateMinIntervalMillis` |
+| tell the heaviest bundles, if counted anew | every broker | the same |
+| split its own bundles that are too large | every broker | `loadBalancerSplitIntervalMinutes` |
+| unload from the most loaded brokers | the leader | `loadBalancerSheddingIntervalMinutes` |
+| look over the ownership of all bundles | the leader | `loadBalancerServiceUnitStateMonitorIntervalInSeconds` |
+
+The broker calls `write_report` and `shed`; the rest runs here. What takes numpy is in `deciding`.
+
+Source: Pulsar's `ExtensibleLoadManagerImpl` and `ExtensibleLoadManagerWrapper` (4.x).
+"""
+
+import asyncio
+from collections.abc import Collection
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
+from pulsar_barycenter.broker.load_manager.decision_executor import DecisionExecutor
+from pulsar_barycenter.broker.load_manager.environment import LoadManagerEnvironment
+from pulsar_barycenter.broker.load_manager.extensible.load_data import LEAVING, ExtensibleLoadData
+from pulsar_barycenter.broker.load_manager.extensible.load_stores import LoadStore, LocalLoadStore, TopicLoadStore
+from pulsar_barycenter.broker.load_manager.extensible.metrics import ExtensibleMetrics
+from pulsar_barycenter.broker.load_manager.extensible.reporters import BrokerLoadReporter, TopBundlesReporter
+from pulsar_barycenter.broker.load_manager.reporting.load_reporter import LoadReporter
+from pulsar_barycenter.broker.load_manager.reporting.report_identity import lookup_data
+from pulsar_barycenter.broker.periodic import PeriodicTasks
+from pulsar_barycenter.load.decisions import Placement
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData
+from pulsar_barycenter.load.service_units.report_tombstones import ReportEffect, effect_on_reports
+from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitStateData
+from pulsar_barycenter.load.snapshot.document import SnapshotDocument
+from pulsar_barycenter.logs.decision_log import DecisionLog
+from pulsar_barycenter.metadata.errors import MetadataError
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.internal_topics import BROKER_LOAD_TOPIC, TOP_BUNDLES_TOPIC
+
+if TYPE_CHECKING:
+    from pulsar_barycenter.broker.load_manager.extensible.deciding import ExtensibleDecisions
+
+
+class ExtensibleLoadManager:
+    """One broker's load manager; see `LoadManager` for the calls that the broker makes."""
+
+    is_centralized = False
+
+    def __init__(
+        self,
+        context: LoadManagerContext,
+        environment: LoadManagerEnvironment | None = None,
+        *,
+        loads: LoadStore | None = None,
+        tops: LoadStore | None = None,
+    ) -> None:
+        """`environment` is that of the machine unless given; without tables to tell the load in, nobody else hears."""
+        self._context = context
+        self._environment = environment or LoadManagerEnvironment.of_machine(context)
+        self._loads = loads or _store(context, BROKER_LOAD_TOPIC)
+        self._tops = tops or _store(context, TOP_BUNDLES_TOPIC)
+        self._reporter = LoadReporter(
+            context, self._environment.meter, self._environment.report_log, ManagerKind.EXTENSIBLE
+        )
+        self._load = self._reporter.load
+        self._load_reporter = BrokerLoadReporter(context, self._load, self._loads)
+        self._top_reporter = TopBundlesReporter(context, self._load, self._tops)
+        self._load_data = ExtensibleLoadData(context, self._loads, self._tops, self._environment.pipeline)
+        self.metrics = ExtensibleMetrics(context.config.current.cluster_name, context.urls.broker_id)
+        move = None if context.channel is None else self._move
+        self._executor = DecisionExecutor(
+            context, self._environment.decisions, self.metrics, ManagerKind.EXTENSIBLE, move
+        )
+        self._decisions: ExtensibleDecisions | None = None
+        self._periodic = PeriodicTasks()
+        self._changed = asyncio.Event()
+        if context.channel is not None:
+            context.channel.on_record(self._on_record)
+
+    async def _deciding(self) -> "ExtensibleDecisions":
+        """Return the deciding half, which is made when it is first asked for: the same to all who ask at once."""
+        if self._decisions is None:
+            made = await self._environment.offload(_decisions_class)
+            if self._decisions is None:
+                self._decisions = made(self._context, self._load_data, self._executor, self.metrics, self._load.stats)
+        return self._decisions
+
+    # ---- life ----
+
+    async def start(self) -> None:
+        """Register this broker, and begin to tell its load and to hear that of others."""
+        await self._context.registration.register(self._context.urls.broker_id, lookup_data(self._context))
+        self._loads.start()
+        self._tops.start()
+        config = self._context.config
+        self._periodic.start(
+            "bundle splits", self._split_own, lambda: config.current.load_balancer_split_interval_minutes * 60
+        )
+        self._periodic.start("load taken back", self._take_back, lambda: 0.0)
+
+    async def announce_leaving(self) -> None:
+        """Tell the others that this broker takes nothing more; who does not hear of it is refused."""
+        data = lookup_data(self._context)
+        leaving = msgspec.structs.replace(data, properties={**data.properties, LEAVING: "true"})
+        with suppress(MetadataError):
+            await self._context.registration.update(leaving)
+
+    async def leaving_brokers(self) -> set[str]:
+        return await self._load_data.leaving()
+
+    async def disable(self) -> None:
+        """Remove the registration. Idempotent."""
+        await self._context.registration.unregister()
+
+    async def stop(self) -> None:
+        """End every task; disables first. Idempotent."""
+        await self._periodic.close()
+        self._reporter.close()
+        self._load_data.close()
+        await self._loads.close()
+        await self._tops.close()
+        await self.disable()
+
+    # ---- reports ----
+
+    def available_brokers(self) -> frozenset[str]:
+        return self._context.registration.brokers
+
+    def load_report(self) -> LocalBrokerData:
+        """Return this broker's figures of now, as the modular load manager would report them."""
+        return self._reporter.current()
+
+    @property
+    def decisions(self) -> DecisionLog:
+        """What this broker decided, for REST."""
+        return self._environment.decisions
+
+    async def write_report(self, *, force: bool = False) -> bool:
+        """Tell this broker's load and its heaviest bundles, each if it is due or `force`; return whether any was.
+
+        What it carries, all its bundles, goes into the log that the pipeline reads, by the rule of the modular one.
+        """
+        self._reporter.log_report(force=force)
+        logged = self._reporter.written if self._load_data.goes_by_pipeline else None
+        told = await self._load_reporter.report(force=force, logged=logged)
+        self.metrics.report(self._load_reporter.current)
+        told = await self._top_reporter.report(force=force) or told
+        self.metrics.unreported(len(self._context.registration.brokers - self._load_data.loads().keys()))
+        await self._judge_pipeline()
+        return told
+
+    async def _judge_pipeline(self) -> None:
+        """Show whether the pipeline is in use, if it is to be, and tell the log when that changes."""
+        if not self._load_data.goes_by_pipeline:
+            self.metrics.pipeline(None)
+            return
+        self._load_data.note_reports()
+        self.metrics.pipeline(await self._load_data.pipeline.judge(decides_with="the newest figures of traffic"))
+
+    def _on_record(
+        self, bundle: Bundle, before: ServiceUnitStateData | None, after: ServiceUnitStateData | None
+    ) -> None:
+        now_ms = self._context.env.clock.now_ms()
+        effect = effect_on_reports(after, self._context.urls.broker_id, last_tombstone_ms=0, now_ms=now_ms)
+        if effect is not ReportEffect.NONE:
+            self._changed.set()
+
+    async def _take_back(self) -> None:
+        """When bundles come or go, what was told of this broker is no longer true."""
+        await self._changed.wait()
+        self._changed.clear()
+        await self._load_reporter.take_back()
+        await self._top_reporter.take_back()
+
+    # ---- decisions ----
+
+    async def select_broker(self, bundle: Bundle) -> Placement | None:
+        """Choose the owner-to-be of an unowned bundle; None if no broker qualifies."""
+        return await (await self._deciding()).select(bundle, ())
+
+    async def select_successor(self, bundle: Bundle, without: Collection[str]) -> Placement | None:
+        """Choose who shall own a bundle, other than some brokers; None if no other qualifies."""
+        return await (await self._deciding()).select(bundle, without)
+
+    async def shed(self) -> None:
+        """Leader: unload bundles from the most loaded brokers, each for a certain other one."""
+        if self._context.is_leader():
+            await (await self._deciding()).shed()
+
+    async def _move(self, bundle: Bundle, source: str, destination: str | None) -> bool:
+        assert self._context.channel is not None
+        guard = self._context.leader_epoch().guard
+        return await self._context.channel.move(bundle, source, destination, guard)
+
+    async def check_splits(self) -> None:
+        """Each broker splits its own bundles, whoever leads."""
+
+    async def write_resource_quotas(self) -> None:
+        """There are none."""
+
+    async def _split_own(self) -> None:
+        if self._context.owned_bundles():
+            with self._context.env.instruments.round("split"):
+                await (await self._deciding()).split_own()
+
+    async def snapshot_document(self) -> SnapshotDocument:
+        """Return what this broker would decide upon now, for files and REST."""
+        return await (await self._deciding()).snapshot_document()
+
+
+def _store(context: LoadManagerContext, topic: str) -> LoadStore:
+    client = context.system_topics
+    return LocalLoadStore() if client is None else TopicLoadStore(client, topic)
+
+
+def _decisions_class() -> "type[ExtensibleDecisions]":
+    """Import what deciding needs: numpy and the strategies, which takes a few hundred milliseconds."""
+    from pulsar_barycenter.broker.load_manager.extensible.deciding import ExtensibleDecisions
+
+    return ExtensibleDecisions

@@ -1,0 +1,300 @@
+"""What the leader of the modular load manager does: it assigns, sheds, splits and stores what it learned.
+
+It gathers a snapshot, asks the pure functions of `load`, and has the answer carried out by the bundle's
+owner, asking at each step whether this broker still leads. Decisions and refusals go to the decision log.
+
+Needs numpy; a broker imports it when it first leads.
+Source: Pulsar's `ModularLoadManagerImpl` (`selectBrokerForAssignment`, `doLoadShedding`, `checkNamespaceBundleSplit`,
+`writeBundleDataOnZooKeeper`).
+"""
+
+import asyncio
+import heapq
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from typing import Final
+
+import msgspec
+import structlog
+
+from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
+from pulsar_barycenter.broker.load_manager.decision_executor import DecisionExecutor
+from pulsar_barycenter.broker.load_manager.load_data_watch import LoadDataWatch
+from pulsar_barycenter.broker.load_manager.metrics import LoadMetrics
+from pulsar_barycenter.broker.load_manager.modular.load_data import BROKER_AVERAGES_ROOT, BUNDLE_DATA_ROOT, LoadData
+from pulsar_barycenter.broker.load_manager.modular.snapshots import Snapshots
+from pulsar_barycenter.broker.load_manager.round_driver import carry_out_round
+from pulsar_barycenter.broker.load_manager.store_writes import all_of
+from pulsar_barycenter.load.cycle.destinations import FilteredSelection
+from pulsar_barycenter.load.cycle.round import UnloadOutcome, moves
+from pulsar_barycenter.load.decisions import Placement, Split, Unload
+from pulsar_barycenter.load.filters.namespace_policies import policy_candidates
+from pulsar_barycenter.load.filters.outcome import PlacementRequest
+from pulsar_barycenter.load.managers import ManagerKind, StrategyError
+from pulsar_barycenter.load.reasons import Code, Reason
+from pulsar_barycenter.load.reports.load_report import (
+    BundleData,
+    LocalBrokerData,
+    bundle_data_rank,
+    default_bundle_data,
+)
+from pulsar_barycenter.load.selection.modular_selection import SelectionMemory
+from pulsar_barycenter.load.selection.unload_veto import unload_veto
+from pulsar_barycenter.load.shedding.beside_drained import shed
+from pulsar_barycenter.load.shedding.shedder import SheddingPlan
+from pulsar_barycenter.load.snapshot.builder import build_snapshot
+from pulsar_barycenter.load.snapshot.document import SnapshotDocument
+from pulsar_barycenter.load.snapshot.load_snapshot import BundleTable, LoadSnapshot, namespace_of
+from pulsar_barycenter.load.splitting.splitter import no_boundaries
+from pulsar_barycenter.load.strategies import shedder_of, splitter_of
+from pulsar_barycenter.load.strategy import NOTHING_REMEMBERED, MemoryDocument
+from pulsar_barycenter.metadata.errors import NotFoundError
+from pulsar_barycenter.naming.bundle import Bundle
+
+log = structlog.get_logger(__name__)
+
+_RANKED_AT_ONCE: Final = 1_000
+
+
+class ModularLeader:
+    """The leader's half of one broker's load manager."""
+
+    def __init__(
+        self,
+        context: LoadManagerContext,
+        load_data: LoadData,
+        watch: LoadDataWatch,
+        executor: DecisionExecutor,
+        metrics: LoadMetrics,
+    ) -> None:
+        self._context = context
+        self._load_data = load_data
+        self._watch = watch
+        self._executor = executor
+        self._metrics = metrics
+        self._snapshots = Snapshots(context, load_data)
+        self._selecting = asyncio.Lock()
+        self._selection_memory = SelectionMemory()
+        self._shedding_memory = NOTHING_REMEMBERED
+
+    # ---- what is known ----
+
+    async def snapshot_document(self) -> SnapshotDocument:
+        """Return what this broker would decide upon now, for files and REST."""
+        await self._snapshot()
+        try:
+            memory = self._shedding_memory.document(shedder_of(self._context.config.current, ManagerKind.MODULAR))
+        except StrategyError:  # set while the broker ran
+            memory = MemoryDocument()
+        return self._load_data.document(memory)
+
+    async def _snapshot(self) -> LoadSnapshot:
+        """Return the load as known now, brought up to date if something changed and the store answers.
+
+        Raises:
+            MetadataError: no broker is known, and the store does not answer.
+        """
+        await self._watch.catch_up(with_every_change=True)
+        return await self._snapshots.current()
+
+    async def _snapshot_for(self, *namespaces: str) -> LoadSnapshot:
+        """Return the load as known now, with the anti-affinity groups that placing their bundles needs."""
+        snapshot = await self._snapshot()
+        for namespace in namespaces:
+            await self._context.policies.learn_groups(
+                namespace, lambda: (*snapshot.namespaces, *snapshot.on_their_way.arriving)
+            )
+        return await self._snapshots.current()
+
+    def _request_for(self, bundle: str) -> PlacementRequest:
+        return PlacementRequest(bundle, self._context.bundles.has_non_persistent_topic(Bundle.parse(bundle)))
+
+    # ---- placement ----
+
+    async def select_broker(self, bundle: Bundle) -> Placement | None:
+        """Choose the owner-to-be of an unowned bundle and preallocate it there; None if no broker qualifies."""
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        name, policies = str(bundle), self._context.policies
+        # read outside the lock, or the store's time would add up over all bundles that are being assigned
+        await policies.refresh(str(bundle.namespace))
+        data = None if self._load_data.preallocated_broker(name) else await self._load_data.obtain(name)
+        async with self._selecting:
+            broker = self._load_data.preallocated_broker(name)
+            if broker is not None and await self._is_allowed(bundle, broker):
+                return Placement.because(Reason(code=Code.PREALLOCATED, subject=broker), name, broker)
+            placement = self._select(name, await self._snapshot_for(str(bundle.namespace)))
+            if placement.broker is not None:
+                self._snapshots.preallocate(name, placement.broker, data or default_bundle_data())
+        self._metrics.assigned(loop.time() - started)
+        self._executor.tell_placement(placement)
+        return placement if placement.broker is not None else None
+
+    async def _is_allowed(self, bundle: Bundle, broker: str) -> bool:
+        """Tell whether policies, which may be newer than the choice of `broker`, still let it serve the bundle."""
+        if not self._context.policies.current.narrows:
+            return True
+        snapshot = await self._snapshot_for(str(bundle.namespace))
+        row = snapshot.brokers.index.get(broker)
+        return row is not None and bool(policy_candidates(snapshot, self._request_for(str(bundle))).kept[row])
+
+    def _select(self, bundle: str, snapshot: LoadSnapshot) -> Placement:
+        """Choose by the load; where no load report at all is known, by who is registered."""
+        selection = FilteredSelection.of(self._context.config.current)
+        is_blind = not len(snapshot.brokers) and bool(self._context.registration.brokers)
+        if is_blind:
+            snapshot = self._registered_only()
+        placement, self._selection_memory = selection.choose(
+            snapshot, self._request_for(bundle), self._context.env.random, self._selection_memory
+        )
+        if not is_blind:
+            return placement
+        reason = placement.reason
+        flags = ("no load report is known, so only who is registered played a part", *reason.flags)
+        return Placement.because(msgspec.structs.replace(reason, flags=flags), bundle, placement.broker)
+
+    def _registered_only(self) -> LoadSnapshot:
+        """Return the registered brokers without any load, and the policies."""
+        blank = LocalBrokerData(load_manager_class_name=ManagerKind.MODULAR.class_name)
+        snapshot = build_snapshot(dict.fromkeys(self._context.registration.brokers, blank), {}, {})
+        return replace(snapshot, policies=self._context.policies.current)
+
+    # ---- shedding ----
+
+    async def shed(self) -> None:
+        """Unload bundles from overloaded brokers, each for a destination chosen beforehand."""
+        config, load_data = self._context.config.current, self._load_data
+        if not self._may_act() or not (config.load_balancer_enabled and config.load_balancer_shedding_enabled):
+            return
+        await self._watch.catch_up(with_every_change=True)
+        oldest_ms = self._context.env.clock.now_ms() - config.load_balancer_shedding_grace_period_minutes * 60_000
+        load_data.recently_unloaded = {name: at for name, at in load_data.recently_unloaded.items() if at >= oldest_ms}
+        load_data.changed()
+        try:
+            shedder = shedder_of(config, ManagerKind.MODULAR)
+            selection = FilteredSelection.of(config)
+        except StrategyError as error:  # set while the broker ran
+            log.error("shedding_strategy_refused", reason=str(error))
+            return
+        if len(self._context.registration.brokers) < 2:
+            self._executor.tell_round(Reason(code=Code.TOO_FEW_BROKERS, strategy=shedder.name))
+            return
+        snapshot = replace(await self._snapshot(), taken_at_ms=self._context.env.clock.now_ms())
+        plan, memory = shed(shedder, snapshot, self._shedding_memory.of(shedder))
+        self._shedding_memory = self._shedding_memory.then(shedder, memory)
+        self._executor.tell_round(plan.reason)
+        await self._carry_out(plan, selection)
+
+    async def _carry_out(self, plan: SheddingPlan, selection: FilteredSelection) -> None:
+        """Have one bundle of the plan after the other unloaded, each for the destination that is best by then."""
+        namespaces = {namespace_of(plan.snapshot.bundles.names[row]) for row in plan.rows.tolist()}
+        snapshot = await self._snapshot_for(*sorted(namespaces))
+        destinations = selection.destinations(
+            plan, snapshot, self._selection_memory, self._context.env.random, self._request_for
+        )
+        unloaded = await carry_out_round(
+            moves(plan, destinations), self._executor, self._unload, may_go_on=self._may_act
+        )
+        self._selection_memory = destinations.memory
+        self._metrics.unloaded(brokers=len({unload.source for unload in unloaded}), bundles=len(unloaded))
+
+    async def _unload(self, unload: Unload) -> UnloadOutcome:
+        """Have one bundle unloaded; if it was, the load that is known then has it on its way."""
+        load_data = self._load_data
+        if not await self._executor.unload(unload, unload.destination):
+            return UnloadOutcome(False)
+        assert unload.destination is not None
+        load_data.recently_unloaded[unload.bundle] = self._context.env.clock.now_ms()
+        data = load_data.known(unload.bundle)
+        if data is not None:
+            self._snapshots.preallocate(unload.bundle, unload.destination, data)
+        return UnloadOutcome(True, await self._snapshot())
+
+    # ---- splitting ----
+
+    async def check_splits(self) -> None:
+        """Split bundles that grew too large."""
+        config = self._context.config.current
+        if not self._may_act() or not (config.load_balancer_enabled and config.load_balancer_auto_bundle_split_enabled):
+            return
+        if len(self._context.registration.brokers) < 2:
+            return
+        snapshot, splitter = await self._snapshot(), splitter_of(config, ManagerKind.MODULAR)
+        plan = await self._executor.counted_splits(
+            lambda counts: splitter.decide(snapshot, counts, no_boundaries, None)[0]
+        )
+        for split in list(plan):
+            if not self._may_act():
+                return
+            await self._carry_out_split(split)
+
+    async def _carry_out_split(self, split: Split) -> None:
+        epoch, may_leave = self._context.leader_epoch(), partial(self._children_may_leave, split)
+        if not await self._executor.split(split, unload=may_leave, epoch=epoch):
+            return
+        self._load_data.forget_bundle(split.bundle)
+        with suppress(NotFoundError):
+            await self._context.leader_store.delete(f"{BUNDLE_DATA_ROOT}/{split.bundle}")
+
+    async def _children_may_leave(self, split: Split) -> bool:
+        if len(self._context.registration.brokers) < 2:
+            return False
+        snapshot = await self._snapshot_for(namespace_of(split.bundle))
+        veto = unload_veto(snapshot, self._request_for(split.bundle), split.broker)
+        if veto is not None:
+            reason = msgspec.structs.replace(veto, cause=split.reason)
+            self._executor.refuse("unload", split.bundle, split.broker, reason)
+        return veto is None
+
+    # ---- what is stored ----
+
+    async def write_resource_quotas(self) -> None:
+        """Store bundle data and broker time averages."""
+        if not self._may_act():
+            return
+        await self._watch.refresh()
+        bundles = (await self._snapshot()).bundles
+        data, averages = self._load_data.bundle_data(self._load_data.pipeline.published()), self._snapshots.averages
+        heaviest = await self._to_store(bundles, data)
+        await all_of(
+            chain(
+                (self._write(f"{BUNDLE_DATA_ROOT}/{name}", data[name]) for name in heaviest),
+                (self._write(f"{BROKER_AVERAGES_ROOT}/{broker}", each) for broker, each in averages.items()),
+            )
+        )
+
+    async def _to_store(self, bundles: BundleTable, data: Mapping[str, BundleData]) -> list[str]:
+        """Return the bundles worth storing: the heaviest, so many a broker (of equals the first by name), or all."""
+        config = self._context.config.current
+        excluded = config.load_balancer_shedding_excluded_namespaces
+        each = config.load_balancer_max_number_of_bundles_in_bundle_load_report
+        limit = each * max(1, len(self._load_data.brokers)) if each > 0 else 0
+        kept: list[str] = []
+        heaviest: list[tuple[tuple[tuple[int, int, int], tuple[int, int, int]], int, str]] = []
+        before = ""
+        for start in range(0, len(bundles), _RANKED_AT_ONCE):
+            await asyncio.sleep(0)
+            rows = range(start, min(start + _RANKED_AT_ONCE, len(bundles)))
+            some = []
+            for row, is_sampled in zip(rows, bundles.sampled[start : rows.stop].tolist(), strict=True):
+                name = bundles.names[row]
+                if is_sampled and name != before and name in data:  # one that two brokers report stands there twice
+                    some.append((row, name))
+                    before = name
+            if not limit:
+                kept += [name for _, name in some if namespace_of(name) not in excluded]
+                continue
+            for row, name in some:
+                add = heapq.heappush if len(heaviest) < limit else heapq.heappushpop
+                add(heaviest, (bundle_data_rank(data[name]), -row, name))
+        return [name for _, _, name in sorted(heaviest, reverse=True)] if limit else kept
+
+    async def _write(self, path: str, value: object) -> None:
+        if self._may_act():
+            await self._context.leader_store.put(path, msgspec.json.encode(value))
+
+    def _may_act(self) -> bool:
+        return self._context.is_leader()

@@ -1,0 +1,177 @@
+"""The modular load manager: every broker reports, the leader assigns, sheds and splits.
+
+What only a leader does is in `leader`, which brings numpy and is imported once, when this broker is first asked to
+decide.
+
+Differences from Pulsar, each told where it is made: one sample per load report (`load.reports.windows`); a bundle on
+its way keeps its history and counts for its destination until that reports it (`load_data`), also one that was shed.
+
+Source: Pulsar's `ModularLoadManagerImpl` and `ModularLoadManagerWrapper` (4.x).
+"""
+
+from contextlib import suppress
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
+from pulsar_barycenter.broker.load_manager.decision_executor import DecisionExecutor
+from pulsar_barycenter.broker.load_manager.environment import LoadManagerEnvironment
+from pulsar_barycenter.broker.load_manager.load_data_watch import LoadDataWatch
+from pulsar_barycenter.broker.load_manager.metrics import LoadMetrics
+from pulsar_barycenter.broker.load_manager.modular.load_data import (
+    BROKER_AVERAGES_ROOT,
+    BUNDLE_DATA_ROOT,
+    LoadData,
+)
+from pulsar_barycenter.broker.load_manager.pipeline_feed import PipelineState
+from pulsar_barycenter.broker.load_manager.reporting.load_reporter import LoadReporter
+from pulsar_barycenter.broker.load_manager.store_writes import all_of
+from pulsar_barycenter.load.decisions import Placement
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData, TimeAverageBrokerData
+from pulsar_barycenter.load.snapshot.document import SnapshotDocument
+from pulsar_barycenter.load.strategies import placer_name, shedder_name
+from pulsar_barycenter.logs.decision_log import DecisionLog
+from pulsar_barycenter.metadata.errors import NotFoundError
+from pulsar_barycenter.naming.bundle import Bundle
+
+if TYPE_CHECKING:
+    from pulsar_barycenter.broker.load_manager.modular.leader import ModularLeader
+
+
+class ModularLoadManager:
+    """One broker's load manager; see `LoadManager` for the calls that the broker makes."""
+
+    is_centralized = True
+
+    def __init__(self, context: LoadManagerContext, environment: LoadManagerEnvironment | None = None) -> None:
+        """`environment` is that of the machine unless given.
+
+        Raises:
+            StrategyError: the configuration names a strategy that there is not, or two that do not go together.
+        """
+        placer_name(context.config.current, ManagerKind.MODULAR)
+        shedder_name(context.config.current, ManagerKind.MODULAR)
+        self._context = context
+        self._environment = environment or LoadManagerEnvironment.of_machine(context)
+        self._reporter = LoadReporter(context, self._environment.meter, self._environment.report_log)
+        self._load_data = LoadData(context, self._environment.pipeline)
+        self.metrics = LoadMetrics(context.config.current.cluster_name, context.urls.broker_id)
+        self._executor = DecisionExecutor(context, self._environment.decisions, self.metrics, ManagerKind.MODULAR)
+        self._watch = LoadDataWatch(
+            context.registration, self._refresh, lambda: self._load_data.brokers, self.metrics.unreported.set
+        )
+        self._leading: ModularLeader | None = None
+
+    async def _leader(self) -> "ModularLeader":
+        """Return the leader's half, which is made when it is first asked for: the same to all who ask at once."""
+        if self._leading is None:
+            made = await self._environment.offload(_leaders_class)
+            if self._leading is None:
+                self._leading = made(self._context, self._load_data, self._watch, self._executor, self.metrics)
+        return self._leading
+
+    # ---- life ----
+
+    async def start(self) -> None:
+        """Register this broker with its first report, and begin to watch the others."""
+        report = self._reporter.next_report()
+        await self._context.registration.register(self._context.urls.broker_id, report)
+        self._reporter.wrote(report)
+        self.metrics.report(report)
+        await self._watch.start(self._begin)
+
+    async def _begin(self) -> None:
+        path = f"{BROKER_AVERAGES_ROOT}/{self._context.urls.broker_id}"
+        await self._context.env.store.put(path, msgspec.json.encode(TimeAverageBrokerData()))
+        await self._refresh()
+
+    async def disable(self) -> None:
+        """Remove the registration. Idempotent."""
+        await self._context.registration.unregister()
+
+    async def stop(self) -> None:
+        """End every task; disables first. Idempotent."""
+        await self._watch.close()
+        self._reporter.close()
+        await self.disable()
+
+    async def _refresh(self) -> None:
+        """Bring the load data up to date; on the leader, delete what dead brokers left."""
+        gone, forgotten = await self._load_data.refresh()
+        await self._judge_pipeline()
+        if self._context.is_leader():
+            await all_of(
+                chain(
+                    (self._delete(f"{BROKER_AVERAGES_ROOT}/{broker}") for broker in gone),
+                    (self._delete(f"{BUNDLE_DATA_ROOT}/{bundle}") for bundle in forgotten),
+                )
+            )
+
+    async def _delete(self, path: str) -> None:
+        with suppress(NotFoundError):
+            await self._context.leader_store.delete(path)
+
+    # ---- reports ----
+
+    def available_brokers(self) -> frozenset[str]:
+        return self._context.registration.brokers
+
+    def load_report(self) -> LocalBrokerData:
+        return self._reporter.current()
+
+    async def write_report(self, *, force: bool = False) -> bool:
+        """Publish this broker's load if it changed enough or `force`; return whether it was written."""
+        written = await self._reporter.write(force=force)
+        self.metrics.report(self._reporter.current())
+        await self._judge_pipeline()
+        return written
+
+    @property
+    def decisions(self) -> DecisionLog:
+        """What this broker decided, for REST."""
+        return self._environment.decisions
+
+    def pipeline_state(self) -> PipelineState:
+        return self._load_data.pipeline.state()
+
+    async def _judge_pipeline(self) -> None:
+        """Show whether the pipeline is in use, and tell the log when that changes."""
+        state = await self._load_data.pipeline.judge(decides_with="the leader's own fold")
+        self.metrics.pipeline_lag_s.set(state.lag_ms / 1000)
+        self.metrics.pipeline_in_use.set(1 if state.in_use else 0)
+
+    # ---- the leader's half ----
+
+    async def select_broker(self, bundle: Bundle) -> Placement | None:
+        """Choose the owner-to-be of an unowned bundle and preallocate it there; None if no broker qualifies."""
+        return await (await self._leader()).select_broker(bundle)
+
+    async def shed(self) -> None:
+        """Leader: unload bundles from overloaded brokers, each for a destination chosen beforehand."""
+        if self._context.is_leader():
+            await (await self._leader()).shed()
+
+    async def check_splits(self) -> None:
+        """Leader: split bundles that grew too large."""
+        if self._context.is_leader():
+            with self._context.env.instruments.round("split"):
+                await (await self._leader()).check_splits()
+
+    async def write_resource_quotas(self) -> None:
+        """Leader: store bundle data and broker time averages."""
+        if self._context.is_leader():
+            await (await self._leader()).write_resource_quotas()
+
+    async def snapshot_document(self) -> SnapshotDocument:
+        """Return what this broker would decide upon now, for files and REST."""
+        return await (await self._leader()).snapshot_document()
+
+
+def _leaders_class() -> "type[ModularLeader]":
+    """Import what only a leader needs: numpy and the strategies, which takes a few hundred milliseconds."""
+    from pulsar_barycenter.broker.load_manager.modular.leader import ModularLeader
+
+    return ModularLeader

@@ -1,0 +1,305 @@
+"""What the pipeline published, as the leader reads it, and whether it is decided by.
+
+The publication is one file that is replaced by renaming, so it is read in place, without a thread: a look costs one
+`stat`, and only a new file is read. It may list a hundred thousand bundles, so others go on while it is decoded.
+"""
+
+import asyncio
+import os
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol, runtime_checkable
+
+import msgspec
+import structlog
+
+from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
+from pulsar_barycenter.load.reports.load_report import (
+    LONG_SAMPLES,
+    SHORT_SAMPLES,
+    BundleData,
+    TimeAverageBrokerData,
+    TimeAverageMessageData,
+)
+from pulsar_barycenter.load.reports.publication import PUBLICATION_FILE, PipelinePublication, decode_publication
+
+log = structlog.get_logger(__name__)
+
+_ROWS_AT_ONCE: Final = 2_000
+
+
+class ReportName(NamedTuple):
+    """What names a report of a broker once and for all."""
+
+    incarnation: str
+    sequence: int
+
+
+class NamedReport(Protocol):
+    @property
+    def incarnation(self) -> str: ...
+
+    @property
+    def sequence(self) -> int: ...
+
+
+class PipelineFeed(Protocol):
+    @property
+    def is_expected(self) -> bool:
+        """Whether there should be a pipeline, so that its silence is worth telling."""
+        ...
+
+    def latest(self) -> PipelinePublication | None:
+        """Return the publication that was read last, the same object until there is a newer one; None: there is
+        none."""
+        ...
+
+    async def read(self) -> None:
+        """Read the newest publication, unless that was done before."""
+        ...
+
+
+class NoPipeline:
+    """A cluster without a pipeline, as in a simulation: the leader goes by its own fold."""
+
+    is_expected = False
+
+    def latest(self) -> PipelinePublication | None:
+        return None
+
+    async def read(self) -> None:
+        pass
+
+
+class FilePipeline:
+    """Reads `latest.json` in a folder. A file that cannot be read or understood leaves the one before in place."""
+
+    is_expected = True
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / PUBLICATION_FILE
+        self._identity: tuple[int, int, int] | None = None
+        self._publication: PipelinePublication | None = None
+        self._reading = asyncio.Lock()
+
+    def latest(self) -> PipelinePublication | None:
+        return self._publication
+
+    async def read(self) -> None:
+        async with self._reading:
+            try:
+                stat = os.stat(self._file)
+            except OSError:
+                return
+            identity = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+            if identity == self._identity:
+                return
+            try:
+                self._publication = await _decoded(self._file.read_bytes())
+            except (OSError, msgspec.DecodeError) as error:
+                log.warning("pipeline_publication_unreadable", file=str(self._file), reason=str(error))
+            self._identity = identity
+
+
+async def _decoded(document: bytes) -> PipelinePublication:
+    columns = decode_publication(document)
+    while True:
+        try:
+            next(columns)
+        except StopIteration as end:
+            publication: PipelinePublication = end.value
+            return publication
+        await asyncio.sleep(0)
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineState:
+    """Whether decisions go by the pipeline, and how long its slowest report waits (ms)."""
+
+    in_use: bool
+    lag_ms: int
+    is_late: bool
+
+
+@runtime_checkable
+class TellsPipelineState(Protocol):
+    """A load manager that may decide by the pipeline's figures."""
+
+    def pipeline_state(self) -> PipelineState: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A publication of the pipeline, and its columns as they are looked up."""
+
+    publication: PipelinePublication
+    bundles: dict[str, BundleData]
+    averages: dict[str, TimeAverageBrokerData]
+
+
+class PipelineFigures:
+    """The newest publication, and whether it is decided by: as long as no report that is known here waits for long.
+
+    The pipeline is late once the oldest known report that it has not published has been known for longer than
+    `loadBalancerPipelineMaxLagSeconds`. A publication that is not late is used, however long ago it was made.
+    """
+
+    def __init__(self, context: LoadManagerContext, feed: PipelineFeed) -> None:
+        self._context = context
+        self._feed = feed
+        self._heard: dict[str, tuple[NamedReport, int]] = {}
+        self._published: Published | None = None
+        self._publishing = asyncio.Lock()
+        self._told_late = False
+
+    # ---- reports that it should have ----
+
+    def heard(self, broker: str, report: NamedReport, at_ms: int) -> None:
+        """Take note of the newest report of a broker, and since when it is known here (epoch ms)."""
+        self._heard[broker] = (report, at_ms)
+
+    def last_heard(self, broker: str) -> NamedReport | None:
+        found = self._heard.get(broker)
+        return None if found is None else found[0]
+
+    def retain(self, brokers: Collection[str]) -> None:
+        """Forget the reports of all other brokers."""
+        for broker in [name for name in self._heard if name not in brokers]:
+            del self._heard[broker]
+
+    # ---- what it published ----
+
+    def state(self) -> PipelineState:
+        """Judge the pipeline as of now, by the publication that was read last."""
+        publication = self._feed.latest()
+        now_ms = self._context.env.clock.now_ms()
+        waiting = [
+            at_ms
+            for broker, (report, at_ms) in self._heard.items()
+            if publication is None or not includes(publication, broker, report)
+        ]
+        lag_ms = max(0, now_ms - min(waiting)) if waiting else 0
+        limit_ms = self._context.config.current.load_balancer_pipeline_max_lag_seconds * 1000
+        is_late = self._feed.is_expected and lag_ms > limit_ms
+        return PipelineState(publication is not None and not is_late, lag_ms, is_late)
+
+    def in_use(self) -> PipelinePublication | None:
+        """Return the publication that is decided by now, if one is."""
+        return self._feed.latest() if self.state().in_use else None
+
+    def published(self) -> Published | None:
+        """Return the publication that is in use; at once after `read`."""
+        publication = self.in_use()
+        return None if publication is None else self.columns(publication)
+
+    def columns(self, publication: PipelinePublication) -> Published:
+        if self._published is None or self._published.publication is not publication:
+            self._published = Published(publication, published_bundles(publication), published_averages(publication))
+        return self._published
+
+    async def read(self) -> None:
+        """Have the columns of the newest publication at hand, if it is in use."""
+        async with self._publishing:
+            await self._feed.read()
+            while (publication := self.in_use()) is not None:
+                if self._published is not None and self._published.publication is publication:
+                    return
+                bundles: dict[str, BundleData] = {}
+                for start in range(0, len(publication.bundle), _ROWS_AT_ONCE):
+                    bundles.update(published_bundles(publication, slice(start, start + _ROWS_AT_ONCE)))
+                    await asyncio.sleep(0)
+                self._published = Published(publication, bundles, published_averages(publication))
+
+    async def judge(self, *, decides_with: str) -> PipelineState:
+        """Look for a newer publication and judge it; the leader tells its log once when the pipeline becomes late, and
+        `decides_with` what instead, once when it is back."""
+        await self._feed.read()
+        state = self.state()
+        if not self._context.is_leader():
+            return state
+        if state.is_late and not self._told_late:
+            self._told_late = True
+            log.warning("pipeline_late", lag_s=state.lag_ms / 1000, decides_with=decides_with)
+        elif state.in_use and self._told_late:
+            self._told_late = False
+            log.info("pipeline_back", lag_s=state.lag_ms / 1000)
+        return state
+
+
+def includes(publication: PipelinePublication, broker: str, report: NamedReport) -> bool:
+    """Tell whether `report` of `broker` was folded into `publication`."""
+    incarnation, sequence = publication.last_sequence.get(broker, ("", -1))
+    return incarnation == report.incarnation and sequence >= report.sequence
+
+
+def is_exactly(publication: PipelinePublication, broker: str, report: NamedReport) -> bool:
+    """Tell whether `report` is the newest of `broker` that `publication` knows."""
+    return publication.last_sequence.get(broker) == (report.incarnation, report.sequence)
+
+
+def published_bundles(publication: PipelinePublication, rows: slice = slice(None)) -> dict[str, BundleData]:
+    """Return the windows of the published bundles in these `rows`."""
+    p = publication
+    short = _windows(
+        SHORT_SAMPLES,
+        p.short_num_samples[rows],
+        p.short_msg_throughput_in[rows],
+        p.short_msg_throughput_out[rows],
+        p.short_msg_rate_in[rows],
+        p.short_msg_rate_out[rows],
+    )
+    long = _windows(
+        LONG_SAMPLES,
+        p.long_num_samples[rows],
+        p.long_msg_throughput_in[rows],
+        p.long_msg_throughput_out[rows],
+        p.long_msg_rate_in[rows],
+        p.long_msg_rate_out[rows],
+    )
+    return {
+        name: BundleData(short_term_data=each_short, long_term_data=each_long, topics=topics)
+        for name, each_short, each_long, topics in zip(p.bundle[rows], short, long, p.topics[rows], strict=True)
+    }
+
+
+def published_averages(publication: PipelinePublication) -> dict[str, TimeAverageBrokerData]:
+    """Return the time averages of every published broker."""
+    p = publication
+    columns = (
+        p.short_term_msg_throughput_in,
+        p.short_term_msg_throughput_out,
+        p.short_term_msg_rate_in,
+        p.short_term_msg_rate_out,
+        p.long_term_msg_throughput_in,
+        p.long_term_msg_throughput_out,
+        p.long_term_msg_rate_in,
+        p.long_term_msg_rate_out,
+    )
+    found = {}
+    for name, *figures in zip(p.broker, *columns, strict=True):
+        found[name] = TimeAverageBrokerData(**dict(zip(TimeAverageBrokerData.__struct_fields__, figures, strict=True)))
+    return found
+
+
+def _windows(
+    max_samples: int,
+    counts: list[int],
+    throughput_in: list[float],
+    throughput_out: list[float],
+    rate_in: list[float],
+    rate_out: list[float],
+) -> list[TimeAverageMessageData]:
+    return [
+        TimeAverageMessageData(
+            max_samples=max_samples,
+            num_samples=count,
+            msg_throughput_in=each_throughput_in,
+            msg_throughput_out=each_throughput_out,
+            msg_rate_in=each_rate_in,
+            msg_rate_out=each_rate_out,
+        )
+        for count, each_throughput_in, each_throughput_out, each_rate_in, each_rate_out in zip(
+            counts, throughput_in, throughput_out, rate_in, rate_out, strict=True
+        )
+    ]

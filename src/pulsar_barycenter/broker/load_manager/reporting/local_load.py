@@ -1,0 +1,78 @@
+"""What this broker carries now: its bundles' figures and its machine's usage, for the report of any load manager."""
+
+import asyncio
+import math
+from typing import Final
+
+from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
+from pulsar_barycenter.broker.load_manager.reporting.host_usage import Traffic, UsageMeter
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats, SystemResourceUsage, exact_sum
+from pulsar_barycenter.metadata.store import CONNECTED_EVENTS, SessionEvent
+
+_NO_STATS: Final = NamespaceBundleStats()
+
+
+class LocalLoad:
+    """Measures one broker; also knows whether a report can reach the store now."""
+
+    def __init__(self, context: LoadManagerContext, meter: UsageMeter) -> None:
+        self._context = context
+        self._meter = meter
+        self._usage = SystemResourceUsage()
+        self._measured_at_s = -math.inf
+        self._connected = True
+        self._sessions = 1
+        self._written_in: tuple[int, int] | None = None
+        self._closed = False
+        self._stop_listening = context.env.store.add_session_listener(self._on_session_event)
+
+    def close(self) -> None:
+        """Let no more reports be written."""
+        self._closed = True
+        self._stop_listening()
+
+    @property
+    def may_write(self) -> bool:
+        """Whether a report can be written: the broker is registered and its session connected."""
+        return not self._closed and self._connected and self._context.registration.is_registered
+
+    def wrote(self) -> None:
+        """Take note that a report was written."""
+        self._written_in = self._life
+
+    @property
+    def came_back(self) -> bool:
+        """Whether the session, or the registration, is another one than that of the report written last.
+
+        What was written then may have been gone in between, so the others are to be told anew.
+        """
+        return self._written_in is not None and self._written_in != self._life
+
+    @property
+    def _life(self) -> tuple[int, int]:
+        return self._sessions, self._context.registration.times_taken
+
+    def stats(self) -> dict[str, NamespaceBundleStats]:
+        """Return the figures of every bundle owned here; one without loaded topics has zeros."""
+        measured = self._context.bundle_stats()
+        names = map(str, self._context.owned_bundles())
+        return {name: measured.get(name, _NO_STATS) for name in names}
+
+    def usage(self, stats: dict[str, NamespaceBundleStats]) -> SystemResourceUsage:
+        """Return the machine's usage, measured anew once `loadBalancerHostUsageCheckIntervalMinutes` have passed."""
+        now_s = asyncio.get_running_loop().time()
+        interval_s = self._context.config.current.load_balancer_host_usage_check_interval_minutes * 60
+        if now_s - self._measured_at_s >= interval_s:
+            self._measured_at_s = now_s
+            self._usage = self._meter.measure(
+                now_s,
+                Traffic(
+                    bytes_in_per_s=exact_sum(each.msg_throughput_in for each in stats.values()),
+                    bytes_out_per_s=exact_sum(each.msg_throughput_out for each in stats.values()),
+                ),
+            )
+        return self._usage
+
+    def _on_session_event(self, event: SessionEvent) -> None:
+        self._connected = event in CONNECTED_EVENTS
+        self._sessions += event is SessionEvent.SESSION_REESTABLISHED

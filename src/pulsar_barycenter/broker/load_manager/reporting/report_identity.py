@@ -1,0 +1,58 @@
+"""What a load report says of who its broker is, and nothing of its load."""
+
+from pulsar_barycenter import version
+from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls
+from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
+from pulsar_barycenter.load.managers import manager_in_force
+from pulsar_barycenter.load.reports.extensible_reports import BrokerLookupData
+from pulsar_barycenter.load.reports.load_report import AdvertisedListener, LocalBrokerData
+
+
+def identity_report(context: LoadManagerContext) -> LocalBrokerData:
+    """Return a report with the broker's names, URLs and kinds of topics; the figures are those of no load."""
+    config, urls = context.config.current, context.urls
+    return LocalBrokerData(
+        broker_id=urls.broker_id,
+        web_service_url=urls.web_url,
+        web_service_url_tls=urls.web_url_tls,
+        pulsar_service_url=urls.broker_url,
+        pulsar_service_url_tls=urls.broker_url_tls,
+        persistent_topics_enabled=config.enable_persistent_topics,
+        non_persistent_topics_enabled=config.enable_non_persistent_topics,
+        broker_version_string=version(),
+        advertised_listeners=_listeners(urls),
+        load_manager_class_name=manager_in_force(config).class_name,
+        start_timestamp=context.started_at_ms,
+        incarnation=context.incarnation,
+    )
+
+
+def lookup_data(context: LoadManagerContext) -> BrokerLookupData:
+    """Return what a broker of the extensible load manager registers."""
+    config, urls = context.config.current, context.urls
+    return BrokerLookupData(
+        web_service_url=urls.web_url,
+        web_service_url_tls=urls.web_url_tls,
+        pulsar_service_url=urls.broker_url,
+        pulsar_service_url_tls=urls.broker_url_tls,
+        advertised_listeners=_listeners(urls),
+        persistent_topics_enabled=config.enable_persistent_topics,
+        non_persistent_topics_enabled=config.enable_non_persistent_topics,
+        load_manager_class_name=manager_in_force(config).class_name,
+        start_timestamp=context.started_at_ms,
+        broker_version=version(),
+        properties={} if context.channel is None else context.channel.mode.properties(),
+        incarnation=context.incarnation,
+    )
+
+
+def _listeners(urls: ServiceUrls) -> dict[str, AdvertisedListener]:
+    return {
+        name: AdvertisedListener(
+            broker_service_url=each.broker_url,
+            broker_service_url_tls=each.broker_url_tls,
+            broker_http_url=each.web_url,
+            broker_https_url=each.web_url_tls,
+        )
+        for name, each in urls.listeners.items()
+    }

@@ -1,0 +1,236 @@
+"""What a broker of the simple load manager knows of the cluster: reports, quotas, the ranking, bundles on their way.
+
+Every broker keeps it, because with the weighted draw every broker places, and so that whoever becomes leader goes on
+with quotas learned for long. Brokers that report to another load manager are not ranked.
+
+Source: Pulsar's `SimpleLoadManagerImpl.updateRanking`. Where we differ: a bundle that its broker never loads is on its
+way for PREALLOCATION_MS, not until the broker leaves.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+import structlog
+
+from pulsar_barycenter.broker.cluster.registration import BROKERS_ROOT
+from pulsar_barycenter.broker.load_manager.balancing_configuration import balancing_configuration
+from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
+from pulsar_barycenter.broker.load_manager.modular.load_data import PREALLOCATION_MS
+from pulsar_barycenter.broker.load_manager.simple.quota_store import QuotaStore
+from pulsar_barycenter.broker.load_manager.simple.settings_watch import SimpleSettingsWatch
+from pulsar_barycenter.load.decisions import Placement
+from pulsar_barycenter.load.filters.outcome import PlacementRequest
+from pulsar_barycenter.load.reasons import Code, Reason
+from pulsar_barycenter.load.reports.load_report import INITIAL_QUOTA, ResourceQuota
+from pulsar_barycenter.load.reports.simple_load_report import LoadReport, complete
+from pulsar_barycenter.load.simple.placement import SimpleMemory, availability, rank, select_broker
+from pulsar_barycenter.load.simple.quotas import Quotas, average_to_write, quotas_to_write, update_quotas
+from pulsar_barycenter.load.simple.ranking import Ranking
+from pulsar_barycenter.load.simple.settings import CPU_FACTOR, MEMORY_FACTOR, stored_number
+from pulsar_barycenter.load.snapshot.document import PoliciesDocument, SnapshotDocument
+from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot, unloaded_recently
+from pulsar_barycenter.load.snapshot.simple_snapshot import SimpleSnapshotBuilder, build_simple_snapshot
+from pulsar_barycenter.metadata.cache import MetadataCache
+from pulsar_barycenter.metadata.errors import InvalidValueError, MetadataError
+
+log = structlog.get_logger(__name__)
+
+_QUOTAS_AT_ONCE: Final = 2_000
+
+
+class SimpleLoadData:
+    """One broker's load data; `refresh` brings it up to date."""
+
+    def __init__(self, context: LoadManagerContext, settings: SimpleSettingsWatch) -> None:
+        self._context = context
+        self._settings = settings
+        refresh_after_s = context.config.current.metadata_store_cache_expiry_seconds
+        self._cache = MetadataCache(context.env.store, LoadReport, refresh_after_s=refresh_after_s)
+        self._stored = QuotaStore(context.leader_store, refresh_after_s)
+        self._reports: dict[str, LoadReport] = {}
+        self._completed: dict[str, tuple[LoadReport, LoadReport]] = {}
+        self._snapshots = SimpleSnapshotBuilder()
+        self._others: set[str] = set()
+        self._quotas = Quotas()
+        self._memory = SimpleMemory()
+        self._placed_at_ms: dict[str, int] = {}
+        self._ranking: Ranking | None = None
+        self.recently_unloaded: dict[str, int] = {}
+
+    def close(self) -> None:
+        self._cache.close()
+        self._stored.close()
+
+    @property
+    def brokers(self) -> frozenset[str]:
+        """The brokers whose reports are known."""
+        return frozenset(self._reports)
+
+    @property
+    def reports(self) -> dict[str, LoadReport]:
+        return self._reports
+
+    @property
+    def ranking(self) -> Ranking | None:
+        """The ranking of now, with the cluster's policies; None before the first report."""
+        ranking, policies = self._ranking, self._context.policies.current
+        if ranking is not None and ranking.snapshot.policies is not policies:
+            ranking = self._ranking = replace(ranking, snapshot=replace(ranking.snapshot, policies=policies))
+        return ranking
+
+    async def begin(self) -> None:
+        """Read the reports for the first time; factors are those stored, and the average is the default of quotas."""
+        await self.refresh()
+        stored = self._settings.stored
+        self._quotas = replace(
+            self._quotas,
+            average=self._quotas.default,
+            cpu_factor=stored_number(stored, CPU_FACTOR, self._quotas.cpu_factor),
+            memory_factor=stored_number(stored, MEMORY_FACTOR, self._quotas.memory_factor),
+            updated_at_ms=self._context.env.clock.now_ms(),
+        )
+
+    async def refresh(self) -> None:
+        """Read the registered brokers' reports, learn quotas from them and rank anew.
+
+        Not to be called while a call is under way. Without any report the ranking stays as it was.
+        """
+        live = sorted(await self._context.registration.refresh())
+        found = await asyncio.gather(*map(self._report_of, live))
+        reports = {broker: report for broker, report in zip(live, found, strict=True) if report is not None}
+        default = await self._stored.default() or INITIAL_QUOTA
+        for broker, report in reports.items():
+            if self._snapshots.prepare(broker, report):
+                await self.learn(report.bundle_stats)
+                await asyncio.sleep(0)  # many may have reported at once, each of many bundles
+        snapshot = self._snapshots.build(reports, taken_at_ms=self._context.env.clock.now_ms())
+        await asyncio.sleep(0)
+        self._completed = {broker: self._completed[broker] for broker in reports if broker in self._completed}
+        self._reports = reports  # from here on nothing is awaited, so that all figures are of the same reports
+        if not reports:
+            return
+        self._quotas = update_quotas(snapshot, replace(self._quotas, default=default))
+        self._forget_overdue()
+        self._ranking, self._memory = rank(snapshot, self._quotas, self._memory, self._settings.current)
+
+    async def _report_of(self, broker: str) -> LoadReport | None:
+        try:
+            report = await self._cache.get(f"{BROKERS_ROOT}/{broker}")
+        except InvalidValueError:
+            if broker not in self._others:
+                log.warning(
+                    "broker_runs_another_load_manager", broker=broker, effect="it is given no bundles from here"
+                )
+            self._others.add(broker)
+            return None
+        except MetadataError as error:
+            log.warning("load_report_not_read", broker=broker, reason=str(error))
+            return self._reports.get(broker)
+        self._others.discard(broker)
+        return None if report is None else self._complete(broker, report)
+
+    def _complete(self, broker: str, report: LoadReport) -> LoadReport:
+        """Return the report with what follows from it; the same object while the store holds the same."""
+        before = self._completed.get(broker)
+        if before is None or before[0] is not report:
+            before = self._completed[broker] = (report, complete(report))
+        return before[1]
+
+    def _forget_overdue(self) -> None:
+        oldest_ms = self._context.env.clock.now_ms() - PREALLOCATION_MS
+        held = self._memory.preallocated
+        overdue = [bundle for bundle in held if self._placed_at_ms.get(bundle, oldest_ms) <= oldest_ms]
+        self._memory = replace(self._memory, preallocated=held.without(overdue))
+        self._placed_at_ms = {bundle: at for bundle, at in self._placed_at_ms.items() if bundle in held}
+
+    # ---- quotas ----
+
+    async def learn(self, bundles: Iterable[str]) -> None:
+        """Read the quotas of bundles of which nothing is known yet."""
+        unknown = self._quotas.unknown(bundles)
+        if unknown:
+            stored = await self._stored.of(unknown)
+            self._quotas = self._quotas.learning(stored)
+
+    def allotted(self, loaded: Iterable[str], broker: str) -> tuple[ResourceQuota, ResourceQuota, float]:
+        """Return what `loaded` bundles, and those on their way to `broker`, are allotted; and the CPU factor."""
+        names = set(loaded)
+        coming = [
+            bundle for bundle, chosen in self._memory.preallocated.items() if chosen == broker and bundle not in names
+        ]
+        return self._quotas.total(sorted(names)), self._quotas.total(sorted(coming)), self._quotas.cpu_factor
+
+    async def write_quotas(self) -> None:
+        """Store the factors, and the quotas that changed enough.
+
+        Raises:
+            MetadataError: the store did not take one.
+        """
+        quotas = self._quotas
+        await self._settings.write(CPU_FACTOR, repr(quotas.cpu_factor))
+        await self._settings.write(MEMORY_FACTOR, repr(quotas.memory_factor))
+        default = await self._stored.default()
+        average = average_to_write(quotas, default)
+        if average is not None:
+            await self._stored.write([(None, average)])
+        for start in range(0, len(quotas.bundles), _QUOTAS_AT_ONCE):
+            part = quotas.bundles.part(start, start + _QUOTAS_AT_ONCE)
+            stored = await self._stored.of(part.names)
+            await self._stored.write(quotas_to_write(part, stored.get, default))
+
+    # ---- figures to decide by ----
+
+    def snapshot(self) -> LoadSnapshot:
+        """Return the load as known now, with the policies and what was unloaded recently."""
+        ranking = self.ranking
+        if ranking is None:
+            return build_simple_snapshot({})
+        snapshot = ranking.snapshot
+        return replace(snapshot, bundles=unloaded_recently(snapshot.bundles, self.recently_unloaded))
+
+    def document(self) -> SnapshotDocument:
+        """Return the load as known now, for other strategies to be tried on: there are no windows but the reports."""
+        live = self._context.registration.brokers
+        return SnapshotDocument(
+            taken_at=self._context.env.clock.now_ms(),
+            brokers={
+                broker: self._snapshots.local(broker, report)
+                for broker, report in self._reports.items()
+                if broker in live
+            },
+            recently_unloaded=dict(self.recently_unloaded),
+            policies=PoliciesDocument.of(self._context.policies.current),
+            configuration=balancing_configuration(self._context.config.current),
+        )
+
+    def availability(self, namespace: str) -> dict[int, list[str]]:
+        """Return the brokers that may serve a namespace, by their rank; of rank 0 are all while no report is known."""
+        ranking = self.ranking
+        live = self._context.registration.brokers
+        if ranking is None or live.isdisjoint(ranking.snapshot.brokers.names):
+            return {0: sorted(live)} if live else {}
+        return availability(ranking, namespace)
+
+    def select(self, request: PlacementRequest) -> Placement:
+        """Choose the owner-to-be of a bundle; under a strategy that preallocates it counts for that from now on."""
+        ranking, live = self.ranking, self._context.registration.brokers
+        settings, rng = self._settings.current, self._context.env.random
+        if ranking is None or live.isdisjoint(ranking.snapshot.brokers.names):
+            # Pulsar, too, draws one of the registered brokers while no report is known
+            broker = rng.choice(sorted(live - self._context.policies.current.drained or live)) if live else None
+            code = Code.NO_CANDIDATE if broker is None else Code.DRAWN
+            reason = Reason(
+                code=code, subject=broker or "", strategy=settings.strategy.value, detail="no report is known"
+            )
+            return Placement.because(reason, request.bundle, broker)
+        waiting = self._memory.preallocated.get(request.bundle)
+        if waiting is not None and waiting not in live:
+            self._memory = replace(self._memory, preallocated=self._memory.preallocated.without([request.bundle]))
+        placement, self._ranking, self._memory = select_broker(
+            ranking, request, settings, self._quotas, live, rng, self._memory
+        )
+        if placement.broker is not None and placement.reason.code is not Code.PREALLOCATED:
+            self._placed_at_ms[request.bundle] = self._context.env.clock.now_ms()
+        return placement

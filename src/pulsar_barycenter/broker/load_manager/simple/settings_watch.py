@@ -1,0 +1,79 @@
+"""What the nodes below /loadbalance/settings hold, read at start and after each change."""
+
+import msgspec
+import structlog
+
+from pulsar_barycenter.broker.changes import StoreWatch
+from pulsar_barycenter.broker.cluster.dynamic_configuration import ConfigHolder
+from pulsar_barycenter.load.simple.settings import SETTING_NODES, SETTINGS_ROOT, SimpleSettings
+from pulsar_barycenter.metadata.errors import MetadataError
+from pulsar_barycenter.metadata.store import MetadataStore
+
+log = structlog.get_logger(__name__)
+
+_REFRESH_S = 30.0
+
+
+class SimpleSettingsWatch:
+    """The settings in force; doubts about them are told in the log once, and again when they change."""
+
+    def __init__(self, store: MetadataStore, config: ConfigHolder) -> None:
+        self._store = store
+        self._config = config
+        self._stored: dict[str, str] = {}
+        self._doubts: tuple[str, ...] = ()
+        self._watch = StoreWatch(
+            store,
+            name="load balancing settings",
+            concerns=lambda path: path.startswith(SETTINGS_ROOT),
+            read=lambda _was_told: self._read(),
+            interval_s=_REFRESH_S,
+            failure="load_balancing_settings_not_read",
+        )
+
+    @property
+    def current(self) -> SimpleSettings:
+        found = SimpleSettings.of(self._config.current, self._stored)
+        if found.doubts != self._doubts:
+            self._doubts = found.doubts
+            for doubt in found.doubts:
+                log.warning("load_balancing_setting_not_usable", reason=doubt)
+        return found
+
+    @property
+    def stored(self) -> dict[str, str]:
+        """What the nodes hold, by the name of the setting."""
+        return self._stored
+
+    async def start(self) -> None:
+        """Read the nodes and begin to watch them. Without an answer from the store the configuration holds."""
+        await self._watch.start(self._read_quietly)
+
+    async def close(self) -> None:
+        await self._watch.close()
+
+    async def write(self, name: str, value: str) -> None:
+        """Leader: store one setting for the whole cluster, in place of what its node holds."""
+        await self._store.put(SETTING_NODES[name], msgspec.json.encode({name: value}))
+        self._stored[name] = value
+
+    async def _read_quietly(self) -> None:
+        try:
+            await self._read()
+        except MetadataError as error:
+            log.warning("load_balancing_settings_not_read", reason=str(error))
+
+    async def _read(self) -> None:
+        found: dict[str, str] = {}
+        for name, path in SETTING_NODES.items():
+            record = await self._store.get(path)
+            if record is None:
+                continue
+            try:
+                value = msgspec.json.decode(record.value, type=dict[str, str]).get(name)
+            except msgspec.DecodeError as error:
+                log.warning("load_balancing_setting_not_read", path=path, reason=str(error))
+                continue
+            if value is not None:
+                found[name] = value
+        self._stored = found

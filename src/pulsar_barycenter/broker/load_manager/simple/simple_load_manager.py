@@ -1,0 +1,260 @@
+"""The simple load manager: brokers report what they carry now, bundles are placed by quotas, overload sheds one bundle.
+
+| what | who |
+|---|---|
+| report, then split check of the own bundles | every broker |
+| placement | the leader; with `weightedRandomSelection` whichever broker is asked |
+| shedding, writing quotas | the leader |
+
+The nodes below /loadbalance/settings override the configuration. Shedding runs even where it is switched off, and tells
+what it would have done.
+
+Source: Pulsar's `SimpleLoadManagerImpl` (4.2). Differences are told where they are made: in `load.simple`, the load
+data and the reporter; and `loadBalancerSheddingExcludedNamespaces` holds here, too.
+"""
+
+import asyncio
+from typing import Final
+
+import structlog
+
+from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
+from pulsar_barycenter.broker.load_manager.decision_executor import DecisionExecutor
+from pulsar_barycenter.broker.load_manager.environment import LoadManagerEnvironment
+from pulsar_barycenter.broker.load_manager.load_data_watch import LoadDataWatch
+from pulsar_barycenter.broker.load_manager.round_driver import carry_out_round
+from pulsar_barycenter.broker.load_manager.simple.load_data import SimpleLoadData
+from pulsar_barycenter.broker.load_manager.simple.metrics import SimpleLoadMetrics
+from pulsar_barycenter.broker.load_manager.simple.reporter import SimpleLoadReporter
+from pulsar_barycenter.broker.load_manager.simple.settings_watch import SimpleSettingsWatch
+from pulsar_barycenter.load.cycle.round import UnloadOutcome, moves
+from pulsar_barycenter.load.cycle.simple_destinations import NextLookup
+from pulsar_barycenter.load.decisions import Placement, Split, Unload, stays
+from pulsar_barycenter.load.filters.outcome import PlacementRequest
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.reasons import Code, Reason
+from pulsar_barycenter.load.reports.simple_load_report import LoadReport, as_local_broker_data
+from pulsar_barycenter.load.shedding.beside_drained import shed
+from pulsar_barycenter.load.simple.shedding import SimpleShedder
+from pulsar_barycenter.load.simple.splitting import SimpleSplitter
+from pulsar_barycenter.load.snapshot.document import SnapshotDocument
+from pulsar_barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
+from pulsar_barycenter.load.splitting.splitter import no_boundaries
+from pulsar_barycenter.logs.decision_log import DecisionLog
+from pulsar_barycenter.metadata.errors import MetadataError
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.namespace import NamespaceName
+
+log = structlog.get_logger(__name__)
+
+_PAUSE_SHARE: Final = 4.0
+"""How many times as long as it took to learn from reports the next time is waited for."""
+
+
+class SimpleLoadManager:
+    """One broker's load manager; see `LoadManager` for the calls that the broker makes."""
+
+    def __init__(self, context: LoadManagerContext, environment: LoadManagerEnvironment | None = None) -> None:
+        """`environment` are those of the machine unless given."""
+        self._context = context
+        self._environment = environment or LoadManagerEnvironment.of_machine(context)
+        self._settings = SimpleSettingsWatch(context.leader_store, context.config)
+        self._load_data = SimpleLoadData(context, self._settings)
+        self._reporter = SimpleLoadReporter(context, self._environment, self._load_data)
+        self.metrics = SimpleLoadMetrics(context.config.current.cluster_name, context.urls.broker_id)
+        self._executor = DecisionExecutor(context, self._environment.decisions, self.metrics, ManagerKind.SIMPLE)
+        self._watch = LoadDataWatch(
+            context.registration,
+            self._refresh,
+            lambda: self._load_data.brokers,
+            self.metrics.unreported.set,
+            pause_share=_PAUSE_SHARE,
+        )
+        self._splitting = False
+
+    @property
+    def is_centralized(self) -> bool:
+        """Whether the leader alone places bundles: by the strategy of now."""
+        return self._settings.current.is_centralized
+
+    # ---- life ----
+
+    async def start(self) -> None:
+        """Register this broker with its first report, and begin to watch the others."""
+        await self._settings.start()
+        report = self._reporter.next_report(self._settings.current)
+        await self._context.registration.register(self._context.urls.broker_id, report)
+        self._reporter.wrote(report)
+        self.metrics.report(as_local_broker_data(report))
+        await self._watch.start(self._begin)
+
+    async def disable(self) -> None:
+        """Remove the registration. Idempotent."""
+        await self._context.registration.unregister()
+
+    async def stop(self) -> None:
+        """End every task; disables first. Idempotent."""
+        await self._watch.close()
+        await self._settings.close()
+        self._reporter.close()
+        self._load_data.close()
+        await self.disable()
+
+    async def _begin(self) -> None:
+        await self._load_data.begin()
+        self.metrics.ranked(self._load_data.ranking)
+
+    async def _refresh(self) -> None:
+        await self._load_data.refresh()
+        self.metrics.ranked(self._load_data.ranking)
+
+    async def _current_load_data(self) -> SimpleLoadData:
+        """Return the load data as of the last reports seen; it is read now if none were, or a broker of it left.
+
+        Only load data without brokers that left tells whom policies and evenness allow: they may point at those alone.
+
+        Raises:
+            MetadataError: no report was seen, and the store does not answer.
+        """
+        await self._watch.catch_up(with_every_change=False)
+        return self._load_data
+
+    # ---- reports ----
+
+    def available_brokers(self) -> frozenset[str]:
+        return self._context.registration.brokers
+
+    def load_report(self) -> LoadReport:
+        return self._reporter.current(self._settings.current)
+
+    @property
+    def decisions(self) -> DecisionLog:
+        """What this broker decided, for REST."""
+        return self._environment.decisions
+
+    async def write_report(self, *, force: bool = False) -> bool:
+        """Publish this broker's load if it is due or `force`, then split its bundles that are too large."""
+        written = await self._reporter.write(self._settings.current, force=force)
+        report = self._reporter.written
+        if not written or report is None:
+            return False
+        self.metrics.report(as_local_broker_data(report))
+        if not self._splitting:  # a split has a report written, too
+            self._splitting = True
+            try:
+                with self._context.env.instruments.round("split"):
+                    await self._split_own(report)
+            finally:
+                self._splitting = False
+        return True
+
+    # ---- placement ----
+
+    async def select_broker(self, bundle: Bundle) -> Placement | None:
+        """Choose the owner-to-be of an unowned bundle; None if no broker qualifies."""
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        await self._context.policies.refresh(str(bundle.namespace))
+        load_data = await self._current_load_data()
+        await load_data.learn([str(bundle)])
+        placement = load_data.select(self._request_for(bundle))  # nothing is awaited in it, so no lock is needed
+        self.metrics.assigned(loop.time() - started)
+        if placement.reason.code is not Code.PREALLOCATED:
+            self._executor.tell_placement(placement)
+        return placement if placement.broker is not None else None
+
+    async def resource_availability(self, namespace: NamespaceName) -> dict[int, list[str]]:
+        """Return the ids of the brokers that may serve a namespace, by their rank, least first."""
+        await self._context.policies.refresh(str(namespace))
+        return (await self._current_load_data()).availability(str(namespace))
+
+    def _request_for(self, bundle: Bundle) -> PlacementRequest:
+        return PlacementRequest(str(bundle), self._context.bundles.has_non_persistent_topic(bundle))
+
+    # ---- shedding ----
+
+    async def shed(self) -> None:
+        """Leader: unload at most one bundle from each overloaded broker; its next lookup decides where it goes."""
+        config, now_ms = self._context.config.current, self._context.env.clock.now_ms()
+        if not self._may_act() or not config.load_balancer_enabled:
+            return
+        load_data = await self._current_load_data()
+        oldest_ms = now_ms - config.load_balancer_shedding_grace_period_minutes * 60_000
+        load_data.recently_unloaded = {name: at for name, at in load_data.recently_unloaded.items() if at >= oldest_ms}
+        snapshot, excluded = load_data.snapshot(), config.load_balancer_shedding_excluded_namespaces
+        plan, _ = shed(SimpleShedder(self._settings.current), snapshot, None)
+        self._executor.tell_round(plan.reason)
+        for refusal in plan.refusals():
+            if refusal.reason.code in (Code.NONE_COMFORTABLE, Code.RECENTLY_UNLOADED, Code.TOO_FEW_BUNDLES):
+                self._executor.refuse("unload", refusal.reason.subject, refusal.subject, refusal.reason)
+        steps = moves(plan, NextLookup(snapshot, excluded))
+        unloaded = await carry_out_round(
+            steps,
+            self._executor,
+            self._unload,
+            may_go_on=self._may_act,
+            stays=lambda refusal: self._leave_alone(refusal.subject),
+        )
+        self.metrics.unloaded(brokers=len(unloaded), bundles=len(unloaded))
+
+    async def _unload(self, unload: Unload) -> UnloadOutcome:
+        """Unload one bundle, or tell that it would have been; either way it is left alone for the grace period."""
+        out = False
+        if not self._context.config.current.load_balancer_shedding_enabled:
+            refusal = stays(unload, Code.DISABLED, settings=("loadBalancerSheddingEnabled",))
+            self._executor.refuse("unload", unload.bundle, unload.source, refusal.reason)
+        else:
+            out = await self._executor.unload(unload, None)
+            if not out:
+                return UnloadOutcome(False)
+        self._leave_alone(unload.bundle)
+        return UnloadOutcome(out)
+
+    def _leave_alone(self, bundle: str) -> None:
+        self._load_data.recently_unloaded[bundle] = self._context.env.clock.now_ms()
+
+    async def snapshot_document(self) -> SnapshotDocument:
+        """Return what this broker would decide upon now, for files and REST."""
+        return (await self._current_load_data()).document()
+
+    # ---- splitting ----
+
+    async def check_splits(self) -> None:
+        """Do nothing: every broker splits its own bundles after each report."""
+
+    async def _split_own(self, report: LoadReport) -> None:
+        """Split the bundles of this broker's own report that are too large."""
+        splitter = SimpleSplitter.of(self._context.config.current)
+        snapshot = build_simple_snapshot({self._context.urls.broker_id: report})
+        plan = await self._executor.counted_splits(
+            lambda counts: splitter.decide(snapshot, counts, no_boundaries, None)[0]
+        )
+        for split in plan:
+            if not self._settings.current.auto_split:
+                self._refuse_split(split)
+            else:
+                await self._executor.split(split, unload=self._children_may_leave)
+
+    def _refuse_split(self, split: Split) -> None:
+        key = ("loadBalancerAutoBundleSplitEnabled",)
+        reason = Reason(code=Code.DISABLED, subject=split.bundle, settings=key, cause=split.reason)
+        self._executor.refuse("split", split.bundle, split.broker, reason)
+
+    async def _children_may_leave(self) -> bool:
+        """Tell whether there is a broker that they could go to."""
+        return len(self.available_brokers()) > 1
+
+    # ---- what is stored ----
+
+    async def write_resource_quotas(self) -> None:
+        """Leader: store the learned factors, and the quotas that changed enough."""
+        if not self._may_act():
+            return
+        load_data = await self._current_load_data()
+        try:
+            await load_data.write_quotas()
+        except MetadataError as error:
+            log.warning("resource_quotas_not_stored", reason=str(error))
+
+    def _may_act(self) -> bool:
+        return self._context.is_leader()

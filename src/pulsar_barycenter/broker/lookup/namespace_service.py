@@ -1,0 +1,295 @@
+"""What is done to the bundles of a namespace: unload, split, give up, hand over.
+
+    NamespaceServiceError
+    ├── BrokerNotActiveError   the destination of an unload is not registered
+    ├── BundleNotEmptyError    a bundle with topics is deleted without force
+    └── SplitConflictError     other changes of the namespace were faster too often
+
+Every call works on this broker's own bundles; who asks for another broker's is sent there by the REST layer.
+Source: Pulsar's `NamespaceService` (unload, split) and `OwnedBundle.handleUnloadRequest`.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+import structlog
+
+from pulsar_barycenter.broker.cluster.lookup_answers import BundleNotFoundError, LookupFailedError
+from pulsar_barycenter.broker.load_manager.contract import LoadManager
+from pulsar_barycenter.broker.lookup.owner_search import Affinities
+from pulsar_barycenter.broker.lookup.service import TopicDirectory
+from pulsar_barycenter.broker.namespaces.boundaries import copy_boundaries_to_policies
+from pulsar_barycenter.broker.namespaces.bundle_cache import BundleCache
+from pulsar_barycenter.broker.namespaces.split_boundaries import SPLIT_PAUSE_S, write_split
+from pulsar_barycenter.broker.ownership.contract import Ownership
+from pulsar_barycenter.load.splitting.algorithms import split_algorithm
+from pulsar_barycenter.load.splitting.request import SplitRequest, TopicLoad, TrafficLimits
+from pulsar_barycenter.logs.request_ids import kept_task
+from pulsar_barycenter.metadata.coordination.epochs import EpochGate
+from pulsar_barycenter.metadata.errors import BadVersionError, MetadataError
+from pulsar_barycenter.metadata.store import Guard, MetadataStore
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.bundles import NamespaceBundles
+from pulsar_barycenter.naming.errors import InvalidSplitError
+from pulsar_barycenter.naming.namespace import NamespaceName, is_broker_bound
+from pulsar_barycenter.naming.topic import TopicName
+
+log = structlog.get_logger(__name__)
+
+SPLIT_ATTEMPTS: Final = 8
+"""The first attempt and Pulsar's seven repetitions (`BUNDLE_SPLIT_RETRY_LIMIT`)."""
+
+_FOR_EACH_AT_ONCE: Final = 100
+_MOST_AT_ONCE: Final = 8
+"""How many bundles a broker that leaves hands over side by side: one for each hundred that it has, and at most eight.
+A few go one after the other, which clients feel least; many have to be gone within `brokerShutdownTimeoutMs`."""
+
+
+class NamespaceServiceError(Exception):
+    """A request about bundles that was refused."""
+
+
+class BrokerNotActiveError(NamespaceServiceError):
+    def __init__(self, broker_id: str, active: frozenset[str]) -> None:
+        super().__init__(
+            f"Not allowed unload namespace bundle to inactive destination broker: {broker_id}. "
+            f"Active brokers: {', '.join(sorted(active)) or 'none'}."
+        )
+        self.broker_id = broker_id
+
+
+class BundleNotEmptyError(NamespaceServiceError):
+    def __init__(self, bundle: Bundle, topics: int) -> None:
+        super().__init__(f"Cannot delete non empty bundle {bundle}: it has {topics} topics. Delete them, or use force.")
+        self.bundle = bundle
+        self.topics = topics
+
+
+class SplitConflictError(NamespaceServiceError):
+    def __init__(self, bundle: Bundle, attempts: int) -> None:
+        super().__init__(f"Bundle {bundle} was not split: the namespace changed during each of {attempts} attempts.")
+        self.bundle = bundle
+
+
+class NamespaceService:
+    def __init__(
+        self,
+        store: MetadataStore,
+        bundles: BundleCache,
+        ownership: Ownership,
+        directory: TopicDirectory,
+        affinities: Affinities,
+        load_manager: Callable[[], LoadManager],
+        epochs: EpochGate,
+        *,
+        topic_loads: Callable[[Bundle], Iterable[TopicLoad]],
+        traffic_limits: Callable[[], TrafficLimits],
+    ) -> None:
+        self._store = store
+        self._bundles = bundles
+        self._ownership = ownership
+        self._directory = directory
+        self._affinities = affinities
+        self._load_manager = load_manager
+        self._epochs = epochs
+        self._topic_loads = topic_loads
+        self._traffic_limits = traffic_limits
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def bundles_of(self, namespace: NamespaceName) -> NamespaceBundles:
+        """Return the bundles of a namespace; a namespace without any record is one bundle without version."""
+        return await self._bundles.get(namespace)
+
+    async def bundles_of_now(self, namespace: NamespaceName) -> NamespaceBundles:
+        """The same, read from the store."""
+        return await self._bundles.fresh(namespace)
+
+    async def admit(self, leader_epoch: int) -> Guard:
+        """Return what the writes of a leader's command depend on.
+
+        Raises:
+            FormerEpochError: another leader has a later epoch.
+            MetadataError: the store does not answer, or has not heard of so late an epoch.
+        """
+        return await self._epochs.admit(leader_epoch)
+
+    # ---- unload ----
+
+    def set_destination(self, bundle: Bundle, broker_id: str) -> None:
+        """Have `bundle` assigned to `broker_id` next time; called on the leader, before the unload.
+
+        Raises:
+            BrokerNotActiveError: that broker is not registered.
+        """
+        active = self._load_manager().available_brokers()
+        if broker_id not in active:
+            raise BrokerNotActiveError(broker_id, active)
+        self._affinities.set(bundle, broker_id)
+
+    async def unload_bundle(
+        self,
+        bundle: Bundle,
+        *,
+        reason: str = "admin request",
+        destination: str | None = None,
+        leader_epoch: int | None = None,
+    ) -> int | None:
+        """Close the bundle's topics and give it up; return how many there were, None if it is not owned here.
+
+        It goes to `destination` where ownership is handed over from one broker to the next; else see `set_destination`.
+        A call during another unload of the bundle waits for that one, and returns None. `leader_epoch` is that of the
+        leader whose command it is; see `admit`.
+        """
+        if leader_epoch is not None:
+            await self.admit(leader_epoch)
+        return await self._ownership.release(bundle, reason=reason, destination=destination)
+
+    async def hand_over_all(
+        self, *, reason: str, max_per_second: float = 0, tell: Callable[[Bundle], None] = lambda _: None
+    ) -> int:
+        """Unload every bundle, in the order of their names, many of them side by side; return how many.
+
+        `max_per_second` 0 sets no limit; else they are unloaded one after the other. `tell` hears of each that was.
+        What fails is logged, and the next one taken.
+        """
+        bundles = self._ownership.owned_bundles()
+        at_once = 1 if max_per_second > 0 else min(1 + len(bundles) // _FOR_EACH_AT_ONCE, _MOST_AT_ONCE)
+        waiting = iter(bundles)
+        done = 0
+
+        async def hand_over() -> None:
+            nonlocal done
+            for bundle in waiting:
+                try:
+                    if await self._ownership.release(bundle, reason=reason) is not None:
+                        done += 1
+                        tell(bundle)
+                except Exception:
+                    log.exception("bundle_not_handed_over", bundle=str(bundle))
+                if max_per_second > 0:
+                    await asyncio.sleep(1 / max_per_second)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(at_once):
+                group.create_task(hand_over(), name="hand bundles over")
+        return done
+
+    async def delete_bundle(self, bundle: Bundle, *, force: bool) -> None:
+        """Give up an empty bundle on the way to deleting its namespace.
+
+        Raises:
+            BundleNotEmptyError: it has topics, and not `force`.
+        """
+        topics = await self.topics_in(bundle)
+        if topics and not force:
+            raise BundleNotEmptyError(bundle, len(topics))
+        await self._ownership.release(bundle, reason="bundle deleted")
+
+    # ---- split ----
+
+    async def split_bundle(
+        self,
+        bundle: Bundle,
+        *,
+        algorithm: str,
+        positions: Sequence[int] | None = None,
+        unload: bool = False,
+        leader_epoch: int | None = None,
+    ) -> list[Bundle]:
+        """Split a bundle that is owned here, and return its children; none if the algorithm found no boundary.
+
+        Topics stay open and clients notice nothing, unless `unload`, which unloads the children afterwards, in
+        the background. Repeats the whole attempt while other changes of the namespace come in between.
+        `leader_epoch` is that of the leader whose command it is: boundaries are written only while it is that of now.
+
+        Raises:
+            FormerEpochError: another leader has a later epoch.
+            SplitRefusedError: no such algorithm, or it misses something.
+            InvalidSplitError: the bundle cannot be cut there, or belongs to a broker's own namespace.
+            BundleNotFoundError: it is no bundle of the namespace (any more).
+            BundleNotAcquiredError: it is not owned here.
+            SplitConflictError: every attempt met another change.
+        """
+        if is_broker_bound(bundle.namespace):
+            raise InvalidSplitError(bundle, "the namespace belongs to one broker and stays one bundle")
+        for attempt in range(SPLIT_ATTEMPTS):
+            if attempt:
+                await asyncio.sleep(SPLIT_PAUSE_S)
+            try:
+                guard = None if leader_epoch is None else await self.admit(leader_epoch)
+                children = await self._try_split(bundle, algorithm, positions, guard)
+            except BadVersionError as error:
+                log.info("bundle_split_conflict", bundle=str(bundle), attempt=attempt + 1, reason=str(error))
+                continue
+            if children:
+                await self._after_split(bundle, children, unload=unload)
+            return children
+        raise SplitConflictError(bundle, SPLIT_ATTEMPTS)
+
+    async def boundaries_of(self, bundle: Bundle, algorithm: str) -> Sequence[int]:
+        """Return where that algorithm would split a bundle that is owned here; nothing if nowhere.
+
+        Raises:
+            SplitRefusedError: no such algorithm, or it misses something.
+        """
+        return split_algorithm(algorithm)(await self._split_request(bundle, ()))
+
+    async def _split_request(self, bundle: Bundle, positions: Sequence[int]) -> SplitRequest:
+        hashes = tuple(topic.hash32 for topic in await self.topics_in(bundle))
+        return SplitRequest(
+            bundle.range, hashes, tuple(positions), tuple(self._topic_loads(bundle)), self._traffic_limits()
+        )
+
+    async def _try_split(
+        self, bundle: Bundle, algorithm: str, positions: Sequence[int] | None, guard: Guard | None
+    ) -> list[Bundle]:
+        before = await self._bundles.fresh(bundle.namespace)
+        if before.find_hash(bundle.range.lower) != bundle:
+            raise BundleNotFoundError(bundle)
+        cuts = split_algorithm(algorithm)(await self._split_request(bundle, positions or ()))
+        if not cuts:
+            log.info("bundle_not_split", bundle=str(bundle), algorithm=algorithm, reason="no boundary found")
+            return []
+        after, children = before.split(bundle, cuts)
+        await self._ownership.split(
+            bundle,
+            children,
+            lambda check: write_split(self._store, self._bundles, before, after, guard, check=check),
+        )
+        log.info("bundle_split", bundle=str(bundle), children=[str(child) for child in children], algorithm=algorithm)
+        return children
+
+    async def _after_split(self, parent: Bundle, children: list[Bundle], *, unload: bool) -> None:
+        """The split stands; what follows is repeated by others if it fails here."""
+        try:
+            await copy_boundaries_to_policies(self._store, parent.namespace)
+        except MetadataError as error:
+            log.warning("bundles_not_copied_to_policies", namespace=str(parent.namespace), reason=str(error))
+        try:
+            await self._load_manager().write_report(force=True)
+        except Exception:
+            log.exception("load_report_not_written", after="split")
+        if unload:
+            self._keep_task(kept_task(self._unload_children(children), f"unload children of {parent}"))
+
+    async def _unload_children(self, children: list[Bundle]) -> None:
+        for child in children:
+            try:
+                await self._ownership.release(child, reason="unload after split")
+            except (LookupFailedError, MetadataError) as error:
+                log.warning("bundle_not_unloaded", bundle=str(child), after="split", reason=str(error))
+
+    async def topics_in(self, bundle: Bundle) -> list[TopicName]:
+        """Return the persistent topics that there are in a bundle."""
+        names = await self._directory.topics_of_namespace(bundle.namespace, "PERSISTENT")
+        return [topic for topic in map(TopicName.parse, names) if bundle.range.contains(topic.hash32)]
+
+    def _keep_task(self, task: asyncio.Task[None]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

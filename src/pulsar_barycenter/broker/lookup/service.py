@@ -1,0 +1,350 @@
+"""Which broker serves a topic: the service behind both lookup front ends.
+
+The hot path is `lookup_cached`: bundles and owner known, no wait, no allocation of a task. Everything else goes
+through one search per bundle: whoever asks meanwhile shares it, apart for authoritative and other calls, whose
+answers differ. While a bundle is in transit (its owner closes it or prepares to serve, its candidate is gone) the
+answer is held for up to HOLD_S: a client that is told to come back soon waits longer on average.
+
+Source: Pulsar's `NamespaceService.findBrokerServiceUrl`; Pulsar fails at once where answers are held here.
+"""
+
+import asyncio
+from typing import Final, Protocol
+
+import structlog
+
+from pulsar_barycenter.broker.cluster.dynamic_configuration import ConfigHolder
+from pulsar_barycenter.broker.cluster.lookup_answers import (
+    BundleNotFoundError,
+    LookupAnswer,
+    LookupFailedError,
+    LookupNotReadyError,
+    NamespaceNotFoundError,
+    Owner,
+    TooManyLookupsError,
+)
+from pulsar_barycenter.broker.cluster.registration import Registration
+from pulsar_barycenter.broker.cluster.service_urls import at_listener
+from pulsar_barycenter.broker.errors import TopicNotFoundError
+from pulsar_barycenter.broker.lookup.newest_manager import NewestManager
+from pulsar_barycenter.broker.lookup.owner_search import Candidate, Search
+from pulsar_barycenter.broker.namespaces.boundaries import needs_no_record
+from pulsar_barycenter.broker.namespaces.bundle_cache import BundleCache
+from pulsar_barycenter.broker.ownership.channel.leaders_topics import LeadersTopics
+from pulsar_barycenter.broker.ownership.contract import InTransit, Ownership
+from pulsar_barycenter.logs.request_ids import kept_task
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.internal_topics import is_internal_topic
+from pulsar_barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.naming.topic import TopicName
+
+log = structlog.get_logger(__name__)
+
+HOLD_S: Final = 5.0
+"""How long a lookup is held while its bundle is in transit; the client gives up after 30 s."""
+_LOOK_AGAIN_S: Final = 0.25
+"""How often a held lookup looks without having been told of a change: a notification may be lost."""
+
+
+class LookupService(Protocol):
+    """What connections and REST handlers ask. Errors: see `lookup_answers`."""
+
+    def lookup_cached(self, topic: TopicName, listener: str | None = None) -> Owner | None:
+        """Return the owner of the topic's bundle if it is known now; never waits, takes no lookup permit.
+
+        Ask this first. None says nothing about ownership: call `lookup`.
+        """
+        ...
+
+    async def lookup(
+        self, topic: TopicName, *, authoritative: bool = False, listener: str | None = None
+    ) -> LookupAnswer:
+        """Find the owner of the topic's bundle, or have one chosen. Held while the bundle is in transit.
+
+        Raises:
+            LookupFailedError: see `lookup_answers`.
+            MetadataError: the store could not be read.
+        """
+        ...
+
+    async def lookup_bundle(
+        self, bundle: Bundle, *, authoritative: bool = False, read_only: bool = False, listener: str | None = None
+    ) -> LookupAnswer | None:
+        """The same for a bundle, for admin requests. `read_only` never assigns: None if nobody owns the bundle."""
+        ...
+
+    async def bundle_of(self, topic: TopicName) -> Bundle:
+        """Return the bundle that the topic belongs to; needs no owner."""
+        ...
+
+    async def partitions(self, topic: TopicName, *, auto_create: bool) -> int:
+        """Return the number of partitions, 0 for a topic that is not partitioned; may create the record.
+
+        Without `auto_create` the question is also whether the topic exists: a persistent one that does not raises
+        TopicNotFoundError. (Of a non-persistent one nobody but its owner knows; the answer is 0, as Pulsar's.)
+        """
+        ...
+
+    async def topics_of_namespace(self, namespace: NamespaceName, mode: str) -> list[str]:
+        """Return topic names, partitions one by one. `mode`: "PERSISTENT", "NON_PERSISTENT" or "ALL"."""
+        ...
+
+
+class TopicDirectory(Protocol):
+    """What is known of topics without owning them (`Resources`)."""
+
+    async def partitions(self, topic: TopicName, *, auto_create: bool) -> int: ...
+
+    async def topic_exists(self, topic: TopicName) -> bool: ...
+
+    async def topics_of_namespace(self, namespace: NamespaceName, mode: str) -> list[str]: ...
+
+
+class LookupCounts:
+    """Look-ups of topics since the broker started, by what came of them; they only grow.
+
+    `seconds` is the time that all of them took together; one whose answer is known takes none.
+    """
+
+    __slots__ = ("answers", "failures", "redirects", "seconds")
+
+    def __init__(self) -> None:
+        self.answers = 0
+        self.redirects = 0
+        self.failures = 0
+        self.seconds = 0.0
+
+    @property
+    def total(self) -> int:
+        return self.answers + self.redirects + self.failures
+
+
+class ClusterLookup:
+    """The LookupService of a broker."""
+
+    def __init__(
+        self,
+        config: ConfigHolder,
+        bundles: BundleCache,
+        ownership: Ownership,
+        registration: Registration,
+        search: Search,
+        directory: TopicDirectory,
+        newest_manager: NewestManager,
+        *,
+        leaders_topics: LeadersTopics | None = None,
+    ) -> None:
+        """`leaders_topics` knows who serves the internal topics, where the leader does; `newest_manager` who reads
+        them, where others do."""
+        self._config = config
+        self._bundles = bundles
+        self._ownership = ownership
+        self._registration = registration
+        self._search = search
+        self._directory = directory
+        self._newest_manager = newest_manager
+        self._leaders_topics = leaders_topics
+        self.counts = LookupCounts()
+        self._in_flight = 0
+        self._searches: dict[tuple[Bundle, bool], asyncio.Task[Owner | Candidate]] = {}
+        self._closed = False
+
+    @property
+    def in_flight(self) -> int:
+        """How many lookups hold a permit of `maxConcurrentLookupRequest`."""
+        return self._in_flight
+
+    def lookup_cached(self, topic: TopicName, listener: str | None = None) -> Owner | None:
+        try:
+            owner = self.known_owner(topic, listener)
+        except LookupFailedError:
+            self.counts.failures += 1
+            raise
+        if owner is not None:
+            self.counts.answers += 1
+        return owner
+
+    def known_owner(self, topic: TopicName, listener: str | None = None) -> Owner | None:
+        """Return what `lookup_cached` does, without counting it as a look-up."""
+        if self._leaders_topics is not None and is_internal_topic(topic):
+            leader = self._leaders_topics.owner()
+            return None if leader is None else at_listener(leader, listener)
+        if self._newest_manager.is_followed and self._leaders_topics is None and is_internal_topic(topic):
+            return None
+        bundle = self._bundles.cached_bundle_of(topic)
+        if bundle is None:
+            return None
+        owner = self._ownership.owner_cached(bundle)
+        if owner is None or not listener:
+            return owner
+        return at_listener(owner, listener)
+
+    async def lookup(
+        self, topic: TopicName, *, authoritative: bool = False, listener: str | None = None
+    ) -> LookupAnswer:
+        counts, loop = self.counts, asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            answer = await self._lookup(topic, authoritative, listener)
+        except Exception:
+            counts.failures += 1
+            raise
+        finally:
+            counts.seconds += loop.time() - began
+        if isinstance(answer, Owner):
+            counts.answers += 1
+        else:
+            counts.redirects += 1
+        return answer
+
+    async def _lookup(self, topic: TopicName, authoritative: bool, listener: str | None) -> LookupAnswer:
+        owner = self.known_owner(topic, listener)
+        if owner is not None:
+            return owner
+        limit = self._config.current.max_concurrent_lookup_request
+        if self._in_flight >= limit:
+            raise TooManyLookupsError(limit)
+        self._in_flight += 1
+        try:
+            if self._leaders_topics is not None and is_internal_topic(topic):
+                return await self._lookup_leader(self._leaders_topics, topic, listener)
+            if self._newest_manager.is_followed and self._leaders_topics is None and is_internal_topic(topic):
+                reader = await self._newest_manager.reader_of_records()
+                if reader is not None:
+                    return _answer(reader, listener)
+            return await self._lookup_topic(topic, authoritative, listener)
+        finally:
+            self._in_flight -= 1
+
+    async def lookup_bundle(
+        self, bundle: Bundle, *, authoritative: bool = False, read_only: bool = False, listener: str | None = None
+    ) -> LookupAnswer | None:
+        await self._require_bundle(bundle)
+        if read_only:
+            owner = await self._owner_of(bundle)
+            return None if owner is None else at_listener(owner, listener)
+        return _answer(await self._shared_search(bundle, authoritative), listener)
+
+    async def bundle_of(self, topic: TopicName) -> Bundle:
+        await self._require_namespace(topic.namespace)
+        return await self._bundles.bundle_of(topic)
+
+    async def partitions(self, topic: TopicName, *, auto_create: bool) -> int:
+        count = await self._directory.partitions(topic, auto_create=auto_create)
+        if count == 0 and topic.is_persistent and not auto_create and not await self._exists(topic):
+            raise TopicNotFoundError(topic)
+        return count
+
+    async def _exists(self, topic: TopicName) -> bool:
+        """Tell whether a persistent topic exists, if only as a partition that nobody used yet."""
+        directory = self._directory
+        if await directory.topic_exists(topic):
+            return True
+        if not topic.is_partition:
+            return False
+        return topic.partition_index < await directory.partitions(topic.partitioned_name, auto_create=False)
+
+    async def topics_of_namespace(self, namespace: NamespaceName, mode: str) -> list[str]:
+        return await self._directory.topics_of_namespace(namespace, mode)
+
+    async def close(self) -> None:
+        """Answer every held lookup with LookupNotReadyError, and every later one. Idempotent."""
+        self._closed = True
+        tasks = list(self._searches.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _lookup_topic(self, topic: TopicName, authoritative: bool, listener: str | None) -> LookupAnswer:
+        """Search for the topic's bundle; when that bundle was split meanwhile, for the topic's new one."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + HOLD_S
+        while True:
+            bundle = await self.bundle_of(topic)
+            try:
+                return _answer(await self._shared_search(bundle, authoritative), listener)
+            except BundleNotFoundError:
+                if loop.time() >= deadline:
+                    raise
+                self._bundles.invalidate(topic.namespace)
+
+    async def _lookup_leader(self, topics: LeadersTopics, topic: TopicName, listener: str | None) -> Owner:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + HOLD_S
+        while (owner := self.known_owner(topic, listener)) is None:
+            if self._closed or loop.time() >= deadline:
+                raise LookupNotReadyError(f"No leader serves {topic} now")
+            await topics.wait_change(_LOOK_AGAIN_S)
+        return owner
+
+    async def _require_namespace(self, namespace: NamespaceName) -> None:
+        if (await self._bundles.get(namespace)).version is None and not needs_no_record(namespace):
+            raise NamespaceNotFoundError(namespace)
+
+    async def _require_bundle(self, bundle: Bundle) -> None:
+        await self._require_namespace(bundle.namespace)
+        if not self._is_current(bundle):
+            bundles = await self._bundles.fresh(bundle.namespace)
+            if bundles.find_hash(bundle.range.lower) != bundle:
+                raise BundleNotFoundError(bundle)
+
+    def _is_current(self, bundle: Bundle) -> bool:
+        bundles = self._bundles.cached(bundle.namespace)
+        return bundles is not None and bundles.find_hash(bundle.range.lower) == bundle
+
+    async def _shared_search(self, bundle: Bundle, authoritative: bool) -> Owner | Candidate:
+        if self._closed:
+            raise LookupNotReadyError("This broker is shutting down")
+        key = (bundle, authoritative)
+        task = self._searches.get(key)
+        if task is None:
+            task = kept_task(self._search_until_found(bundle, authoritative), f"lookup {bundle}")
+            self._searches[key] = task
+            task.add_done_callback(lambda done: self._search_done(key, done))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled() and self._closed:
+                raise LookupNotReadyError("This broker is shutting down") from None
+            raise
+
+    def _search_done(self, key: tuple[Bundle, bool], task: asyncio.Task[Owner | Candidate]) -> None:
+        del self._searches[key]
+        if not task.cancelled() and (error := task.exception()) is not None:  # its callers have it too
+            log.info("lookup_failed", bundle=str(key[0]), authoritative=key[1], reason=str(error))
+
+    async def _search_until_found(self, bundle: Bundle, authoritative: bool) -> Owner | Candidate:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + HOLD_S
+        while True:
+            step = await self._search.attempt(bundle, authoritative=authoritative)
+            if isinstance(step, (Owner, Candidate)):
+                return step
+            left_s = deadline - loop.time()
+            if left_s <= 0:
+                raise step.error
+            wait = self._ownership.wait_change if step.on == "bundle" else self._wait_brokers
+            await wait(bundle, min(left_s, _LOOK_AGAIN_S))
+            await self._require_bundle(bundle)
+
+    async def _wait_brokers(self, bundle: Bundle, timeout_s: float) -> None:
+        await self._registration.wait_change(timeout_s)
+
+    async def _owner_of(self, bundle: Bundle) -> Owner | None:
+        """Who owns the bundle, without assigning it; in transit is waited for as in any lookup."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + HOLD_S
+        while True:
+            owner = await self._ownership.owner_of(bundle)
+            if not isinstance(owner, InTransit):
+                return owner
+            left_s = deadline - loop.time()
+            if left_s <= 0:
+                return None
+            await self._ownership.wait_change(bundle, min(left_s, _LOOK_AGAIN_S))
+
+
+def _answer(found: Owner | Candidate, listener: str | None) -> LookupAnswer:
+    if isinstance(found, Owner):
+        return at_listener(found, listener)
+    return found.urls.redirect(authoritative=found.authoritative, listener=listener)

@@ -1,0 +1,148 @@
+"""The stored records of clusters, tenants, namespaces and partitioned topics, with Pulsar's JSON names.
+
+Fields of Pulsar that nothing here acts on are carried as they are (type `Any`), so that what a user stored comes
+back; fields that nobody knows are kept by `records`, which overlays a record instead of replacing it.
+
+Source: Pulsar's `Policies`, `LocalPolicies`, `BundlesData`, `TenantInfo`, `ClusterData`,
+`PartitionedTopicMetadata`, `AutoTopicCreationOverride`.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType, field
+
+from pulsar_barycenter.naming.bundles import NamespaceBundles
+from pulsar_barycenter.naming.namespace import NamespaceName
+
+
+class BundlesData(msgspec.Struct, frozen=True, rename="camel"):
+    """The boundaries of a namespace as texts `0x%08x`, ascending, and the number of bundles between them."""
+
+    boundaries: tuple[str, ...] | None = None
+    num_bundles: int = 0
+
+    @staticmethod
+    def from_bundles(bundles: NamespaceBundles) -> "BundlesData":
+        return BundlesData(tuple(bundles.boundary_texts()), len(bundles))
+
+    def to_bundles(
+        self, namespace: NamespaceName, *, default_count: int = 1, version: int | None = None
+    ) -> NamespaceBundles:
+        """Return the bundles these data describe: boundaries first, else an equal count, else the default count.
+
+        Raises:
+            InvalidBundlesError: the boundaries do not cover the hash range, or the count is out of range.
+        """
+        if self.boundaries:
+            return NamespaceBundles.from_boundaries(namespace, self.boundaries, version)
+        return NamespaceBundles.equal(namespace, self.num_bundles or default_count, version)
+
+
+class LocalPolicies(msgspec.Struct, frozen=True, rename="camel"):
+    """What a cluster alone decides of a namespace; `bundles` is the list that serving goes by."""
+
+    bundles: BundlesData
+    bookie_affinity_group: Any = None
+    namespace_anti_affinity_group: str | None = None
+    migrated: bool = False
+
+    @staticmethod
+    def from_bundles(bundles: NamespaceBundles) -> "LocalPolicies":
+        return LocalPolicies(BundlesData.from_bundles(bundles))
+
+
+class AutoTopicCreationOverride(msgspec.Struct, frozen=True, rename="camel"):
+    """A namespace's own rule for topics that are used before they were created."""
+
+    allow_auto_topic_creation: bool = False
+    topic_type: str | None = None
+    default_num_partitions: int | None = None
+
+
+class AutoSubscriptionCreationOverride(msgspec.Struct, frozen=True, rename="camel"):
+    allow_auto_subscription_creation: bool = False
+
+
+class Policies(msgspec.Struct, frozen=True):
+    """The policies of a namespace. `bundles` is a copy of the local policies' list, which wins."""
+
+    auth_policies: Any = field(
+        default_factory=lambda: {
+            "namespace_auth": {},
+            "destination_auth": {},
+            "subscription_auth_roles": {},
+        }
+    )
+    replication_clusters: tuple[str, ...] = ()
+    allowed_clusters: tuple[str, ...] = ()
+    bundles: BundlesData | None = None
+    backlog_quota_map: Any = field(default_factory=dict)
+    cluster_dispatch_rate: Any = field(name="clusterDispatchRate", default_factory=dict)
+    topic_dispatch_rate: Any = field(name="topicDispatchRate", default_factory=dict)
+    subscription_dispatch_rate: Any = field(name="subscriptionDispatchRate", default_factory=dict)
+    replicator_dispatch_rate: Any = field(name="replicatorDispatchRate", default_factory=dict)
+    cluster_subscribe_rate: Any = field(name="clusterSubscribeRate", default_factory=dict)
+    persistence: Any = None
+    deduplication_enabled: bool | None = field(name="deduplicationEnabled", default=None)
+    auto_topic_creation_override: AutoTopicCreationOverride | None = field(
+        name="autoTopicCreationOverride", default=None
+    )
+    auto_subscription_creation_override: AutoSubscriptionCreationOverride | None = field(
+        name="autoSubscriptionCreationOverride", default=None
+    )
+    publish_max_message_rate: Any = field(name="publishMaxMessageRate", default_factory=dict)
+    latency_stats_sample_rate: Any = field(default_factory=dict)
+    message_ttl_in_seconds: int | None = None
+    subscription_expiration_time_minutes: int | None = None
+    retention_policies: Any = None
+    deleted: bool = False
+    encryption_required: bool = False
+    delayed_delivery_policies: Any = None
+    inactive_topic_policies: Any = None
+    subscription_auth_mode: Any = "None"
+    max_producers_per_topic: int | None = None
+    max_consumers_per_topic: int | None = None
+    max_consumers_per_subscription: int | None = None
+    max_unacked_messages_per_consumer: int | None = None
+    max_unacked_messages_per_subscription: int | None = None
+    max_subscriptions_per_topic: int | None = None
+    max_topics_per_namespace: int | None = None
+    compaction_threshold: int | None = None
+    offload_policies: Any = None
+    schema_compatibility_strategy: Any = "UNDEFINED"
+    schema_validation_enforced: bool = False
+    is_allow_auto_update_schema: bool | None = None
+    properties: dict[str, str] = field(default_factory=dict)
+    resource_group_name: str | None = None
+    migrated: bool = False
+
+
+class TenantInfo(msgspec.Struct, frozen=True, rename="camel"):
+    admin_roles: tuple[str, ...] = ()
+    allowed_clusters: tuple[str, ...] = ()
+
+
+class ClusterData(msgspec.Struct, frozen=True, rename="camel"):
+    service_url: str | None = None
+    service_url_tls: str | None = None
+    broker_service_url: str | None = None
+    broker_service_url_tls: str | None = None
+    proxy_service_url: str | None = None
+    proxy_protocol: str | None = None
+    authentication_plugin: str | None = None
+    authentication_parameters: str | None = None
+    peer_cluster_names: tuple[str, ...] | None = None
+    broker_client_tls_enabled: bool = False
+    tls_allow_insecure_connection: bool = False
+    broker_client_tls_enabled_with_key_store: bool | UnsetType = UNSET
+    broker_client_trust_certs_file_path: str | UnsetType | None = UNSET
+    listener_name: str | None = None
+
+
+class PartitionedTopicMetadata(msgspec.Struct, frozen=True):
+    """The record of a partitioned topic; `deleted` is set while its partitions are being deleted."""
+
+    partitions: int = 0
+    deleted: bool = False
+    properties: dict[str, str] | None = None

@@ -1,0 +1,137 @@
+"""Folders of typed records in the metadata store: cached reads, and updates that keep what others stored.
+
+Source: Pulsar's `BaseResources`; unlike it, an update keeps fields that this program does not know.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, Generic, TypeVar
+
+import msgspec
+
+from pulsar_barycenter.metadata.cache import REFRESH_AFTER_S, MetadataCache
+from pulsar_barycenter.metadata.errors import BadVersionError, InvalidValueError, NotFoundError
+from pulsar_barycenter.metadata.store import MetadataStore
+
+T = TypeVar("T")
+
+_ATTEMPTS: Final = 30
+_PAUSE_S: Final = 0.02
+
+
+class Records(Generic[T]):
+    """The records of one type below `root`; `name` is the path below it, without a leading slash."""
+
+    def __init__(
+        self, store: MetadataStore, value_type: type[T], root: str, refresh_after_s: float = REFRESH_AFTER_S
+    ) -> None:
+        self.root = root
+        self._store = store
+        self._type = value_type
+        self._cache = MetadataCache(store, value_type, refresh_after_s=refresh_after_s)
+
+    def path(self, name: str) -> str:
+        return f"{self.root}/{name}"
+
+    def get_if_cached(self, name: str) -> T | None:
+        """Return the record if it is in memory; None means absent or not known."""
+        return self._cache.get_if_cached(self.path(name))
+
+    async def get(self, name: str) -> T | None:
+        """Return the record, from the cache if it is there.
+
+        Raises:
+            InvalidValueError: something else is stored there.
+        """
+        return await self._cache.get(self.path(name))
+
+    async def get_fresh(self, name: str) -> T | None:
+        """Return the record as the store has it now."""
+        self._cache.invalidate(self.path(name))
+        return await self.get(name)
+
+    async def exists(self, name: str) -> bool:
+        return await self._cache.exists(self.path(name))
+
+    async def names(self, below: str = "") -> list[str]:
+        """Return the names of the children of the root, or of a folder below it, sorted."""
+        return await self._store.children(self.path(below) if below else self.root)
+
+    async def create(self, name: str, value: T) -> None:
+        """Store a new record.
+
+        Raises:
+            AlreadyExistsError: there is one.
+        """
+        await self._cache.create(self.path(name), value)
+
+    async def update(self, name: str, modify: Callable[[T], T]) -> T:
+        """Replace the record by `modify` of it, keep the fields that `T` does not have, and return it.
+
+        `modify` is called anew after each change that somebody else made in between.
+
+        Raises:
+            NotFoundError: there is no record.
+            BadVersionError: others were faster, too often.
+        """
+        path = self.path(name)
+        for attempt in range(_ATTEMPTS):
+            record = await self._store.get(path)
+            if record is None:
+                raise NotFoundError(path)
+            try:
+                fields = msgspec.json.decode(record.value, type=dict[str, object])
+                changed = modify(msgspec.json.decode(record.value, type=self._type))
+            except msgspec.DecodeError as error:
+                raise InvalidValueError(path, str(error)) from error
+            fields.update(msgspec.to_builtins(changed))
+            try:
+                await self._store.put(path, msgspec.json.encode(fields), expected_version=record.stat.version)
+            except BadVersionError:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                await asyncio.sleep(_PAUSE_S)
+            else:
+                return changed
+        raise AssertionError("the last attempt returned or raised")
+
+    async def modify(self, name: str, change: Callable[[T | None], T]) -> T:
+        """Replace the record by `change` of it, fields that `T` does not have included; None makes a new one.
+
+        `change` is called anew after each change that somebody else made in between.
+
+        Raises:
+            BadVersionError: others were faster, for long.
+        """
+        return await self._cache.read_modify_update_or_create(self.path(name), change)
+
+    async def put(self, name: str, value: T) -> None:
+        """Store the record whatever was there."""
+        await self._cache.put(self.path(name), value)
+
+    async def delete(self, name: str) -> None:
+        """Delete the record.
+
+        Raises:
+            NotFoundError: there is none.
+            HasChildrenError: other records lie below it.
+        """
+        await self._cache.delete(self.path(name))
+
+    def close(self) -> None:
+        self._cache.close()
+
+
+async def delete_tree(store: MetadataStore, path: str) -> int:
+    """Delete everything below `path`, then `path` itself; return how many keys there were.
+
+    What appears meanwhile may remain: HasChildrenError then says so.
+    """
+    deleted = 0
+    for name in await store.children(path):
+        deleted += await delete_tree(store, f"{path}/{name}")
+    with suppress(NotFoundError):
+        await store.delete(path)
+        deleted += 1
+    return deleted

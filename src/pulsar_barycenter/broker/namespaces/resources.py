@@ -1,0 +1,296 @@
+"""What is stored about clusters, tenants, namespaces and topics, and the rules by which topics come into being.
+
+A topic that is used before it exists is created if
+
+| rule                                                                         | else                         |
+|------------------------------------------------------------------------------|------------------------------|
+| its namespace exists and is not being deleted                                | no topic                     |
+| the namespace's `autoTopicCreationOverride`, or the configuration, allows it | only system topics           |
+| a partition belongs to a partitioned topic and its index is below the count  | no topic                     |
+| it is not itself a partitioned topic                                         | only its partitions exist    |
+| the namespace has fewer topics than `maxTopicsPerNamespace`                  | no more topics               |
+
+Namespaces of a broker itself (heartbeat, `pulsar/system`) need no record.
+Source: Pulsar's `PulsarResources`, `BrokerService.isAllowAutoTopicCreationAsync`, `NamespaceService`.
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any, Final
+
+import structlog
+from msgspec.structs import replace
+
+from pulsar_barycenter.broker.cluster.dynamic_configuration import ConfigHolder
+from pulsar_barycenter.broker.cluster.lookup_answers import NamespaceNotFoundError
+from pulsar_barycenter.broker.namespaces.boundaries import needs_no_record
+from pulsar_barycenter.broker.namespaces.cluster_policies import CLUSTERS_ROOT
+from pulsar_barycenter.broker.namespaces.policies import (
+    ClusterData,
+    LocalPolicies,
+    PartitionedTopicMetadata,
+    Policies,
+    TenantInfo,
+)
+from pulsar_barycenter.broker.namespaces.records import Records
+from pulsar_barycenter.broker.namespaces.topic_policies import NO_LIMITS, TopicLimits
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.policies import FailureDomain
+from pulsar_barycenter.load.reports.load_report import ResourceQuota
+from pulsar_barycenter.metadata.errors import AlreadyExistsError, InvalidValueError
+from pulsar_barycenter.metadata.store import MetadataStore
+from pulsar_barycenter.naming.errors import InvalidNameError
+from pulsar_barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.naming.topic import DOMAINS, MAX_PARTITIONS, TopicName, decode_local_name, is_system_topic
+
+log = structlog.get_logger(__name__)
+
+MANAGED_LEDGERS: Final = "/managed-ledgers"
+POLICIES_READ_ONLY: Final = "/admin/flags/policies-readonly"
+
+
+class Resources:
+    """The records, and what is known of topics without owning them. Implements TopicDirectory and TopicPolicies."""
+
+    def __init__(self, store: MetadataStore, config: ConfigHolder) -> None:
+        self.store = store
+        self._config = config
+        self._loaded_topics: Callable[[], Iterable[TopicName]] = tuple
+        age_s = config.current.metadata_store_cache_expiry_seconds
+        self.clusters = Records(store, ClusterData, CLUSTERS_ROOT, age_s)
+        self.isolation_policies: Records[dict[str, Any]] = Records(store, dict[str, Any], CLUSTERS_ROOT, age_s)
+        self.failure_domains = Records(store, FailureDomain, CLUSTERS_ROOT, age_s)
+        self.resource_quotas = Records(store, ResourceQuota, "/loadbalance/resource-quota", age_s)
+        self.tenants = Records(store, TenantInfo, "/admin/policies", age_s)
+        self.namespaces = Records(store, Policies, "/admin/policies", age_s)
+        self.local_policies = Records(store, LocalPolicies, "/admin/local-policies", age_s)
+        self.partitioned_topics = Records(store, PartitionedTopicMetadata, "/admin/partitioned-topics", age_s)
+
+    def attach_loaded_topics(self, loaded_topics: Callable[[], Iterable[TopicName]]) -> None:
+        """Say which topics this broker has in memory; non-persistent topics exist nowhere else."""
+        self._loaded_topics = loaded_topics
+
+    def close(self) -> None:
+        self.isolation_policies.close()
+        self.failure_domains.close()
+        self.resource_quotas.close()
+        for records in (self.clusters, self.tenants, self.namespaces, self.local_policies, self.partitioned_topics):
+            records.close()
+
+    # ---- namespaces ----
+
+    async def namespaces_of(self, tenant: str) -> list[NamespaceName]:
+        """Return the namespaces of a tenant; left-overs that hold no policies are skipped."""
+        found = []
+        for name in await self.namespaces.names(tenant):
+            try:
+                namespace = NamespaceName.of(tenant, name)
+                if await self.namespaces.get(str(namespace)) is not None:
+                    found.append(namespace)
+            except (InvalidNameError, InvalidValueError):
+                continue
+        return found
+
+    async def policies_are_read_only(self) -> bool:
+        return await self.store.exists(POLICIES_READ_ONLY)
+
+    # ---- topics ----
+
+    async def topics_of_namespace(self, namespace: NamespaceName, mode: str) -> list[str]:
+        """Return the names of the topics, partitions one by one, sorted.
+
+        `mode`: "PERSISTENT" (all that exist), "NON_PERSISTENT" (those in this broker's memory) or "ALL".
+        """
+        names: list[str] = []
+        if mode != "NON_PERSISTENT":
+            names += [str(topic) for topic in await self.persistent_topics(namespace)]
+        if mode != "PERSISTENT":
+            loaded = self._loaded_topics()
+            names += [str(topic) for topic in loaded if not topic.is_persistent and topic.namespace == namespace]
+        return sorted(names)
+
+    async def persistent_topics(self, namespace: NamespaceName) -> list[TopicName]:
+        """Return the persistent topics that exist, partitions one by one, in the store's order."""
+        topics = []
+        for encoded in await self.store.children(f"{MANAGED_LEDGERS}/{namespace}/persistent"):
+            try:
+                topics.append(TopicName.of("persistent", namespace, decode_local_name(encoded)))
+            except InvalidNameError:
+                continue  # not written by a broker
+        return topics
+
+    async def topic_exists(self, topic: TopicName) -> bool:
+        """Tell whether a persistent topic has a ledger, or a non-persistent one is in this broker's memory."""
+        if topic.is_persistent:
+            return await self.store.exists(f"{MANAGED_LEDGERS}/{topic.persistence_name}")
+        return topic in set(self._loaded_topics())
+
+    async def partitioned_topics_of(self, namespace: NamespaceName, domain: str | None = None) -> list[TopicName]:
+        """Return the partitioned topics by their base names, of one domain or of both."""
+        topics: list[TopicName] = []
+        for of_domain in DOMAINS if domain is None else (domain,):
+            encoded = await self.partitioned_topics.names(f"{namespace}/{of_domain}")
+            for name in encoded:
+                with suppress(InvalidNameError):  # not written by a broker
+                    topics.append(TopicName.of(of_domain, namespace, decode_local_name(name)))
+        return topics
+
+    async def partitioned_metadata(self, topic: TopicName, *, fresh: bool = False) -> PartitionedTopicMetadata | None:
+        """Return the record of a partitioned topic, None if the topic is not partitioned.
+
+        A number of partitions that no topic can have is shown as the nearest one that it can have: what goes over the
+        partitions must end, so that the topic can be deleted.
+        """
+        name = partitioned_topic_name(topic)
+        found = await (self.partitioned_topics.get_fresh(name) if fresh else self.partitioned_topics.get(name))
+        if found is None or 0 <= found.partitions <= MAX_PARTITIONS:
+            return found
+        log.warning("partitions_out_of_range", topic=str(topic), stored=found.partitions, limit=MAX_PARTITIONS)
+        return replace(found, partitions=min(max(0, found.partitions), MAX_PARTITIONS))
+
+    async def partitions(self, topic: TopicName, *, auto_create: bool) -> int:
+        """Return the number of partitions, 0 for a topic that is not partitioned.
+
+        With `auto_create` the record is made if topics used for the first time are to be partitioned ones.
+
+        Raises:
+            NamespaceNotFoundError: the namespace does not exist.
+        """
+        if topic.is_partition or needs_no_record(topic.namespace):
+            return 0
+        found = await self.partitioned_metadata(topic)
+        if found is not None:
+            return found.partitions
+        policies = await self.namespaces.get(str(topic.namespace))
+        if policies is None:
+            raise NamespaceNotFoundError(topic.namespace)
+        count = self._partitions_to_create(policies)
+        if not (auto_create and count and await self._may_create_new(topic, policies)):
+            return 0
+        if await self.topic_exists(topic):
+            return 0
+        try:
+            await self.partitioned_topics.create(partitioned_topic_name(topic), PartitionedTopicMetadata(count))
+        except AlreadyExistsError:
+            found = await self.partitioned_metadata(topic, fresh=True)
+            return 0 if found is None else found.partitions
+        return count
+
+    # ---- rules of creation by use ----
+
+    async def may_create(self, topic: TopicName) -> bool:
+        """Tell whether a topic that does not exist is created when it is used as it is named."""
+        if needs_no_record(topic.namespace):
+            return True
+        policies = await self.namespaces.get(str(topic.namespace))
+        if policies is None or policies.deleted:
+            return False
+        if topic.is_partition:
+            base = await self.partitioned_metadata(topic.partitioned_name)
+            return base is not None and not base.deleted and topic.partition_index < base.partitions
+        if await self.partitioned_metadata(topic) is not None:
+            return False
+        return await self._may_create_new(topic, policies)
+
+    async def may_subscribe(self, topic: TopicName) -> bool:
+        """Tell whether a subscription that does not exist is created when it is used."""
+        if is_system_topic(topic):
+            return True
+        policies = await self.namespaces.get(str(topic.namespace))
+        override = None if policies is None else policies.auto_subscription_creation_override
+        if override is not None:
+            return override.allow_auto_subscription_creation
+        return self._config.current.allow_auto_subscription_creation
+
+    async def deduplicates(self, namespace: NamespaceName) -> bool:
+        """Tell whether topics of the namespace drop what a producer sent twice: its policy, else the configuration."""
+        policies = None if needs_no_record(namespace) else await self.namespaces.get(str(namespace))
+        own = None if policies is None else policies.deduplication_enabled
+        return self._config.current.broker_deduplication_enabled if own is None else own
+
+    async def compaction_threshold(self, namespace: NamespaceName) -> int:
+        """Return how many bytes of a topic may wait to be compacted, 0 for any: its policy, else the configuration."""
+        policies = None if needs_no_record(namespace) else await self.namespaces.get(str(namespace))
+        own = None if policies is None else policies.compaction_threshold
+        return self._config.current.broker_service_compaction_threshold_in_bytes if own is None else own
+
+    async def limits(self, topic: TopicName) -> TopicLimits:
+        """Return how many clients and subscriptions a topic takes: its namespace's policies, else the configuration."""
+        if is_system_topic(topic) or needs_no_record(topic.namespace):
+            return NO_LIMITS
+        return limits_of(await self.namespaces.get(str(topic.namespace)) or Policies(), self._config.current)
+
+    async def lookup_exists(self, topic: TopicName) -> bool:
+        """Tell whether a lookup of the topic makes sense: it exists, or would be created by use.
+
+        Non-persistent topics are taken to exist, as nobody can know.
+        """
+        if not topic.is_persistent or self.may_create_if_cached(topic) or await self.may_create(topic):
+            return True
+        return await self.topic_exists(topic) or await self.partitioned_metadata(topic) is not None
+
+    def may_create_if_cached(self, topic: TopicName) -> bool:
+        """The same as `may_create` for the ordinary case, without waiting; False means: not known."""
+        if topic.is_partition or not topic.is_persistent:
+            return not topic.is_persistent
+        policies = self.namespaces.get_if_cached(str(topic.namespace))
+        if policies is None or policies.deleted:
+            return False
+        return self._allows(policies) and not self._topic_limit(policies)
+
+    async def has_room_for_topics(self, namespace: NamespaceName, policies: Policies, new: int = 1) -> bool:
+        """Tell whether so many more topics stay within `maxTopicsPerNamespace`."""
+        limit = self._topic_limit(policies)
+        if not limit:
+            return True
+        topics = [topic for topic in await self.persistent_topics(namespace) if not is_system_topic(topic)]
+        return len(topics) + new <= limit
+
+    async def _may_create_new(self, topic: TopicName, policies: Policies) -> bool:
+        if policies.deleted:
+            return False
+        if is_system_topic(topic):
+            return True
+        return self._allows(policies) and await self.has_room_for_topics(topic.namespace, policies)
+
+    def _allows(self, policies: Policies) -> bool:
+        override = policies.auto_topic_creation_override
+        if override is not None:
+            return override.allow_auto_topic_creation
+        return self._config.current.allow_auto_topic_creation
+
+    def _topic_limit(self, policies: Policies) -> int:
+        limit = policies.max_topics_per_namespace
+        return self._config.current.max_topics_per_namespace if limit is None else limit
+
+    def _partitions_to_create(self, policies: Policies) -> int:
+        """Return with how many partitions a topic comes into being by use; 0 for a topic without."""
+        config = self._config.current
+        override = policies.auto_topic_creation_override
+        kind, count = config.allow_auto_topic_creation_type, config.default_num_partitions
+        if override is not None and override.topic_type is not None:
+            kind, count = override.topic_type, override.default_num_partitions or count  # type: ignore[assignment]
+        if kind != "partitioned":
+            return 0
+        return max(1, min(count, most_partitions(config)))
+
+
+def limits_of(policies: Policies, config: BrokerConfig) -> TopicLimits:
+    """Return the limits of a namespace's topics; a policy that is not set, or below 0, goes by the configuration."""
+    pairs = (
+        (policies.max_producers_per_topic, config.max_producers_per_topic),
+        (policies.max_consumers_per_topic, config.max_consumers_per_topic),
+        (policies.max_consumers_per_subscription, config.max_consumers_per_subscription),
+        (policies.max_subscriptions_per_topic, config.max_subscriptions_per_topic),
+    )
+    return TopicLimits(*(own if own is not None and own >= 0 else broker for own, broker in pairs))
+
+
+def most_partitions(config: BrokerConfig) -> int:
+    """Return how many partitions a topic may have."""
+    return min(config.max_num_partitions_per_partitioned_topic or MAX_PARTITIONS, MAX_PARTITIONS)
+
+
+def partitioned_topic_name(topic: TopicName) -> str:
+    """Return the path of a partitioned topic's record below `/admin/partitioned-topics`."""
+    return topic.persistence_name

@@ -1,0 +1,225 @@
+"""What the leader does about the ownership of bundles: it takes them from lost brokers, and ends what nobody ends.
+
+It looks over all records when the brokers that are registered have changed, and from time to time. A broker is lost
+when its session has ended: it is not registered, and the key that its session alone keeps is gone. The leader waits for
+as long as the metadata store's own trouble may explain that (`MetadataStability`).
+
+Source: Pulsar's `ServiceUnitStateChannelImpl` (`monitorOwnerships`, `handleBrokerDeletionEvent`, `doCleanup`). There
+a broker is asked for its health before its bundles are taken; here the end of its session is proof enough, because a
+broker that lost its session has stopped serving before.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable
+
+import structlog
+
+from pulsar_barycenter.broker.cluster.dynamic_configuration import ConfigHolder
+from pulsar_barycenter.broker.cluster.lookup_answers import LookupFailedError
+from pulsar_barycenter.broker.cluster.registration import Registration, owns_by_records
+from pulsar_barycenter.broker.ownership.channel.channel_counters import ChannelCounters
+from pulsar_barycenter.broker.ownership.channel.lives import SESSIONS_ROOT
+from pulsar_barycenter.broker.ownership.channel.records import OwnershipRecords
+from pulsar_barycenter.broker.ownership.locks import EPOCH_COUNTER
+from pulsar_barycenter.load.service_units.repairs import concerns, look_over, override, successor_of_orphan
+from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitStateData
+from pulsar_barycenter.load.service_units.stability import stability
+from pulsar_barycenter.metadata.clock import Clock
+from pulsar_barycenter.metadata.coordination.counter import next_counter_value
+from pulsar_barycenter.metadata.coordination.epochs import Epoch
+from pulsar_barycenter.metadata.errors import MetadataError
+from pulsar_barycenter.metadata.store import MetadataStore, SessionEvent
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.namespace import is_broker_bound, is_system_namespace
+
+log = structlog.get_logger(__name__)
+
+_SHORTEST_PAUSE_S = 0.05
+_MOST_DOUBLINGS = 4
+
+
+class LeaderRepairs:
+    """`choose` says who shall own a bundle, other than some brokers; None: nobody can."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        records: OwnershipRecords,
+        registration: Registration,
+        config: ConfigHolder,
+        clock: Clock,
+        *,
+        is_leader: Callable[[], bool],
+        epoch: Callable[[], Epoch],
+        choose: Callable[[Bundle, Collection[str]], Awaitable[str | None]],
+        counters: ChannelCounters,
+    ) -> None:
+        self._store = store
+        self._records = records
+        self._registration = registration
+        self._config = config
+        self._clock = clock
+        self._is_leader = is_leader
+        self._epoch = epoch
+        self._choose = choose
+        self._counters = counters
+        self._readers: frozenset[str] = frozenset()
+        """Who is registered and owns by records; a broker may be back with a load manager that does not."""
+        self._missing_since_ms: dict[str, int] = {}
+        self._has_session = True
+        self._reestablished_at_ms: int | None = None
+        self._failed_looks = 0
+        """In a row, up to now."""
+        self.due = asyncio.Event()
+        """Set when the records have to be looked over soon."""
+        self._stop_listening = [
+            store.add_session_listener(self._on_session_event),
+            registration.on_change(self.due.set),
+        ]
+
+    def close(self) -> None:
+        for stop in self._stop_listening:
+            stop()
+        self._stop_listening = []
+
+    def _on_session_event(self, event: SessionEvent) -> None:
+        if event is SessionEvent.SESSION_LOST:
+            self._has_session = False
+        elif event is SessionEvent.SESSION_REESTABLISHED:
+            self._has_session, self._reestablished_at_ms = True, self._clock.now_ms()
+
+    def pause_s(self) -> float:
+        """Return how long to leave between two looks at least: twice as long after each that failed, up to 0.8 s.
+
+        What fails may go on failing, as for a leader that was passed and does not know.
+        """
+        return _SHORTEST_PAUSE_S * (1 << self._failed_looks)
+
+    async def run(self) -> None:
+        """Look over all records, and repair what can be repaired now.
+
+        Raises:
+            ChannelUnavailableError, MetadataError: nothing can be repaired now.
+        """
+        if not self._is_leader():
+            return
+        await self._records.catch_up()
+        registered = await self._registration.refresh()
+        self._readers = await self._readers_of_records(registered)
+        live = self._readers | set(await self._store.children(SESSIONS_ROOT))
+        now_ms, config = self._clock.now_ms(), self._config.current
+        delay_s = stability(
+            has_session=self._has_session, reestablished_at_ms=self._reestablished_at_ms, now_ms=now_ms
+        ).cleanup_delay_s
+        if delay_s is None or not self._readers:
+            return
+        found = look_over(
+            ((str(bundle), record) for bundle, record in self._records.items()),
+            live,
+            now_ms,
+            in_flight_ms=config.load_balancer_in_flight_service_unit_state_waiting_time_in_millis,
+            tombstone_ms=round(config.load_balancer_service_unit_state_tombstone_delay_time_in_seconds * 1000),
+        )
+        gone_over = found.lost_brokers & (registered - self._readers)
+        lost = gone_over | self._lost_for(delay_s * 1000, found.lost_brokers - gone_over, now_ms)
+        failed = await self._clean_up(sorted(lost)) if lost else 0
+        failed += await self._each(found.orphans.items(), self._end_orphan)
+        failed += await self._each(found.outlived.items(), self._forget)
+        self._failed_looks = min(self._failed_looks + 1, _MOST_DOUBLINGS) if failed else 0
+
+    async def _readers_of_records(self, registered: Collection[str]) -> frozenset[str]:
+        found = set()
+        for broker in sorted(registered):
+            data = await self._registration.read(broker)
+            if data is not None and owns_by_records(data):
+                found.add(broker)
+        return frozenset(found)
+
+    def _lost_for(self, delay_ms: float, missing: set[str], now_ms: int) -> set[str]:
+        """Return who of those that are missing has been so for long enough."""
+        self._missing_since_ms = {broker: self._missing_since_ms.get(broker, now_ms) for broker in missing}
+        lost = {broker for broker, since_ms in self._missing_since_ms.items() if now_ms - since_ms >= delay_ms}
+        for broker in sorted(missing - lost):
+            self._counters.count("inactive_broker_cleanup_ops", result="Schedule")
+            log.warning("broker_missing", broker=broker, counts_as_lost_in_s=delay_ms / 1000)
+        return lost
+
+    async def _clean_up(self, lost: Collection[str]) -> int:
+        """Give the bundles of lost brokers to others, those of the system last, for the others may need it least.
+
+        Returns how many could not be given.
+        """
+        log.warning("brokers_lost", brokers=lost)
+        for _ in lost:
+            self._counters.count("inactive_broker_cleanup_ops", result="Success")
+        concerned = [
+            (str(bundle), record)
+            for bundle, record in self._records.items()
+            if any(concerns(record, broker) for broker in lost)
+        ]
+
+        async def replace(bundle: Bundle, record: ServiceUnitStateData) -> None:
+            await self._replace(bundle, record, lost)
+
+        failed = 0
+        for of_the_system in (False, True):
+            some = [each for each in concerned if is_system_namespace(Bundle.parse(each[0]).namespace) is of_the_system]
+            failed += await self._each(some, replace)
+        return failed
+
+    async def _replace(self, bundle: Bundle, record: ServiceUnitStateData, lost: Collection[str]) -> None:
+        successor = successor_of_orphan(record, self._readers - set(lost))
+        if successor is None and not is_broker_bound(bundle.namespace):
+            successor = await self._choose(bundle, lost)
+        await self._override(bundle, record, successor)
+
+    async def _end_orphan(self, bundle: Bundle, record: ServiceUnitStateData) -> None:
+        self._counters.count("orphan_su_cleanup_ops")
+        successor = successor_of_orphan(record, self._readers)
+        if successor is None and not is_broker_bound(bundle.namespace):
+            successor = await self._choose(bundle, [record.dst_broker] if record.dst_broker else [])
+        await self._override(bundle, record, successor)
+
+    async def _override(self, bundle: Bundle, record: ServiceUnitStateData, successor: str | None) -> None:
+        epoch = await next_counter_value(self._store, EPOCH_COUNTER)
+        if not self._is_leader() or self._records.get(bundle) is not record:
+            self.due.set()
+            return
+        after = override(record, successor, self._clock.now_ms(), epoch)
+        accepted = await self._records.put(bundle, record, after, self._epoch().guard)
+        log.info(
+            "ownership_overridden",
+            bundle=str(bundle),
+            state=record.state,
+            before=after.source_broker,
+            owner=successor,
+            accepted=accepted,
+        )
+
+    async def _forget(self, bundle: Bundle, record: ServiceUnitStateData) -> None:
+        if self._records.get(bundle) is record:
+            self._counters.count("su_tombstone_cleanup_ops")
+            await self._records.put(bundle, record, None, self._epoch().guard)
+
+    async def _each(
+        self,
+        records: Iterable[tuple[str, ServiceUnitStateData]],
+        repair: Callable[[Bundle, ServiceUnitStateData], Awaitable[None]],
+    ) -> int:
+        """Repair each, several at once; what fails is told, and left to the next look. Returns how many that are."""
+        limit = asyncio.Semaphore(self._config.current.load_balancer_service_unit_state_max_concurrent_overrides)
+
+        async def one(name: str, record: ServiceUnitStateData) -> bool:
+            async with limit:
+                if not self._is_leader():
+                    return True
+                try:
+                    await repair(Bundle.parse(name), record)
+                except (LookupFailedError, MetadataError) as error:
+                    self._counters.count("cleanup_ops", result="Failure")
+                    log.warning("ownership_not_repaired", bundle=name, reason=str(error))
+                    self.due.set()
+                    return False
+                return True
+
+        return (await asyncio.gather(*(one(name, record) for name, record in records))).count(False)

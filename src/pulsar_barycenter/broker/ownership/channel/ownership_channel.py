@@ -1,0 +1,153 @@
+"""The ownership channel of one broker: records, what is done about them, and the leader's part, put together."""
+
+from collections.abc import Awaitable, Callable, Collection
+from typing import Final
+
+from pulsar_barycenter.broker.access.tls_ports import own_tls
+from pulsar_barycenter.broker.cluster.dynamic_configuration import ConfigHolder
+from pulsar_barycenter.broker.cluster.leadership import Duty, Leadership
+from pulsar_barycenter.broker.cluster.registration import Registration
+from pulsar_barycenter.broker.cluster.service_urls import between_brokers
+from pulsar_barycenter.broker.environment import Environment
+from pulsar_barycenter.broker.namespaces.bundle_cache import BundleCache
+from pulsar_barycenter.broker.ownership.channel.channel_counters import ChannelCounters, CountedRecords
+from pulsar_barycenter.broker.ownership.channel.channel_ownership import ChannelOwnership
+from pulsar_barycenter.broker.ownership.channel.leader_repairs import LeaderRepairs
+from pulsar_barycenter.broker.ownership.channel.places.following_records import FollowingRecords
+from pulsar_barycenter.broker.ownership.channel.places.place import SOURCES
+from pulsar_barycenter.broker.ownership.channel.places.syncer import CopiedRecords, RecordsSyncer
+from pulsar_barycenter.broker.ownership.channel.records import OwnershipRecords
+from pulsar_barycenter.broker.ownership.channel.store_records import StoreRecords
+from pulsar_barycenter.broker.ownership.channel.topic_records import TopicRecords
+from pulsar_barycenter.broker.ownership.mixed_ownership import OwnershipMode
+from pulsar_barycenter.broker.ownership.serving_log import ServingLog
+from pulsar_barycenter.broker.system_topics.client import SystemTopicClient
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.managers import short_name
+from pulsar_barycenter.load.service_units.service_unit_state import StorageType
+from pulsar_barycenter.naming.bundle import Bundle
+
+_IN_STORE: Final = "ServiceUnitStateMetadataStoreTableViewImpl"
+
+
+def configured_place(config: BrokerConfig) -> StorageType:
+    """Return where a configuration says that the records are."""
+    in_store = short_name(config.load_manager_service_unit_state_table_view_class_name) == _IN_STORE
+    return StorageType.METADATA_STORE if in_store else StorageType.SYSTEM_TOPIC
+
+
+def first_place(config: BrokerConfig) -> StorageType:
+    """Return where a cluster has its records that has none yet: what is to be moved is where it is moved from."""
+    return SOURCES.get(config.load_balancer_service_unit_table_view_syncer, configured_place(config))
+
+
+class OwnershipChannel:
+    """`choose` says who shall own a bundle, other than some brokers; None: nobody can."""
+
+    def __init__(
+        self,
+        config: ConfigHolder,
+        env: Environment,
+        bundles: BundleCache,
+        registration: Registration,
+        leadership: Leadership,
+        serving_log: ServingLog,
+        incarnation: str,
+        choose: Callable[[Bundle, Collection[str]], Awaitable[str | None]],
+    ) -> None:
+        self._config = config
+        self._leadership = leadership
+        tls = own_tls(config.current)
+        self.topics = SystemTopicClient(self._internal_topics_url, clock=env.clock, source=env.random, tls=tls)
+        self.counters = ChannelCounters()
+        self._store = env.store
+        self._own_topics = SystemTopicClient(self._own_url, clock=env.clock, source=env.random, tls=tls)
+        """Reaches the internal topics only while this broker serves them."""
+        following = FollowingRecords(env.store, incarnation, lambda: first_place(config.current), self._records_in)
+        self.records = CountedRecords(following, self.counters)
+        self.ownership = ChannelOwnership(
+            env.store,
+            bundles,
+            self.records,
+            registration,
+            clock=env.clock,
+            serving_log=serving_log,
+            incarnation=incarnation,
+            holds_locks=lambda: config.current.load_manager_migration_enabled,
+            session_timeout_s=config.current.metadata_store_session_timeout_millis / 1000,
+            unload_timeout_s=lambda: config.current.namespace_bundle_unloading_timeout_ms / 1000,
+            in_flight_s=lambda: config.current.load_balancer_in_flight_service_unit_state_waiting_time_in_millis / 1000,
+            keeps_clients=lambda: config.current.load_balancer_multi_phase_bundle_unload,
+            choose=choose,
+            counters=self.counters,
+        )
+        self.leaders_topics = self.ownership.serve_internal_topics(leadership, serving_log, self._internal_topics_moved)
+        self.syncer = RecordsSyncer(env.store, following, config, leadership, self._copied_records_in)
+        self.ownership.on_record(self._on_record)
+        self._repairs = LeaderRepairs(
+            env.store,
+            self.records,
+            registration,
+            config,
+            env.clock,
+            is_leader=leadership.may_act,
+            epoch=leadership.epoch,
+            choose=choose,
+            counters=self.counters,
+        )
+
+    async def close(self) -> None:
+        """End ownership, the leader's part, and the connection to the internal topics. Idempotent."""
+        self._repairs.close()
+        await self.syncer.close()
+        await self.ownership.close()
+        await self._own_topics.close()
+        await self.topics.close()
+
+    @property
+    def mode(self) -> OwnershipMode:
+        """How this broker keeps ownership by its configuration; known once it has an identity."""
+        return self.ownership.mode._replace(place=configured_place(self._config.current).value)
+
+    def _records_in(self, place: StorageType) -> OwnershipRecords:
+        return StoreRecords(self._store) if place is StorageType.METADATA_STORE else TopicRecords(self.topics)
+
+    def _copied_records_in(self, place: StorageType) -> CopiedRecords:
+        return StoreRecords(self._store) if place is StorageType.METADATA_STORE else TopicRecords(self._own_topics)
+
+    def _on_record(self, *_change: object) -> None:
+        if self.syncer.is_on:
+            self.syncer.due.set()
+
+    async def _own_url(self) -> str | None:
+        return None if self.leaders_topics.served() is None else await self._internal_topics_url()
+
+    async def _internal_topics_url(self) -> str | None:
+        owner = self.leaders_topics.owner()
+        by_tls = self._config.current.broker_client_tls_enabled
+        return None if owner is None else between_brokers(owner.broker_url, owner.broker_url_tls, by_tls=by_tls)
+
+    def _internal_topics_moved(self) -> None:
+        self.topics.owner_changed()
+        self._own_topics.owner_changed()
+        self._repairs.due.set()
+
+    def monitor_duty(self) -> Duty:
+        """Return what only the leader does: at once when brokers come or go, and from time to time."""
+        return Duty(
+            "ownership monitor",
+            self._repairs.run,
+            lambda: float(self._config.current.load_balancer_service_unit_state_monitor_interval_in_seconds),
+            wake=self._repairs.due,
+            min_pause_s=self._repairs.pause_s,
+        )
+
+    def syncer_duty(self) -> Duty:
+        """Return what only the leader does to move the records: after each change, and from time to time."""
+        return Duty(
+            "ownership records' syncer",
+            self.syncer.run,
+            lambda: 1.0 if self.syncer.is_on else 5.0,
+            wake=self.syncer.due,
+            min_pause_s=lambda: 0.05,
+        )

@@ -1,0 +1,304 @@
+"""The ownership records wherever they are: of the two places one is the truth, and all brokers follow the key that
+says which (`place`).
+
+Before it moves the truth, the leader has everybody stand still: a reader lets nothing more be written, waits for what
+is being written, and from then on neither sees a change nor makes one, until the key says where it goes on. What it
+serves it goes on serving. A reader's own key is there before it reads the key of the place, and the leader asks for all
+readers' keys after it wrote that: so whoever may write is known to the leader, or knows of the leader's wish. Both end
+with the session, and a reader without one writes nothing.
+
+A change that somebody offers meanwhile waits for a while instead of failing.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+import structlog
+
+from pulsar_barycenter.broker.changes import NextChange
+from pulsar_barycenter.broker.ownership.channel.places.place import (
+    PLACE_PATH,
+    READERS_ROOT,
+    Place,
+    read_or_make_place,
+)
+from pulsar_barycenter.broker.ownership.channel.records import ChannelUnavailableError, OwnershipRecords, RecordListener
+from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitStateData, StorageType
+from pulsar_barycenter.metadata.coordination.epochs import require_guard
+from pulsar_barycenter.metadata.errors import MetadataError
+from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, Guard, MetadataStore, Notification, SessionEvent
+from pulsar_barycenter.naming.bundle import Bundle
+
+log = structlog.get_logger(__name__)
+
+_AGAIN_S: Final = 0.2
+_LOOK_AGAIN_S: Final = 5.0
+"""How often the key is read, whatever was told of it."""
+_HELD_S: Final = 5.0
+"""How long an offer waits while the records are being moved."""
+
+
+class FollowingRecords:
+    """Implements `OwnershipRecords`."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        incarnation: str,
+        first_place: Callable[[], StorageType],
+        make: Callable[[StorageType], OwnershipRecords],
+    ) -> None:
+        """`first_place` is where the records of a cluster are that has none yet; `make` returns those of a place, which
+        are not started."""
+        self._store = store
+        self._key = f"{READERS_ROOT}/{incarnation}"
+        self._first_place = first_place
+        self._make = make
+        self._inner: OwnershipRecords | None = None
+        self._known: dict[Bundle, ServiceUnitStateData] = {}
+        self._listener: RecordListener | None = None
+        self.place: Place | None = None
+        """What the key said last."""
+        self._session = 0
+        self._shown_in: int | None = None
+        """In which session this reader's own key was written."""
+        self._key_version = 0
+        self._stood_still: tuple[int, int] | None = None
+        """At which generation, and in which session, it was said last that this reader stands still."""
+        self._may_write = False
+        self._is_still = False
+        self._writing = 0
+        self._progress = NextChange()
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._stop_listening: list[Callable[[], None]] = []
+        self._closed = False
+
+    @property
+    def storage(self) -> StorageType:
+        return self._first_place() if self._inner is None else self._inner.storage
+
+    @property
+    def is_read(self) -> bool:
+        return self._inner is not None and self._inner.is_read
+
+    @property
+    def may_write(self) -> bool:
+        """Whether this broker follows the key, and nobody asked it to stand still."""
+        return self._may_write
+
+    @property
+    def session(self) -> int:
+        """Which of its sessions this broker is in; one more with each that ended."""
+        return self._session
+
+    def get(self, bundle: Bundle) -> ServiceUnitStateData | None:
+        return self._known.get(bundle)
+
+    def items(self) -> list[tuple[Bundle, ServiceUnitStateData]]:
+        return list(self._known.items())
+
+    def bundles(self) -> list[Bundle]:
+        return list(self._known)
+
+    def start(self, listener: RecordListener) -> None:
+        self._listener = listener
+        self._stop_listening = [
+            self._store.add_listener(self._on_notification),
+            self._store.add_session_listener(self._on_session_event),
+        ]
+        self._task = asyncio.create_task(self._follow(), name="place of ownership records")
+
+    async def close(self) -> None:
+        self._closed = True
+        self._may_write = False
+        self._listener = None
+        for stop in self._stop_listening:
+            stop()
+        self._stop_listening = []
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+        if self._inner is not None:
+            await self._inner.close()
+        self._progress.notify()
+
+    async def refresh(self, bundle: Bundle) -> None:
+        if self._inner is not None:
+            await self._inner.refresh(bundle)
+
+    async def catch_up(self) -> None:
+        inner = self._inner
+        if inner is None or not self._may_write:
+            raise ChannelUnavailableError("its records are being moved, or the metadata store is out of reach")
+        await inner.catch_up()
+        if inner is not self._inner:
+            raise ChannelUnavailableError("its records were moved")
+
+    async def all_read(self) -> dict[Bundle, ServiceUnitStateData]:
+        """Return what is in the place now, whether this reader stands still or not.
+
+        Raises:
+            ChannelUnavailableError: that cannot be known now.
+        """
+        if self._inner is None:
+            raise ChannelUnavailableError("it is not known yet where its records are")
+        await self._inner.catch_up()
+        return dict(self._inner.items())
+
+    async def put(
+        self,
+        bundle: Bundle,
+        before: ServiceUnitStateData | None,
+        after: ServiceUnitStateData | None,
+        guard: Guard | None = None,
+    ) -> bool:
+        await self._await_leave()
+        inner = self._inner
+        assert inner is not None, "only who has records may write them"
+        if self._known.get(bundle) is not before:
+            return False
+        self._writing += 1
+        try:
+            if guard is not None and inner.storage is not StorageType.METADATA_STORE:
+                await require_guard(self._store, guard)
+            return await inner.put(bundle, before, after, guard)
+        finally:
+            self._writing -= 1
+            self._progress.notify()
+
+    async def _await_leave(self) -> None:
+        """Wait until this broker may write; what was decided in a session that is over is given up."""
+        session, loop = self._session, asyncio.get_running_loop()
+        deadline = loop.time() + _HELD_S
+        while not self._may_write:
+            left_s = deadline - loop.time()
+            if self._closed or self._session != session or left_s <= 0:
+                raise ChannelUnavailableError("its records are being moved, or the metadata store is out of reach")
+            await self._progress.wait(left_s)
+        if self._session != session:
+            raise ChannelUnavailableError("the session ended")
+
+    # ---- following ----
+
+    async def _follow(self) -> None:
+        while True:
+            self._wake.clear()
+            try:
+                await self._look()
+            except (MetadataError, ChannelUnavailableError) as error:
+                log.warning("place_of_ownership_records_not_followed", reason=str(error))
+                await asyncio.sleep(_AGAIN_S)
+                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_AGAIN_S):
+                    await self._wake.wait()
+
+    async def _look(self) -> None:
+        session = self._session
+        if self._shown_in != session:
+            await self._show()
+            self._shown_in = session
+        self.place = place = (await read_or_make_place(self._store, self._first_place())).place
+        if place.is_moving:
+            await self._stand_still(place, session)
+        else:
+            await self._go_on(place, session)
+
+    async def _show(self) -> None:
+        """Have this reader's key in the session of now.
+
+        Raises:
+            MetadataError: one of a former session is there still, or the store did not answer.
+        """
+        stored = await self._store.get(self._key)
+        if stored is not None and stored.stat.created_by_self:
+            self._key_version = stored.stat.version
+        else:
+            stat = await self._store.put(self._key, b"0", expected_version=MUST_NOT_EXIST, ephemeral=True)
+            self._key_version = stat.version
+
+    async def _stand_still(self, place: Place, session: int) -> None:
+        self._may_write = False
+        while self._writing:
+            await self._progress.wait(_AGAIN_S)
+        self._is_still = True
+        if self._stood_still != (place.generation, session):
+            said, self._shown_in = str(place.generation).encode(), None  # what comes of it is found out by reading
+            stat = await self._store.put(self._key, said, expected_version=self._key_version, if_own=True)
+            self._shown_in, self._key_version = session, stat.version
+            self._stood_still = place.generation, session
+
+    def _begin(self, place: Place) -> None:
+        inner = self._inner = self._make(place.place)
+        inner.start(partial(self._on_record, inner))
+
+    async def _go_on(self, place: Place, session: int) -> None:
+        if self._inner is None:
+            self._begin(place)
+        elif self._inner.storage is not place.place:
+            await self._change_over(place)
+        if self._is_still:
+            self._is_still = False
+            self._tell_differences()
+        if self._session == session and not self._closed:
+            self._may_write = True
+            self._progress.notify()
+
+    async def _change_over(self, place: Place) -> None:
+        """Read the records in the other place, then leave the former one."""
+        self._may_write = False
+        self._is_still = True
+        new = self._make(place.place)
+        try:
+            new.start(partial(self._on_record, new))
+            while not new.is_read:
+                await self._progress.wait(_AGAIN_S / 4)
+            await new.catch_up()
+        except BaseException:
+            await new.close()
+            raise
+        former, self._inner = self._inner, new
+        log.info("ownership_records_followed", place=place.place.value, generation=place.generation)
+        if former is not None:
+            await former.close()
+
+    def _tell_differences(self) -> None:
+        """Have the listener hear what became of each record while this reader stood still."""
+        assert self._inner is not None
+        before, self._known = self._known, dict(self._inner.items())
+        for bundle in [*before, *(each for each in self._known if each not in before)]:
+            was, now = before.get(bundle), self._known.get(bundle)
+            if was != now and self._listener is not None:
+                self._listener(bundle, was, now)
+
+    def _on_record(
+        self,
+        inner: OwnershipRecords,
+        bundle: Bundle,
+        _before: ServiceUnitStateData | None,
+        after: ServiceUnitStateData | None,
+    ) -> None:
+        if inner is not self._inner or self._is_still:
+            return
+        before = self._known.pop(bundle, None)
+        if after is not None:
+            self._known[bundle] = after
+        if self._listener is not None:
+            self._listener(bundle, before, after)
+
+    def _on_notification(self, change: Notification) -> None:
+        if change.path == PLACE_PATH:
+            self._wake.set()
+
+    def _on_session_event(self, event: SessionEvent) -> None:
+        if event is SessionEvent.SESSION_LOST:
+            self._session += 1
+            self._may_write = False
+            self._progress.notify()
+        elif event in (SessionEvent.SESSION_REESTABLISHED, SessionEvent.RECONNECTED):
+            self._wake.set()

@@ -1,0 +1,296 @@
+"""The records of the ownership channel as keys of the metadata store: `/service_unit_state/<tenant>/<ns>/<range>`.
+
+A record is replaced by compare-and-set, so that whoever loses knows at once. Every broker reads all of them, hears of
+changes by notifications, and reads all again from time to time, because a notification may be late or lost; that
+takes at most a twentieth of its time.
+
+Source: Pulsar's `ServiceUnitStateMetadataStoreTableViewImpl`.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Final, NamedTuple
+
+import msgspec
+import structlog
+
+from pulsar_barycenter.broker.ownership.channel.records import ChannelUnavailableError, RecordListener
+from pulsar_barycenter.load.service_units.conflicts import conflict
+from pulsar_barycenter.load.service_units.service_unit_state import (
+    ServiceUnitStateData,
+    StorageType,
+    decode_record,
+    encode_record,
+)
+from pulsar_barycenter.metadata.errors import BadVersionError, GuardError, MetadataError, NotFoundError
+from pulsar_barycenter.metadata.store import (
+    CONNECTED_EVENTS,
+    MUST_NOT_EXIST,
+    Guard,
+    MetadataStore,
+    Notification,
+    NotificationType,
+    Record,
+    SessionEvent,
+)
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.errors import InvalidNameError
+
+log = structlog.get_logger(__name__)
+
+RECORDS_ROOT: Final = "/service_unit_state"
+_READ_AGAIN_S: Final = 5.0
+_SHARE: Final = 20
+"""Reading all records takes at most one part in so many of a broker's time."""
+_TOLD: Final = 1_000
+_SHORTEST_NAMESPACE: Final = 2
+_LONGEST_NAMESPACE: Final = 3
+
+
+class _Known(NamedTuple):
+    record: ServiceUnitStateData
+    version: int
+
+
+class _Reading:
+    """One read under way; `is_old` once the record changed here meanwhile, so that what was read counts no more."""
+
+    is_old = False
+
+
+class StoreRecords:
+    """Implements `OwnershipRecords`."""
+
+    storage = StorageType.METADATA_STORE
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+        self._known: dict[Bundle, _Known] = {}
+        self._reading: dict[Bundle, list[_Reading]] = {}
+        """The records that are being read."""
+        self._dirty: dict[Bundle, None] = {}
+        self._told: set[str] = set()
+        self._listener: RecordListener | None = None
+        self._wake = asyncio.Event()
+        self._is_read = False
+        self._reads_all = True
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+        self._stop_listening: list[Callable[[], None]] = []
+
+    @property
+    def is_read(self) -> bool:
+        return self._is_read
+
+    def get(self, bundle: Bundle) -> ServiceUnitStateData | None:
+        known = self._known.get(bundle)
+        return None if known is None else known.record
+
+    def items(self) -> list[tuple[Bundle, ServiceUnitStateData]]:
+        return [(bundle, known.record) for bundle, known in self._known.items()]
+
+    def bundles(self) -> list[Bundle]:
+        return list(self._known)
+
+    def start(self, listener: RecordListener) -> None:
+        self._listener = listener
+        self._stop_listening = [
+            self._store.add_listener(self._on_notification),
+            self._store.add_session_listener(self._on_session_event),
+        ]
+        self._task = asyncio.create_task(self._read_on(), name="ownership records")
+
+    async def close(self) -> None:
+        self._closed = True
+        self._listener = None
+        for stop in self._stop_listening:
+            stop()
+        self._stop_listening = []
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    async def refresh(self, bundle: Bundle) -> None:
+        if not self._closed:
+            with suppress(MetadataError):
+                await self._read(bundle)
+
+    async def catch_up(self) -> None:
+        self._check_open()
+        try:
+            await self._read_all()
+        except MetadataError as error:
+            raise ChannelUnavailableError(str(error)) from error
+
+    async def put(
+        self,
+        bundle: Bundle,
+        before: ServiceUnitStateData | None,
+        after: ServiceUnitStateData | None,
+        guard: Guard | None = None,
+    ) -> bool:
+        known = self._known.get(bundle)
+        if (None if known is None else known.record) is not before or conflict(before, after, self.storage):
+            return False
+        self._check_open()
+        path = _path(bundle)
+        try:
+            if after is not None:
+                expected = MUST_NOT_EXIST if known is None else known.version
+                stat = await self._store.put(path, encode_record(after), expected_version=expected, guard=guard)
+                self._apply(bundle, _Known(after, stat.version))
+            elif known is not None:
+                await self._store.delete(path, expected_version=known.version, guard=guard)
+                self._apply(bundle, None)
+        except GuardError:
+            raise
+        except (BadVersionError, NotFoundError):
+            await self.refresh(bundle)
+            return False
+        except MetadataError as error:
+            self._soon(bundle)
+            raise ChannelUnavailableError(str(error)) from error
+        return True
+
+    async def copy(self, bundle: Bundle, after: ServiceUnitStateData | None, holds: Callable[[], bool]) -> None:
+        """See `CopiedRecords`. What cannot be read is replaced, too."""
+        self._check_open()
+        path, known = _path(bundle), self._known.get(bundle)
+        try:
+            version = MUST_NOT_EXIST if known is None else known.version
+            if known is None and (stored := await self._store.get(path)) is not None:
+                version = stored.stat.version
+            if not holds():
+                raise ChannelUnavailableError("another broker leads, or the records are being moved")
+            if after is not None:
+                stat = await self._store.put(path, encode_record(after), expected_version=version)
+                self._apply(bundle, _Known(after, stat.version))
+            elif known is not None:
+                await self._store.delete(path, expected_version=version)
+                self._apply(bundle, None)
+        except (BadVersionError, NotFoundError) as error:
+            await self.refresh(bundle)
+            raise ChannelUnavailableError(str(error)) from error
+        except MetadataError as error:
+            self._soon(bundle)
+            raise ChannelUnavailableError(str(error)) from error
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ChannelUnavailableError("it is closed")
+
+    # ---- reading ----
+
+    async def _read_on(self) -> None:
+        loop = asyncio.get_running_loop()
+        read_all_at = 0.0
+        while True:
+            try:
+                if self._reads_all or loop.time() >= read_all_at:
+                    self._reads_all = False
+                    began = loop.time()
+                    await self._read_all()
+                    self._is_read = True
+                    read_all_at = loop.time() + max(_READ_AGAIN_S, _SHARE * (loop.time() - began))
+                while self._dirty:
+                    await self._read(self._dirty.popitem()[0])
+            except MetadataError as error:
+                log.warning("ownership_records_not_read", reason=str(error))
+                self._reads_all = True
+                await asyncio.sleep(1.0)
+                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, read_all_at - loop.time())):
+                    await self._wake.wait()
+            self._wake.clear()
+
+    async def _read_all(self) -> None:
+        found = dict.fromkeys(self._known)
+        await self._list(RECORDS_ROOT, 0, found)
+        for bundle in found:
+            await self._read(bundle)
+
+    async def _list(self, path: str, depth: int, found: dict[Bundle, None]) -> None:
+        """Find the bundles below a path: a namespace has two parts, or three."""
+        for name in await self._store.children(path):
+            below = f"{path}/{name}"
+            if depth < _SHORTEST_NAMESPACE or (depth < _LONGEST_NAMESPACE and not name.startswith("0x")):
+                await self._list(below, depth + 1, found)
+            elif (bundle := self._bundle_of(below)) is not None:
+                found[bundle] = None
+
+    async def _read(self, bundle: Bundle) -> None:
+        """Read one record; what changed here meanwhile makes it read again."""
+        while True:
+            with self._reads(bundle) as reading:
+                stored = await self._store.get(_path(bundle))
+            if not reading.is_old:
+                self._apply(bundle, None if stored is None else self._decoded(stored))
+                return
+
+    @contextmanager
+    def _reads(self, bundle: Bundle) -> Iterator[_Reading]:
+        reading, readings = _Reading(), self._reading.setdefault(bundle, [])
+        readings.append(reading)
+        try:
+            yield reading
+        finally:
+            readings.remove(reading)
+            if not readings:
+                del self._reading[bundle]
+
+    def _decoded(self, stored: Record) -> _Known | None:
+        """Return a record that can be read; one that cannot counts as none, and is replaced by nobody."""
+        try:
+            return _Known(decode_record(stored.value), stored.stat.version)
+        except msgspec.DecodeError as error:
+            self._tell(stored.stat.path, str(error))
+            return None
+
+    def _apply(self, bundle: Bundle, known: _Known | None) -> None:
+        before = self._known.get(bundle)
+        if before == known:
+            return
+        for reading in self._reading.get(bundle, ()):
+            reading.is_old = True
+        if known is None:
+            del self._known[bundle]
+        else:
+            self._known[bundle] = known
+        if self._listener is not None:
+            self._listener(bundle, None if before is None else before.record, None if known is None else known.record)
+
+    # ---- changes ----
+
+    def _on_notification(self, change: Notification) -> None:
+        if change.type is not NotificationType.CHILDREN_CHANGED and change.path.startswith(RECORDS_ROOT + "/"):
+            bundle = self._bundle_of(change.path)
+            if bundle is not None:
+                self._soon(bundle)
+
+    def _soon(self, bundle: Bundle) -> None:
+        self._dirty[bundle] = None
+        self._wake.set()
+
+    def _on_session_event(self, event: SessionEvent) -> None:
+        if event in CONNECTED_EVENTS:
+            self._reads_all = True
+            self._wake.set()
+
+    def _bundle_of(self, path: str) -> Bundle | None:
+        try:
+            return Bundle.parse(path[len(RECORDS_ROOT) + 1 :])
+        except InvalidNameError as error:
+            self._tell(path, str(error))
+            return None
+
+    def _tell(self, path: str, reason: str) -> None:
+        if path not in self._told and len(self._told) < _TOLD:
+            self._told.add(path)
+            log.warning("ownership_record_ignored", path=path, reason=reason)
+
+
+def _path(bundle: Bundle) -> str:
+    return f"{RECORDS_ROOT}/{bundle}"

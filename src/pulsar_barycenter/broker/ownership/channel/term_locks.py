@@ -1,0 +1,140 @@
+"""The locks that a broker takes beside its records of the ownership channel, while brokers beside it own by locks.
+
+A cluster goes from the modular load manager to the extensible one, or back, broker by broker. Meanwhile some own a
+bundle by its lock alone, the others by its record *and* its lock, so that the lock says for all of them who serves:
+
+- The lock is taken before the number of the term, and given back after the term ended and before the next record is
+  published. So the proof of `ownership.locks` on epochs holds for terms of both kinds.
+- Who finds the lock of a bundle that his record gives him with a broker that owns by locks leaves it there, and gives
+  his record up.
+- Of a bundle whose record names nobody the lock is asked, so that look-ups find its owner whoever is asked.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from pulsar_barycenter.broker.cluster.lookup_answers import Owner
+from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls
+from pulsar_barycenter.broker.namespaces.bundle_cache import BundleCache
+from pulsar_barycenter.broker.ownership.contract import InTransit
+from pulsar_barycenter.broker.ownership.locks import EPOCH_COUNTER, BundleLock, BundleLocks, Spawn
+from pulsar_barycenter.broker.ownership.other_owners import OtherOwners, bundle_of_lock
+from pulsar_barycenter.broker.ownership.term import PauseDetector
+from pulsar_barycenter.metadata.coordination.counter import next_counter_value
+from pulsar_barycenter.metadata.store import MetadataStore, Notification
+from pulsar_barycenter.naming.bundle import Bundle
+
+
+class TermLocks:
+    """`owns_by_records` tells it of a broker's id; `changed` is called with a bundle whose lock came, went or changed,
+    `lost` with one whose lock this broker had and lost."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        bundles: BundleCache,
+        urls: ServiceUrls,
+        *,
+        incarnation: str,
+        pauses: PauseDetector,
+        spawn: Spawn,
+        owns_by_records: Callable[[str], bool],
+        changed: Callable[[Bundle], None],
+        lost: Callable[[Bundle], None],
+    ) -> None:
+        self._store = store
+        self._broker_id = urls.broker_id
+        self._incarnation = incarnation
+        self._owns_by_records = owns_by_records
+        self._changed = changed
+        self._lost = lost
+        self._won: dict[Bundle, BundleLock] = {}
+        self._locks = BundleLocks(
+            store, bundles, incarnation=incarnation, pauses=pauses, spawn=spawn, is_held=self._won.__contains__
+        )
+        self._locks.set_identity(urls)
+        self._others = OtherOwners(store, incarnation)
+        self._stop_listening = store.add_listener(self._on_notification)
+
+    # ---- life and session (Lives) ----
+
+    def interrupted(self) -> None:
+        self._locks.interrupted()
+
+    def lose_session(self) -> None:
+        self._locks.lose_session()
+
+    def regain_session(self) -> None:
+        self._locks.regain_session()
+
+    async def close(self) -> None:
+        """Take nothing more, and let go of every lock."""
+        self._locks.stop()
+        self._stop_listening()
+        self._others.close()
+        await self._locks.close()
+
+    # ---- this broker's ----
+
+    def holds(self, bundle: Bundle) -> bool:
+        won = self._won.get(bundle)
+        return won is not None and won.lock.is_held
+
+    def bundles(self) -> list[Bundle]:
+        """Return the bundles whose lock was taken and not given back."""
+        return list(self._won)
+
+    async def number(self, bundle: Bundle, *, is_child: bool) -> int:
+        """Have the lock, and return the number of a term that may begin under it; see `BundleLocks.acquire`.
+
+        Raises:
+            BundleNotFoundError, BundleNotAcquiredError, MetadataError
+            LockBusyError: another broker has it.
+        """
+        async with self._locks.serial(bundle):
+            won = self._won.get(bundle)
+            if won is not None and won.lock.is_held:
+                number = await next_counter_value(self._store, EPOCH_COUNTER)
+                await won.lock.update(msgspec.structs.replace(won.record, epoch=number))
+                return number
+            taken = self._won[bundle] = await self._locks.acquire(bundle, is_child=is_child)
+            taken.lock.expired.add_done_callback(lambda _: self._expired(bundle, taken))
+            return taken.epoch
+
+    async def give_back(self, bundle: Bundle) -> None:
+        """Release the lock, if it is this broker's."""
+        async with self._locks.serial(bundle):
+            won = self._won.pop(bundle, None)
+            if won is not None:
+                await self._locks.release(bundle, won.lock)
+
+    def _expired(self, bundle: Bundle, won: BundleLock) -> None:
+        if self._won.get(bundle) is won:
+            del self._won[bundle]
+            self._lost(bundle)
+
+    # ---- the others' ----
+
+    def known(self, bundle: Bundle) -> Owner | None:
+        """Return the owner by its lock alone, if that is known now; never waits."""
+        owner = self._others.get(bundle)
+        return None if owner is None or self._owns_by_records(owner.broker_id) else owner
+
+    async def owner(self, bundle: Bundle) -> Owner | InTransit | None:
+        """Return whom the lock names: InTransit if he does not serve, or by a record that is to come."""
+        record = await self._others.read(bundle)
+        if record is None:
+            return None
+        if record.incarnation == self._incarnation:
+            if bundle not in self._won:
+                self._locks.scrub_idle(bundle)
+            return InTransit(self._broker_id)
+        if record.disabled or self._owns_by_records(record.broker_id):
+            return InTransit(record.broker_id)
+        return record.owner()
+
+    def _on_notification(self, notification: Notification) -> None:
+        bundle = bundle_of_lock(notification)
+        if bundle is not None:
+            self._changed(bundle)

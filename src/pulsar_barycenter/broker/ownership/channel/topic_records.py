@@ -1,0 +1,226 @@
+"""The records of the ownership channel as messages of a compacted topic, which the leader serves.
+
+The key of a message is the bundle, its value the record as JSON; without a value it is a tombstone. All read all of
+them in the order in which they are stored, and keep or refuse each by the same rule (`load.service_units.conflicts`),
+as compaction does: so all views come to hold the same. Whoever publishes waits until he has read his own message, and
+knows then what became of it. He knows it by its content: a message that was sent again, to the next leader, may be
+stored twice, and is read once, at another place than the one that its receipt tells.
+
+Source: Pulsar's `ServiceUnitStateTableViewImpl`.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+import structlog
+
+from pulsar_barycenter.broker.changes import NextChange
+from pulsar_barycenter.broker.ownership.channel.records import ChannelUnavailableError, RecordListener
+from pulsar_barycenter.broker.system_topics.client import SystemTopicClient
+from pulsar_barycenter.broker.system_topics.entries import MessageId
+from pulsar_barycenter.broker.system_topics.errors import SystemTopicError
+from pulsar_barycenter.broker.system_topics.publisher import UNKNOWN_PLACE, Publisher
+from pulsar_barycenter.broker.system_topics.reader import Reader
+from pulsar_barycenter.load.service_units.conflicts import conflict
+from pulsar_barycenter.load.service_units.service_unit_state import (
+    ServiceUnitStateData,
+    StorageType,
+    decode_record,
+    encode_record,
+)
+from pulsar_barycenter.metadata.store import Guard
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.errors import InvalidNameError
+from pulsar_barycenter.naming.internal_topics import SERVICE_UNIT_STATE_TOPIC
+
+log = structlog.get_logger(__name__)
+
+_PUBLISH_S: Final = 10.0
+"""How long a record is tried to be published, and read back, before its outcome is given up."""
+_TOLD: Final = 1_000
+
+
+def keeps_earlier(earlier: bytes, later: bytes | None) -> bool:
+    """Tell compaction whether a record stays although a later message has its key. What cannot be read never stays in
+    the way of what can."""
+    try:
+        before = decode_record(earlier)
+    except msgspec.DecodeError:
+        return False
+    try:
+        after = decode_record(later) if later else None
+    except msgspec.DecodeError:
+        return True
+    return conflict(before, after, StorageType.SYSTEM_TOPIC) is not None
+
+
+class _Offer:
+    """A record that was published here, and what became of it once that is read."""
+
+    __slots__ = ("accepted", "value")
+
+    def __init__(self, value: bytes | None) -> None:
+        self.value = value
+        self.accepted: bool | None = None
+
+
+class TopicRecords:
+    """Implements `OwnershipRecords`."""
+
+    storage = StorageType.SYSTEM_TOPIC
+
+    def __init__(self, client: SystemTopicClient) -> None:
+        self._client = client
+        self._known: dict[Bundle, ServiceUnitStateData] = {}
+        self._offers: dict[str, list[_Offer]] = {}
+        """By key, in the order in which they were published."""
+        self._read_to: MessageId | None = None
+        self._progress = NextChange()
+        self._told: set[str] = set()
+        self._listener: RecordListener | None = None
+        self._reader: Reader | None = None
+        self._publisher: Publisher | None = None
+        self._catching_up: asyncio.Task[None] | None = None
+        self._is_read = False
+
+    @property
+    def is_read(self) -> bool:
+        return self._is_read
+
+    def get(self, bundle: Bundle) -> ServiceUnitStateData | None:
+        return self._known.get(bundle)
+
+    def items(self) -> list[tuple[Bundle, ServiceUnitStateData]]:
+        return list(self._known.items())
+
+    def bundles(self) -> list[Bundle]:
+        return list(self._known)
+
+    def start(self, listener: RecordListener) -> None:
+        self._listener = listener
+        self._publisher = self._client.publisher(SERVICE_UNIT_STATE_TOPIC)
+        self._reader = self._client.reader(SERVICE_UNIT_STATE_TOPIC, self._take, read_compacted=True)
+        self._catching_up = asyncio.create_task(self._await_read(self._reader), name="ownership records")
+
+    async def _await_read(self, reader: Reader) -> None:
+        await reader.caught_up()
+        self._is_read = True
+
+    async def close(self) -> None:
+        if self._catching_up is not None:
+            self._catching_up.cancel()
+            await asyncio.gather(self._catching_up, return_exceptions=True)
+        for each in (self._reader, self._publisher):
+            if each is not None:
+                await each.close()
+        self._reader = self._publisher = None
+
+    async def refresh(self, bundle: Bundle) -> None:
+        """Every message comes of itself."""
+
+    async def catch_up(self) -> None:
+        if self._reader is None:
+            raise ChannelUnavailableError("it is closed")
+        try:
+            async with asyncio.timeout(_PUBLISH_S):
+                await self._reader.reach_end()
+        except (TimeoutError, SystemTopicError) as error:
+            raise ChannelUnavailableError(str(error) or "its topic cannot be read to the end") from error
+
+    async def put(
+        self,
+        bundle: Bundle,
+        before: ServiceUnitStateData | None,
+        after: ServiceUnitStateData | None,
+        guard: Guard | None = None,
+    ) -> bool:
+        if self._known.get(bundle) is not before or conflict(before, after, self.storage):
+            return False
+        if self._publisher is None:
+            raise ChannelUnavailableError("it is closed")
+        key, offer = str(bundle), _Offer(None if after is None else encode_record(after))
+        offers = self._offers.setdefault(key, [])
+        offers.append(offer)
+        try:
+            message_id = await self._publisher.publish(key, offer.value, timeout_s=_PUBLISH_S)
+            async with asyncio.timeout(_PUBLISH_S):
+                return await self._outcome(offer, message_id)
+        except SystemTopicError as error:
+            raise ChannelUnavailableError(str(error)) from error
+        except TimeoutError:
+            raise ChannelUnavailableError("a record was published, and is not read yet") from None
+        finally:
+            offers.remove(offer)
+            if not offers:
+                self._offers.pop(key, None)
+
+    async def copy(self, bundle: Bundle, after: ServiceUnitStateData | None, holds: Callable[[], bool]) -> None:
+        """See `CopiedRecords`. A tombstone comes first where the rule would refuse the record."""
+        before = self.get(bundle)
+        if after is None or conflict(before, after, self.storage):
+            await self._copied(bundle, before, None, holds)
+            before = None
+        if after is not None:
+            await self._copied(bundle, before, after, holds)
+
+    async def _copied(
+        self,
+        bundle: Bundle,
+        before: ServiceUnitStateData | None,
+        after: ServiceUnitStateData | None,
+        holds: Callable[[], bool],
+    ) -> None:
+        if not holds():
+            raise ChannelUnavailableError("another broker leads, or the records are being moved")
+        if not await self.put(bundle, before, after):
+            raise ChannelUnavailableError("somebody else wrote a record where only the leader copies them")
+
+    async def _outcome(self, offer: _Offer, message_id: MessageId) -> bool:
+        """Wait until a record has been read; return whether it was accepted, False if it was compacted away unread."""
+        while offer.accepted is None and (
+            message_id == UNKNOWN_PLACE or self._read_to is None or self._read_to < message_id
+        ):
+            await self._progress.wait(1.0)
+        return bool(offer.accepted)
+
+    # ---- reading ----
+
+    def _take(self, key: str | None, value: bytes | None, message_id: MessageId, publish_time_ms: int) -> None:
+        try:
+            if key is not None:
+                accepted = self._accept(key, value)
+                self._tell_outcome(key, value, accepted=accepted)
+        finally:
+            self._read_to = message_id
+            self._progress.notify()
+
+    def _tell_outcome(self, key: str, value: bytes | None, *, accepted: bool) -> None:
+        for offer in self._offers.get(key, ()):
+            if offer.accepted is None and offer.value == value:
+                offer.accepted = accepted
+                return
+
+    def _accept(self, key: str, value: bytes | None) -> bool:
+        """Take a message into the view; one that cannot be read is told once and ignored."""
+        try:
+            bundle = Bundle.parse(key)
+            after = decode_record(value) if value else None
+        except (InvalidNameError, msgspec.DecodeError) as error:
+            if key not in self._told and len(self._told) < _TOLD:
+                self._told.add(key)
+                log.warning("ownership_record_ignored", key=key[:200], reason=str(error))
+            return False
+        before = self._known.get(bundle)
+        refusal = conflict(before, after, self.storage)
+        if refusal is not None:
+            log.debug("ownership_record_refused", bundle=key, reason=refusal.value)
+            return False
+        if after is None:
+            self._known.pop(bundle, None)
+        else:
+            self._known[bundle] = after
+        if self._listener is not None and (before is not None or after is not None):
+            self._listener(bundle, before, after)
+        return True

@@ -1,0 +1,164 @@
+"""The bundles that this broker holds, and the states that each goes through.
+
+Holding a bundle through one epoch is a *term*, and of two terms whose bundles overlap the later has the higher epoch. A
+`Holding` is one generation of a bundle here: what was won (its lock, see `locks`, or a record of the channel, see
+`channel`), its term, and a state. TRANSITIONS says which event leads from which state to which; an event that is not
+there is a bug of the caller.
+
+| state    | won      | lookups here  | attaches | receipts | leaves it by                                            |
+|----------|----------|---------------|----------|----------|---------------------------------------------------------|
+| (absent) | nothing  | ask elsewhere | refused  | none     | won, with an epoch -> PREPARED                          |
+| PREPARED | held     | wait          | refused  | none     | ACTIVATE -> SERVING; END: loss, abandoned split         |
+| SERVING  | held     | "this broker" | accepted | sent     | UNLOAD -> LEAVING, for a release or a split; END: loss  |
+| LEAVING  | held     | wait          | refused  | sent     | END: topics closed or out of time, or loss              |
+| ENDED    | in doubt | wait          | refused  | withheld | topics closed, then given back -> absent (`forget`)     |
+
+A term never comes back: after a loss the bundle is won again as a new generation, with a new epoch.
+"""
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Generic, Protocol, TypeVar
+
+from pulsar_barycenter.broker.cluster.lookup_answers import Owner
+from pulsar_barycenter.broker.ownership.serving_log import ServingLog
+from pulsar_barycenter.broker.ownership.term import PauseDetector, Term
+from pulsar_barycenter.metadata.clock import Clock
+from pulsar_barycenter.naming.bundle import Bundle
+
+
+class HoldingState(enum.Enum):
+    PREPARED = "prepared"
+    SERVING = "serving"
+    LEAVING = "leaving"
+    ENDED = "ended"
+
+
+class HoldingEvent(enum.Enum):
+    ACTIVATE = "activate"
+    UNLOAD = "unload"
+    END = "end"
+
+
+TRANSITIONS: Final[Mapping[tuple[HoldingState, HoldingEvent], HoldingState]] = {
+    (HoldingState.PREPARED, HoldingEvent.ACTIVATE): HoldingState.SERVING,
+    (HoldingState.PREPARED, HoldingEvent.END): HoldingState.ENDED,
+    (HoldingState.SERVING, HoldingEvent.UNLOAD): HoldingState.LEAVING,
+    (HoldingState.SERVING, HoldingEvent.END): HoldingState.ENDED,
+    (HoldingState.LEAVING, HoldingEvent.END): HoldingState.ENDED,
+    # Whoever releases, splits, closes or hears of a loss ends the term, without knowing of each other.
+    (HoldingState.ENDED, HoldingEvent.END): HoldingState.ENDED,
+}
+
+
+class OwnershipProof(Protocol):
+    """What makes a bundle this broker's, for one term."""
+
+    @property
+    def epoch(self) -> int: ...
+
+
+W = TypeVar("W", bound=OwnershipProof)
+
+
+@dataclass(slots=True, eq=False)
+class Holding(Generic[W]):
+    """One generation of a bundle held here. Its term is active while SERVING, and revoked once ENDED."""
+
+    term: Term
+    won: W
+    owner: Owner
+    state: HoldingState = HoldingState.PREPARED
+    splitting: bool = False
+
+    @property
+    def is_ended(self) -> bool:
+        return self.state is HoldingState.ENDED
+
+    def on(self, event: HoldingEvent) -> None:
+        """Go to the state that TRANSITIONS says.
+
+        Raises:
+            AssertionError: the event cannot come in this state.
+        """
+        after = TRANSITIONS.get((self.state, event))
+        assert after is not None, f"{event.value} of bundle {self.term.bundle}, which is {self.state.value}"
+        self.state = after
+        self.term.active = after is HoldingState.SERVING
+        self.term.revoked = after is HoldingState.ENDED
+
+
+class Holdings(Generic[W]):
+    """This broker's holdings by bundle, at most one of each.
+
+    Nothing here waits: each call is one step, after which state, term and serving log agree; `changed` is called at
+    its end with the bundle.
+    """
+
+    def __init__(
+        self, *, pauses: PauseDetector, clock: Clock, serving_log: ServingLog, changed: Callable[[Bundle], None]
+    ) -> None:
+        self._pauses = pauses
+        self._clock = clock
+        self._serving_log = serving_log
+        self._changed = changed
+        self._by_bundle: dict[Bundle, Holding[W]] = {}
+
+    def __contains__(self, bundle: Bundle) -> bool:
+        return bundle in self._by_bundle
+
+    def get(self, bundle: Bundle) -> Holding[W] | None:
+        return self._by_bundle.get(bundle)
+
+    def all(self) -> list[Holding[W]]:
+        return list(self._by_bundle.values())
+
+    def bundles(self) -> list[Bundle]:
+        return list(self._by_bundle)
+
+    def is_serving(self, holding: Holding[W]) -> bool:
+        """Whether the holding serves at this moment: not if the process stood still and does not know yet."""
+        return holding.state is HoldingState.SERVING and not self._pauses.has_paused()
+
+    def serving(self, bundle: Bundle) -> Holding[W] | None:
+        """Return the holding of a bundle that is served at this moment."""
+        holding = self._by_bundle.get(bundle)
+        return holding if holding is not None and self.is_serving(holding) else None
+
+    def prepare(self, bundle: Bundle, won: W, owner: Owner) -> Holding[W]:
+        """Register a bundle that was just won; `owner` is this broker, as lookups answer it.
+
+        It takes the place of a generation that another had meanwhile, if that is still there.
+        """
+        holding = Holding(Term(bundle, won.epoch, self._clock.now_ms(), self._pauses), won, owner)
+        self._by_bundle[bundle] = holding
+        return holding
+
+    def activate(self, holding: Holding[W], reason: str) -> None:
+        """Begin the term: from this step on lookups answer with this broker and topics may be opened."""
+        holding.on(HoldingEvent.ACTIVATE)
+        holding.term.acquired_at_ms = self._clock.now_ms()
+        self._serving_log.started(holding.term, reason)
+        self._changed(holding.term.bundle)
+
+    def unload(self, holding: Holding[W]) -> None:
+        """Let nobody attach any more; receipts go on."""
+        holding.on(HoldingEvent.UNLOAD)
+        self._changed(holding.term.bundle)
+
+    def end(self, holding: Holding[W], reason: str) -> None:
+        """The term is over at this step: no attach, no receipt. Idempotent."""
+        was_begun = holding.state in (HoldingState.SERVING, HoldingState.LEAVING)
+        holding.on(HoldingEvent.END)
+        if was_begun:
+            self._serving_log.ended(holding.term, reason)
+        self._changed(holding.term.bundle)
+
+    def forget(self, holding: Holding[W]) -> None:
+        """Drop an ended generation, if it is still the registered one; what was won was given back before."""
+        bundle = holding.term.bundle
+        assert holding.state is HoldingState.ENDED, f"forget of bundle {bundle}, which is {holding.state.value}"
+        if self._by_bundle.get(bundle) is holding:
+            del self._by_bundle[bundle]
+        self._changed(bundle)

@@ -1,0 +1,308 @@
+"""How a broker wins the lock of a bundle, proves that it holds it, and gives it back.
+
+Ownership of a bundle is an ephemeral lock at /namespace/<tenant>/<ns>/<range>. `acquire` takes it and, under it, the
+epoch of the term that begins; `release` deletes it; `scrub` clears up what a write of unknown outcome left behind.
+What is done with a bundle that was won is the subject of `cache`.
+
+**Epochs.** A term takes its epoch from one counter of the whole cluster, *after* it won the lock and while it holds
+it. Claim: of two terms whose bundles overlap, the later has the higher epoch. Proof: let term 1 end before term 2
+begins, both of one range. Term 1 took its number while it held the lock (the write that put the number into the
+lock record was conditional on the version won and made in the same session, so the lock was held throughout), term 2
+took its number after it won the lock, which was after term 1 lost it. The counter hands out increasing numbers, so
+number 2 > number 1, whatever the order in which the two brokers first tried. A number taken before the lock
+was won would not do: A takes 5, B takes 6, wins, loses, A wins with 5. For a split the children win their
+locks while their parent is held, so they take their numbers after it; and a parent can never be acquired again once
+the children's boundaries are written, because an acquisition reads the boundaries after it won the lock and gives up
+if its range is not among them. Ledgers opened in the parent's term keep its lower epoch, and the next owner's is
+higher than the children's.
+
+**Sessions.** When the session is lost every lock is given up here and then, so that the next session begins without
+records of terms that are over; no session inherits the lock of another.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import msgspec
+import structlog
+
+from pulsar_barycenter.broker.cluster.lookup_answers import BundleNotAcquiredError, BundleNotFoundError
+from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls
+from pulsar_barycenter.broker.namespaces.boundaries import needs_no_record
+from pulsar_barycenter.broker.namespaces.bundle_cache import BundleCache
+from pulsar_barycenter.broker.ownership.other_owners import bundle_of_lock
+from pulsar_barycenter.broker.ownership.record import OwnershipRecord, lock_path, never_inherited
+from pulsar_barycenter.broker.ownership.term import PauseDetector
+from pulsar_barycenter.metadata.coordination.counter import next_counter_value
+from pulsar_barycenter.metadata.coordination.locks import LockManager, ResourceLock
+from pulsar_barycenter.metadata.errors import (
+    BadVersionError,
+    LockBusyError,
+    LockLostError,
+    MetadataError,
+    NotFoundError,
+)
+from pulsar_barycenter.metadata.serials import Serials
+from pulsar_barycenter.metadata.store import MetadataStore, Notification, NotificationType, SessionEvent
+from pulsar_barycenter.naming.bundle import Bundle
+
+log = structlog.get_logger(__name__)
+
+EPOCH_COUNTER: Final = "/counters/ownership-epoch"
+_SCRUB_PAUSE_S: Final = 1.0
+
+Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None], str], object]
+
+
+@dataclass(frozen=True, slots=True)
+class BundleLock:
+    """The lock of a bundle, and the epoch that was taken under it; `record` is what its key said then."""
+
+    lock: ResourceLock[OwnershipRecord]
+    record: OwnershipRecord
+    epoch: int
+
+
+class BundleLocks:
+    """The locks of this broker's session.
+
+    `spawn` runs work in the background under a name; `is_held` tells whether the caller stands behind the lock of
+    a bundle, which is then not scrubbed.
+    """
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        bundles: BundleCache,
+        *,
+        incarnation: str,
+        pauses: PauseDetector,
+        spawn: Spawn,
+        is_held: Callable[[Bundle], bool],
+    ) -> None:
+        self._store = store
+        self._bundles = bundles
+        self._incarnation = incarnation
+        self._pauses = pauses
+        self._spawn = spawn
+        self._is_held = is_held
+        self._locks: LockManager[OwnershipRecord] = LockManager(
+            store, OwnershipRecord, same_owner=never_inherited, source=random.Random(incarnation)
+        )
+        self._urls: ServiceUrls | None = None
+        self._refusal: str | None = "this broker is starting"
+        self._session = 0
+        self._session_lost = False
+        self._serials = Serials[Bundle]()
+        self._scrubbing: dict[Bundle, bool] = {}
+        """The bundles that are being scrubbed, and whether that was asked for again since the last look."""
+        self._doubted: set[Bundle] = set()
+        """The bundles whose lock this session asked for without an answer: it may come to be at any later time."""
+        self._closed = False
+        self._stop_listening = [
+            store.add_listener(self._on_notification),
+            store.add_session_listener(self._on_session_event),
+        ]
+
+    # ---- life and session ----
+
+    def set_identity(self, urls: ServiceUrls) -> None:
+        """Say what the records say of the owner; from now on locks may be won."""
+        self._urls = urls
+        self._refusal = None
+
+    def refuse(self, why: str) -> None:
+        """Win nothing more."""
+        self._refusal = why
+
+    def stop(self) -> None:
+        """Win nothing more, an attempt under way included, and end every scrub. `close` lets the locks go."""
+        self._closed = True
+        self._refusal = "this broker is stopped"
+        for stop in self._stop_listening:
+            stop()
+
+    async def close(self) -> None:
+        """Let go of every lock that is still held."""
+        with suppress(MetadataError):
+            await self._locks.close()
+
+    @property
+    def has_session(self) -> bool:
+        return not self._session_lost
+
+    def interrupted(self) -> None:
+        """What was begun before this moment proves nothing any more."""
+        self._session += 1
+
+    def lose_session(self) -> None:
+        self._session_lost = True
+        self._doubted.clear()
+        self.interrupted()
+        self._locks.expire_all()
+
+    def regain_session(self) -> None:
+        self._session_lost = False
+
+    # ---- one bundle ----
+
+    def serial(self, bundle: Bundle) -> AbstractAsyncContextManager[None]:
+        """Everything that changes one bundle goes one after the other."""
+        return self._serials.hold(bundle)
+
+    async def acquire(self, bundle: Bundle, *, is_child: bool = False) -> BundleLock:
+        """Take the lock, then the epoch, then say so in the lock. To be called within `serial(bundle)`.
+
+        `is_child`: the range comes of a split under way, so it is no bundle of the namespace yet.
+
+        Raises:
+            BundleNotFoundError: it is not among the bundles of its namespace (any more).
+            BundleNotAcquiredError: nothing is taken now, or the session was lost on the way.
+            LockBusyError: another broker has it.
+            MetadataError: the store did not answer.
+        """
+        if self._refusal is not None or self._urls is None:
+            raise BundleNotAcquiredError(bundle, self._refusal or "this broker is starting")
+        if self._session_lost or self._pauses.has_paused():
+            raise BundleNotAcquiredError(bundle, "this broker lost its session")
+        session = self._session
+        preliminary = OwnershipRecord.of(self._urls, self._incarnation, epoch=None, disabled=True)
+        try:
+            lock = await self._locks.acquire(lock_path(bundle), preliminary)
+        except LockBusyError:
+            raise
+        except MetadataError:
+            self._doubted.add(bundle)
+            self.scrub_later(bundle)
+            raise
+        try:
+            if not is_child:
+                await self._require_current(bundle)
+            epoch = await next_counter_value(self._store, EPOCH_COUNTER)
+            self._require_session(bundle, session, lock)
+            record = msgspec.structs.replace(preliminary, epoch=epoch, disabled=False)
+            await lock.update(record)
+            self._require_session(bundle, session, lock)
+            if not is_child:
+                self._require_known(bundle)
+        except BaseException as error:
+            self._spawn(self.release(bundle, lock), f"let go of {bundle}")
+            if isinstance(error, LockLostError):
+                raise _session_lost_meanwhile(bundle) from error
+            raise
+        return BundleLock(lock, record, epoch)
+
+    async def mark_disabled(self, won: BundleLock) -> None:
+        """Make lookups at other brokers wait for the next owner; only a courtesy, so its failure is none."""
+        with suppress(MetadataError):
+            await won.lock.update(msgspec.structs.replace(won.record, disabled=True))
+
+    async def release(self, bundle: Bundle, lock: ResourceLock[OwnershipRecord]) -> None:
+        """Release the lock; what may be left of it is scrubbed in the background."""
+        try:
+            await lock.release()
+        except MetadataError as error:
+            log.warning("lock_not_released", bundle=str(bundle), reason=str(error))
+            self.scrub_later(bundle)
+
+    def scrub_idle(self, bundle: Bundle) -> None:
+        """A record of this process was found that nobody stands behind: scrub it, unless a change is under way."""
+        if bundle not in self._serials:
+            self.scrub_later(bundle)
+
+    def _on_notification(self, notification: Notification) -> None:
+        """Scrub a record that has come to be if it may be one of ours that nobody waits for any more."""
+        bundle = bundle_of_lock(notification) if notification.type is NotificationType.CREATED else None
+        if bundle in self._doubted:
+            self.scrub_later(bundle)
+
+    def _on_session_event(self, event: SessionEvent) -> None:
+        if event is SessionEvent.RECONNECTED:  # what came to be meanwhile was perhaps not told
+            for bundle in self._doubted:
+                self.scrub_later(bundle)
+
+    def scrub_later(self, bundle: Bundle) -> None:
+        if bundle in self._scrubbing:
+            self._scrubbing[bundle] = True
+        else:
+            self._scrubbing[bundle] = False
+            self._spawn(self._scrub(bundle), f"scrub {bundle}")
+
+    async def _scrub(self, bundle: Bundle) -> None:
+        """Delete our own record of `bundle` if nothing here stands behind it; retries until that is certain."""
+        try:
+            while not self._closed:
+                self._scrubbing[bundle] = False
+                try:
+                    is_certain = await self._scrub_once(bundle)
+                except MetadataError as error:
+                    is_certain = False
+                    log.info("orphaned_ownership_not_deleted", bundle=str(bundle), reason=str(error))
+                if not is_certain:
+                    await asyncio.sleep(_SCRUB_PAUSE_S)
+                elif not self._scrubbing[bundle]:
+                    return
+        finally:
+            del self._scrubbing[bundle]
+
+    async def _scrub_once(self, bundle: Bundle) -> bool:
+        """Return whether no record of ours is left that nothing stands behind.
+
+        One of a former session of ours is left to the end of that session: to delete it by its version could hit the
+        record of another broker, which starts at version 0 too.
+        """
+        async with self.serial(bundle):
+            if self._is_held(bundle):
+                return True
+            stored = await self._store.get(lock_path(bundle))
+            if stored is None or not _is_of(stored.value, self._incarnation):
+                return True
+            if not stored.stat.created_by_self:
+                return False
+            try:
+                await self._store.delete(lock_path(bundle), expected_version=stored.stat.version, if_own=True)
+            except BadVersionError:  # a write that nobody waits for any more has come to be meanwhile
+                return False
+            except NotFoundError:
+                return True
+            log.warning("orphaned_ownership_deleted", bundle=str(bundle))
+            return True
+
+    async def _require_current(self, bundle: Bundle) -> None:
+        """Read the boundaries, now that the lock is held: nobody can split a range away that we hold."""
+        bundles = await self._bundles.fresh(bundle.namespace)
+        exists = bundles.version is not None or needs_no_record(bundle.namespace)
+        if not exists or bundles.find_hash(bundle.range.lower) != bundle:
+            raise BundleNotFoundError(bundle)
+
+    def _require_known(self, bundle: Bundle) -> None:
+        """What was told of the boundaries since they were read was told to nobody who held the bundle; from now on he
+        is told."""
+        bundles = self._bundles.cached(bundle.namespace)
+        if bundles is not None and bundles.find_hash(bundle.range.lower) != bundle:
+            raise BundleNotFoundError(bundle)
+
+    def _require_session(self, bundle: Bundle, session: int, lock: ResourceLock[OwnershipRecord]) -> None:
+        if (
+            self._closed
+            or self._session != session
+            or self._session_lost
+            or not lock.is_held
+            or self._pauses.has_paused()
+        ):
+            raise _session_lost_meanwhile(bundle)
+
+
+def _session_lost_meanwhile(bundle: Bundle) -> BundleNotAcquiredError:
+    return BundleNotAcquiredError(bundle, "the session was lost while it was being acquired")
+
+
+def _is_of(value: bytes, incarnation: str) -> bool:
+    try:
+        return msgspec.json.decode(value, type=OwnershipRecord).incarnation == incarnation
+    except msgspec.DecodeError:
+        return False

@@ -1,0 +1,113 @@
+"""The namespaces that a broker owns without being asked: its heartbeat namespaces, and the bootstrap namespaces.
+
+The former are of use only at this broker: it waits for the lock of a former life at its start, and takes them again
+whenever it may have lost them. Bootstrap namespaces are taken when nobody else has them; another owner keeps them.
+Source: Pulsar's `NamespaceService.registerBootstrapNamespaces`, which does so at the start alone: there a heartbeat
+bundle whose session ended stays unowned until it is looked up.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+import structlog
+
+from pulsar_barycenter.broker.cluster.lookup_answers import BundleNotAcquiredError, LookupFailedError
+from pulsar_barycenter.broker.ownership.contract import Ownership
+from pulsar_barycenter.broker.start_errors import OwnNamespaceError
+from pulsar_barycenter.metadata.errors import LockBusyError, MetadataError, SessionLostError
+from pulsar_barycenter.metadata.store import CONNECTED_EVENTS, MetadataStore, SessionEvent
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.errors import InvalidNameError
+from pulsar_barycenter.naming.namespace import NamespaceName
+
+log = structlog.get_logger(__name__)
+
+_START_PAUSE_S: Final = 0.2
+_AGAIN_PAUSE_S: Final = 1.0
+
+
+class OwnNamespaces:
+    def __init__(self, store: MetadataStore, ownership: Ownership, *, session_timeout_s: float) -> None:
+        self._store = store
+        self._ownership = ownership
+        self._session_timeout_s = session_timeout_s
+        self._heartbeat: list[Bundle] = []
+        self._bootstrap: list[Bundle] = []
+        self._due = asyncio.Event()
+        self._keeper: asyncio.Task[None] | None = None
+        self._stop_listening = store.add_session_listener(self._on_session_event)
+        ownership.on_lost(self._on_lost)
+
+    async def own(self, heartbeat: Iterable[NamespaceName], bootstrap: Iterable[str]) -> None:
+        """Own these namespaces from now on, each as one bundle. A bootstrap namespace that cannot be had is logged.
+
+        Raises:
+            OwnNamespaceError: a heartbeat namespace's lock outlived the session of a former life, or no session lasted.
+            LookupFailedError: this broker is stopped.
+            MetadataError: the store did not answer.
+        """
+        for namespace in heartbeat:
+            await self._own_at_start(namespace)
+        for name in bootstrap:
+            try:
+                bundle = Bundle.full(NamespaceName.parse(name))
+                self._bootstrap.append(bundle)
+                await self._ownership.acquire(bundle, reason="bootstrap namespace")
+            except (InvalidNameError, LookupFailedError, MetadataError) as error:
+                log.warning("bootstrap_namespace_not_owned", namespace=name, reason=str(error))
+        self._keeper = asyncio.create_task(self._keep(), name="own namespaces")
+
+    async def close(self) -> None:
+        """Take nothing any more; what is owned stays owned. Idempotent."""
+        self._stop_listening()
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
+
+    async def _own_at_start(self, namespace: NamespaceName) -> None:
+        """A former life of this broker may hold the namespace until its session ends; a session may end meanwhile."""
+        bundle = Bundle.full(namespace)
+        self._heartbeat.append(bundle)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._session_timeout_s * 1.2 + 2
+        while True:
+            try:
+                await self._ownership.acquire(bundle, reason="own namespace")
+            except (LockBusyError, BundleNotAcquiredError, SessionLostError) as error:
+                if loop.time() >= deadline:
+                    raise OwnNamespaceError(namespace, str(error)) from error
+                await self._ownership.wait_change(bundle, _START_PAUSE_S)
+            else:
+                return
+
+    def _on_session_event(self, event: SessionEvent) -> None:
+        if event in CONNECTED_EVENTS:
+            self._due.set()
+
+    def _on_lost(self, bundle: Bundle) -> None:
+        if bundle in self._heartbeat or bundle in self._bootstrap:
+            self._due.set()
+
+    async def _keep(self) -> None:
+        """After each interruption or loss take everything again that was not recovered; repeat until that is done."""
+        while True:
+            await self._due.wait()
+            self._due.clear()
+            settled = [await self._take_again(bundle) for bundle in (*self._heartbeat, *self._bootstrap)]
+            if not all(settled):
+                self._due.set()
+                await asyncio.sleep(_AGAIN_PAUSE_S)
+
+    async def _take_again(self, bundle: Bundle) -> bool:
+        """Return whether there is nothing left to do for `bundle`."""
+        try:
+            await self._ownership.acquire(bundle, reason="own namespace again")
+        except LockBusyError:
+            return bundle in self._bootstrap  # a heartbeat namespace is held by a former session of this broker
+        except (BundleNotAcquiredError, MetadataError) as error:
+            log.info("own_namespace_not_owned", bundle=str(bundle), reason=str(error))
+            return False
+        except LookupFailedError as error:
+            log.warning("own_namespace_not_owned", bundle=str(bundle), reason=str(error))
+        return True

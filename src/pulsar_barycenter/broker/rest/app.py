@@ -1,0 +1,110 @@
+"""The REST interface of a broker as an aiohttp application.
+
+One class per resource, each with its `routes`; `admission` refuses what no handler should see, and every error is
+answered by `errors.errors_as_reasons`.
+"""
+
+from pathlib import Path
+
+from aiohttp import web
+
+from pulsar_barycenter.broker.rest.admission import MAX_BODY_BYTES, admission
+from pulsar_barycenter.broker.rest.audit import Audit, audited
+from pulsar_barycenter.broker.rest.broker_stats import BrokerStats
+from pulsar_barycenter.broker.rest.brokers import Brokers
+from pulsar_barycenter.broker.rest.clusters import Clusters
+from pulsar_barycenter.broker.rest.compaction import Compaction
+from pulsar_barycenter.broker.rest.damaged_ledgers import DamagedLedgers
+from pulsar_barycenter.broker.rest.dashboard.drain_preview import DrainPreviews
+from pulsar_barycenter.broker.rest.dashboard.explanations import Explanations
+from pulsar_barycenter.broker.rest.dashboard.leaders_view import LeadersView
+from pulsar_barycenter.broker.rest.dashboard.page_files import DashboardPage
+from pulsar_barycenter.broker.rest.dashboard.settings import Settings
+from pulsar_barycenter.broker.rest.dashboard.split_preview import SplitPreviews
+from pulsar_barycenter.broker.rest.decisions import Decisions
+from pulsar_barycenter.broker.rest.errors import RestError, errors_as_reasons
+from pulsar_barycenter.broker.rest.failure_domains import FailureDomains
+from pulsar_barycenter.broker.rest.isolation_policies import NamespaceIsolation
+from pulsar_barycenter.broker.rest.leader_requests import leader_requests
+from pulsar_barycenter.broker.rest.leader_writes import LeaderWritesResource
+from pulsar_barycenter.broker.rest.lookup import Lookup
+from pulsar_barycenter.broker.rest.metrics.endpoint import Metrics
+from pulsar_barycenter.broker.rest.namespace_limits import NamespaceLimits
+from pulsar_barycenter.broker.rest.namespace_policies import NamespacePolicies
+from pulsar_barycenter.broker.rest.namespaces import Namespaces
+from pulsar_barycenter.broker.rest.openapi import OpenApi
+from pulsar_barycenter.broker.rest.partitioned_topics import PartitionedTopics
+from pulsar_barycenter.broker.rest.permissions import Permissions
+from pulsar_barycenter.broker.rest.principals import principals
+from pulsar_barycenter.broker.rest.relay import relay
+from pulsar_barycenter.broker.rest.request_ids import answer_with_id, identified
+from pulsar_barycenter.broker.rest.requests import text_response
+from pulsar_barycenter.broker.rest.resource_quotas import ResourceQuotas
+from pulsar_barycenter.broker.rest.rights import rights
+from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.broker.rest.subscriptions import Subscriptions
+from pulsar_barycenter.broker.rest.tenants import Tenants
+from pulsar_barycenter.broker.rest.topic_figures import TopicFigures
+from pulsar_barycenter.broker.rest.topics import Topics
+
+__all__ = ["BrokerServices", "build_app"]
+
+
+def build_app(services: BrokerServices) -> web.Application:
+    """Return the application; whoever runs it chooses the socket. Run it without an access log."""
+    middlewares = [
+        identified,
+        audited(services),
+        errors_as_reasons,
+        relay(services),
+        *admission(services, principals(services), rights(services)),
+        leader_requests(services),
+    ]
+    app = web.Application(middlewares=middlewares, client_max_size=MAX_BODY_BYTES)
+    app.on_response_prepare.append(answer_with_id)
+    resources = (
+        Lookup,
+        Clusters,
+        NamespaceIsolation,
+        FailureDomains,
+        Tenants,
+        Namespaces,
+        NamespacePolicies,
+        NamespaceLimits,
+        ResourceQuotas,
+        Permissions,
+        Topics,
+        PartitionedTopics,
+        Subscriptions,
+        TopicFigures,
+        Compaction,
+        Brokers,
+        BrokerStats,
+        Metrics,
+        Decisions,
+        Audit,
+        LeadersView,
+        Explanations,
+        SplitPreviews,
+        DrainPreviews,
+        Settings,
+        DashboardPage,
+        DamagedLedgers,
+        LeaderWritesResource,
+        OpenApi,
+    )
+    for resource in resources:
+        app.router.add_routes(resource(services).routes())
+    app.router.add_routes(_status_routes(services))
+    return app
+
+
+def _status_routes(services: BrokerServices) -> list[web.RouteDef]:
+    async def status(request: web.Request) -> web.Response:
+        """Tell a load balancer whether to send requests here."""
+        path = services.config.status_file_path
+        if not services.is_ready() or (path and not Path(path).exists()):  # noqa: ASYNC240 (one stat call)
+            raise RestError(404, "This broker is not in rotation")
+        return text_response("OK")
+
+    return [web.get("/status.html", status)]

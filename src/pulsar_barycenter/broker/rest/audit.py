@@ -1,0 +1,166 @@
+"""What administrators change, kept and told: who, from where, by which request, why, and how it was answered.
+
+    GET /barycenter/v1/audit?of=cluster&limit=100&since=<epoch ms>&until=<epoch ms>&before=<cursor>&request_id=
+
+returns a page of the changes in `logs.audit_log`, oldest first, back from `before`; `of=cluster` asks all brokers. A
+change is in the log of the broker that did it. One that passed a request on says in its process log where to, under the
+same request id. Not kept is what was refused, and what brokers ask of each other that nobody administers (NOT_KEPT).
+
+Whoever changes something may say why in the header WHY.
+"""
+
+import asyncio
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+import structlog
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+from pulsar_barycenter.broker.access.principal import NOBODY
+from pulsar_barycenter.broker.cluster.http_peers import LEADER_WRITES_PATH
+from pulsar_barycenter.broker.rest.errors import Handler, RestError
+from pulsar_barycenter.broker.rest.openapi import TEXT, number, one_of, takes
+from pulsar_barycenter.broker.rest.principals import PRINCIPAL
+from pulsar_barycenter.broker.rest.relay import RELAYED, asked_everywhere, decoded_each
+from pulsar_barycenter.broker.rest.request_ids import REQUEST_ID
+from pulsar_barycenter.broker.rest.requests import choice, json_response, whole_number
+from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.logs.audit_log import LONGEST_WHY, AuditPage, AuditQuestion, merged_changes, read_changes
+from pulsar_barycenter.logs.record_pages import LATEST_MS, MOST_ON_PAGE, parse_cursor
+from pulsar_barycenter.logs.request_ids import is_request_id
+
+log = structlog.get_logger(__name__)
+
+WHY: Final = "X-Barycenter-Why"
+NOT_KEPT: Final = frozenset({LEADER_WRITES_PATH})
+_READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_VALUES: Final = frozenset({"value"})
+"""Parts of paths that hold what a key is set to, be it a secret."""
+_LONGEST_PART: Final = 300
+_OF: Final = ("cluster", "broker")
+_DEFAULT_LIMIT: Final = 100
+_READ_AT_ONCE: Final = 2
+_EVERYWHERE_AT_ONCE: Final = 2
+
+
+def why_of(request: web.Request) -> str:
+    """Return why somebody asks, by his own word: printable, of at most LONGEST_WHY characters, "" if he does not say.
+
+    Other characters than those of Latin-1 are sent percent-encoded, as headers hold none of them.
+    """
+    text = unquote(request.headers.get(WHY, "")[: 3 * LONGEST_WHY])
+    return "".join(character if character.isprintable() else " " for character in text[:LONGEST_WHY]).strip()
+
+
+def audited(services: BrokerServices) -> Middleware:
+    """Return the middleware that keeps changes; it stands before the one that answers errors."""
+
+    @web.middleware
+    async def keep(request: web.Request, handler: Handler) -> web.StreamResponse:
+        response = await handler(request)
+        if request.method in _READS:
+            return response
+        resource = request.match_info.route.resource
+        route = "" if resource is None else resource.canonical
+        if not route or route in NOT_KEPT:
+            return response
+        if response.status in (307, 308) or RELAYED in request:
+            passed_to = request.get(RELAYED) or response.headers.get("Location", "")
+            broker = services.control.urls.broker_id if services.control.urls else ""
+            log.info(
+                "request_passed_on", broker=broker, method=request.method, route=route, to=urlsplit(passed_to).netloc
+            )
+        elif response.status < 300 or response.status == 500:
+            _keep(services, request, route, response.status)
+        return response
+
+    return keep
+
+
+def _keep(services: BrokerServices, request: web.Request, route: str, status: int) -> None:
+    if services.control.audit is None:
+        return
+    parts = {name: text[:_LONGEST_PART] for name, text in request.match_info.items() if name not in _VALUES}
+    record = services.control.audit.record(
+        services.control.env.clock.now_ms(),
+        principal=str(request.get(PRINCIPAL, NOBODY)),
+        address=request.remote or "",
+        method=request.method,
+        route=route,
+        about=parts,
+        status=status,
+        request_id=request[REQUEST_ID],
+        why=why_of(request),
+    )
+    log.info(
+        "administered",
+        broker=record.by,
+        principal=record.principal,
+        address=record.address,
+        method=record.method,
+        route=record.route,
+        about=dict(record.about),
+        status=record.status,
+        why=record.why,
+    )
+
+
+class Audit:
+    def __init__(self, services: BrokerServices) -> None:
+        self._services = services
+        self._reading = asyncio.Semaphore(_READ_AT_ONCE)
+        self._asking_everywhere = asyncio.Semaphore(_EVERYWHERE_AT_ONCE)
+
+    def routes(self) -> list[web.RouteDef]:
+        return [web.get("/barycenter/v1/audit", self.changes)]
+
+    @takes(
+        of=one_of(*_OF),
+        limit=number(MOST_ON_PAGE),
+        since=number(LATEST_MS),
+        until=number(LATEST_MS),
+        before=TEXT,
+        request_id=TEXT,
+    )
+    async def changes(self, request: web.Request) -> web.Response:
+        """Show a page of what administrators changed, by this broker or by all (`of`), back from `before`."""
+        of = choice(request, "of", _OF)
+        question = audit_question(request)
+        page = await self._page(question)
+        if of == "cluster":
+            async with self._asking_everywhere:
+                answers = await asked_everywhere(self._services, request)
+            pages = decoded_each(answers, AuditPage)
+            others = self._services.control.registration.brokers - {self._services.urls.broker_id}
+            page = merged_changes([page, *pages.values()], question.limit, others - pages.keys())
+        return json_response(page)
+
+    async def _page(self, question: AuditQuestion) -> AuditPage:
+        audit = self._services.control.audit
+        if audit is None:
+            return AuditPage(changes=[])
+        async with self._reading:
+            return await asyncio.to_thread(read_changes, audit.folder, question, audit.recent())
+
+
+def audit_question(request: web.Request) -> AuditQuestion:
+    """Return what a request asks of the audit logs.
+
+    Raises:
+        RestError: 400, a parameter is not of its form.
+    """
+    query = request.rel_url.query
+    request_id, before = query.get("request_id", ""), query.get("before")
+    if request_id and not is_request_id(request_id):
+        raise RestError(400, f"The parameter request_id is no id of a request: {request_id[:100]!r}")
+    try:
+        return AuditQuestion(
+            since_ms=whole_number(request, "since", 0, at_most=LATEST_MS),
+            until_ms=whole_number(request, "until", LATEST_MS, at_most=LATEST_MS),
+            request_id=request_id,
+            before=parse_cursor(before) if before else None,
+            limit=max(1, whole_number(request, "limit", _DEFAULT_LIMIT, at_most=MOST_ON_PAGE)),
+        )
+    except ValueError as error:
+        raise RestError(400, str(error)) from error

@@ -1,0 +1,126 @@
+"""Figures of the broker that is asked, and of no other.
+
+Source: Pulsar's `BrokerStatsBase`.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from pulsar_barycenter.broker.load_manager.contract import RanksBrokers
+from pulsar_barycenter.broker.rest.errors import RestError
+from pulsar_barycenter.broker.rest.requests import json_response, namespace_of
+from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.broker.topics.topic import Topic
+from pulsar_barycenter.naming.internal_topics import BROKER_LOAD_TOPIC
+
+_ALLOCATORS: Final = ("default", "ml-cache")
+
+
+class BrokerStats:
+    def __init__(self, services: BrokerServices) -> None:
+        self._services = services
+
+    def routes(self) -> list[web.RouteDef]:
+        root = "/admin/v2/broker-stats"
+        return [
+            web.get(root + "/load-report", self.load_report),
+            web.get(root + "/topics", self.topics),
+            web.get(root + "/metrics", self.metrics),
+            web.get(root + "/allocator-stats/{allocator}", self.allocator_stats),
+            web.get(root + "/broker-resource-availability/{tenant}/{namespace}", self.resource_availability),
+        ]
+
+    async def load_report(self, request: web.Request) -> web.Response:
+        """Show the broker's load as it is now.
+
+        A broker of the extensible load manager has no such report, and says so as Pulsar's does.
+        """
+        if self._services.control.channel is not None:
+            raise RestError(
+                500,
+                "The extensible load manager makes no load report: what it knows is at /barycenter/v1/snapshot, "
+                f"and in the topic {BROKER_LOAD_TOPIC}",
+            )
+        return json_response(self._services.control.load_manager.load_report())
+
+    async def topics(self, request: web.Request) -> web.StreamResponse:
+        """Stream namespace → bundle → domain → topic → statistics, one topic at a time."""
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        encode = msgspec.json.encode
+        await response.write(b"{")
+        for number, (namespace, bundles) in enumerate(self._by_namespace().items()):
+            await response.write((b"," if number else b"") + encode(namespace) + b":{")
+            for place, (bundle_range, topics) in enumerate(bundles.items()):
+                await response.write((b"," if place else b"") + encode(bundle_range) + b":{")
+                await self._write_domains(response, topics)
+                await response.write(b"}")
+            await response.write(b"}")
+        await response.write(b"}")
+        await response.write_eof()
+        return response
+
+    async def _write_domains(self, response: web.StreamResponse, topics: list[Topic]) -> None:
+        broker_id = self._services.urls.broker_id
+        first_domain = True
+        for domain in ("persistent", "non-persistent"):
+            members = [topic for topic in topics if topic.name.domain == domain]
+            if not members:
+                continue
+            await response.write((b"" if first_domain else b",") + msgspec.json.encode(domain) + b":{")
+            first_domain = False
+            for number, topic in enumerate(members):
+                stats = self._services.registry.topic_stats(topic, owner_broker=broker_id)
+                key = msgspec.json.encode(str(topic.name))
+                await response.write((b"," if number else b"") + key + b":" + msgspec.json.encode(stats))
+            await response.write(b"}")
+
+    def _by_namespace(self) -> dict[str, dict[str, list[Topic]]]:
+        found: dict[str, dict[str, list[Topic]]] = {}
+        for topic in self._services.registry.loaded():
+            bundle = topic.owned.bundle
+            found.setdefault(str(bundle.namespace), {}).setdefault(str(bundle.range), []).append(topic)
+        return found
+
+    async def metrics(self, request: web.Request) -> web.Response:
+        """Show the figures of every namespace with topics here."""
+        shown = [
+            {"metrics": _sums(topics), "dimensions": {"namespace": namespace}}
+            for namespace, bundles in self._by_namespace().items()
+            for topics in [[topic for members in bundles.values() for topic in members]]
+        ]
+        return json_response(shown)
+
+    async def allocator_stats(self, request: web.Request) -> web.Response:
+        """Show nothing: there are no such allocators here."""
+        name = request.match_info["allocator"]
+        if name not in _ALLOCATORS:
+            raise RestError(406, f"Unknown allocator {name!r}: use one of {', '.join(_ALLOCATORS)}")
+        return json_response({})
+
+    async def resource_availability(self, request: web.Request) -> web.Response:
+        """Show rank → the brokers that may serve the namespace; the simple load manager alone ranks brokers."""
+        namespace = namespace_of(request)
+        manager = self._services.control.load_manager
+        if not isinstance(manager, RanksBrokers):
+            raise RestError(409, f"{type(manager).__name__} does not support this operation")
+        ranked = await manager.resource_availability(namespace)
+        return json_response(
+            {rank: [{"resourceId": f"http://{broker}"} for broker in brokers] for rank, brokers in ranked.items()}
+        )
+
+
+def _sums(topics: Iterable[Topic]) -> dict[str, Any]:
+    members = list(topics)
+    return {
+        "brk_in_rate": sum(topic.in_rates.rate for topic in members),
+        "brk_in_tp_rate": sum(topic.in_rates.throughput for topic in members),
+        "brk_out_rate": sum(topic.out_rates.rate for topic in members),
+        "brk_out_tp_rate": sum(topic.out_rates.throughput for topic in members),
+        "brk_no_of_producers": sum(len(topic.producers) for topic in members),
+        "brk_no_of_consumers": sum(topic.consumer_count for topic in members),
+        "brk_topics_count": len(members),
+    }

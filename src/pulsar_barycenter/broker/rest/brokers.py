@@ -1,0 +1,215 @@
+"""Brokers: who is there, who leads, what they own, how they are configured, and how they are stopped.
+
+Source: Pulsar's `BrokersBase`.
+"""
+
+import asyncio
+from typing import Final, NoReturn
+from urllib.parse import unquote
+
+from aiohttp import web
+
+from pulsar_barycenter import version
+from pulsar_barycenter.broker.access.principal import NOBODY
+from pulsar_barycenter.broker.cluster.dynamic_configuration import ChangedBy
+from pulsar_barycenter.broker.rest.audit import why_of
+from pulsar_barycenter.broker.rest.errors import RedirectError, RestError
+from pulsar_barycenter.broker.rest.health import check_health
+from pulsar_barycenter.broker.rest.leader_requests import by_leader
+from pulsar_barycenter.broker.rest.openapi import FLAG, TEXT, number, one_of, takes
+from pulsar_barycenter.broker.rest.ownership import location, web_url_for
+from pulsar_barycenter.broker.rest.principals import PRINCIPAL
+from pulsar_barycenter.broker.rest.request_ids import REQUEST_ID
+from pulsar_barycenter.broker.rest.requests import flag, json_response, no_content, text_response, whole_number
+from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.config.broker_conf import ConfigError, dynamic_keys, shown_values
+from pulsar_barycenter.naming.bundle import Bundle
+
+_AWAIT_LEADER_S: Final = 10.0
+_LOOK_AGAIN_S: Final = 0.25
+_MOST_UNLOADS: Final = 2**31 - 1
+
+
+class Brokers:
+    def __init__(self, services: BrokerServices) -> None:
+        self._services = services
+        self._control = services.control
+
+    def routes(self) -> list[web.RouteDef]:
+        root = "/admin/v2/brokers"
+        return [
+            web.get(root, self.active),
+            web.get(root + "/leaderBroker", self.leader),
+            web.get(root + "/configuration", self.dynamic_names),
+            web.get(root + "/configuration/values", self.overrides),
+            web.get(root + "/configuration/runtime", self.runtime),
+            web.post(root + "/configuration/{name}/{value:.*}", self.set_override),
+            web.delete(root + "/configuration/{name}", self.delete_override),
+            web.get(root + "/internal-configuration", self.internal_configuration),
+            web.get(root + "/ready", self.ready),
+            web.get(root + "/health", self.health),
+            web.get(root + "/version", self.version),
+            web.post(root + "/shutdown", self.shutdown),
+            web.get(root + "/{cluster}", self.active_of_cluster),
+            web.get(root + "/{cluster}/{broker}/ownedNamespaces", self.owned),
+        ]
+
+    # ---- who is there ----
+
+    async def active(self, request: web.Request) -> web.Response:
+        """List the ids of the brokers that are registered."""
+        return json_response(sorted(self._control.registration.brokers))
+
+    async def active_of_cluster(self, request: web.Request) -> web.Response:
+        """List the brokers of a cluster."""
+        cluster = request.match_info["cluster"]
+        if cluster == self._services.config.cluster_name:
+            return await self.active(request)
+        data = await self._services.resources.clusters.get(cluster)
+        url = None if data is None else web_url_for(request, data.service_url, data.service_url_tls)
+        if not url:
+            raise RestError(404, f"Cluster does not exist: {cluster}")
+        raise RedirectError(location(request, url, authoritative=False))
+
+    async def leader(self, request: web.Request) -> web.Response:
+        """Show the leader; an election that is under way is waited for."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _AWAIT_LEADER_S
+        leadership = self._control.leadership
+        while (leader := await leadership.current_leader()) is None:
+            if not leadership.is_started or loop.time() >= deadline:
+                raise RestError(404, "Couldn't find leader broker")
+            await leadership.wait_change(_LOOK_AGAIN_S)
+        return json_response({"brokerId": leader.broker_id, "serviceUrl": leader.service_url})
+
+    async def owned(self, request: web.Request) -> web.Response:
+        """Show what the broker named owns; another broker is asked itself."""
+        broker, cluster = request.match_info["broker"], request.match_info["cluster"]
+        if cluster != self._services.config.cluster_name:
+            raise RestError(404, f"Cluster does not exist here: {cluster}")
+        if broker != self._services.urls.broker_id:
+            await self._send_on(request, broker)
+        ownership = self._control.ownership
+        shown = {
+            str(bundle): {**self._assignment(bundle), "is_active": ownership.is_owned(bundle)}
+            for bundle in sorted(ownership.held_bundles())
+        }
+        return json_response(shown)
+
+    async def _send_on(self, request: web.Request, broker: str) -> NoReturn:
+        """Have another broker asked, at the address that it registered for requests that come as this one did.
+
+        Raises:
+            RedirectError: that is to be done.
+            RestError: 404, it is not registered; 412, it has no such port.
+        """
+        registration = self._control.registration
+        urls = await registration.urls_of(broker) if broker in registration.brokers else None
+        if urls is None:
+            raise RestError(404, f"Broker is not active: {broker}")
+        url = web_url_for(request, urls.web_url, urls.web_url_tls)
+        if url is None:
+            raise RestError(412, f"Broker {broker}, which has to do this, has no {request.scheme.upper()} port")
+        raise RedirectError(location(request, url, authoritative=False))
+
+    def _assignment(self, bundle: Bundle) -> dict[str, object]:
+        """Return what isolation policies say of this broker and a bundle that it owns."""
+        broker = self._services.urls.broker_id
+        policy = self._control.policies.current.isolation.of_namespace(str(bundle.namespace))
+        if policy is None:
+            return {"broker_assignment": "shared", "is_controlled": False}
+        kind = "primary" if policy.is_primary(broker) else "secondary" if policy.is_secondary(broker) else "shared"
+        return {"broker_assignment": kind, "is_controlled": True}
+
+    # ---- configuration ----
+
+    async def dynamic_names(self, request: web.Request) -> web.Response:
+        """List the keys that may change at run time."""
+        return json_response(dynamic_keys())
+
+    async def overrides(self, request: web.Request) -> web.Response:
+        """Show the overrides that are stored for all brokers; of a secret only that there is one."""
+        return json_response(self._control.dynamic_configuration.shown)
+
+    async def runtime(self, request: web.Request) -> web.Response:
+        """Show every key with the value in force on the broker asked."""
+        return json_response(shown_values(self._services.config))
+
+    @takes(expected=TEXT)
+    @by_leader
+    async def set_override(self, request: web.Request) -> web.Response:
+        """Change a key on all brokers; with `expected` only if that is its value until then, else 409."""
+        name = request.match_info["name"]
+        value = unquote(request.rel_url.raw_path.split("/", 6)[6])
+        _require_dynamic(name, "update")
+        try:
+            await self._control.dynamic_configuration.set(
+                name, value, changed_by=self._changed_by(request), expected=request.rel_url.query.get("expected")
+            )
+        except ConfigError as error:
+            raise RestError(412, f" Invalid dynamic-config value: {error}") from error
+        return web.Response(status=200)
+
+    def _changed_by(self, request: web.Request) -> ChangedBy:
+        at_ms = self._control.env.clock.now_ms()
+        return ChangedBy(str(request.get(PRINCIPAL, NOBODY)), at_ms, why_of(request), request[REQUEST_ID])
+
+    @takes(expected=TEXT)
+    @by_leader
+    async def delete_override(self, request: web.Request) -> web.Response:
+        """Remove an override; the value of the file is back after a restart. `expected` as for a change."""
+        name = request.match_info["name"]
+        _require_dynamic(name, "delete")
+        await self._control.dynamic_configuration.remove(
+            name, changed_by=self._changed_by(request), expected=request.rel_url.query.get("expected")
+        )
+        return web.Response(status=200)
+
+    async def internal_configuration(self, request: web.Request) -> web.Response:
+        """Show where metadata and ledgers are kept."""
+        url = self._services.config.effective_metadata_store_url
+        return json_response(
+            {
+                "metadataStoreUrl": url,
+                "configurationMetadataStoreUrl": url,
+                "ledgersRootPath": f"{self._services.config.barycenter_data_dir}/ledgers",
+                "bookkeeperMetadataServiceUri": None,
+                "stateStorageServiceUrl": None,
+            }
+        )
+
+    # ---- state ----
+
+    async def ready(self, request: web.Request) -> web.Response:
+        """Answer 200 while the broker is in service."""
+        if not self._services.is_ready():
+            raise RestError(500, "Broker is not ready: it is starting or stopping")
+        return text_response("ok")
+
+    @takes(brokerId=TEXT, topicVersion=one_of("V1", "V2"))
+    async def health(self, request: web.Request) -> web.Response:
+        """Write a message to a topic of the broker, and read it back; `brokerId` asks another."""
+        broker = request.rel_url.query.get("brokerId") or self._services.urls.broker_id
+        if broker != self._services.urls.broker_id:
+            await self._send_on(request, broker)
+        await check_health(self._services, legacy=request.rel_url.query.get("topicVersion", "V2").upper() == "V1")
+        return text_response("ok")
+
+    async def version(self, request: web.Request) -> web.Response:
+        """Show the version of Barycenter."""
+        return text_response(version())
+
+    @takes(forcedTerminateTopic=FLAG, maxConcurrentUnloadPerSec=number(_MOST_UNLOADS))
+    async def shutdown(self, request: web.Request) -> web.Response:
+        """Begin an orderly stop; the answer does not wait for its end."""
+        flag(request, "forcedTerminateTopic", default=True)
+        rate = whole_number(request, "maxConcurrentUnloadPerSec", 0, at_most=_MOST_UNLOADS)
+        self._services.shutdown(float(rate))
+        return no_content()
+
+
+def _require_dynamic(name: str, what: str) -> None:
+    if name not in dynamic_keys():
+        raise RestError(
+            412, f"Can't {what} non-dynamic configuration: {name}. Dynamic keys are at /admin/v2/brokers/configuration."
+        )

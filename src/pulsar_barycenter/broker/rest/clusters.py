@@ -1,0 +1,154 @@
+"""Clusters: the records of this cluster and of others it knows.
+
+Source: Pulsar's `ClustersBase`.
+"""
+
+from aiohttp import web
+from msgspec.structs import replace
+
+from pulsar_barycenter.broker.namespaces.cluster_policies import (
+    CLUSTERS_ROOT,
+    failure_domains_of,
+    isolation_policies_of,
+)
+from pulsar_barycenter.broker.namespaces.policies import ClusterData
+from pulsar_barycenter.broker.namespaces.records import delete_tree
+from pulsar_barycenter.broker.rest.errors import RestError
+from pulsar_barycenter.broker.rest.leader_requests import by_leader
+from pulsar_barycenter.broker.rest.openapi import takes
+from pulsar_barycenter.broker.rest.ownership import require_writable_policies
+from pulsar_barycenter.broker.rest.requests import body_of, json_response, no_content
+from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.metadata.errors import AlreadyExistsError
+from pulsar_barycenter.naming.namespace import validate_entity_name
+
+GLOBAL = "global"
+_SCHEMES = {
+    "service_url": "http",
+    "service_url_tls": "https",
+    "broker_service_url": "pulsar",
+    "broker_service_url_tls": "pulsar+ssl",
+}
+
+
+class Clusters:
+    def __init__(self, services: BrokerServices) -> None:
+        self._services = services
+        self._clusters = services.resources.clusters
+
+    def routes(self) -> list[web.RouteDef]:
+        root = "/admin/v2/clusters"
+        one = root + "/{cluster}"
+        return [
+            web.get(root, self.names),
+            web.get(one, self.get),
+            web.put(one, self.create),
+            web.post(one, self.update),
+            web.delete(one, self.delete),
+            web.get(one + "/peers", self.peers),
+            web.post(one + "/peers", self.set_peers),
+        ]
+
+    async def names(self, request: web.Request) -> web.Response:
+        """List the clusters."""
+        return json_response([name for name in await self._clusters.names() if name != GLOBAL])
+
+    async def get(self, request: web.Request) -> web.Response:
+        """Show a cluster."""
+        return json_response(await self._existing(request.match_info["cluster"]))
+
+    @by_leader
+    @takes(ClusterData)
+    async def create(self, request: web.Request) -> web.Response:
+        """Create a cluster."""
+        name = request.match_info["cluster"]
+        await require_writable_policies(self._services)
+        data = await self._data(request)
+        validate_entity_name("Cluster", name)
+        try:
+            await self._clusters.create(name, data)
+        except AlreadyExistsError:
+            raise RestError(409, f"Cluster {name} already exists") from None
+        return web.Response(status=200)
+
+    @by_leader
+    @takes(ClusterData)
+    async def update(self, request: web.Request) -> web.Response:
+        """Replace the record of a cluster."""
+        name = request.match_info["cluster"]
+        await require_writable_policies(self._services)
+        data = await self._data(request)
+        await self._existing(name)
+        await self._clusters.put(name, data)
+        return web.Response(status=200)
+
+    @by_leader
+    async def delete(self, request: web.Request) -> web.Response:
+        """Delete a cluster that no tenant may use and that has no isolation policies."""
+        name = request.match_info["cluster"]
+        await require_writable_policies(self._services)
+        await self._existing(name)
+        users = await self._tenants_using(name)
+        if users:
+            raise RestError(412, f"Cluster not empty: {name} is allowed to the tenants {', '.join(users)}")
+        await self._delete_policies(name)
+        await self._clusters.delete(name)
+        return no_content()
+
+    async def _delete_policies(self, cluster: str) -> None:
+        """Delete the failure domains, and the record of isolation policies unless there are any."""
+        resources = self._services.resources
+        policies = await resources.isolation_policies.get_fresh(isolation_policies_of(cluster))
+        if policies:
+            raise RestError(
+                412,
+                f"Cluster not empty: {cluster} has the isolation policies {', '.join(policies)}. Delete them first.",
+            )
+        for name in (isolation_policies_of(cluster), failure_domains_of(cluster)):
+            await delete_tree(resources.store, f"{CLUSTERS_ROOT}/{name}")
+
+    async def peers(self, request: web.Request) -> web.Response:
+        """List the peer clusters."""
+        data = await self._existing(request.match_info["cluster"])
+        return json_response(data.peer_cluster_names or ())
+
+    @by_leader
+    @takes(list[str])
+    async def set_peers(self, request: web.Request) -> web.Response:
+        """Set the peer clusters."""
+        name = request.match_info["cluster"]
+        await require_writable_policies(self._services)
+        peers = tuple(sorted(set(await body_of(request, list[str]) or ())))
+        if name in peers:
+            raise RestError(412, f"{name} itself can't be part of peer-list")
+        for peer in peers:
+            if not await self._clusters.exists(peer):
+                raise RestError(412, f"Peer cluster {peer} does not exist")
+        await self._existing(name)
+        await self._clusters.update(name, lambda found: replace(found, peer_cluster_names=peers))
+        return no_content()
+
+    async def _existing(self, name: str) -> ClusterData:
+        data = await self._clusters.get(name)
+        if data is None:
+            raise RestError(404, f"Cluster does not exist: {name}")
+        return data
+
+    async def _tenants_using(self, cluster: str) -> list[str]:
+        tenants = self._services.resources.tenants
+        found = []
+        for tenant in await tenants.names():
+            info = await tenants.get(tenant)
+            if info is not None and cluster in info.allowed_clusters:
+                found.append(tenant)
+        return found
+
+    async def _data(self, request: web.Request) -> ClusterData:
+        data = await body_of(request, ClusterData)
+        if data is None:
+            raise RestError(400, 'Cluster data is required: send a JSON object such as {"serviceUrl":"http://b1:8080"}')
+        for field, scheme in _SCHEMES.items():
+            url = getattr(data, field)
+            if url and not url.startswith(f"{scheme}://"):
+                raise RestError(400, f"Illegal {field.replace('_', ' ')} {url!r}: it begins with {scheme}://")
+        return data

@@ -1,0 +1,134 @@
+"""Compaction of topics: started, asked for, and the threshold of a namespace at which it starts by itself.
+
+A partitioned topic is as its partitions are together: running if one is, failed if one has.
+Source: Pulsar's `PersistentTopics` and `Namespaces`, which know no status of a partitioned topic.
+"""
+
+import asyncio
+from typing import Annotated, Any, Final
+
+import msgspec
+from aiohttp import web
+from msgspec.structs import replace
+
+from pulsar_barycenter.broker.errors import NotAllowedError
+from pulsar_barycenter.broker.rest.errors import RestError
+from pulsar_barycenter.broker.rest.leader_requests import by_leader
+from pulsar_barycenter.broker.rest.namespace_deletion import CONCURRENT_REQUESTS
+from pulsar_barycenter.broker.rest.openapi import FLAG, takes
+from pulsar_barycenter.broker.rest.ownership import (
+    require_namespace,
+    require_topic_here,
+    require_writable_policies,
+    topic_path,
+)
+from pulsar_barycenter.broker.rest.requests import body_of, json_response, namespace_of, no_content, topic_of
+from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
+from pulsar_barycenter.naming.topic import TopicName
+
+_TOPIC: Final = "/admin/v2/{domain:persistent}/{tenant}/{namespace}/{topic:[^/]+}/compaction"
+_THRESHOLD: Final = "/admin/v2/namespaces/{tenant}/{namespace}/compactionThreshold"
+_LAST: Final = 2**63 - 1
+
+Bytes = Annotated[int, msgspec.Meta(ge=-_LAST, le=_LAST)]
+
+
+class Compaction:
+    def __init__(self, services: BrokerServices) -> None:
+        self._services = services
+        self._resources = services.resources
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.put(_TOPIC, self.trigger),
+            web.get(_TOPIC, self.status),
+            web.get(_THRESHOLD, self.threshold),
+            web.put(_THRESHOLD, self.set_threshold),
+            web.delete(_THRESHOLD, self.delete_threshold),
+        ]
+
+    # ---- topics ----
+
+    @takes(authoritative=FLAG)
+    async def trigger(self, request: web.Request) -> web.Response:
+        """Start compacting a topic, or each partition; 409 while it is being compacted."""
+        topic = topic_of(request)
+        await require_namespace(self._services, topic.namespace)
+        if count := await self._partition_count(topic):
+            await self._of_partitions("PUT", topic, count)
+        else:
+            await (await self._here(request, topic)).compact()
+        return no_content()
+
+    @takes(authoritative=FLAG)
+    async def status(self, request: web.Request) -> web.Response:
+        """Show how the last compaction since the topic was loaded went: NOT_RUN, RUNNING, SUCCESS or ERROR."""
+        topic = topic_of(request)
+        await require_namespace(self._services, topic.namespace)
+        if count := await self._partition_count(topic):
+            return json_response(_together(await self._of_partitions("GET", topic, count)))
+        last = (await self._here(request, topic)).compactions
+        return json_response({"status": last.status, "lastError": last.last_error})
+
+    async def _here(self, request: web.Request, topic: TopicName) -> PersistentTopic:
+        await require_topic_here(request, self._services, topic)
+        loaded = await self._services.registry.get_or_create(topic, create=False)
+        if not isinstance(loaded, PersistentTopic):
+            raise NotAllowedError(f"Topic {topic} is not stored")
+        return loaded
+
+    async def _partition_count(self, topic: TopicName) -> int:
+        found = None if topic.is_partition else await self._resources.partitioned_metadata(topic)
+        return 0 if found is None else found.partitions
+
+    async def _of_partitions(self, method: str, topic: TopicName, count: int) -> list[Any]:
+        limit = asyncio.Semaphore(CONCURRENT_REQUESTS)
+
+        async def ask(part: TopicName) -> Any:
+            async with limit:
+                path = f"{topic_path(part)}/compaction"
+                return await self._services.admin.call(method, self._services.web_url, path)
+
+        return await asyncio.gather(*(ask(topic.partition(index)) for index in range(count)))
+
+    # ---- namespaces ----
+
+    async def threshold(self, request: web.Request) -> web.Response:
+        """Show the threshold of a namespace in bytes; 204 if it goes by brokerServiceCompactionThresholdInBytes."""
+        policies = await self._resources.namespaces.get(str(namespace := namespace_of(request)))
+        if policies is None:
+            raise RestError(404, f"Namespace {namespace} does not exist")
+        return no_content() if policies.compaction_threshold is None else json_response(policies.compaction_threshold)
+
+    @by_leader
+    @takes(Bytes)
+    async def set_threshold(self, request: web.Request) -> web.Response:
+        """Set how many bytes of a topic may wait to be compacted; 0 has topics compacted by request only."""
+        threshold = await body_of(request, Bytes)
+        if threshold is None or threshold < 0:
+            raise RestError(412, "compactionThreshold must be 0 or more")
+        return await self._set(request, threshold)
+
+    @by_leader
+    async def delete_threshold(self, request: web.Request) -> web.Response:
+        """Have a namespace go by brokerServiceCompactionThresholdInBytes again."""
+        return await self._set(request, None)
+
+    async def _set(self, request: web.Request, threshold: int | None) -> web.Response:
+        namespace = namespace_of(request)
+        await require_writable_policies(self._services)
+        if await self._resources.namespaces.get(str(namespace)) is None:
+            raise RestError(404, f"Namespace {namespace} does not exist")
+        await self._resources.namespaces.update(
+            str(namespace), lambda found: replace(found, compaction_threshold=threshold)
+        )
+        return no_content()
+
+
+def _together(parts: list[dict[str, str]]) -> dict[str, str]:
+    for status in ("RUNNING", "ERROR", "SUCCESS"):
+        found = [part for part in parts if part["status"] == status]
+        if found:
+            return {"status": status, "lastError": "; ".join(part["lastError"] for part in found if part["lastError"])}
+    return {"status": "NOT_RUN", "lastError": ""}

@@ -1,0 +1,31 @@
+"""The damage that this broker knows of: Barycenter's own resource.
+
+    GET /barycenter/v1/damaged-ledgers
+
+returns the damaged ledgers of the topics that the broker has loaded, as far as they were read: topic, ledger, file, and
+the positions that cannot be read (none: the whole ledger). `barycenter ledger check` reads all of all topics.
+"""
+
+from aiohttp import web
+
+from pulsar_barycenter.broker.rest.requests import json_response
+from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
+
+
+class DamagedLedgers:
+    def __init__(self, services: BrokerServices) -> None:
+        self._services = services
+
+    def routes(self) -> list[web.RouteDef]:
+        return [web.get("/barycenter/v1/damaged-ledgers", self.show)]
+
+    async def show(self, request: web.Request) -> web.Response:
+        """Show the damaged ledgers that were found in this broker's topics: topic, file, positions."""
+        found = [
+            {"topic": each.topic, "ledger": each.ledger_id, "file": each.file, "positions": each.positions}
+            for topic in self._services.registry.loaded()
+            if isinstance(topic, PersistentTopic)
+            for each in topic.ledger.damaged_ledgers
+        ]
+        return json_response(found)

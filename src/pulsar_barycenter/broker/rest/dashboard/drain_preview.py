@@ -1,0 +1,110 @@
+"""What it would mean to drain a broker, told by the leader: which bundles leave, where each would go, and which stay.
+
+GET /barycenter/v1/drain-preview?broker=<broker id>
+
+Nothing is changed. To drain is to set the dynamic key DRAINED_KEY, and then to unload bundle after bundle.
+"""
+
+import asyncio
+import random
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from pulsar_barycenter.broker.rest.decisions import require_leader, snapshot_document
+from pulsar_barycenter.broker.rest.errors import RestError
+from pulsar_barycenter.broker.rest.openapi import TEXT, takes
+from pulsar_barycenter.broker.rest.requests import json_response
+from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.config.broker_conf import runtime_values
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.managers import ManagerKind, StrategyError, manager_in_force
+from pulsar_barycenter.load.policies import DRAINED_KEY, PolicyError, drained_text
+from pulsar_barycenter.load.reasons import render
+from pulsar_barycenter.load.snapshot.document import SnapshotDocument, owned_bundles
+from pulsar_barycenter.naming.bundle import may_leave_its_broker
+from pulsar_barycenter.pages.reasons import short_reason
+
+MOST_PLACED: Final = 1_000
+"""Bundles of which it is told where they would go; the leader places the rest when they leave."""
+
+
+class Leaving(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """A bundle and the broker where it would go, "" if it has to stay; `sentence` says why in short."""
+
+    bundle: str
+    destination: str
+    sentence: str
+
+
+class DrainPreview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """`value` is the text of `key` by which the broker is drained beside those that are, `without` that by which it is
+    not, both to be set while the key is `stored`. `count` bundles that may leave are reported by it, of which `leaving`
+    has the first MOST_PLACED by name."""
+
+    broker: str
+    key: str
+    is_drained: bool
+    value: str
+    without: str
+    stored: str
+    count: int
+    leaving: list[Leaving]
+
+
+class DrainPreviews:
+    def __init__(self, services: BrokerServices) -> None:
+        self._services = services
+
+    def routes(self) -> list[web.RouteDef]:
+        return [web.get("/barycenter/v1/drain-preview", self.preview)]
+
+    @takes(broker=TEXT)
+    async def preview(self, request: web.Request) -> web.Response:
+        """Say which bundles would leave a `broker` that is drained, and where they would go; from the leader."""
+        broker, services = request.rel_url.query.get("broker", ""), self._services
+        await require_leader(request, services)
+        if broker not in services.control.registration.brokers:
+            raise RestError(404, f"Broker is not active: {broker[:100]}")
+        drained = services.config.barycenter_drained_brokers
+        others = tuple(name for name in drained if name != broker)
+        with_it = (*others, broker)
+        if not services.control.registration.brokers - {*with_it}:
+            raise RestError(412, f"Nobody could take the bundles of {broker}: no other broker is there and not drained")
+        config = services.control.config.changed(DRAINED_KEY, drained_text(with_it))
+        document = await snapshot_document(services)
+        try:
+            count, leaving = await asyncio.to_thread(_leaving, document, config, manager_in_force(config), broker)
+        except (PolicyError, StrategyError) as error:
+            raise RestError(412, str(error)) from error
+        return json_response(
+            DrainPreview(
+                broker=broker,
+                key=DRAINED_KEY,
+                is_drained=broker in drained,
+                value=drained_text(with_it),
+                without=drained_text(others),
+                stored=runtime_values(services.config)[DRAINED_KEY],
+                count=count,
+                leaving=leaving,
+            )
+        )
+
+
+def _leaving(
+    document: SnapshotDocument, config: BrokerConfig, manager: ManagerKind, broker: str
+) -> tuple[int, list[Leaving]]:
+    """Return how many bundles the broker has, and where the first of them would go, one counting for the next."""
+    from pulsar_barycenter.load.cycle.round import selection_of  # brings numpy
+
+    names = sorted(name for owner, name, _ in owned_bundles(document) if owner == broker and may_leave_its_broker(name))
+    placed = selection_of(config, manager).place(document.snapshot(), names[:MOST_PLACED], random.Random(0))
+    return len(names), [
+        Leaving(
+            bundle=each.bundle,
+            destination="" if each.broker in (None, broker) else str(each.broker),
+            sentence=short_reason(render(each.reason)),
+        )
+        for each in placed
+    ]

@@ -1,0 +1,161 @@
+"""Why something is where it is, and what would make it move: what the leader would decide now about what is asked for.
+
+Pure. Needs numpy; a broker imports it when it is first asked for an explanation.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.cycle.decided import BundleState, Decided, Figures, concerning, state_of
+from pulsar_barycenter.load.cycle.told_rounds import placement_lines, shedding_rounds, split_rounds
+from pulsar_barycenter.load.filters.namespace_policies import policy_candidates
+from pulsar_barycenter.load.filters.outcome import PlacementRequest
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.reasons import render
+from pulsar_barycenter.load.snapshot.document import SnapshotDocument
+from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from pulsar_barycenter.pages.reasons import short_reason
+
+MOST_LINES: Final = 200
+
+
+class DecisionInWords(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
+    """A line of `load.cycle.decided` in words: `sentence` is its whole reason, `short` what is seen at a glance, and
+    `placement` says why a bundle goes to `destination`."""
+
+    kind: str
+    sentence: str
+    short: str
+    broker: str = ""
+    figures: Figures | None = None
+    unloads: int = 0
+    bundle: str = ""
+    source: str = ""
+    destination: str = ""
+    refused: str = ""
+    placement: str = ""
+
+
+class Sides(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """A broker's figures before a move and after it, as far as traffic goes with the bundle."""
+
+    broker: str
+    msg_rate: tuple[float, float]
+    msg_throughput: tuple[float, float]
+    bundles: tuple[int, int]
+
+
+class Move(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """What it would mean to send a bundle to a broker: `objection` says why policies forbid it, "" if they do not."""
+
+    bundle: str
+    objection: str
+    sides: list[Sides]
+
+
+class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """`states` say where a bundle is, `lines` what the leader would decide now, the last MOST_LINES left out, and
+    `shedding` who would shed. `placed` is where the bundle would go if it were placed now, `move` what the move asked
+    for would mean."""
+
+    taken_at: int
+    states: list[BundleState]
+    lines: list[DecisionInWords]
+    shedding: list[str]
+    placed: DecisionInWords | None = None
+    move: Move | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotDecisions:
+    """A snapshot, and all that would be decided upon it."""
+
+    snapshot: LoadSnapshot
+    lines: tuple[Decided, ...]
+
+
+def decisions_upon(document: SnapshotDocument, config: BrokerConfig, manager: ManagerKind) -> SnapshotDecisions:
+    """Run the leader's round, and its check of splits, upon a document; nothing is carried out.
+
+    Raises:
+        PolicyError, StrategyError: the document or the configuration cannot be decided upon.
+    """
+    snapshot = document.snapshot()
+    rounds, _ = shedding_rounds(snapshot, config, document.memory, 1, 0, manager)
+    return SnapshotDecisions(snapshot, (*rounds[0], *split_rounds(snapshot, config, 1, manager)[0]))
+
+
+def explained(
+    known: SnapshotDecisions,
+    config: BrokerConfig,
+    manager: ManagerKind,
+    *,
+    bundle: str = "",
+    namespace: str = "",
+    broker: str = "",
+    destination: str = "",
+) -> Explanation:
+    """Return what there is to be told about a bundle, a namespace or a broker; of a bundle that is to go to
+    `destination`, if that is given, what the move would mean, too."""
+    snapshot = known.snapshot
+    lines = concerning(known.lines, snapshot, bundle=bundle, namespace=namespace, broker=broker)
+    placed = next(placement_lines(snapshot, config, [bundle], 0, manager), None) if bundle else None
+    return Explanation(
+        taken_at=snapshot.taken_at_ms,
+        states=state_of(snapshot, bundle) if bundle else [],
+        lines=[_in_words(line) for line in lines[:MOST_LINES]],
+        shedding=list(dict.fromkeys(line.source for line in known.lines if line.kind == "unload")),
+        placed=None if placed is None else _in_words(placed),
+        move=_move(snapshot, bundle, destination) if bundle and destination else None,
+    )
+
+
+def _in_words(line: Decided) -> DecisionInWords:
+    return DecisionInWords(
+        kind=line.kind,
+        sentence=line.sentence,
+        short=short_reason(line.sentence),
+        broker=line.broker,
+        figures=line.figures,
+        unloads=line.unloads,
+        bundle=line.bundle,
+        source=line.source,
+        destination=line.destination,
+        refused=line.refused,
+        placement="" if line.placement is None else render(line.placement),
+    )
+
+
+def _move(snapshot: LoadSnapshot, bundle: str, destination: str) -> Move:
+    brokers, bundles = snapshot.brokers, snapshot.bundles
+    row = brokers.index.get(destination)
+    if row is None:
+        return Move(bundle=bundle, objection=f"Nothing is known of the load of {destination}.", sides=[])
+    candidates = policy_candidates(snapshot, PlacementRequest(bundle))
+    objection = ""
+    if not candidates.kept[row]:
+        [why] = candidates.alternatives(brokers.names, [row])
+        objection = f"Policies keep it away from {destination}: {str(why.code).replace('_', ' ')}."
+    owner = next((state.broker for state in state_of(snapshot, bundle)), "")
+    known = bundles.row_with_windows(bundle)
+    rate = 0.0 if known is None else float(bundles.latest.rate[known])
+    throughput = 0.0 if known is None else float(bundles.latest.throughput[known])
+    changes: Iterable[tuple[str, int]] = ((owner, -1), (destination, 1)) if owner else ((destination, 1),)
+    sides = []
+    for broker, sign in changes:
+        place = brokers.index[broker]
+        count = int(brokers.bundle_count[place])
+        before = float(brokers.latest.rate[place]), float(brokers.latest.throughput[place])
+        sides.append(
+            Sides(
+                broker=broker,
+                msg_rate=(before[0], max(0.0, before[0] + sign * rate)),
+                msg_throughput=(before[1], max(0.0, before[1] + sign * throughput)),
+                bundles=(count, count + sign),
+            )
+        )
+    return Move(bundle=bundle, objection=objection, sides=sides)

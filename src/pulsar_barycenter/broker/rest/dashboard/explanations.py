@@ -1,0 +1,175 @@
+"""Where a topic, a bundle or a namespace is, why there, and what would make it move.
+
+    GET /barycenter/v1/explanation?topic=persistent://tenant/namespace/topic    (or bundle=, namespace=, broker=)
+        &destination=<broker id>                                 of a bundle: what it would mean to send it there
+    GET /barycenter/v1/bundles?broker=<broker id>&namespace=tenant/namespace&limit=500
+
+Both are the leader's. Asking gives nobody an owner: what nobody serves has none, and is told where it would be placed.
+What the leader would decide is worked out at most every DECIDE_AGAIN_S, in a thread, however many ask.
+"""
+
+import asyncio
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from pulsar_barycenter.broker.cluster.lookup_answers import Owner
+from pulsar_barycenter.broker.errors import TopicNotFoundError
+from pulsar_barycenter.broker.rest.decisions import require_leader, snapshot_document
+from pulsar_barycenter.broker.rest.errors import RestError
+from pulsar_barycenter.broker.rest.openapi import TEXT, number, takes
+from pulsar_barycenter.broker.rest.ownership import require_namespace
+from pulsar_barycenter.broker.rest.requests import json_response, whole_number
+from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.load.managers import StrategyError, manager_in_force
+from pulsar_barycenter.load.policies import PolicyError
+from pulsar_barycenter.load.snapshot.document import SnapshotDocument, owned_bundles
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.naming.topic import TopicName
+
+DECIDE_AGAIN_S: Final = 5.0
+MOST_BUNDLES: Final = 1_000
+MOST_PARTITIONS: Final = 200
+
+
+class BundleFigures(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """A bundle with its owner: rate in msg/s and throughput in bytes/s are in + out, None where nobody tells them."""
+
+    bundle: str
+    broker: str
+    msg_rate: float | None
+    msg_throughput: float | None
+    topics: int | None
+
+
+class BundleList(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """The heaviest of `count` bundles, the heaviest first."""
+
+    count: int
+    bundles: list[BundleFigures]
+
+
+class Explanations:
+    def __init__(self, services: BrokerServices) -> None:
+        self._services = services
+        self._deciding = asyncio.Lock()
+        self._decided_at: float | None = None
+        self._decisions: Any = None
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/barycenter/v1/explanation", self.explanation),
+            web.get("/barycenter/v1/bundles", self.bundles),
+        ]
+
+    @takes(topic=TEXT, bundle=TEXT, namespace=TEXT, broker=TEXT, destination=TEXT)
+    async def explanation(self, request: web.Request) -> web.Response:
+        """Say where a `topic`, `bundle`, `namespace` or `broker` is, why, and what the leader would do with it now."""
+        query = request.rel_url.query
+        given = {
+            "topic": query.get("topic"),
+            "bundle": query.get("bundle"),
+            "namespace": query.get("namespace"),
+            "broker": query.get("broker"),
+        }
+        named = [(kind, name) for kind, name in given.items() if name]
+        if len(named) != 1:
+            raise RestError(400, f"Give one of the parameters {', '.join(given)}")
+        await require_leader(request, self._services)
+        [(kind, name)] = named
+        about: dict[str, Any] = {}
+        asked = {"bundle": "", "namespace": "", "broker": ""}
+        if kind == "topic":
+            topic = TopicName.parse(name)
+            about = await self._about_topic(topic)
+            asked["bundle"] = about["bundle"]
+        elif kind == "bundle":
+            bundle = Bundle.parse(name)
+            await require_namespace(self._services, bundle.namespace)
+            asked["bundle"] = str(bundle)
+            about = {"bundle": str(bundle), "owner": await self._owner(bundle)}
+        elif kind == "namespace":
+            namespace = NamespaceName.parse(name)
+            await require_namespace(self._services, namespace)
+            asked["namespace"] = str(namespace)
+            bundles = (await self._services.control.namespaces.bundles_of_now(namespace)).bundles
+            about = {"bundles": [str(each) for each in bundles[:MOST_BUNDLES]], "bundleCount": len(bundles)}
+        else:
+            if name not in self._services.control.registration.brokers:
+                raise RestError(404, f"Broker is not active: {name}")
+            asked["broker"] = name
+        found = await self._explained(asked, query.get("destination", ""))
+        return json_response({kind: name, **about, **msgspec.to_builtins(found)})
+
+    async def _about_topic(self, topic: TopicName) -> dict[str, Any]:
+        lookup = self._services.control.lookup
+        bundle = await lookup.bundle_of(topic)
+        try:
+            partitions = await lookup.partitions(topic, auto_create=False)
+            exists = True
+        except TopicNotFoundError:
+            partitions, exists = 0, False
+        parts = []
+        for index in range(min(partitions, MOST_PARTITIONS)):
+            part = topic.partition(index)
+            place = await lookup.bundle_of(part)
+            parts.append({"topic": str(part), "bundle": str(place), "owner": await self._owner(place)})
+        return {
+            "topic": str(topic),
+            "exists": exists,
+            "hash": f"0x{topic.hash32:08x}",
+            "bundle": str(bundle),
+            "owner": await self._owner(bundle),
+            "partitionCount": partitions,
+            "partitions": parts,
+        }
+
+    async def _owner(self, bundle: Bundle) -> str:
+        """Return who owns a bundle, "" if nobody does; nobody becomes its owner by this."""
+        answer = await self._services.control.lookup.lookup_bundle(bundle, read_only=True)
+        return answer.broker_id if isinstance(answer, Owner) else ""
+
+    async def _explained(self, asked: dict[str, str], destination: str) -> Any:
+        from pulsar_barycenter.broker.rest.dashboard.explained import decisions_upon, explained  # brings numpy
+
+        config = self._services.config
+        manager = manager_in_force(config)
+        try:
+            async with self._deciding:
+                now = asyncio.get_running_loop().time()
+                if self._decided_at is None or now - self._decided_at >= DECIDE_AGAIN_S:
+                    document = await snapshot_document(self._services)
+                    self._decisions = await asyncio.to_thread(decisions_upon, document, config, manager)
+                    self._decided_at = now
+            known = self._decisions
+            return await asyncio.to_thread(lambda: explained(known, config, manager, destination=destination, **asked))
+        except (PolicyError, StrategyError) as error:
+            raise RestError(412, str(error)) from error
+
+    @takes(broker=TEXT, namespace=TEXT, limit=number(MOST_BUNDLES))
+    async def bundles(self, request: web.Request) -> web.Response:
+        """List the heaviest bundles with their owners, of a `broker`, of a `namespace`, or of all; from the leader."""
+        query = request.rel_url.query
+        namespace = str(NamespaceName.parse(query["namespace"])) if query.get("namespace") else ""
+        broker, limit = query.get("broker", ""), whole_number(request, "limit", 500, at_most=MOST_BUNDLES)
+        await require_leader(request, self._services)
+        document = await snapshot_document(self._services)
+        return json_response(await asyncio.to_thread(_listed, document, broker, namespace, limit))
+
+
+def _listed(document: SnapshotDocument, broker: str, namespace: str, limit: int) -> BundleList:
+    found = [
+        BundleFigures(
+            bundle=name,
+            broker=owner,
+            msg_rate=None if stats is None else stats.msg_rate_in + stats.msg_rate_out,
+            msg_throughput=None if stats is None else stats.msg_throughput_in + stats.msg_throughput_out,
+            topics=None if stats is None else stats.topics,
+        )
+        for owner, name, stats in owned_bundles(document)
+        if broker in ("", owner) and namespace in ("", name.rpartition("/")[0])
+    ]
+    found.sort(key=lambda each: (-(each.msg_throughput or 0.0), -(each.msg_rate or 0.0), each.bundle))
+    return BundleList(count=len(found), bundles=found[:limit])

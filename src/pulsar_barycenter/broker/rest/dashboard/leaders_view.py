@@ -1,0 +1,170 @@
+"""What the leader knows and decided, for pages: the picture of the cluster, and the time line.
+
+    GET /barycenter/v1/overview
+    GET /barycenter/v1/load-history?since=<epoch ms>&until=<epoch ms>&step=<ms>&broker=<broker id>&bundle=<name>
+    GET /barycenter/v1/timeline?of=cluster&limit=500&bundle=&namespace=&broker=&since=<epoch ms>
+
+Many pages may look at one leader: what they ask for is made at most every FRESH_S, and with the `ETag` of what a page
+has already the answer is 304 without a body.
+"""
+
+import asyncio
+import hashlib
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from pulsar_barycenter.broker.load_manager.pipeline_feed import TellsPipelineState
+from pulsar_barycenter.broker.rest.dashboard.load_answers import LoadAnswers
+from pulsar_barycenter.broker.rest.dashboard.load_history import LoadHistory
+from pulsar_barycenter.broker.rest.dashboard.overview import BrokerShare, Overview, PipelineHealth, Shares
+from pulsar_barycenter.broker.rest.dashboard.timeline import MOST_DECISIONS, BriefDecision, brief, merged
+from pulsar_barycenter.broker.rest.decisions import decision_question, require_leader, snapshot_document
+from pulsar_barycenter.broker.rest.openapi import TEXT, number, one_of, takes
+from pulsar_barycenter.broker.rest.relay import asked_everywhere, decoded_lists
+from pulsar_barycenter.broker.rest.requests import choice, json_response, whole_number
+from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.managers import StrategyError, manager_in_force, short_name
+from pulsar_barycenter.load.reports.load_over_time import LATEST_TIME_MS, LONGEST_STEP_MS
+from pulsar_barycenter.load.snapshot.document import SnapshotDocument
+from pulsar_barycenter.load.strategies import shedder_name
+from pulsar_barycenter.logs.decision_pages import read_page
+from pulsar_barycenter.logs.record_pages import LATEST_MS
+
+FRESH_S: Final = 2.0
+_DEFAULT_LIMIT: Final = 500
+_EVERYWHERE_AT_ONCE: Final = 2
+"""Requests that ask all brokers and are under way: one of somebody's becomes as many as there are brokers."""
+_READ_AT_ONCE: Final = 2
+_OF: Final = ("broker", "leader", "cluster")
+
+
+class LeadersView:
+    def __init__(self, services: BrokerServices) -> None:
+        self._services = services
+        self._shares = Shares()
+        self._making = asyncio.Lock()
+        self._made_at: float | None = None
+        self._body, self._tag = b"", ""
+        self._asking_everywhere = asyncio.Semaphore(_EVERYWHERE_AT_ONCE)
+        self._reading = asyncio.Semaphore(_READ_AT_ONCE)
+        self._history, self._term = LoadHistory(), 0
+        self._load_answers = LoadAnswers(services)
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/barycenter/v1/overview", self.overview),
+            web.get("/barycenter/v1/load-history", self.load_history),
+            web.get("/barycenter/v1/timeline", self.timeline),
+        ]
+
+    async def overview(self, request: web.Request) -> web.Response:
+        """Show each broker with its heaviest bundles and the sum of the others; from the leader."""
+        await require_leader(request, self._services)
+        async with self._making:
+            now = asyncio.get_running_loop().time()
+            if self._made_at is None or now - self._made_at >= FRESH_S:
+                await self._make()
+                self._made_at = now
+        headers = {"ETag": self._tag, "Cache-Control": "no-cache"}
+        if request.headers.get("If-None-Match") == self._tag:
+            return web.Response(status=304, headers=headers)
+        return web.Response(body=self._body, content_type="application/json", headers=headers)
+
+    async def _make(self) -> None:
+        services = self._services
+        document, config = await snapshot_document(services), services.config
+        decisions = services.decisions()
+        head = Overview(
+            cluster=config.cluster_name,
+            leader=services.urls.broker_id,
+            epoch=services.control.leadership.epoch().number,
+            manager=manager_in_force(config),
+            strategy=_strategy(config),
+            decisions=0 if decisions is None else decisions.made,
+            drained=services.config.barycenter_drained_brokers,
+            pipeline=_pipeline(services),
+            brokers=(),
+        )
+        # beside the event loop, which serves clients: nothing of the document is ever changed
+        shown, self._body, self._tag = await asyncio.to_thread(
+            self._encoded, head, document, services.control.registration.brokers
+        )
+        if self._term != head.epoch:
+            self._term, self._history = head.epoch, LoadHistory()
+        self._history.add(document.taken_at, shown)
+
+    def _encoded(
+        self, head: Overview, document: SnapshotDocument, registered: frozenset[str]
+    ) -> tuple[tuple[BrokerShare, ...], bytes, str]:
+        shares = self._shares.of(document, registered)
+        body = msgspec.json.encode(msgspec.structs.replace(head, brokers=shares))
+        return shares, body, f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+
+    @takes(
+        since=number(LATEST_TIME_MS),
+        until=number(LATEST_TIME_MS),
+        step=number(LONGEST_STEP_MS),
+        broker=TEXT,
+        bundle=TEXT,
+    )
+    async def load_history(self, request: web.Request) -> web.Response:
+        """Show the load of brokers, of one `broker` or of a `bundle`, from `since` until `until`, oldest first, in
+        steps of `step` ms (10 s to a day; at most 400 steps, 31 days, and 40,000 figures of brokers); without a
+        parameter, moments that the leader remembers. What it does not remember is from the pipeline's tables.
+        """
+        await require_leader(request, self._services)
+        question = self._load_answers.question(request)
+        is_of_now = self._term == self._services.control.leadership.epoch().number
+        moments = self._history.moments if is_of_now else []
+        if question is None:
+            body = self._load_answers.remembered(moments)
+        else:
+            body = await self._load_answers.answer(question, moments)
+        return web.Response(body=body, content_type="application/json")
+
+    @takes(
+        of=one_of(*_OF),
+        limit=number(MOST_DECISIONS),
+        since=number(LATEST_MS),
+        bundle=TEXT,
+        namespace=TEXT,
+        broker=TEXT,
+    )
+    async def timeline(self, request: web.Request) -> web.Response:
+        """Show the last decisions in brief, oldest first, from the logs of this broker, the leader or all (`of`)."""
+        of = choice(request, "of", _OF)
+        limit = whole_number(request, "limit", _DEFAULT_LIMIT, at_most=MOST_DECISIONS)
+        question = replace(decision_question(request), limit=max(1, limit))
+        if of == "leader":
+            await require_leader(request, self._services)
+        decisions = self._services.decisions()
+        found: list[BriefDecision] = []
+        if decisions is not None and limit:
+            async with self._reading:  # with what is logged, it reaches back beyond this process and others' lives
+                page = await asyncio.to_thread(read_page, decisions.folder, question, decisions.recent())
+            found = [brief(record) for record in page.decisions]
+        if of == "cluster":
+            async with self._asking_everywhere:
+                answers = await asked_everywhere(self._services, request)
+            found += decoded_lists(answers, BriefDecision)
+        return json_response(merged(found, limit))
+
+
+def _strategy(config: BrokerConfig) -> str:
+    """Return the shedder in force; one that cannot be had, set while brokers ran, by its name."""
+    try:
+        return shedder_name(config)
+    except StrategyError:
+        return short_name(config.load_balancer_load_shedding_strategy)
+
+
+def _pipeline(services: BrokerServices) -> PipelineHealth | None:
+    manager = services.control.load_manager
+    state = manager.pipeline_state() if isinstance(manager, TellsPipelineState) else None
+    if state is None or not (state.in_use or state.is_late):
+        return None
+    return PipelineHealth(in_use=state.in_use, lag_s=state.lag_ms // 1000)

@@ -1,0 +1,79 @@
+"""The files of the dashboard, for everybody: they hold no data, only what asks for it.
+
+The page loads nothing from elsewhere and asks nobody but the broker that it came from; its policy says so to the
+browser. No page may show it in a frame, where its buttons could be put under somebody's pointer.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+from aiohttp import web
+
+from pulsar_barycenter import pages
+from pulsar_barycenter.broker.rest.dashboard import page
+from pulsar_barycenter.broker.rest.errors import RestError
+from pulsar_barycenter.broker.rest.services import BrokerServices
+
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS: Final = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+_TYPES: Final = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+_START: Final = "index.html"
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    body: bytes
+    content_type: str
+    tag: str
+
+
+class DashboardPage:
+    def __init__(self, services: BrokerServices) -> None:
+        pass
+
+    def routes(self) -> list[web.RouteDef]:
+        return [web.get("/", self.start), web.get("/dashboard/{file}", self.file)]
+
+    async def start(self, request: web.Request) -> web.Response:
+        """Show the dashboard, a page for browsers."""
+        return _answered(request, _START)
+
+    async def file(self, request: web.Request) -> web.Response:
+        """Show a file of the dashboard."""
+        return _answered(request, request.match_info["file"])
+
+
+def _answered(request: web.Request, name: str) -> web.Response:
+    found = _files().get(name)
+    if found is None:
+        raise RestError(404, "The dashboard has no such file: it begins at /")
+    headers = {**_HEADERS, "ETag": found.tag}
+    if request.headers.get("If-None-Match") == found.tag:
+        return web.Response(status=304, headers=headers)
+    return web.Response(body=found.body, content_type=found.content_type, charset="utf-8", headers=headers)
+
+
+@cache
+def _files() -> Mapping[str, _File]:
+    """Return the files that there are; a name is looked up among them, and never a path."""
+    own = [entry for entry in files(page).iterdir() if entry.name.rpartition(".")[2] in _TYPES]
+    found = {}
+    for entry in (*own, files(pages) / "base.css"):
+        body = entry.read_bytes()
+        kind = _TYPES[entry.name.rpartition(".")[2]]
+        found[entry.name] = _File(body, kind, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
+    return found

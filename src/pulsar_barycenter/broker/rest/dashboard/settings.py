@@ -1,0 +1,92 @@
+"""The settings of the broker that is asked, each with where it comes from; and what a change would do.
+
+GET /barycenter/v1/settings
+GET /barycenter/v1/settings/{name}?value=<text>
+GET /barycenter/v1/setting-changes
+"""
+
+import msgspec
+from aiohttp import web
+
+from pulsar_barycenter.broker.rest.openapi import TEXT, takes
+from pulsar_barycenter.broker.rest.requests import json_response
+from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.config.broker_conf import default_config, keys, runtime_values, shown
+from pulsar_barycenter.config.sources import NotedChange, Source, source_of
+
+
+class SettingInForce(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """One key. `override` is what is stored for all brokers, which may not be in force here; None if nothing is.
+    `changed` is who changed what is stored, None if that is not known."""
+
+    key: str
+    value: str
+    default: str
+    source: Source
+    override: str | None
+    changed: NotedChange | None
+    is_dynamic: bool
+    unit: str
+    allowed: str
+    effect: str
+
+
+class SettingChange(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """What a change would do; `changes` are all keys whose value would be another, each with what it would be."""
+
+    key: str
+    before: str
+    after: str
+    changes: dict[str, str]
+
+
+class Settings:
+    def __init__(self, services: BrokerServices) -> None:
+        self._services = services
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/barycenter/v1/settings", self.in_force),
+            web.get("/barycenter/v1/settings/{name}", self.change),
+            web.get("/barycenter/v1/setting-changes", self.changes),
+        ]
+
+    async def in_force(self, request: web.Request) -> web.Response:
+        """Show every key with its value on the broker asked, its default, and where the value comes from."""
+        config = self._services.config
+        overrides = self._services.control.dynamic_configuration.overrides
+        defaults = runtime_values(default_config(config.barycenter_pulsar_compatibility))
+        known, changes = keys(), await self._services.control.dynamic_configuration.changes.all()
+        found = []
+        for name, value in sorted(runtime_values(config).items()):
+            key, override = known[name], overrides.get(name)
+            found.append(
+                SettingInForce(
+                    key=name,
+                    value=shown(name, value),
+                    default=shown(name, defaults[name]),
+                    source=source_of(value, defaults[name], override),
+                    override=None if override is None else shown(name, override),
+                    changed=changes[name] if name in changes and changes[name].is_of(name, override) else None,
+                    is_dynamic=key.dynamic,
+                    unit=key.unit,
+                    allowed=key.allowed(),
+                    effect=key.effect,
+                )
+            )
+        return json_response(found)
+
+    async def changes(self, request: web.Request) -> web.Response:
+        """Show by whom, when and why each dynamic key was changed last."""
+        return json_response(await self._services.control.dynamic_configuration.changes.all())
+
+    @takes(value=TEXT)
+    async def change(self, request: web.Request) -> web.Response:
+        """Say what setting a key to `value` would change, or why it would be refused; changes nothing."""
+        name, text = request.match_info["name"], request.rel_url.query.get("value", "")
+        config = self._services.control.config
+        before, after = runtime_values(config.current), runtime_values(config.changed(name, text))
+        changes = {key: shown(key, value) for key, value in after.items() if value != before[key]}
+        return json_response(
+            SettingChange(key=name, before=shown(name, before[name]), after=shown(name, after[name]), changes=changes)
+        )

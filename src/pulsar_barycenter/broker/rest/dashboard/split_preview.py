@@ -1,0 +1,61 @@
+"""Where a bundle would be split, told by its owner, who knows its topics.
+
+GET /barycenter/v1/split-preview?bundle=tenant/namespace/0x…_0x…&splitAlgorithmName=<name>
+"""
+
+from itertools import pairwise
+
+import msgspec
+from aiohttp import web
+
+from pulsar_barycenter.broker.rest.errors import RestError
+from pulsar_barycenter.broker.rest.openapi import TEXT, takes
+from pulsar_barycenter.broker.rest.ownership import current_bundle, go_on_if_local, require_namespace
+from pulsar_barycenter.broker.rest.requests import json_response
+from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.naming.bundle import Bundle, BundleRange
+
+
+class SplitPart(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """A bundle that would come of the split, and how many of the topics that there are now it would have."""
+
+    range: str
+    topics: int
+
+
+class SplitPreview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """`parts` are those that would come of it; none, where the algorithm finds no boundary."""
+
+    bundle: str
+    algorithm: str
+    parts: list[SplitPart]
+
+
+class SplitPreviews:
+    def __init__(self, services: BrokerServices) -> None:
+        self._services = services
+
+    def routes(self) -> list[web.RouteDef]:
+        return [web.get("/barycenter/v1/split-preview", self.preview)]
+
+    @takes(bundle=TEXT, splitAlgorithmName=TEXT)
+    async def preview(self, request: web.Request) -> web.Response:
+        """Say which bundles a split would make of a `bundle`, by `splitAlgorithmName`; from its owner."""
+        query, services = request.rel_url.query, self._services
+        named = Bundle.parse(query.get("bundle", ""))
+        await require_namespace(services, named.namespace)
+        bundle = await current_bundle(services, named.namespace, str(named.range))
+        algorithm = query.get("splitAlgorithmName") or services.config.default_namespace_bundle_split_algorithm
+        supported = services.config.supported_namespace_bundle_split_algorithms
+        if algorithm not in supported:
+            raise RestError(412, f"Unsupported split algorithm {algorithm[:100]}: use one of {', '.join(supported)}")
+        answer = await services.control.lookup.lookup_bundle(bundle, read_only=True)
+        if answer is None:
+            raise RestError(412, f"Nobody owns {bundle}: it can be split once a client uses it")
+        go_on_if_local(request, services, answer, f"ServiceUnit:{bundle}")
+        cuts = await services.control.namespaces.boundaries_of(bundle, algorithm)
+        hashes = [topic.hash32 for topic in await services.control.namespaces.topics_in(bundle)]
+        edges = [bundle.range.lower, *cuts, bundle.range.upper]
+        ranges = [BundleRange(lower, upper) for lower, upper in pairwise(edges)] if cuts else []
+        parts = [SplitPart(range=str(each), topics=sum(map(each.contains, hashes))) for each in ranges]
+        return json_response(SplitPreview(bundle=str(bundle), algorithm=algorithm, parts=parts))

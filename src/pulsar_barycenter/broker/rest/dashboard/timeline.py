@@ -1,0 +1,50 @@
+"""What was decided, without the figures of the reasons: what a time line shows, small enough for hundreds in a page."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from pulsar_barycenter.logs.decision_log import DecisionRecord
+from pulsar_barycenter.pages.reasons import short_reason
+
+MOST_DECISIONS = 1_000
+
+
+class BriefDecision(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
+    """A decision as in the decision log; `sentence` is all of its reason in words, `short` what is seen at a glance."""
+
+    at: int
+    by: str
+    number: int
+    kind: str
+    sentence: str
+    short: str
+    bundle: str = ""
+    source: str = ""
+    destination: str = ""
+    refused: str = ""
+    manager: str = ""
+    strategy: str = ""
+
+
+def brief(record: DecisionRecord) -> BriefDecision:
+    return BriefDecision(
+        at=record.at,
+        by=record.by,
+        number=record.number,
+        kind=record.kind,
+        sentence=record.sentence,
+        short=short_reason(record.sentence),
+        bundle=record.bundle,
+        source=record.source,
+        destination=record.destination,
+        refused=record.refused,
+        manager=record.manager,
+        strategy=record.strategy,
+    )
+
+
+def merged(decisions: Iterable[BriefDecision], limit: int) -> list[BriefDecision]:
+    """Return the last `limit` decisions of several brokers, oldest first, each once."""
+    found = {(each.at, each.by, each.number): each for each in decisions}
+    return [found[key] for key in sorted(found)][-limit:] if limit else []

@@ -1,0 +1,157 @@
+"""What goes wrong, as HTTP says it: the one place where exceptions become status codes and `{"reason": …}`.
+
+Source: Pulsar's `RestException` and `PulsarWebResource`.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+import structlog
+from aiohttp import web
+
+from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.broker import errors as service
+from pulsar_barycenter.broker.authorization import errors as access
+from pulsar_barycenter.broker.cluster import lookup_answers as lookups
+from pulsar_barycenter.broker.cluster.dynamic_configuration import ChangedMeanwhileError
+from pulsar_barycenter.broker.lookup import namespace_service as bundles
+from pulsar_barycenter.broker.ownership.serving import NotServedError
+from pulsar_barycenter.broker.rest.told_path import told_path
+from pulsar_barycenter.config.broker_conf import ConfigError
+from pulsar_barycenter.ledger.errors import LedgerError
+from pulsar_barycenter.metadata import errors as metadata
+from pulsar_barycenter.naming.errors import InvalidBundlesError, InvalidNameError, InvalidSplitError, UnknownBundleError
+
+log = structlog.get_logger(__name__)
+
+_LONGEST_REASON: Final = 1_000
+_CLIENT_GONE: Final = 499
+"""A status that nobody gets: the connection is closed, and only aiohttp wants a response."""
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class RestError(Exception):
+    """An answer that is not a success, in the words of the handler that gives it."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+class RedirectError(Exception):
+    """The request is for another broker: 307 to `location`, verb and body to be sent again."""
+
+    def __init__(self, location: str) -> None:
+        super().__init__(location)
+        self.location = location
+
+
+STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
+    (msgspec.MsgspecError, 400),  # the body of the request; stored values fail with InvalidValueError
+    (InvalidBundlesError, 400),
+    (InvalidNameError, 412),
+    (UnknownBundleError, 412),
+    (InvalidSplitError, 412),
+    (ConfigError, 412),
+    (ChangedMeanwhileError, 409),
+    (lookups.NamespaceNotFoundError, 404),
+    (lookups.BundleNotFoundError, 412),
+    (lookups.ListenerNotFoundError, 404),
+    (lookups.LookupFailedError, 503),
+    (bundles.BrokerNotActiveError, 412),
+    (bundles.BundleNotEmptyError, 409),
+    (bundles.SplitConflictError, 503),
+    (access.NotAuthenticatedError, 401),
+    (access.AccessDeniedError, 403),
+    (service.TopicNotFoundError, 404),
+    (service.SubscriptionNotFoundError, 404),
+    (service.TopicBusyError, 412),
+    (service.SubscriptionBusyError, 412),
+    (service.InvalidPositionError, 412),
+    (service.TooManySubscriptionsError, 412),
+    (service.NotAllowedError, 405),
+    (service.TopicFencedError, 503),
+    (service.ServiceError, 409),
+    (NotServedError, 503),
+    (metadata.AlreadyExistsError, 409),
+    (metadata.BadVersionError, 409),
+    (metadata.HasChildrenError, 409),
+    (metadata.NotFoundError, 404),
+    (metadata.InvalidPathError, 412),  # a name that nothing can be stored under
+    (metadata.FormerEpochError, 412),
+    (metadata.NotLeadingError, 503),
+    (metadata.SessionLostError, 503),
+    (metadata.StoreUnavailableError, 503),
+    (metadata.StoreClosedError, 503),
+    (metadata.MetadataError, 500),
+    (LedgerError, 500),
+    (TimeoutError, 500),
+)
+"""The first row that an exception is an instance of counts."""
+
+_WORDS: Final[tuple[tuple[type[Exception], str], ...]] = (
+    (msgspec.MsgspecError, "The request body is not valid"),
+    (InvalidSplitError, "Split bundle failed due to invalid request"),
+    (metadata.BadVersionError, "Concurrent modification"),
+    (TimeoutError, "The request took too long. Try again"),
+)
+"""Pulsar's own words, put in front of ours."""
+
+
+def answer_of(error: Exception) -> tuple[int, str] | None:
+    """Return status and reason of an exception that requests may end with; None for any other."""
+    if isinstance(error, RestError):
+        return error.status, error.reason
+    if isinstance(error, AdminRequestError):
+        return error.status or 503, error.reason
+    for kind, status in STATUS:
+        if isinstance(error, kind):
+            words = next((words for of_kind, words in _WORDS if isinstance(error, of_kind)), None)
+            detail = str(error)
+            return status, detail if words is None else f"{words}: {detail}" if detail else words
+    return None
+
+
+def reason_response(status: int, reason: str, headers: dict[str, str] | None = None) -> web.Response:
+    """Answer with a reason; what was sent may stand in it, so that it is cut after _LONGEST_REASON characters."""
+    shown = reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}…"
+    body = msgspec.json.encode({"reason": shown.encode(errors="replace").decode()})
+    return web.Response(status=status, body=body, content_type="application/json", headers=headers)
+
+
+@web.middleware
+async def errors_as_reasons(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer every exception. What is not known is a 500 with its name, and is logged with its traceback.
+
+    Nobody is answered who is gone; an answer that has begun is broken off, so that it is not taken for a whole one.
+    """
+    try:
+        return await handler(request)
+    except RedirectError as redirect:
+        return web.Response(status=307, headers={"Location": redirect.location})
+    except web.HTTPException as error:
+        if error.status < 400:
+            raise
+        allow = error.headers.get("Allow")
+        return reason_response(
+            error.status, f"{error.reason}: {request.method} {request.path}", {"Allow": allow} if allow else None
+        )
+    except Exception as error:
+        answer = answer_of(error)
+        is_gone = request.transport is None or request.transport.is_closing()
+        if is_gone and (answer is not None or isinstance(error, ConnectionError)):
+            log.debug("client_gone", method=request.method, path=told_path(request), error=repr(error))
+            return web.Response(status=_CLIENT_GONE)
+        if answer is None:
+            log.exception("request_failed", method=request.method, path=told_path(request))
+            answer = 500, f"{type(error).__name__}: {error}"
+        elif answer[0] >= 500:
+            log.warning("request_not_served", method=request.method, path=told_path(request), reason=answer[1])
+        if request.writer.output_size:
+            if request.transport is not None:
+                request.transport.abort()
+            return web.Response(status=_CLIENT_GONE)
+        return reason_response(*answer)

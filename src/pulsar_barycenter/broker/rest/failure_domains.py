@@ -1,0 +1,88 @@
+"""Failure domains of a cluster: which brokers fail together.
+
+They spread anti-affinity groups while `failureDomainsEnabled` is set. A broker is in one domain at most.
+Source: Pulsar's `ClustersBase`.
+"""
+
+from aiohttp import web
+
+from pulsar_barycenter.broker.namespaces.cluster_policies import failure_domains_of
+from pulsar_barycenter.broker.rest.errors import RestError
+from pulsar_barycenter.broker.rest.leader_requests import by_leader
+from pulsar_barycenter.broker.rest.openapi import takes
+from pulsar_barycenter.broker.rest.requests import body_of, json_response, no_content
+from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.load.policies import FailureDomain
+from pulsar_barycenter.metadata.errors import NotFoundError
+from pulsar_barycenter.naming.namespace import validate_entity_name
+
+
+class FailureDomains:
+    def __init__(self, services: BrokerServices) -> None:
+        self._clusters = services.resources.clusters
+        self._domains = services.resources.failure_domains
+
+    def routes(self) -> list[web.RouteDef]:
+        root = "/admin/v2/clusters/{cluster}/failureDomains"
+        one = root + "/{domain}"
+        return [
+            web.get(root, self.all),
+            web.get(one, self.get),
+            web.post(one, self.set),
+            web.delete(one, self.delete),
+        ]
+
+    async def all(self, request: web.Request) -> web.Response:
+        """Show the failure domains of a cluster by name."""
+        return json_response(await self._of_cluster(request.match_info["cluster"]))
+
+    async def get(self, request: web.Request) -> web.Response:
+        """Show a failure domain."""
+        cluster, name = await self._named(request)
+        found = await self._domains.get_fresh(f"{failure_domains_of(cluster)}/{name}")
+        if found is None:
+            raise RestError(404, f"Domain {name} for cluster {cluster} does not exist")
+        return json_response(found)
+
+    @by_leader
+    @takes(FailureDomain)
+    async def set(self, request: web.Request) -> web.Response:
+        """Create or replace a failure domain; its brokers must be in no other."""
+        cluster, name = await self._named(request)
+        domain = await body_of(request, FailureDomain)
+        if domain is None:
+            raise RestError(400, 'Failure domain is required: send a JSON object such as {"brokers":["b1:8080"]}')
+        for other, found in (await self._of_cluster(cluster)).items():
+            both = sorted(set(domain.brokers) & set(found.brokers))
+            if both and other != name:
+                raise RestError(409, f"[{', '.join(both)}] already exists in {other}: remove them there first")
+        brokers = tuple(dict.fromkeys(domain.brokers))
+        await self._domains.put(f"{failure_domains_of(cluster)}/{name}", FailureDomain(brokers))
+        return no_content()
+
+    @by_leader
+    async def delete(self, request: web.Request) -> web.Response:
+        """Delete a failure domain; its brokers are then in none."""
+        cluster, name = await self._named(request)
+        try:
+            await self._domains.delete(f"{failure_domains_of(cluster)}/{name}")
+        except NotFoundError:
+            raise RestError(404, f"Domain-name {name} or cluster {cluster} does not exist") from None
+        return web.Response(status=200)
+
+    async def _named(self, request: web.Request) -> tuple[str, str]:
+        """Return cluster and domain of the path; the cluster exists, the domain need not."""
+        cluster, name = request.match_info["cluster"], request.match_info["domain"]
+        if not await self._clusters.exists(cluster):
+            raise RestError(412, f"Cluster {cluster} does not exist.")
+        validate_entity_name("Failure domain", name)
+        return cluster, name
+
+    async def _of_cluster(self, cluster: str) -> dict[str, FailureDomain]:
+        folder = failure_domains_of(cluster)
+        found = {}
+        for name in await self._domains.names(folder):
+            domain = await self._domains.get_fresh(f"{folder}/{name}")
+            if domain is not None:
+                found[name] = domain
+        return found

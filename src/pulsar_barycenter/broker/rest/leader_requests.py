@@ -1,0 +1,66 @@
+"""Requests that only the leader answers where `leaderOnlyMetadataWrites` is not `false`: what administrators change.
+
+| this broker                           | answer                                                    |
+|---------------------------------------|-----------------------------------------------------------|
+| leads                                 | the request goes on, and what it writes bears the epoch   |
+| knows another that leads              | 307 to that one                                           |
+| was elected, and has no epoch yet     | 503, try again                                            |
+| knows of no leader                    | 503, try again                                            |
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+from pulsar_barycenter.broker.cluster.administration import under
+from pulsar_barycenter.broker.rest.errors import Handler, RedirectError, RestError
+from pulsar_barycenter.broker.rest.ownership import leader_url_for, location
+from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.metadata.errors import NotLeadingError
+
+_BY_LEADER: Final = "rest_by_leader"
+
+H = TypeVar("H", bound=Callable[..., Any])
+
+
+def by_leader(handler: H) -> H:
+    """Say of a handler that what it changes is the leader's to write."""
+    setattr(handler, _BY_LEADER, True)
+    return handler
+
+
+def is_by_leader(handler: object) -> bool:
+    return getattr(handler, _BY_LEADER, False)
+
+
+def leader_requests(services: BrokerServices) -> Middleware:
+    """Return the middleware that sends such requests to the leader."""
+
+    @web.middleware
+    async def to_the_leader(request: web.Request, handler: Handler) -> web.StreamResponse:
+        is_on = services.config.leader_only_metadata_writes != "false"
+        if not is_on or not is_by_leader(request.match_info.handler):
+            return await handler(request)
+        try:
+            epoch = services.control.leadership.epoch()
+        except NotLeadingError:
+            raise await _elsewhere(request, services) from None
+        with under(epoch):
+            return await handler(request)
+
+    return to_the_leader
+
+
+async def _elsewhere(request: web.Request, services: BrokerServices) -> RedirectError | RestError:
+    leader = await services.control.leadership.current_leader()
+    if leader is None or leader.broker_id == services.urls.broker_id:
+        return RestError(503, "No broker leads at the moment, and only the leader changes this. Try again.")
+    url = await leader_url_for(request, services, leader)
+    if url is None:
+        scheme = request.scheme.upper()
+        return RestError(
+            503, f"Only the leader changes this, and {leader.broker_id}, which leads, has no {scheme} port"
+        )
+    return RedirectError(location(request, url, authoritative=False, keep_destination=True))

@@ -1,0 +1,33 @@
+"""What brokers have written by the leader where `leaderOnlyMetadataWrites=true`: Barycenter's own resource.
+
+    POST /barycenter/v1/leader-writes
+
+takes and returns JSON of `metadata.leased.requests`. A request carries a secret that only those know who can read the
+metadata store; one without it is not done.
+"""
+
+import msgspec
+from aiohttp import web
+
+from pulsar_barycenter.broker.cluster.http_peers import LEADER_WRITES_PATH
+from pulsar_barycenter.broker.rest.errors import RestError
+from pulsar_barycenter.broker.rest.services import BrokerServices
+
+
+class LeaderWritesResource:
+    def __init__(self, services: BrokerServices) -> None:
+        self._services = services
+
+    def routes(self) -> list[web.RouteDef]:
+        return [web.post(LEADER_WRITES_PATH, self.write)]
+
+    async def write(self, request: web.Request) -> web.Response:
+        """Have the leader write to the metadata store, for a broker that knows the cluster's secret."""
+        writes = self._services.control.leader_writes
+        if writes is None:
+            raise RestError(409, "leaderOnlyMetadataWrites is not true at this broker")
+        try:
+            answer = await writes.answer_to(await request.read())
+        except (msgspec.DecodeError, msgspec.ValidationError):
+            raise RestError(400, "The body is no request to write by the leader") from None
+        return web.Response(body=answer, content_type="application/json")

@@ -1,0 +1,206 @@
+"""Prometheus: the figures of this broker at /metrics, in the plain text format or in OpenMetrics.
+
+Names and labels are Pulsar's where it has one. Topics are read off a few at a time, so that messages go on meanwhile;
+the text is made in a thread, of what does not change any more. One answer is made at a time: who else asks waits.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from aiohttp import web
+from prometheus_client import ProcessCollector
+from prometheus_client.core import InfoMetricFamily, Metric, SummaryMetricFamily
+from prometheus_client.exposition import gzip_accepted
+from prometheus_client.registry import Collector
+
+from pulsar_barycenter import version
+from pulsar_barycenter.broker.rest.metrics.catalogue import BUNDLE, CONNECTION, HELP, LOOKUP_TIME, VERSION
+from pulsar_barycenter.broker.rest.metrics.text import (
+    OPENMETRICS_TYPE,
+    PLAIN_TYPE,
+    Labelled,
+    Sample,
+    Samples,
+    wants_openmetrics,
+    write_text,
+)
+from pulsar_barycenter.broker.rest.metrics.topic_figures import TopicsRead
+from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.broker.topics.topic import Topic
+from pulsar_barycenter.broker.wire.services import PULSAR_VERSION
+from pulsar_barycenter.naming.bundle import Bundle
+
+_AT_ONCE: Final = 50
+"""Topics, subscriptions and clients that are read off before others have their turn: some milliseconds."""
+
+_PROCESS: Final = ProcessCollector(registry=None)
+
+
+class Metrics:
+    def __init__(self, services: BrokerServices) -> None:
+        self._services = services
+        self._turn = asyncio.Lock()
+
+    def routes(self) -> list[web.RouteDef]:
+        return [web.get("/metrics", self.show), web.get("/metrics/", self.show)]
+
+    async def show(self, request: web.Request) -> web.StreamResponse:
+        """Show all figures, in OpenMetrics to who accepts that, else in Prometheus' plain text format."""
+        openmetrics = wants_openmetrics(",".join(request.headers.getall("Accept", ())))
+        compress = gzip_accepted(request.headers.get("Accept-Encoding", ""))
+        async with self._turn:
+            figures, bundles = await self._read_topics()
+            sums = list(figures.of_broker())
+            figures.finish()
+            collectors = self._collectors([*self._samples(figures, sums), *bundles])
+            pieces = await asyncio.to_thread(
+                write_text, collectors, figures.lines, HELP, openmetrics=openmetrics, compress=compress
+            )
+        headers = {"Content-Type": OPENMETRICS_TYPE if openmetrics else PLAIN_TYPE, "Vary": "Accept, Accept-Encoding"}
+        if compress:
+            headers["Content-Encoding"] = "gzip"
+        response = web.StreamResponse(headers=headers)
+        await response.prepare(request)
+        for piece in pieces:
+            await response.write(piece)
+        await response.write_eof()
+        return response
+
+    @property
+    def _cluster(self) -> dict[str, str]:
+        return {"cluster": self._services.config.cluster_name}
+
+    @property
+    def _broker(self) -> dict[str, str]:
+        return {**self._cluster, "broker": self._services.urls.broker_id}
+
+    async def _read_topics(self) -> tuple[TopicsRead, list[Sample]]:
+        """Read all topics off, and what the bundles have of them."""
+        figures = TopicsRead(self._services.config)
+        bundles = _Bundles(self._services.control.ownership.owned_bundles())
+        done = 0
+        for topic in list(self._services.registry.loaded()):
+            bundles.take(topic)
+            for _ in figures.take(topic):
+                done += 1
+                if done % _AT_ONCE == 0:
+                    await asyncio.sleep(0)
+        return figures, list(bundles.samples(self._broker, traffic=self._shows_bundles()))
+
+    def _shows_bundles(self) -> bool:
+        """Whether each bundle's traffic is shown: if asked for, and by the extensible manager as of Pulsar 5.x."""
+        config = self._services.config
+        has_them = self._services.control.channel is None or config.barycenter_pulsar_compatibility != "4.x"
+        return config.expose_bundles_metrics_in_prometheus and has_them
+
+    def _collectors(self, samples: list[Sample]) -> list[Collector]:
+        instruments = self._services.control.env.instruments
+        topic_loads = {**self._broker, "metric": "topic_load"}
+        own = Labelled(instruments.registry, self._broker, topic_loads)
+        others = (Labelled(registry, {}, {}) for registry in self._services.registries())
+        process = Labelled(_PROCESS, self._cluster, {})
+        return [Samples(samples, HELP), self._families(), own, *others, process]
+
+    def _families(self) -> "_Read":
+        counts = self._services.control.lookup.counts
+        info = InfoMetricFamily(*VERSION)
+        commit = f"barycenter {version()}"
+        info.add_metric((), {**self._cluster, "version": PULSAR_VERSION, "commit": commit})
+        lookups = SummaryMetricFamily(*LOOKUP_TIME, labels=tuple(self._cluster))
+        lookups.add_metric(tuple(self._cluster.values()), counts.total, counts.seconds * 1000)
+        return _Read([info, lookups])
+
+    def _samples(self, figures: TopicsRead, sums: list[Sample]) -> Iterator[Sample]:
+        control, broker = self._services.control, self._broker
+        counters, instruments = self._services.registry.counters, control.env.instruments
+        yield from ((name, broker, value) for name, _, value in sums)
+        yield "pulsar_broker_in_messages_total", broker, counters.messages_in
+        yield "pulsar_broker_out_messages_total", broker, counters.messages_out
+        yield "pulsar_broker_in_bytes_total", broker, counters.bytes_in
+        yield "pulsar_broker_out_bytes_total", broker, counters.bytes_out
+        if counters.transfers:
+            unloading = {**broker, "metric": "bundleUnloading"}
+            yield "pulsar_lb_ignored_send_total", unloading, counters.dropped_sends
+            yield "pulsar_lb_ignored_ack_total", unloading, counters.dropped_acks
+        if control.channel is not None:
+            channel = {**broker, "metric": "sunitStateChn"}
+            yield "pulsar_sunit_state_chn_owned_su_total", channel, len(control.ownership.owned_bundles())
+            yield from (
+                (name, {**channel, **labels}, count) for name, labels, count in control.channel.counters.samples()
+            )
+            yield from ((name, broker, value) for name, value in control.channel.syncer.samples())
+        yield "pulsar_broker_lookup_pending_requests", broker, control.lookup.in_flight
+        yield "pulsar_broker_topic_load_pending_requests", broker, instruments.loading_topics
+        yield "barycenter_broker_is_leader", broker, control.leadership.is_leader()
+        yield "barycenter_broker_owned_bundles", broker, len(control.ownership.owned_bundles())
+        yield "barycenter_brokers_active", broker, len(control.registration.brokers)
+        yield "barycenter_damaged_ledgers", broker, figures.damaged_ledgers
+        if self._services.authorizer.is_enabled:
+            yield "barycenter_access_refusals_total", broker, self._services.authorizer.refusals.total
+        yield from self._lookups()
+        yield from self._clients()
+
+    def _lookups(self) -> Iterator[Sample]:
+        counts = self._services.control.lookup.counts
+        yield "pulsar_broker_lookup_answers_total", self._cluster, counts.answers
+        yield "pulsar_broker_lookup_redirects_total", self._cluster, counts.redirects
+        yield "pulsar_broker_lookup_failures_total", self._cluster, counts.failures
+
+    def _clients(self) -> Iterator[Sample]:
+        """Yield who is connected, and whose proof was believed."""
+        connections = self._services.control.env.instruments.connections
+        labels = {**self._broker, "metric": "broker_connection"}
+        open_now = connections.created - connections.closed
+        counts = (open_now, connections.created, connections.accepted, connections.refused, connections.closed)
+        yield from ((name, labels, count) for name, count in zip(CONNECTION, counts, strict=True))
+        authentication = self._services.authentication
+        for method, believed in authentication.believed.items():
+            yield "pulsar_authentication_success_total", {**self._cluster, **_provider(method)}, believed
+        for (method, code), refused in authentication.refused.items():
+            labels = {**self._cluster, **_provider(method), "reason": code}
+            yield "pulsar_authentication_failures_total", labels, refused
+
+
+def _provider(method: str) -> dict[str, str]:
+    """Return the labels by which Pulsar tells its providers apart; whoever shows nothing meets the list of all."""
+    name = "List" if method == "none" else method.capitalize()
+    return {"provider_name": f"AuthenticationProvider{name}", "auth_method": method}
+
+
+class _Bundles:
+    """What the topics of each bundle add up to; bundles without topics are there as well."""
+
+    def __init__(self, owned: list[Bundle]) -> None:
+        self._sums: dict[Bundle, list[float]] = {bundle: [0] * (1 + len(BUNDLE)) for bundle in owned}
+
+    def take(self, topic: Topic) -> None:
+        sums = self._sums.get(topic.owned.bundle)
+        if sums is None:
+            sums = self._sums[topic.owned.bundle] = [0] * (1 + len(BUNDLE))
+        inward, outward = topic.in_rates, topic.out_rates
+        sums[0] += 1
+        sums[1] += inward.rate
+        sums[2] += outward.rate
+        sums[3] += inward.throughput
+        sums[4] += outward.throughput
+        sums[5] += len(topic.producers)
+        sums[6] += topic.consumer_count
+
+    def samples(self, broker: Mapping[str, str], *, traffic: bool) -> Iterator[Sample]:
+        for bundle, (topics, *figures) in self._sums.items():
+            labels = {**broker, "bundle": str(bundle)}
+            yield "pulsar_bundle_topics_count", labels, topics
+            if traffic and topics:
+                measured = {**labels, "metric": "bundle"}
+                yield from ((name, measured, figure) for name, figure in zip(BUNDLE, figures, strict=True))
+
+
+class _Read(Collector):
+    """Families that were read off already."""
+
+    def __init__(self, families: list[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterator[Metric]:
+        return iter(self._families)

@@ -1,0 +1,340 @@
+"""Namespaces and their bundles: created, listed, deleted, unloaded, split.
+
+Source: Pulsar's `Namespaces` and `NamespacesBase`.
+"""
+
+import asyncio
+from collections import Counter
+from typing import Final
+
+import msgspec
+from aiohttp import web
+from msgspec.structs import replace
+
+from pulsar_barycenter.broker.cluster.registration import BROKERS_ROOT
+from pulsar_barycenter.broker.lookup.namespace_service import BrokerNotActiveError
+from pulsar_barycenter.broker.namespaces.policies import BundlesData, Policies
+from pulsar_barycenter.broker.namespaces.resources import most_partitions
+from pulsar_barycenter.broker.rest.errors import RedirectError, RestError
+from pulsar_barycenter.broker.rest.leader_requests import by_leader
+from pulsar_barycenter.broker.rest.namespace_deletion import CONCURRENT_REQUESTS, delete_namespace
+from pulsar_barycenter.broker.rest.openapi import FLAG, TEXT, number, one_of, takes
+from pulsar_barycenter.broker.rest.ownership import (
+    current_bundle,
+    go_on_if_local,
+    leader_url_for,
+    location,
+    policies_of,
+    require_bundle_here,
+    require_namespace,
+    require_writable_policies,
+)
+from pulsar_barycenter.broker.rest.requests import (
+    body_of,
+    flag,
+    json_response,
+    namespace_of,
+    no_content,
+    whole_number,
+)
+from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.load.reports.simple_load_report import reported_stats
+from pulsar_barycenter.metadata.coordination.epochs import MAX_EPOCH
+from pulsar_barycenter.metadata.errors import AlreadyExistsError
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.bundles import MAX_BUNDLES
+from pulsar_barycenter.naming.errors import InvalidNameError
+from pulsar_barycenter.naming.namespace import NamespaceName, validate_entity_name
+from pulsar_barycenter.naming.topic import TopicName, is_system_topic
+
+LARGEST: Final = "LARGEST"
+HOT: Final = "HOT"
+_MODES: Final = ("PERSISTENT", "NON_PERSISTENT", "ALL")
+_BY_POSITIONS: Final = "specified_positions_divide"
+
+
+class Namespaces:
+    def __init__(self, services: BrokerServices) -> None:
+        self._services = services
+        self._resources = services.resources
+        self._control = services.control
+
+    def routes(self) -> list[web.RouteDef]:
+        tenant = "/admin/v2/namespaces/{tenant}"
+        one = tenant + "/{namespace}"
+        bundle = one + "/{range}"
+        return [
+            web.get(tenant, self.of_tenant),
+            web.get(one, self.get),
+            web.put(one, self.create),
+            web.delete(one, self.delete),
+            web.get(one + "/topics", self.topics),
+            web.get(one + "/bundles", self.bundles),
+            web.put(one + "/unload", self.unload),
+            web.put(bundle + "/unload", self.unload_bundle),
+            web.put(bundle + "/split", self.split_bundle),
+            web.delete(one + "/{range:[0-9][^/]*}", self.delete_bundle),  # other names are policies
+            web.get(bundle + "/topicHashPositions", self.hash_positions),
+        ]
+
+    async def of_tenant(self, request: web.Request) -> web.Response:
+        """List the namespaces of a tenant."""
+        tenant = request.match_info["tenant"]
+        if await self._resources.tenants.get(tenant) is None:
+            raise RestError(404, f"Tenant does not exist: {tenant}")
+        return json_response([str(namespace) for namespace in await self._resources.namespaces_of(tenant)])
+
+    async def get(self, request: web.Request) -> web.Response:
+        """Show the policies of a namespace, with its bundles of now."""
+        namespace = namespace_of(request)
+        policies = await policies_of(self._services, namespace)
+        bundles = await self._control.namespaces.bundles_of(namespace)
+        return json_response(replace(policies, bundles=BundlesData.from_bundles(bundles)))
+
+    @takes(mode=one_of(*_MODES), includeSystemTopic=FLAG)
+    async def topics(self, request: web.Request) -> web.Response:
+        """List topics: `mode` is PERSISTENT, NON_PERSISTENT (in the memory of the broker asked) or ALL."""
+        namespace = namespace_of(request)
+        await require_namespace(self._services, namespace)
+        mode = request.rel_url.query.get("mode", "PERSISTENT").upper()
+        if mode not in _MODES:
+            raise RestError(400, f"The parameter mode must be one of {', '.join(_MODES)}, not {mode!r}")
+        names = await self._resources.topics_of_namespace(namespace, mode)
+        if not flag(request, "includeSystemTopic"):
+            names = [name for name in names if not is_system_topic(TopicName.parse(name))]
+        return json_response(names)
+
+    async def bundles(self, request: web.Request) -> web.Response:
+        """Show the boundaries of the bundles."""
+        namespace = namespace_of(request)
+        await require_namespace(self._services, namespace)
+        return json_response(BundlesData.from_bundles(await self._control.namespaces.bundles_of_now(namespace)))
+
+    # ---- create and delete ----
+
+    @by_leader
+    @takes(Policies)
+    async def create(self, request: web.Request) -> web.Response:
+        """Create a namespace; the body may say how many bundles, or where they end."""
+        tenant, name = request.match_info["tenant"], request.match_info["namespace"]
+        await require_writable_policies(self._services)
+        validate_entity_name("Tenant", tenant)
+        validate_entity_name("Namespace", name)
+        namespace = NamespaceName.of(tenant, name)
+        policies = await self._new_policies(namespace, await body_of(request, Policies) or Policies())
+        if await self._resources.namespaces.exists(str(namespace)):
+            raise RestError(409, f"Namespace {namespace} already exists")
+        limit = self._services.config.max_namespaces_per_tenant
+        if limit and len(await self._resources.namespaces_of(tenant)) >= limit:
+            raise RestError(412, f"Exceed the maximum number of namespaces in tenant {tenant}: the limit is {limit}")
+        try:
+            await self._resources.namespaces.create(str(namespace), policies)
+        except AlreadyExistsError:
+            raise RestError(409, f"Namespace {namespace} already exists") from None
+        return no_content()
+
+    async def _new_policies(self, namespace: NamespaceName, wanted: Policies) -> Policies:
+        """Return what to store for a namespace asked for as `wanted`; its tenant and clusters are checked."""
+        info = await self._resources.tenants.get(namespace.tenant)
+        if info is None:
+            raise RestError(404, f"Tenant does not exist: {namespace.tenant}. Create it first.")
+        clusters = wanted.replication_clusters or (self._services.config.cluster_name,)
+        known = set(await self._resources.clusters.names())
+        for cluster in clusters:
+            if cluster not in info.allowed_clusters:
+                raise RestError(403, f"Cluster {cluster} is not in the list of allowed clusters of {namespace.tenant}")
+            if cluster not in known:
+                raise RestError(403, f"Cluster {cluster} does not exist")
+        default = self._services.config.default_number_of_namespace_bundles
+        asked = wanted.bundles or BundlesData()
+        if len(asked.boundaries or ()) > MAX_BUNDLES + 1:
+            raise RestError(400, f"A namespace has at most {MAX_BUNDLES} bundles")
+        self._require_partitions_by_use(wanted)
+        bundles = BundlesData.from_bundles(asked.to_bundles(namespace, default_count=default))
+        return replace(wanted, replication_clusters=clusters, bundles=bundles, deleted=False)
+
+    def _require_partitions_by_use(self, wanted: Policies) -> None:
+        by_use = wanted.auto_topic_creation_override
+        count = None if by_use is None else by_use.default_num_partitions
+        limit = most_partitions(self._services.config)
+        if count is not None and not 0 < count <= limit:
+            raise RestError(406, f"defaultNumPartitions should be more than 0 and at most {limit}, not {count}")
+
+    @by_leader
+    @takes(force=FLAG)
+    async def delete(self, request: web.Request) -> web.Response:
+        """Delete a namespace; with `force` its topics too."""
+        force = flag(request, "force")
+        if force and not self._services.config.force_delete_namespace_allowed:
+            raise RestError(
+                405, "Broker doesn't allow forced deletion of namespaces: set forceDeleteNamespaceAllowed=true"
+            )
+        await require_writable_policies(self._services)
+        await delete_namespace(self._services, namespace_of(request), force=force)
+        return no_content()
+
+    @takes(force=FLAG)
+    async def delete_bundle(self, request: web.Request) -> web.Response:
+        """Have the owner give an empty bundle up; with `force` one with topics."""
+        namespace = namespace_of(request)
+        force = flag(request, "force")
+        await require_writable_policies(self._services)
+        await require_namespace(self._services, namespace)
+        bundle = await current_bundle(self._services, namespace, request.match_info["range"])
+        answer = await self._control.lookup.lookup_bundle(bundle, read_only=True)
+        if answer is None:
+            return no_content()
+        go_on_if_local(request, self._services, answer, f"ServiceUnit:{bundle}")
+        await self._control.namespaces.delete_bundle(bundle, force=force)
+        return no_content()
+
+    # ---- unload ----
+
+    async def unload(self, request: web.Request) -> web.Response:
+        """Unload every bundle of the namespace, each through its owner."""
+        namespace = namespace_of(request)
+        await require_namespace(self._services, namespace)
+        bundles = await self._control.namespaces.bundles_of_now(namespace)
+        limit = asyncio.Semaphore(CONCURRENT_REQUESTS)
+
+        async def unload_one(bundle: Bundle) -> None:
+            async with limit:
+                await self._services.admin.call("PUT", self._services.web_url, f"/admin/v2/namespaces/{bundle}/unload")
+
+        await asyncio.gather(*(unload_one(bundle) for bundle in bundles.bundles))
+        return no_content()
+
+    @takes(destinationBroker=TEXT, leaderEpoch=number(MAX_EPOCH))
+    async def unload_bundle(self, request: web.Request) -> web.Response:
+        """Unload one bundle; first on the leader, if it is to go to a broker that is named, then on the owner.
+
+        Where bundles are handed over from one broker to the next the owner alone is asked.
+        """
+        namespace = namespace_of(request)
+        destination = _broker_id(request.rel_url.query.get("destinationBroker", ""))
+        epoch = whole_number(request, "leaderEpoch", 0, at_most=MAX_EPOCH) or None
+        hands_over = self._control.channel is not None
+        if destination:
+            self._require_active(destination)
+            if not hands_over:
+                await self._go_to_leader(request)
+        await require_namespace(self._services, namespace)
+        bundle = await current_bundle(self._services, namespace, request.match_info["range"])
+        await require_writable_policies(self._services)
+        if destination and not hands_over:
+            if epoch is not None:
+                await self._control.namespaces.admit(epoch)
+            self._control.namespaces.set_destination(bundle, destination)
+        answer = await self._control.lookup.lookup_bundle(bundle, read_only=True)
+        if answer is not None:
+            if hands_over and answer.broker_id == destination:
+                raise RestError(412, f"Broker {destination} owns {bundle} already")
+            go_on_if_local(request, self._services, answer, f"ServiceUnit:{bundle}", keep_destination=hands_over)
+            await self._control.namespaces.unload_bundle(bundle, destination=destination or None, leader_epoch=epoch)
+        return no_content()
+
+    def _require_active(self, destination: str) -> None:
+        active = self._control.registration.brokers
+        if destination not in active:
+            raise BrokerNotActiveError(destination, active)
+
+    async def _go_to_leader(self, request: web.Request) -> None:
+        """Go on only where the destination will be remembered: with a central load manager that is the leader."""
+        if not self._control.load_manager.is_centralized or self._control.leadership.is_leader():
+            return
+        leader = await self._control.leadership.current_leader()
+        url = None if leader is None else await leader_url_for(request, self._services, leader)
+        if url is None:
+            raise RestError(412, "The current leader is empty. Try again when a broker leads.")
+        raise RedirectError(location(request, url, authoritative=False, keep_destination=True))
+
+    # ---- split ----
+
+    @takes(list[int], splitAlgorithmName=TEXT, unload=FLAG, authoritative=FLAG, leaderEpoch=number(MAX_EPOCH))
+    async def split_bundle(self, request: web.Request) -> web.Response:
+        """Split a bundle, or the LARGEST or HOT one; `splitAlgorithmName`, `unload`, positions in the body."""
+        namespace = namespace_of(request)
+        unload = flag(request, "unload")
+        epoch = whole_number(request, "leaderEpoch", 0, at_most=MAX_EPOCH) or None
+        await require_writable_policies(self._services)
+        await require_namespace(self._services, namespace)
+        positions = await self._positions(request)
+        algorithm = self._algorithm(request.rel_url.query.get("splitAlgorithmName", ""), positions)
+        count = len(await self._control.namespaces.bundles_of_now(namespace))
+        if count + max(1, len(positions or ())) > MAX_BUNDLES:
+            raise RestError(412, f"Namespace {namespace} has {count} bundles, and may have {MAX_BUNDLES}")
+        bundle = await self._bundle_to_split(namespace, request.match_info["range"])
+        await require_bundle_here(request, self._services, bundle, path=f"/admin/v2/namespaces/{bundle}/split")
+        await self._control.namespaces.split_bundle(
+            bundle, algorithm=algorithm, positions=positions, unload=unload, leader_epoch=epoch
+        )
+        return no_content()
+
+    async def _positions(self, request: web.Request) -> list[int] | None:
+        try:
+            return await body_of(request, list[int])
+        except msgspec.MsgspecError as error:
+            raise RestError(
+                412, f"Split bundle failed due to invalid request: the body is a list of hashes: {error}"
+            ) from None
+
+    def _algorithm(self, name: str, positions: list[int] | None) -> str:
+        config = self._services.config
+        chosen = name or config.default_namespace_bundle_split_algorithm
+        supported = config.supported_namespace_bundle_split_algorithms
+        if chosen not in supported:
+            raise RestError(412, f"Unsupported split algorithm {chosen}: use one of {', '.join(supported)}")
+        if chosen == _BY_POSITIONS and not positions:
+            raise RestError(412, f"{_BY_POSITIONS} needs positions: send a list of hashes as the body")
+        return chosen
+
+    async def _bundle_to_split(self, namespace: NamespaceName, text: str) -> Bundle:
+        if text not in (LARGEST, HOT):
+            return await current_bundle(self._services, namespace, text)
+        found = await (self._largest(namespace) if text == LARGEST else self._hottest(namespace))
+        if found is None:
+            raise RestError(404, f"Bundle range {text} not found: namespace {namespace} has no topics or no load data")
+        return found
+
+    async def _largest(self, namespace: NamespaceName) -> Bundle | None:
+        """Return the bundle with the most persistent topics; of several, the lowest."""
+        bundles = await self._control.namespaces.bundles_of_now(namespace)
+        counts = Counter(bundles.find(topic) for topic in await self._resources.persistent_topics(namespace))
+        return max(sorted(counts), key=lambda bundle: counts[bundle], default=None)
+
+    async def _hottest(self, namespace: NamespaceName) -> Bundle | None:
+        """Return the bundle with the highest throughput, in and out, in the brokers' last reports."""
+        bundles = set((await self._control.namespaces.bundles_of_now(namespace)).bundles)
+        throughput: dict[Bundle, float] = {}
+        for broker in await self._resources.store.children(BROKERS_ROOT):
+            record = await self._resources.store.get(f"{BROKERS_ROOT}/{broker}")
+            if record is None:
+                continue
+            for name, stats in reported_stats(record.value).items():
+                bundle = _bundle_or_none(name)
+                if bundle in bundles and bundle is not None:
+                    throughput[bundle] = stats.msg_throughput_in + stats.msg_throughput_out
+        return max(sorted(throughput), key=lambda bundle: throughput[bundle], default=None)
+
+    @takes(topics=TEXT)
+    async def hash_positions(self, request: web.Request) -> web.Response:
+        """Show the hashes of the bundle's topics, or of those that are named."""
+        namespace = namespace_of(request)
+        await require_namespace(self._services, namespace)
+        bundle = await current_bundle(self._services, namespace, request.match_info["range"])
+        names = request.rel_url.query.getall("topics", [])
+        topics = [TopicName.parse(name) for name in names] or await self._resources.persistent_topics(namespace)
+        hashes = {str(topic): topic.hash32 for topic in topics if bundle.contains(topic)}
+        return json_response({"namespace": str(namespace), "bundle": str(bundle.range), "topicHashPositions": hashes})
+
+
+def _broker_id(text: str) -> str:
+    """Return the broker id of what may be written as its web URL."""
+    return text.removeprefix("http://").removeprefix("https://").rstrip("/")
+
+
+def _bundle_or_none(name: str) -> Bundle | None:
+    try:
+        return Bundle.parse(name)
+    except InvalidNameError:
+        return None

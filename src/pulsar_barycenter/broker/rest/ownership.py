@@ -1,0 +1,158 @@
+"""Whether a request is for this broker: who owns its bundle or topic, and where else it is to go.
+
+| the bundle is                        | answer                                                       |
+|--------------------------------------|--------------------------------------------------------------|
+| owned here                           | the request goes on                                          |
+| owned elsewhere                      | 307 to the owner, `authoritative` = whether this broker leads |
+| unowned, `read_only`                 | 412, or nothing to do                                        |
+| unowned, to be decided by the leader | 307 to the leader, `authoritative=false`                     |
+| unowned, decided here                | 307 to the chosen one, `authoritative=true`, or acquired here |
+
+Source: Pulsar's `PulsarWebResource.validateNamespaceBundleOwnership` and `validateTopicOwnership`.
+"""
+
+from urllib.parse import quote
+
+from aiohttp import web
+
+from pulsar_barycenter.broker.cluster.leadership import LeaderValue
+from pulsar_barycenter.broker.cluster.lookup_answers import LookupAnswer, Owner
+from pulsar_barycenter.broker.namespaces.policies import Policies
+from pulsar_barycenter.broker.rest.errors import RedirectError, RestError
+from pulsar_barycenter.broker.rest.requests import flag
+from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.naming.bundle import Bundle, BundleRange
+from pulsar_barycenter.naming.internal_topics import is_internal_topic
+from pulsar_barycenter.naming.namespace import NamespaceName, is_broker_bound, is_system_namespace
+from pulsar_barycenter.naming.topic import TopicName
+
+_DROPPED = ("authoritative", "destinationBroker")
+
+
+def location(
+    request: web.Request, web_url: str, *, authoritative: bool, keep_destination: bool = False, path: str | None = None
+) -> str:
+    """Return the request's own URL at another broker, with another `authoritative` flag."""
+    dropped = _DROPPED[:1] if keep_destination else _DROPPED
+    pairs = [pair for pair in request.rel_url.raw_query_string.split("&") if pair and pair.split("=")[0] not in dropped]
+    pairs.append(f"authoritative={'true' if authoritative else 'false'}")
+    return f"{web_url}{path or request.rel_url.raw_path}?{'&'.join(pairs)}"
+
+
+def web_url_for(request: web.Request, plain: str | None, tls: str | None) -> str | None:
+    """Return where a request is to go on that came as it did: who asks by TLS is never sent to where there is none."""
+    return tls if request.secure else plain or tls
+
+
+async def leader_url_for(request: web.Request, services: BrokerServices, leader: LeaderValue) -> str | None:
+    """Return where a request is to go on for the leader, None if it cannot be reached as the request came."""
+    if not request.secure:
+        return leader.service_url or None
+    urls = await services.control.registration.urls_of(leader.broker_id)
+    return None if urls is None else urls.web_url_tls
+
+
+async def require_namespace(services: BrokerServices, namespace: NamespaceName) -> None:
+    """Refuse a namespace that does not exist; those of a broker itself need no record.
+
+    Raises:
+        RestError: 404.
+    """
+    if is_broker_bound(namespace) or is_system_namespace(namespace):
+        return
+    if await services.resources.namespaces.get(str(namespace)) is None:
+        raise RestError(404, f"Namespace {namespace} does not exist")
+
+
+async def policies_of(services: BrokerServices, namespace: NamespaceName) -> Policies:
+    """Return the policies of a namespace.
+
+    Raises:
+        RestError: 404.
+    """
+    policies = await services.resources.namespaces.get(str(namespace))
+    if policies is None:
+        raise RestError(404, f"Namespace {namespace} does not exist")
+    return policies
+
+
+async def require_writable_policies(services: BrokerServices) -> None:
+    """Refuse to change anything while policies are read-only.
+
+    Raises:
+        RestError: 403.
+    """
+    if await services.resources.policies_are_read_only():
+        raise RestError(403, "Policies are read-only: remove /admin/flags/policies-readonly to allow changes")
+
+
+async def current_bundle(services: BrokerServices, namespace: NamespaceName, range_text: str) -> Bundle:
+    """Return the bundle of exactly that range, as the store has it now.
+
+    Raises:
+        InvalidNameError, UnknownBundleError: there is none; both are 412.
+    """
+    bundle_range = BundleRange.parse(range_text)
+    return (await services.control.namespaces.bundles_of_now(namespace)).validate(bundle_range)
+
+
+async def require_bundle_here(
+    request: web.Request, services: BrokerServices, bundle: Bundle, *, path: str | None = None
+) -> None:
+    """Go on only on the bundle's owner; an unowned bundle gets one.
+
+    Raises:
+        RedirectError: another broker has to do it. `path` is the path to ask there, if not that of the request.
+        RestError: 412, nobody can own it.
+    """
+    answer = await services.control.lookup.lookup_bundle(bundle, authoritative=flag(request, "authoritative"))
+    go_on_if_local(request, services, answer, f"ServiceUnit:{bundle}", path=path)
+
+
+async def require_topic_here(request: web.Request, services: BrokerServices, topic: TopicName) -> None:
+    """Go on only on the topic's owner; an unowned bundle gets one.
+
+    Raises:
+        RedirectError: another broker has to do it.
+        RestError: 412, nobody can own it.
+    """
+    lookup = services.control.lookup
+    answer = lookup.known_owner(topic)
+    if services.control.channel is not None and is_internal_topic(topic):
+        go_on_if_local(request, services, await lookup.lookup(topic), f"topic:{topic}")
+    elif answer is None or not answer.is_local:
+        bundle = await lookup.bundle_of(topic)
+        found = await lookup.lookup_bundle(bundle, authoritative=flag(request, "authoritative"))
+        go_on_if_local(request, services, found, f"topic:{topic}")
+
+
+def go_on_if_local(
+    request: web.Request,
+    services: BrokerServices,
+    answer: LookupAnswer | None,
+    what: str,
+    *,
+    path: str | None = None,
+    keep_destination: bool = False,
+) -> None:
+    if answer is None:
+        raise RestError(412, f"Failed to find ownership for {what}")
+    if isinstance(answer, Owner) and answer.is_local:
+        return
+    url = web_url_for(request, answer.web_url, answer.web_url_tls)
+    if url is None:
+        raise RestError(412, f"Broker {answer.broker_id}, which has to do this, has no {request.scheme.upper()} port")
+    is_leader = services.control.leadership.is_leader()
+    authoritative = is_leader if isinstance(answer, Owner) else answer.authoritative
+    raise RedirectError(
+        location(request, url, authoritative=authoritative, keep_destination=keep_destination, path=path)
+    )
+
+
+def topic_path(topic: TopicName) -> str:
+    """Return the admin path of a topic."""
+    return f"/admin/v2/{topic.domain}/{topic.namespace}/{topic.encoded_local_name}"
+
+
+def subscription_path(topic: TopicName, subscription: str) -> str:
+    return f"{topic_path(topic)}/subscription/{quote(subscription, safe='')}"

@@ -1,0 +1,218 @@
+"""Partitioned topics: how many partitions a topic has, more of them, and their end.
+
+Source: Pulsar's `PersistentTopics` and `PersistentTopicsBase`.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Annotated, TypeAlias
+
+import msgspec
+from aiohttp import web
+from msgspec.structs import replace
+
+from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.broker.namespaces.policies import PartitionedTopicMetadata
+from pulsar_barycenter.broker.namespaces.resources import most_partitions, partitioned_topic_name
+from pulsar_barycenter.broker.rest.errors import RestError
+from pulsar_barycenter.broker.rest.leader_requests import by_leader
+from pulsar_barycenter.broker.rest.openapi import FLAG, takes
+from pulsar_barycenter.broker.rest.ownership import (
+    require_namespace,
+    require_writable_policies,
+    subscription_path,
+    topic_path,
+)
+from pulsar_barycenter.broker.rest.partition_owners import PartitionOwners
+from pulsar_barycenter.broker.rest.requests import (
+    decoded,
+    flag,
+    json_response,
+    no_content,
+    topic_of,
+)
+from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.broker.rest.topic_grants import forget_grants
+from pulsar_barycenter.broker.rest.topics import TOPIC, require_room
+from pulsar_barycenter.ledger.managed.compacted_topic import COMPACTION_CURSOR
+from pulsar_barycenter.metadata.errors import AlreadyExistsError, NotFoundError
+from pulsar_barycenter.naming.topic import TopicName
+
+_MOST = 2**63 - 1
+
+Partitions: TypeAlias = Annotated[int, msgspec.Meta(ge=-_MOST, le=_MOST)]
+
+
+class WithProperties(msgspec.Struct):
+    partitions: int
+    properties: dict[str, str] | None = None
+
+
+class PartitionedTopics:
+    def __init__(self, services: BrokerServices) -> None:
+        self._services = services
+        self._resources = services.resources
+        self._owners = PartitionOwners(services)
+
+    def routes(self) -> list[web.RouteDef]:
+        path = TOPIC + "/partitions"
+        return [
+            web.get(path, self.partitions),
+            web.put(path, self.create_partitioned),
+            web.post(path, self.update_partitioned),
+            web.delete(path, self.delete_partitioned),
+            web.post(TOPIC + "/createMissedPartitions", self.create_missed_partitions),
+        ]
+
+    @takes(checkAllowAutoCreation=FLAG)
+    async def partitions(self, request: web.Request) -> web.Response:
+        """Show the number of partitions; `checkAllowAutoCreation` may make the topic a partitioned one."""
+        topic = topic_of(request)
+        await require_namespace(self._services, topic.namespace)
+        auto_create = flag(request, "checkAllowAutoCreation")
+        found = await self._resources.partitioned_metadata(topic)
+        if found is None:
+            count = await self._resources.partitions(topic, auto_create=auto_create)
+            if not count and not await self._is_known(topic, by_use=auto_create):
+                raise RestError(404, f"Topic {topic} not found")
+            found = PartitionedTopicMetadata(count)
+        return json_response(replace(found, properties=found.properties or {}))
+
+    async def _is_known(self, topic: TopicName, *, by_use: bool) -> bool:
+        if await self._resources.topic_exists(topic):
+            return True
+        return by_use and (not topic.is_persistent or await self._resources.may_create(topic))
+
+    @by_leader
+    @takes(Partitions | WithProperties)
+    async def create_partitioned(self, request: web.Request) -> web.Response:
+        """Create a partitioned topic; the body is the number of partitions."""
+        topic = topic_of(request)
+        await require_namespace(self._services, topic.namespace)
+        await require_writable_policies(self._services)
+        wanted = await _partitions_wanted(request)
+        if topic.is_partition:
+            raise RestError(412, f"Partitioned topic name must not contain a partition suffix: {topic.local_name}")
+        self._require_count(wanted.partitions)
+        await self._require_unused(topic, wanted.partitions)
+        await require_room(self._services, topic, wanted.partitions)
+        record = PartitionedTopicMetadata(wanted.partitions, False, wanted.properties or {})
+        try:
+            await self._resources.partitioned_topics.create(partitioned_topic_name(topic), record)
+        except AlreadyExistsError:
+            raise RestError(409, f"Partitioned topic already exists: {topic}") from None
+        await self._create_parts(topic, range(wanted.partitions))
+        return no_content()
+
+    def _require_count(self, count: int) -> None:
+        if count <= 0:
+            raise RestError(406, f"Number of partitions should be more than 0, not {count}")
+        limit = most_partitions(self._services.config)
+        if count > limit:
+            raise RestError(406, f"Number of partitions should be less than or equal to {limit}, not {count}")
+
+    async def _require_unused(self, topic: TopicName, count: int) -> None:
+        if await self._resources.partitioned_metadata(topic, fresh=True) is not None:
+            raise RestError(409, f"Partitioned topic already exists: {topic}")
+        if not topic.is_persistent:
+            return
+        if await self._resources.topic_exists(topic):
+            raise RestError(409, f"This topic already exists: {topic}")
+        for existing in await self._resources.persistent_topics(topic.namespace):
+            if existing.partition_index >= count and existing.partitioned_name == topic:
+                raise RestError(409, f"{existing} already exists, although {topic} is to have {count} partitions")
+
+    async def _create_parts(self, topic: TopicName, indexes: Iterable[int]) -> None:
+        """Create partition topics, as far as possible: `createMissedPartitions` makes up for the rest."""
+        if topic.is_persistent:
+            parts = [topic.partition(index) for index in indexes]
+            await self._owners.gather(
+                lambda part: self._owners.call("PUT", topic_path(part)), parts, missing=(404, 409, 412, 500, 503)
+            )
+
+    @by_leader
+    @takes(Partitions | WithProperties)
+    async def update_partitioned(self, request: web.Request) -> web.Response:
+        """Add partitions; each new one gets the subscriptions of partition 0."""
+        topic = topic_of(request)
+        await require_namespace(self._services, topic.namespace)
+        await require_writable_policies(self._services)
+        wanted = (await _partitions_wanted(request)).partitions
+        now = await self._require_partitioned(topic)
+        if wanted <= now.partitions:
+            raise RestError(
+                406, f"Number of partitions should be more than the existing {now.partitions}, not {wanted}"
+            )
+        self._require_count(wanted)
+        await require_room(self._services, topic, wanted - now.partitions)
+        await self._resources.partitioned_topics.update(
+            partitioned_topic_name(topic), lambda found: replace(found, partitions=max(wanted, found.partitions))
+        )
+        new = range(now.partitions, wanted)
+        await self._create_parts(topic, new)
+        if topic.is_persistent:
+            await self._copy_subscriptions(topic, new)
+        return no_content()
+
+    async def _copy_subscriptions(self, topic: TopicName, indexes: Iterable[int]) -> None:
+        first = await self._owners.gather(
+            lambda part: self._owners.call("GET", f"{topic_path(part)}/subscriptions"),
+            [topic.partition(0)],
+            missing=[404],
+        )
+        names = [name for name in first[0] or () if name != COMPACTION_CURSOR]
+        paths = [subscription_path(topic.partition(index), name) for index in indexes for name in names]
+        earliest = {"ledgerId": -1, "entryId": -1}
+        await self._owners.gather(lambda path: self._owners.call("PUT", path, earliest), paths, missing=[409])
+
+    async def create_missed_partitions(self, request: web.Request) -> web.Response:
+        """Create the partitions that are missing."""
+        topic = topic_of(request)
+        await require_namespace(self._services, topic.namespace)
+        now = await self._require_partitioned(topic)
+        await self._create_parts(topic, range(now.partitions))
+        return no_content()
+
+    @by_leader
+    @takes(force=FLAG)
+    async def delete_partitioned(self, request: web.Request) -> web.Response:
+        """Delete a partitioned topic with its partitions."""
+        topic = topic_of(request)
+        await require_namespace(self._services, topic.namespace)
+        await require_writable_policies(self._services)
+        if topic.is_partition:
+            raise RestError(412, f"{topic} is one partition: delete {topic.partitioned_name.local_name} instead")
+        await self._require_partitioned(topic)
+        name = partitioned_topic_name(topic)
+        records = self._resources.partitioned_topics
+        await records.update(name, lambda found: replace(found, deleted=True))
+        force = "true" if flag(request, "force") else "false"
+        try:
+            await self._owners.of_partitions(
+                topic,
+                lambda part: self._owners.call("DELETE", topic_path(part), params={"force": force}),
+                missing=[404],
+            )
+        except AdminRequestError:
+            await records.update(name, lambda found: replace(found, deleted=False))
+            raise
+        with suppress(NotFoundError):  # somebody else deleted it at the same time
+            await records.delete(name)
+        await forget_grants(self._resources, topic)
+        return no_content()
+
+    async def _require_partitioned(self, topic: TopicName) -> PartitionedTopicMetadata:
+        found = await self._resources.partitioned_metadata(topic, fresh=True)
+        if found is not None:
+            return found
+        if await self._resources.topic_exists(topic):
+            raise RestError(409, f"Topic {topic} is not a partitioned topic")
+        raise RestError(404, f"Partitioned topic not found: {topic}")
+
+
+async def _partitions_wanted(request: web.Request) -> WithProperties:
+    body = await request.read()
+    if not body.strip():
+        raise RestError(406, "Number of partitions is missing: send it as the body, such as 4")
+    wanted: int | WithProperties = decoded(body, int | WithProperties)
+    return WithProperties(wanted) if isinstance(wanted, int) else wanted

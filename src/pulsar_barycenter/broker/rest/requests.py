@@ -1,0 +1,190 @@
+"""Reading requests and writing answers: names from paths, flags from queries, values from bodies."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final, TypeVar
+from urllib.parse import unquote_plus
+
+import msgspec
+from aiohttp import web
+
+from pulsar_barycenter.broker.rest.errors import RestError
+from pulsar_barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.naming.topic import TopicName, check_local_name, decode_local_name
+
+T = TypeVar("T")
+
+MAX_TEXT: Final = 8_192
+"""Longest text in a body, in characters."""
+MAX_ENTRIES: Final = 20_000
+"""Most entries of a list or of an object in a body."""
+MAX_DEPTH: Final = 32
+"""So many lists and objects may lie within one another in a body."""
+_LARGEST: Final = 2**63 - 1
+_WHOLE: Final = re.compile("[0-9]{1,18}", re.ASCII)
+
+
+def json_response(value: Any, status: int = 200) -> web.Response:
+    return web.Response(status=status, body=msgspec.json.encode(value), content_type="application/json")
+
+
+def text_response(text: str) -> web.Response:
+    return web.Response(text=text, content_type="text/plain")
+
+
+def no_content() -> web.Response:
+    return web.Response(status=204)
+
+
+def flag(request: web.Request, name: str, default: bool = False) -> bool:
+    """Return a boolean of the query; blank is the default.
+
+    Raises:
+        RestError: 400, it is neither true nor false.
+    """
+    text = request.rel_url.query.get(name, "").lower()
+    if not text:
+        return default
+    if text not in ("true", "false"):
+        raise RestError(400, f"The parameter {name} must be true or false, not {text!r}")
+    return text == "true"
+
+
+def whole_number(request: web.Request, name: str, default: int, *, at_most: int) -> int:
+    """Return a number of the query, from 0 to `at_most`.
+
+    Raises:
+        RestError: 400, it is no such number.
+    """
+    text = request.rel_url.query.get(name, "")
+    if not text:
+        return default
+    if _WHOLE.fullmatch(text) is None or int(text) > at_most:
+        raise RestError(400, f"The parameter {name} must be a whole number from 0 to {at_most}, not {text[:100]!r}")
+    return int(text)
+
+
+def choice(request: web.Request, name: str, choices: Sequence[str]) -> str:
+    """Return which of `choices` the query names; blank is the first.
+
+    Raises:
+        RestError: 400, it is none of them.
+    """
+    text = request.rel_url.query.get(name, "") or choices[0]
+    if text not in choices:
+        shown = ", ".join(each for each in choices if each)
+        raise RestError(400, f"The parameter {name} must be one of {shown}, not {text[:100]!r}")
+    return text
+
+
+async def body_of(request: web.Request, kind: type[T]) -> T | None:
+    """Return the JSON body as a value of `kind`; None for an empty body and for `null`.
+
+    Raises:
+        msgspec.MsgspecError: the body is something else.
+        RestError: 400, something in it is too long, too deep or too large.
+    """
+    data = await request.read()
+    if not data.strip() or data.strip() == b"null":
+        return None
+    value: T = decoded(data, kind)
+    return value
+
+
+def decoded(data: bytes, kind: Any) -> Any:
+    """Return JSON that somebody sent as a value of `kind`.
+
+    Raises:
+        msgspec.MsgspecError: it is something else.
+        RestError: 400, something in it is too long, too deep or too large.
+    """
+    try:
+        value = msgspec.json.decode(data)
+    except RecursionError:
+        raise _too_deep() from None
+    except UnicodeDecodeError as error:
+        raise RestError(400, f"The request body is not valid: it is no text in UTF-8: {error.reason}") from None
+    _require_bounds(value, MAX_DEPTH)
+    return msgspec.convert(value, kind)
+
+
+def _require_bounds(value: Any, depth: int) -> None:
+    if isinstance(value, str):
+        if len(value) > MAX_TEXT:
+            raise RestError(400, f"The body has a text of {len(value)} characters: {MAX_TEXT} are allowed")
+    elif isinstance(value, dict | list):
+        if depth == 0:
+            raise _too_deep()
+        if len(value) > MAX_ENTRIES:
+            raise RestError(400, f"The body has a list of {len(value)} entries: {MAX_ENTRIES} are allowed")
+        for item in value:
+            _require_bounds(item, depth - 1)
+        for item in value.values() if isinstance(value, dict) else ():
+            _require_bounds(item, depth - 1)
+    elif isinstance(value, int | float) and not -_LARGEST <= value <= _LARGEST:
+        raise RestError(400, "The body has a number that does not fit in 64 bits")
+
+
+def _too_deep() -> RestError:
+    return RestError(400, f"The body has more than {MAX_DEPTH} lists and objects within one another")
+
+
+async def text_of(request: web.Request) -> str:
+    """Return the text that the body is, or the one that it says in JSON; clients do either.
+
+    Raises:
+        RestError: 400, it is no text in UTF-8, or too long.
+        msgspec.MsgspecError: it is other JSON than a text.
+    """
+    data = await request.read()
+    try:
+        text = data.decode().strip()
+    except UnicodeDecodeError:
+        raise RestError(400, "The body is not text in UTF-8") from None
+    if text.startswith(('"', "{", "[")):
+        return await body_of(request, str) or ""
+    _require_bounds(text, MAX_DEPTH)
+    return text
+
+
+def raw_part(request: web.Request, index: int) -> str:
+    """Return a segment of the path as it was sent, still encoded; the path begins with segment 1."""
+    return request.rel_url.raw_path.split("/")[index]
+
+
+def subscription_of(request: web.Request) -> str:
+    """Return the subscription of a path `/admin/v2/{domain}/{tenant}/{namespace}/{topic}/subscription/{subscription}`.
+
+    Clients encode it as a form value: `+` is a space, as is `%20`.
+
+    Raises:
+        InvalidNameError: it cannot be one.
+    """
+    name = unquote_plus(raw_part(request, 8))
+    check_local_name("subscription", name)
+    return name
+
+
+def asked_tenant(request: web.Request) -> str:
+    """Return the parameter `tenant`, or `property`, as Pulsar's older clients call it; blank without."""
+    query = request.rel_url.query
+    return query.get("tenant") or query.get("property") or ""
+
+
+def namespace_of(request: web.Request) -> NamespaceName:
+    """Return the namespace of `{tenant}` and `{namespace}` in the path.
+
+    Raises:
+        InvalidNameError: it cannot be one.
+    """
+    return NamespaceName.of(request.match_info["tenant"], request.match_info["namespace"])
+
+
+def topic_of(request: web.Request) -> TopicName:
+    """Return the topic of a path `/admin/v2/{domain}/{tenant}/{namespace}/{topic}…`.
+
+    Raises:
+        InvalidNameError: it cannot be one.
+    """
+    local_name = decode_local_name(raw_part(request, 6))
+    return TopicName.of(request.match_info["domain"], namespace_of(request), local_name)

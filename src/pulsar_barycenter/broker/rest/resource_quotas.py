@@ -1,0 +1,93 @@
+"""Resource quotas: what a bundle is expected to need, until the simple load manager has learned it, and beyond.
+
+A quota whose `dynamic` is false stays as it was set. Source: Pulsar's `ResourceQuotasBase`. Where we differ: no figure
+may be negative, or more than MOST; Pulsar takes any. Only the leader writes, as for all that it learns.
+"""
+
+from contextlib import suppress
+from typing import Final
+
+from aiohttp import web
+
+from pulsar_barycenter.broker.rest.errors import RestError
+from pulsar_barycenter.broker.rest.leader_requests import by_leader
+from pulsar_barycenter.broker.rest.openapi import takes
+from pulsar_barycenter.broker.rest.ownership import current_bundle, require_namespace, require_writable_policies
+from pulsar_barycenter.broker.rest.requests import body_of, json_response, namespace_of, no_content
+from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.load.reports.load_report import INITIAL_QUOTA, QUOTA_FIGURES, ResourceQuota
+from pulsar_barycenter.metadata.errors import NotFoundError
+
+MOST: Final = 1e15
+_DEFAULT: Final = "default"
+
+
+class ResourceQuotas:
+    def __init__(self, services: BrokerServices) -> None:
+        self._services = services
+        self._quotas = services.resources.resource_quotas
+
+    def routes(self) -> list[web.RouteDef]:
+        root = "/admin/v2/resource-quotas"
+        one = root + "/{tenant}/{namespace}/{range}"
+        return [
+            web.get(root, self.default),
+            web.post(root, self.set_default),
+            web.get(one, self.get),
+            web.post(one, self.set),
+            web.delete(one, self.delete),
+        ]
+
+    async def default(self, request: web.Request) -> web.Response:
+        """Show the quota of bundles that have none of their own."""
+        return json_response(await self._default())
+
+    @by_leader
+    @takes(ResourceQuota)
+    async def set_default(self, request: web.Request) -> web.Response:
+        """Set the quota of bundles that have none of their own; the simple load manager goes on learning from there."""
+        await require_writable_policies(self._services)
+        await self._quotas.put(_DEFAULT, await _quota_in(request))
+        return no_content()
+
+    async def get(self, request: web.Request) -> web.Response:
+        """Show the quota of a bundle, the default one if it has none."""
+        return json_response(await self._quotas.get_fresh(await self._name(request)) or await self._default())
+
+    @by_leader
+    @takes(ResourceQuota)
+    async def set(self, request: web.Request) -> web.Response:
+        """Set the quota of a bundle."""
+        await require_writable_policies(self._services)
+        name = await self._name(request)
+        await self._quotas.put(name, await _quota_in(request))
+        return no_content()
+
+    @by_leader
+    async def delete(self, request: web.Request) -> web.Response:
+        """Have the default quota count for a bundle."""
+        await require_writable_policies(self._services)
+        name = await self._name(request)
+        with suppress(NotFoundError):  # it has none, which is what was asked for
+            await self._quotas.delete(name)
+        return no_content()
+
+    async def _default(self) -> ResourceQuota:
+        return await self._quotas.get_fresh(_DEFAULT) or INITIAL_QUOTA
+
+    async def _name(self, request: web.Request) -> str:
+        """Return the name of the record of a bundle, which exists."""
+        namespace = namespace_of(request)
+        await require_namespace(self._services, namespace)
+        return f"namespace/{await current_bundle(self._services, namespace, request.match_info['range'])}"
+
+
+async def _quota_in(request: web.Request) -> ResourceQuota:
+    quota = await body_of(request, ResourceQuota)
+    if quota is None:
+        raise RestError(400, 'Send a JSON object such as {"msgRateIn":40,"msgRateOut":120,"bandwidthIn":1e5,…}')
+    for figure in QUOTA_FIGURES:
+        value = getattr(quota, figure)
+        if not 0 <= value <= MOST:
+            raise RestError(400, f"{figure} must be from 0 to {MOST:g}, not {value:g}")
+    return quota

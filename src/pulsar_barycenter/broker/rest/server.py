@@ -1,0 +1,200 @@
+"""The REST server of a broker: the application on a socket. `start_web` is what `Broker` is given as `web`."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final, cast
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from prometheus_client import CollectorRegistry
+
+from pulsar_barycenter.admin.client import AdminClient
+from pulsar_barycenter.broker.access.tls_listener import TlsListener, listen_by_tls
+from pulsar_barycenter.broker.access.tls_ports import TlsPort
+from pulsar_barycenter.broker.bounded_log import BoundedLog
+from pulsar_barycenter.broker.broker import Broker
+from pulsar_barycenter.broker.cluster.http_peers import broker_client, relaying_client
+from pulsar_barycenter.broker.rest.app import build_app
+from pulsar_barycenter.broker.rest.relay import MOST_RELAYED_BYTES
+from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.load.reports.load_over_time import LoadTables
+from pulsar_barycenter.logs.request_ids import kept_task
+
+_BACKLOG: Final = 1024
+_LONGEST_FAULT: Final = 200
+"""Characters of what is wrong with a request that is none, in the log."""
+_TAKE_LEAVE_S: Final = 1.0
+"""How long a connection that is one too many is there for its client to read why."""
+_FINISH_S: Final = 2.0
+"""How long requests under way may go on once the server closes."""
+
+
+class RestServer:
+    """A listening server; made by `start_web`. `port` and `tls_port` are those it has, None for one that it has not."""
+
+    def __init__(
+        self,
+        runner: web.AppRunner,
+        clients: Iterable[AdminClient],
+        plain: asyncio.Server | None,
+        tls: TlsListener | None,
+    ) -> None:
+        self.port = None if plain is None else int(plain.sockets[0].getsockname()[1])
+        self.tls_port = None if tls is None else tls.port
+        self._tls = tls
+        self._runner = runner
+        self._clients = tuple(clients)
+        self._listening = [server for server in (plain, tls) if server is not None]
+
+    @property
+    def connections(self) -> int:
+        """How many there are, those included whose client has not been heard to leave."""
+        server = self._runner.server
+        return 0 if server is None else len(server.connections)
+
+    async def close(self) -> None:
+        """Stop listening, and end what is under way after a short time. Idempotent."""
+        for server in self._listening:
+            server.close()
+        if self._tls is not None:
+            await self._tls.wait_closed()
+        for client in self._clients:
+            await client.close()
+        await self._runner.cleanup()
+
+
+class _Accepted(asyncio.Protocol):
+    """Gives its place to who serves the connection: found when that is made, by TLS after the handshake, so that those
+    who shake hands at the same time are counted one after the other."""
+
+    def __init__(self, serving: Callable[[], asyncio.Protocol]) -> None:
+        self._serving = serving
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        protocol = self._serving()
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+
+
+class _TooManyConnections(asyncio.Protocol):
+    """Answers a connection that is one too many, and closes it, without waiting for what it asks."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        writing = cast(asyncio.WriteTransport, transport)
+        body = b'{"reason":"Too many HTTP connections to this broker (maxHttpServerConnections). Try again."}'
+        head = f"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        writing.write(f"{head}Connection: close\r\n\r\n".encode() + body)
+        writing.close()
+        # By TLS that waits for the client to take its leave, too: one that does not would stay, and count nowhere.
+        asyncio.get_running_loop().call_later(_TAKE_LEAVE_S, writing.abort)
+
+
+async def start_web(
+    broker: Broker,
+    host: str,
+    port: int | None,
+    tls: TlsPort | None = None,
+    *,
+    on_stopped: Callable[[], None] | None = None,
+    load_tables: LoadTables | None = None,
+) -> RestServer:
+    """Serve the REST interface of `broker` at `host` and `port`, and at that of `tls`; 0 picks a free one.
+
+    `on_stopped` is called when the broker has stopped because `POST /admin/v2/brokers/shutdown` asked for it:
+    whoever runs the process ends it then. `load_tables` tells of loads that no broker remembers.
+
+    Raises:
+        OSError: the port cannot be had.
+    """
+    admin, relayed = broker_client(broker.config.current), relaying_client(broker.config.current, MOST_RELAYED_BYTES)
+    app = build_app(_services_of(broker, admin, relayed, on_stopped or (lambda: None), load_tables))
+    config = broker.config.current
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        logger=_faults_of_ours(),
+        handle_signals=False,
+        shutdown_timeout=_FINISH_S,
+        # From the connection or the last answer on, until the header of a request is there.
+        keepalive_timeout=config.web_service_request_timeout_seconds,
+    )
+    await runner.setup()
+    server, limit = runner.server, config.max_http_server_connections
+    assert server is not None
+
+    def accept() -> asyncio.Protocol:
+        return _Accepted(lambda: _TooManyConnections() if limit and len(server.connections) >= limit else server())
+
+    loop = asyncio.get_running_loop()
+    plain: asyncio.Server | None = None
+    try:
+        if port is not None:
+            plain = await loop.create_server(accept, host, port, backlog=_BACKLOG)
+        secured = None
+        if tls is not None:
+            secured = await listen_by_tls(accept, host, tls.port, tls.context, backlog=_BACKLOG)
+    except BaseException:
+        if plain is not None:
+            plain.close()
+        await admin.close()
+        await relayed.close()
+        await runner.cleanup()
+        raise
+    return RestServer(runner, (admin, relayed), plain, secured)
+
+
+def _faults_of_ours() -> logging.Logger:
+    """Return the log of what goes wrong outside of handlers; a request that is none is told in a line of ours."""
+
+    malformed = BoundedLog("malformed_request", asyncio.get_running_loop().time, "info")
+
+    def is_ours(record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, HttpProcessingError):
+            malformed.tell(reason=error.message.partition("\n")[0][:_LONGEST_FAULT])
+        return not isinstance(error, HttpProcessingError)
+
+    logger = logging.getLogger("barycenter.http")
+    logger.filters[:] = [is_ours]
+    return logger
+
+
+def _services_of(
+    broker: Broker,
+    admin: AdminClient,
+    relayed: AdminClient,
+    on_stopped: Callable[[], None],
+    load_tables: LoadTables | None,
+) -> BrokerServices:
+    stops: set[asyncio.Task[None]] = set()
+
+    async def stop(max_unloads_per_second: float) -> None:
+        try:
+            await broker.stop(reason="shutdown request", max_unloads_per_second=max_unloads_per_second)
+        finally:
+            on_stopped()
+
+    def shutdown(max_unloads_per_second: float) -> None:
+        task = kept_task(stop(max_unloads_per_second), "shutdown request")
+        stops.add(task)
+        task.add_done_callback(stops.discard)
+
+    def registries() -> Iterable[CollectorRegistry]:
+        registry = getattr(getattr(broker.load_manager, "metrics", None), "registry", None)
+        return () if registry is None else (registry,)
+
+    return BrokerServices(
+        control=broker.control,
+        resources=broker.resources,
+        authorizer=broker.authorizer,
+        registry=broker.registry,
+        decisions=lambda: getattr(broker.load_manager, "decisions", None),
+        admin=admin,
+        relayed=relayed,
+        is_ready=lambda: broker.ready,
+        shutdown=shutdown,
+        authentication=broker.authentication,
+        registries=registries,
+        load_tables=load_tables,
+    )

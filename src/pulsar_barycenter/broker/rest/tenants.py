@@ -1,0 +1,114 @@
+"""Tenants.
+
+Source: Pulsar's `TenantsBase`.
+"""
+
+from aiohttp import web
+
+from pulsar_barycenter.broker.namespaces.policies import TenantInfo
+from pulsar_barycenter.broker.namespaces.records import delete_tree
+from pulsar_barycenter.broker.rest.clusters import GLOBAL
+from pulsar_barycenter.broker.rest.errors import RestError
+from pulsar_barycenter.broker.rest.leader_requests import by_leader
+from pulsar_barycenter.broker.rest.namespace_deletion import delete_namespace
+from pulsar_barycenter.broker.rest.openapi import FLAG, takes
+from pulsar_barycenter.broker.rest.ownership import require_writable_policies
+from pulsar_barycenter.broker.rest.requests import body_of, flag, json_response, no_content
+from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.metadata.errors import AlreadyExistsError
+from pulsar_barycenter.naming.namespace import validate_entity_name
+
+
+class Tenants:
+    def __init__(self, services: BrokerServices) -> None:
+        self._services = services
+        self._resources = services.resources
+        self._tenants = services.resources.tenants
+
+    def routes(self) -> list[web.RouteDef]:
+        root = "/admin/v2/tenants"
+        one = root + "/{tenant}"
+        return [
+            web.get(root, self.names),
+            web.get(one, self.get),
+            web.put(one, self.create),
+            web.post(one, self.update),
+            web.delete(one, self.delete),
+        ]
+
+    async def names(self, request: web.Request) -> web.Response:
+        """List the tenants."""
+        return json_response(await self._tenants.names())
+
+    async def get(self, request: web.Request) -> web.Response:
+        """Show a tenant."""
+        return json_response(await self._existing(request.match_info["tenant"]))
+
+    @by_leader
+    @takes(TenantInfo)
+    async def create(self, request: web.Request) -> web.Response:
+        """Create a tenant."""
+        name = request.match_info["tenant"]
+        await require_writable_policies(self._services)
+        validate_entity_name("Tenant", name)
+        info = await self._info(request)
+        if await self._tenants.exists(name):
+            raise RestError(409, f"Tenant already exist: {name}")
+        limit = self._services.config.max_tenants
+        if limit and len(await self._tenants.names()) >= limit:
+            raise RestError(412, f"Exceed the maximum number of tenants: maxTenants is {limit}")
+        try:
+            await self._tenants.create(name, info)
+        except AlreadyExistsError:
+            raise RestError(409, f"Tenant already exist: {name}") from None
+        return no_content()
+
+    @by_leader
+    @takes(TenantInfo)
+    async def update(self, request: web.Request) -> web.Response:
+        """Replace roles and clusters of a tenant."""
+        name = request.match_info["tenant"]
+        await require_writable_policies(self._services)
+        await self._existing(name)
+        info = await self._info(request)
+        await self._tenants.update(name, lambda found: info)
+        return no_content()
+
+    @by_leader
+    @takes(force=FLAG)
+    async def delete(self, request: web.Request) -> web.Response:
+        """Delete a tenant; with `force` its namespaces too."""
+        name = request.match_info["tenant"]
+        force = flag(request, "force")
+        if force and not self._services.config.force_delete_tenant_allowed:
+            raise RestError(405, "Broker doesn't allow forced deletion of tenants: set forceDeleteTenantAllowed=true")
+        await require_writable_policies(self._services)
+        await self._existing(name)
+        namespaces = await self._resources.namespaces_of(name)
+        if namespaces and not force:
+            raise RestError(409, f"The tenant {name} still has active namespaces: delete them first, or use force=true")
+        for namespace in namespaces:
+            await delete_namespace(self._services, namespace, force=True)
+        store = self._resources.store
+        for folder in ("/admin/partitioned-topics", "/admin/local-policies", "/managed-ledgers", "/admin/policies"):
+            await delete_tree(store, f"{folder}/{name}")
+        return no_content()
+
+    async def _existing(self, name: str) -> TenantInfo:
+        info = await self._tenants.get(name)
+        if info is None:
+            raise RestError(404, f"Tenant does not exist: {name}")
+        return info
+
+    async def _info(self, request: web.Request) -> TenantInfo:
+        """Return the body, held to the clusters that exist."""
+        info = await body_of(request, TenantInfo)
+        if info is None or not info.allowed_clusters:
+            raise RestError(412, "Clusters can not be empty: name at least one in allowedClusters")
+        if not all(cluster.strip() for cluster in info.allowed_clusters):
+            raise RestError(412, "Clusters can not be blank: remove the blank entry of allowedClusters")
+        known = {GLOBAL, *await self._resources.clusters.names()}
+        unknown = sorted(set(info.allowed_clusters) - known)
+        if unknown:
+            raise RestError(412, f"Clusters do not exist: {', '.join(unknown)}. Create them first.")
+        return TenantInfo(tuple(sorted(set(info.admin_roles))), tuple(sorted(set(info.allowed_clusters))))

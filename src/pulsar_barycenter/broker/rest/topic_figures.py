@@ -1,0 +1,261 @@
+"""The figures of topics: statistics, internal statistics, and the sums over partitions.
+
+Source: Pulsar's `PersistentTopicsBase` and `PartitionedTopicStatsImpl`.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any, Final
+
+from aiohttp import web
+
+from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.broker.errors import NotAllowedError
+from pulsar_barycenter.broker.namespaces.policies import PartitionedTopicMetadata
+from pulsar_barycenter.broker.rest.errors import RestError
+from pulsar_barycenter.broker.rest.namespace_deletion import CONCURRENT_REQUESTS
+from pulsar_barycenter.broker.rest.openapi import FLAG, takes
+from pulsar_barycenter.broker.rest.ownership import require_namespace, require_topic_here, topic_path
+from pulsar_barycenter.broker.rest.requests import flag, json_response, topic_of
+from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.broker.rest.topics import TOPIC
+from pulsar_barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
+from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
+from pulsar_barycenter.broker.topics.topic import Topic
+from pulsar_barycenter.naming.topic import TopicName
+
+_MEAN: Final = "averageMsgSize"
+_NOT_ADDED: Final = frozenset(
+    {
+        "lastOffloadLedgerId",
+        "lastOffloadSuccessTimeStamp",
+        "lastOffloadFailureTimeStamp",
+        "earliestMsgPublishTimeInBacklogs",
+        "lastExpireTimestamp",
+        "lastConsumedFlowTimestamp",
+        "lastConsumedTimestamp",
+        "lastAckedTimestamp",
+        "lastMarkDeleteAdvancedTimestamp",
+        "lastCompactionSucceedTimestamp",
+        "lastCompactionFailedTimestamp",
+        "lastCompactionDurationTimeInMills",
+    }
+)
+"""Numbers that are no amounts: of several partitions the largest is shown."""
+
+
+class TopicFigures:
+    def __init__(self, services: BrokerServices) -> None:
+        self._services = services
+        self._resources = services.resources
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.get(TOPIC + "/stats", self.stats),
+            web.get(TOPIC + "/internalStats", self.internal_stats),
+            web.get(TOPIC + "/internal-info", self.internal_info),
+            web.get(TOPIC + "/partitioned-stats", self.partitioned_stats),
+            web.get(TOPIC + "/partitioned-internalStats", self.partitioned_internal_stats),
+        ]
+
+    @takes(excludePublishers=FLAG, excludeConsumers=FLAG, authoritative=FLAG)
+    async def stats(self, request: web.Request) -> web.Response:
+        """Show the statistics of a topic."""
+        topic = await self._loaded(request)
+        stats = self._services.registry.topic_stats(topic, owner_broker=self._services.urls.broker_id)
+        if flag(request, "excludePublishers"):
+            stats["publishers"] = []
+        if flag(request, "excludeConsumers"):
+            for subscription in stats["subscriptions"].values():
+                subscription["consumers"] = []
+        return json_response(stats)
+
+    @takes(authoritative=FLAG)
+    async def internal_stats(self, request: web.Request) -> web.Response:
+        """Show ledgers and cursors of a topic."""
+        return json_response(_internal(await self._persistent(request)))
+
+    @takes(authoritative=FLAG)
+    async def internal_info(self, request: web.Request) -> web.Response:
+        """Show ledgers and cursors of a topic as they are stored."""
+        topic = await self._persistent(request)
+        stats = topic.ledger.stats
+        cursors = {
+            name: {
+                "ledgerId": subscription.cursor.mark_delete.ledger_id,
+                "markDelete": subscription.cursor.mark_delete.entry_id,
+            }
+            for name, subscription in topic.subscriptions.items()
+        }
+        ledgers = [
+            {"ledgerId": ledger.ledger_id, "entries": ledger.entries, "size": ledger.size} for ledger in stats.ledgers
+        ]
+        return json_response({"version": 0, "ledgers": ledgers, "cursors": cursors})
+
+    @takes(perPartition=FLAG)
+    async def partitioned_stats(self, request: web.Request) -> web.Response:
+        """Show the sums over all partitions; `perPartition` (default true) shows each as well."""
+        topic, metadata = await self._partitioned(request)
+        parts = await self._of_partitions(topic, metadata.partitions, "stats")
+        total = sum_stats(parts.values())
+        total["metadata"] = {"partitions": metadata.partitions, "deleted": metadata.deleted}
+        total["partitions"] = parts if flag(request, "perPartition", default=True) else {}
+        return json_response(total)
+
+    async def partitioned_internal_stats(self, request: web.Request) -> web.Response:
+        """Show ledgers and cursors of every partition."""
+        topic, metadata = await self._partitioned(request)
+        parts = await self._of_partitions(topic, metadata.partitions, "internalStats")
+        return json_response({"metadata": {"partitions": metadata.partitions}, "partitions": parts})
+
+    async def _loaded(self, request: web.Request) -> Topic:
+        name = topic_of(request)
+        await require_namespace(self._services, name.namespace)
+        if not name.is_partition and await self._resources.partitioned_metadata(name) is not None:
+            raise RestError(404, f"Topic not found: {name} is partitioned, ask for its partitioned-stats")
+        await require_topic_here(request, self._services, name)
+        if name.is_persistent:
+            return await self._services.registry.get_or_create(name, create=False)
+        loaded = self._services.registry.get_loaded(name)
+        if loaded is None:
+            raise RestError(404, f"Topic {name} not found")
+        return loaded
+
+    async def _persistent(self, request: web.Request) -> PersistentTopic:
+        topic = await self._loaded(request)
+        if not isinstance(topic, PersistentTopic):
+            raise NotAllowedError(f"Topic {topic.name} is not stored")
+        return topic
+
+    async def _partitioned(self, request: web.Request) -> tuple[TopicName, PartitionedTopicMetadata]:
+        topic = topic_of(request)
+        await require_namespace(self._services, topic.namespace)
+        metadata = await self._resources.partitioned_metadata(topic)
+        if metadata is None:
+            raise RestError(404, f"Partitioned topic not found: {topic}")
+        return topic, metadata
+
+    async def _of_partitions(self, topic: TopicName, count: int, what: str) -> dict[str, dict[str, Any]]:
+        """Ask the owner of each partition; partitions that do not exist are left out."""
+        limit = asyncio.Semaphore(CONCURRENT_REQUESTS)
+
+        async def ask(part: TopicName) -> dict[str, Any] | None:
+            async with limit:
+                try:
+                    answer: dict[str, Any] = await self._services.admin.call(
+                        "GET", self._services.web_url, f"{topic_path(part)}/{what}"
+                    )
+                except AdminRequestError as error:
+                    if error.status != 404:
+                        raise
+                    return None
+                return answer
+
+        parts = [topic.partition(index) for index in range(count)]
+        answers = await asyncio.gather(*(ask(part) for part in parts))
+        return {str(part): answer for part, answer in zip(parts, answers, strict=True) if answer is not None}
+
+
+def sum_stats(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Return the statistics of a partitioned topic: amounts added, mean sizes averaged, subscriptions by name.
+
+    Publishers are joined by their place in the lists: clients open one producer a partition, in that order.
+    """
+    all_parts = list(parts)
+    total: dict[str, Any] = {}
+    for part in all_parts:
+        _add(total, part)
+    total.setdefault("publishers", [])
+    total.setdefault("subscriptions", {})
+    if all_parts and _MEAN in total:
+        total[_MEAN] /= len(all_parts)
+    total.pop("ownerBroker", None)
+    return total
+
+
+def _add(total: dict[str, Any], part: dict[str, Any]) -> None:
+    for name, value in part.items():
+        known = total.get(name)
+        if isinstance(value, dict):
+            _add(total.setdefault(name, {}), value) if isinstance(known, dict | None) else None
+        elif isinstance(value, list):
+            _add_lists(total.setdefault(name, []), value)
+        elif isinstance(value, bool) or not isinstance(value, int | float):
+            total[name] = known or value
+        elif name in _NOT_ADDED:
+            total[name] = max(known or 0, value)
+        else:
+            total[name] = (known or 0) + value
+
+
+def _add_lists(total: list[Any], part: list[Any]) -> None:
+    for index, item in enumerate(part):
+        if index == len(total):
+            total.append({})
+        if isinstance(item, dict):
+            _add(total[index], item)
+
+
+def _internal(topic: PersistentTopic) -> dict[str, Any]:
+    ledger = topic.ledger
+    stats = ledger.stats
+    current = stats.ledgers[-1] if stats.ledgers else None
+    compacted = ledger.compacted.current
+    return {
+        "entriesAddedCounter": topic.in_rates.messages,
+        "numberOfEntries": stats.entries,
+        "totalSize": stats.size,
+        "currentLedgerEntries": current.entries if current else 0,
+        "currentLedgerSize": current.size if current else 0,
+        "lastLedgerCreatedTimestamp": None,
+        "lastLedgerCreationFailureTimestamp": None,
+        "waitingCursorsCount": 0,
+        "pendingAddEntriesCount": topic.pending,
+        "lastConfirmedEntry": str(ledger.last_position),
+        "state": "LedgerOpened" if current is not None and current.is_open else "ClosedLedger",
+        "ledgers": [
+            {
+                "ledgerId": figures.ledger_id,
+                "entries": figures.entries,
+                "size": figures.size,
+                "offloaded": False,
+                "metadata": None,
+                "underReplicated": False,
+            }
+            for figures in stats.ledgers
+        ],
+        "cursors": {name: _cursor(subscription) for name, subscription in topic.subscriptions.items()},
+        "schemaLedgers": [],
+        "compactedLedger": {
+            "ledgerId": -1 if compacted is None else compacted.segment.ledger_id,
+            "entries": -1 if compacted is None else compacted.segment.entries,
+            "size": -1 if compacted is None else compacted.segment.size,
+            "offloaded": False,
+            "underReplicated": False,
+        },
+        "properties": dict(ledger.properties),
+        "epoch": ledger.epoch,
+    }
+
+
+def _cursor(subscription: PersistentSubscription) -> dict[str, Any]:
+    cursor = subscription.cursor
+    ranges = cursor.acked_ranges
+    return {
+        "markDeletePosition": str(cursor.mark_delete),
+        "readPosition": str(cursor.first_unacked),
+        "waitingReadOp": False,
+        "pendingReadOps": 0,
+        "messagesConsumedCounter": 0,
+        "cursorLedger": -1,
+        "cursorLedgerLastEntry": -1,
+        "individuallyDeletedMessages": "["
+        + ",".join(f"({ledger}:{first - 1}..{ledger}:{last}]" for ledger, first, last in ranges)
+        + "]",
+        "lastLedgerSwitchTimestamp": None,
+        "state": "Open",
+        "active": bool(subscription.consumers),
+        "numberOfEntriesSinceFirstNotAckedMessage": cursor.backlog_entries,
+        "totalNonContiguousDeletedMessagesRange": len(ranges),
+        "properties": dict(cursor.properties),
+    }

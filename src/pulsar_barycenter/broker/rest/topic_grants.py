@@ -1,0 +1,24 @@
+"""Grants on a topic end with it: whoever makes another one of its name decides anew who may use it.
+
+Source: Pulsar's `BrokerService.deleteTopicAuthenticationWithRetry`. Here a topic that is deleted because nobody uses it
+keeps its grants, so that they may be given before the topic is used.
+"""
+
+from msgspec.structs import replace
+
+from pulsar_barycenter.broker.authorization.grants import forget_topic, has_grants_of
+from pulsar_barycenter.broker.namespaces.resources import Resources
+from pulsar_barycenter.naming.topic import TopicName
+
+
+async def forget_grants(resources: Resources, topic: TopicName) -> None:
+    """Take away what was granted at a topic that is deleted, and its partitions; not while policies are read-only."""
+    name = str(topic.namespace)
+    policies = await resources.namespaces.get(name)
+    if policies is None or not has_grants_of(policies.auth_policies, topic):
+        return
+    if await resources.policies_are_read_only():
+        return
+    await resources.namespaces.update(
+        name, lambda found: replace(found, auth_policies=forget_topic(found.auth_policies, topic))
+    )

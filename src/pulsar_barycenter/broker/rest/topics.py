@@ -1,0 +1,181 @@
+"""Topics: lists, creation, unload, deletion. Figures are in `topic_figures`.
+
+What concerns one topic runs on its owner; what concerns a partitioned topic asks the owner of each partition.
+
+Source: Pulsar's `PersistentTopics`, `NonPersistentTopics` and `PersistentTopicsBase`.
+"""
+
+from collections.abc import Iterable
+
+from aiohttp import web
+
+from pulsar_barycenter.broker.rest.errors import RestError
+from pulsar_barycenter.broker.rest.openapi import FLAG, TEXT, takes
+from pulsar_barycenter.broker.rest.ownership import (
+    current_bundle,
+    go_on_if_local,
+    require_namespace,
+    require_topic_here,
+    topic_path,
+)
+from pulsar_barycenter.broker.rest.partition_owners import PartitionOwners
+from pulsar_barycenter.broker.rest.requests import (
+    body_of,
+    flag,
+    json_response,
+    namespace_of,
+    no_content,
+    topic_of,
+)
+from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.broker.rest.topic_grants import forget_grants
+from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
+from pulsar_barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.naming.topic import TopicName, is_system_topic
+
+DOMAIN = "/admin/v2/{domain:persistent|non-persistent}/{tenant}/{namespace}"
+TOPIC = DOMAIN + "/{topic:[^/]+}"
+
+
+class Topics:
+    def __init__(self, services: BrokerServices) -> None:
+        self._services = services
+        self._resources = services.resources
+        self._registry = services.registry
+        self._owners = PartitionOwners(services)
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.get(DOMAIN, self.names),
+            web.get(DOMAIN + "/partitioned", self.partitioned_names),
+            web.get("/admin/v2/non-persistent/{tenant}/{namespace}/{range:0[xX].*}", self.names_in_bundle),
+            web.put(TOPIC, self.create),
+            web.delete(TOPIC, self.delete),
+            web.put(TOPIC + "/unload", self.unload),
+        ]
+
+    # ---- lists ----
+
+    @takes(bundle=TEXT, includeSystemTopic=FLAG)
+    async def names(self, request: web.Request) -> web.Response:
+        """List topics, partitions one by one; `bundle` shows those of one range."""
+        namespace = namespace_of(request)
+        await require_namespace(self._services, namespace)
+        if request.match_info["domain"] == "persistent":
+            names = await self._resources.topics_of_namespace(namespace, "PERSISTENT")
+        else:
+            names = await self._non_persistent_names(namespace)
+        topics = [TopicName.parse(name) for name in names]
+        wanted = request.rel_url.query.get("bundle")
+        if wanted:
+            bundle = await current_bundle(self._services, namespace, wanted)
+            topics = [topic for topic in topics if bundle.contains(topic)]
+        return json_response(_shown(topics, include_system=flag(request, "includeSystemTopic")))
+
+    async def _non_persistent_names(self, namespace: NamespaceName) -> list[str]:
+        """Ask the owner of each bundle: only it has its non-persistent topics, in memory."""
+        bundles = await self._services.control.namespaces.bundles_of_now(namespace)
+        found = await self._owners.gather(
+            lambda range_text: self._services.admin.call(
+                "GET", self._services.web_url, f"/admin/v2/non-persistent/{namespace}/{range_text}"
+            ),
+            [str(bundle.range) for bundle in bundles.bundles],
+        )
+        return sorted(name for names in found for name in names or ())
+
+    async def names_in_bundle(self, request: web.Request) -> web.Response:
+        """List the non-persistent topics that the owner of a bundle has in memory."""
+        namespace = namespace_of(request)
+        await require_namespace(self._services, namespace)
+        bundle = await current_bundle(self._services, namespace, request.match_info["range"])
+        answer = await self._services.control.lookup.lookup_bundle(bundle, read_only=True)
+        if answer is None:
+            return no_content()
+        go_on_if_local(request, self._services, answer, f"ServiceUnit:{bundle}")
+        loaded = self._registry.topics_of_bundle(bundle)
+        return json_response(sorted(str(topic) for topic in loaded if not topic.is_persistent))
+
+    @takes(includeSystemTopic=FLAG)
+    async def partitioned_names(self, request: web.Request) -> web.Response:
+        """List the partitioned topics by their base names."""
+        namespace = namespace_of(request)
+        await require_namespace(self._services, namespace)
+        topics = await self._resources.partitioned_topics_of(namespace, request.match_info["domain"])
+        return json_response(_shown(topics, include_system=flag(request, "includeSystemTopic")))
+
+    # ---- one topic ----
+
+    @takes(dict[str, str], authoritative=FLAG)
+    async def create(self, request: web.Request) -> web.Response:
+        """Create a topic on its owner; the body may give properties."""
+        topic = topic_of(request)
+        await require_namespace(self._services, topic.namespace)
+        properties = await body_of(request, dict[str, str])
+        await self._require_legal_partition(topic)
+        if await self._resources.partitioned_metadata(topic) is not None or await self._resources.topic_exists(topic):
+            raise RestError(409, f"This topic already exists: {topic}")
+        await require_room(self._services, topic, 1)
+        await require_topic_here(request, self._services, topic)
+        if self._registry.get_loaded(topic) is not None:
+            raise RestError(409, f"This topic already exists: {topic}")
+        created = await self._registry.create(topic)
+        if properties and isinstance(created, PersistentTopic):
+            await created.ledger.set_properties(properties)
+        return no_content()
+
+    async def _require_legal_partition(self, topic: TopicName) -> None:
+        if not topic.is_partition:
+            return
+        base = await self._resources.partitioned_metadata(topic.partitioned_name, fresh=True)
+        if base is None or topic.partition_index >= base.partitions:
+            raise RestError(
+                412,
+                f"Topic name {topic} contains a partition suffix, and {topic.partitioned_name} is no partitioned "
+                "topic with such a partition. Create or enlarge the partitioned topic, or take another name.",
+            )
+
+    @takes(force=FLAG, authoritative=FLAG)
+    async def delete(self, request: web.Request) -> web.Response:
+        """Delete a topic; with `force` in spite of clients and subscriptions."""
+        topic = topic_of(request)
+        await require_namespace(self._services, topic.namespace)
+        if await self._resources.partitioned_metadata(topic) is not None:
+            raise RestError(409, f"{topic} is a partitioned topic: delete it at …/{topic.local_name}/partitions")
+        await require_topic_here(request, self._services, topic)
+        await self._registry.delete_topic(topic, force=flag(request, "force"))
+        await forget_grants(self._resources, topic)
+        return no_content()
+
+    @takes(authoritative=FLAG)
+    async def unload(self, request: web.Request) -> web.Response:
+        """Close the topic, or each partition; ownership stays, and the next use loads it again."""
+        topic = topic_of(request)
+        await require_namespace(self._services, topic.namespace)
+        if await self._owners.partition_count(topic):
+            await self._owners.of_partitions(
+                topic, lambda part: self._owners.call("PUT", f"{topic_path(part)}/unload"), missing=[404]
+            )
+            return no_content()
+        await require_topic_here(request, self._services, topic)
+        if not await self._registry.close_topic(topic) and not await self._resources.topic_exists(topic):
+            raise RestError(404, f"Topic {topic} not found")
+        return no_content()
+
+
+async def require_room(services: BrokerServices, topic: TopicName, new: int) -> None:
+    """Refuse `new` more topics, or partitions, beyond what a namespace may have.
+
+    Raises:
+        RestError: 412.
+    """
+    policies = await services.resources.namespaces.get(str(topic.namespace))
+    if policies is None or is_system_topic(topic) or not topic.is_persistent:
+        return
+    if policies.deleted:
+        raise RestError(412, f"Namespace {topic.namespace} is being deleted")
+    if not await services.resources.has_room_for_topics(topic.namespace, policies, new):
+        raise RestError(412, f"Exceed maximum number of topics in namespace {topic.namespace}")
+
+
+def _shown(topics: Iterable[TopicName], *, include_system: bool) -> list[str]:
+    return sorted(str(topic) for topic in topics if include_system or not is_system_topic(topic))

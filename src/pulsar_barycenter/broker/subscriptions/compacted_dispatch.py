@@ -1,0 +1,138 @@
+"""Dispatch of a compacted topic to one active consumer: what was kept up to the horizon, then the topic as it is.
+
+A position up to the horizon is read from the compacted ledger, and that may happen at any time: the next compaction
+moves the horizon past where a consumer is.
+
+**Acknowledgement.** What was compacted away is never delivered, so nobody acknowledges it, and it may be trimmed so
+that the cursor does not know it. Here the order of delivery is kept instead: the mark-delete position moves to the
+last entry before which everything that was delivered is acknowledged, over all that lies between. Entries acknowledged
+beyond a gap are known in memory alone, so they come again after a restart.
+Source: Pulsar's `CompactedTopicUtils`; its cursor keeps a gap at whatever was compacted away.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+import structlog
+
+from pulsar_barycenter.broker.clients.consumer import Consumer
+from pulsar_barycenter.broker.subscriptions.dispatch import READ_BYTES
+from pulsar_barycenter.broker.subscriptions.single_active_dispatch import SingleActiveDispatcher
+from pulsar_barycenter.broker.subscriptions.source import DispatchSource
+from pulsar_barycenter.ledger.managed.compacted_topic import KeptEntry
+from pulsar_barycenter.ledger.position import Entry, Position
+
+log = structlog.get_logger(__name__)
+
+
+class CompactedDispatcher(SingleActiveDispatcher):
+    """`_delivered` are the entries beyond the mark since it was last rewound, in order; of those ever delivered
+    beyond the mark `_unacked` are not acknowledged, and `_acked` are."""
+
+    __slots__ = ("_acked", "_delivered", "_next", "_unacked")
+
+    keeps_acks = True
+
+    def __init__(self, subscription: DispatchSource, *, is_failover: bool) -> None:
+        super().__init__(subscription, is_failover=is_failover)
+        self._delivered: deque[Position] = deque()
+        self._unacked: set[Position] = set()
+        self._acked: set[Position] = set()
+        self._next: Position | None = None
+        self.read_position = self._after_mark()
+
+    def _after_mark(self) -> Position:
+        # Not the first entry that the topic still has: what was trimmed may have been kept.
+        mark = self.subscription.cursor.mark_delete
+        return Position(mark.ledger_id, mark.entry_id + 1)
+
+    # ---- reading ----
+
+    def rewind(self) -> None:
+        super().rewind()
+        mark = self.subscription.cursor.mark_delete
+        self.read_position = self._after_mark()
+        self._delivered.clear()
+        self._unacked = {position for position in self._unacked if position > mark}
+        self._acked = {position for position in self._acked if position > mark}
+
+    def _read_more_entries(self, max_messages: int) -> bool:
+        start = self.read_position
+        if start > self.subscription.ledger.compacted.horizon:
+            return super()._read_more_entries(max_messages)
+        if not self._reading:
+            self._start_read(start, self.subscription.settings.max_read_entries, max_messages)
+        return False
+
+    async def _fetch(self, start: Position, max_entries: int, max_messages: int | None) -> Sequence[Entry]:
+        ledger = self.subscription.ledger
+        kept, self._next = await ledger.compacted.read(start, max_entries, READ_BYTES, max_messages)
+        if kept or self._next > start:
+            return kept
+        return await ledger.read(start, max_entries, READ_BYTES, max_messages)
+
+    def _read_done(self, start: Position, entries: Sequence[Entry]) -> None:
+        super()._read_done(start, entries)
+        if not entries and self._next is not None and self._next > start:
+            # Nothing more was kept: everything up to the horizon counts as acknowledged once the rest of it is.
+            self.read_position = self._next
+            passed = Position(self._next.ledger_id, self._next.entry_id - 1)
+            if passed > self.subscription.cursor.mark_delete:
+                self._delivered.append(passed)
+                self._unacked.discard(passed)
+                self._acked.add(passed)
+                self._settle()
+
+    def _pass_over(self, position: Position, error: str) -> None:
+        log.warning("entry_unreadable", subscription=str(self.subscription), position=str(position), error=error)
+
+    # ---- delivery ----
+
+    def _deliver_run(self, consumer: Consumer) -> bool:
+        return False  # each entry is noted
+
+    def _deliver(self, consumer: Consumer) -> None:
+        subscription, ready = self.subscription, self._ready
+        messages = size = 0
+        permits = consumer.permits
+        while ready and messages < permits:
+            entry = ready.popleft()
+            position, data, num_messages, _ = entry
+            self._delivered.append(position)
+            if position in self._acked or subscription.cursor.is_acked(position):
+                self._acked.add(position)
+                continue
+            self._unacked.add(position)
+            # Clients written in C++ give out what is compacted out as empty messages without a key, unless they are
+            # told not to. Being told, they never acknowledge the rest of the batch, which nobody asks of a reader.
+            ack_set = entry.kept if isinstance(entry, KeptEntry) and not subscription.cursor.is_durable else ()
+            consumer.link.send_message(consumer, position, 0, data, ack_set)
+            messages += num_messages
+            size += len(data)
+        consumer.sent(messages, size)
+        subscription.sent(messages, size)
+        self._settle()
+
+    # ---- acknowledgement ----
+
+    def acked(self, consumer: Consumer, positions: Iterable[Position]) -> None:
+        for position in positions:
+            if position in self._unacked:
+                self._unacked.remove(position)
+                self._acked.add(position)
+        self._settle()
+
+    def acked_through(self, position: Position) -> None:
+        self._settle()
+
+    def _settle(self) -> None:
+        """Move the mark to the last entry before which all that was delivered is acknowledged."""
+        mark = reached = self.subscription.cursor.mark_delete
+        delivered = self._delivered
+        while delivered and (delivered[0] <= mark or delivered[0] in self._acked):
+            reached = max(reached, delivered[0])
+            position = delivered.popleft()
+            self._acked.discard(position)
+            self._unacked.discard(position)
+        if reached > mark:
+            self.subscription.cursor.ack_cumulative(reached)

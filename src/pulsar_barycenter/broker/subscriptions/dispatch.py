@@ -1,0 +1,152 @@
+"""Giving a subscription's entries to its consumers: what all dispatchers have in common.
+
+A dispatcher holds the position of the next entry to read, and the entries that were read and not given away yet.
+`dispatch` sends what can be sent now and returns; it is called again for every event that may allow more: new
+entries, new permits, a drained connection, an acknowledgement, a finished read. Entries at the tail come from the
+ledger's cache in the same step in which they became durable; older ones are read in a task, one at a time.
+
+Source: Pulsar's `AbstractBaseDispatcher`.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import structlog
+
+from pulsar_barycenter.broker.clients.consumer import Consumer
+from pulsar_barycenter.broker.subscriptions.source import DispatchSource
+from pulsar_barycenter.ledger.position import Entry, Position
+
+log = structlog.get_logger(__name__)
+
+READ_BYTES: Final = 1 << 20
+"""Most bytes of one read beyond its first entry; with `max_read_entries` it bounds what waits in a dispatcher."""
+
+READ_RETRY_DELAY_S: Final = 1.0
+
+
+class Dispatcher:
+    """Reads ahead for `dispatch`, which subclasses define."""
+
+    __slots__ = ("_generation", "_reading", "_ready", "_retry_timer", "consumers", "read_position", "subscription")
+
+    keeps_acks = False
+    """Whether the dispatcher tells the cursor itself what is acknowledged one by one."""
+
+    def __init__(self, subscription: DispatchSource) -> None:
+        self.subscription = subscription
+        self.consumers: list[Consumer] = []
+        self.read_position = subscription.cursor.first_unacked
+        self._ready: deque[Entry] = deque()
+        self._reading = False
+        # A read that began before a rewind is of no use after it.
+        self._generation = 0
+        self._retry_timer: object | None = None
+
+    # ---- what subclasses define ----
+
+    def dispatch(self) -> None:
+        """Send what can be sent now."""
+        raise NotImplementedError
+
+    def add(self, consumer: Consumer) -> None:
+        """Attach a consumer; raises SubscriptionBusyError or ConsumerAssignError."""
+        raise NotImplementedError
+
+    def remove(self, consumer: Consumer) -> None:
+        """Detach a consumer; what it has not acknowledged is delivered again."""
+        raise NotImplementedError
+
+    def attached(self, consumer: Consumer) -> None:
+        """The client was told that `consumer` is attached: more may be said to it now."""
+        self.dispatch()
+
+    def flow(self, consumer: Consumer) -> None:
+        self.dispatch()
+
+    def redeliver(self, consumer: Consumer, positions: Sequence[Position] | None) -> None:
+        """Deliver unacknowledged entries again: those at `positions`, or all of `consumer` if None."""
+        raise NotImplementedError
+
+    def acked(self, consumer: Consumer, positions: Iterable[Position]) -> None:
+        """Entries at `positions` were acknowledged one by one; the cursor knows already."""
+
+    def acked_through(self, position: Position) -> None:
+        """Everything up to `position` was acknowledged; the cursor knows already."""
+
+    def close(self) -> None:
+        """Forget the consumers: nothing is sent afterwards, also not by a read that is under way."""
+        self.consumers.clear()
+        self._ready.clear()
+        self._generation += 1
+
+    # ---- reading ----
+
+    def rewind(self) -> None:
+        """Forget what was read ahead and go back to the first entry that is not acknowledged."""
+        self._ready.clear()
+        self._generation += 1
+        self.read_position = self.subscription.cursor.first_unacked
+
+    def _read_more_entries(self, max_messages: int) -> bool:
+        """Get entries into `_ready`: at once from the cache (True), or later by a task that dispatches again."""
+        if self._reading:
+            return False
+        ledger = self.subscription.ledger
+        start = self.read_position
+        if start > ledger.last_position:
+            return False
+        max_entries = self.subscription.settings.max_read_entries
+        entries = ledger.read_cached(start, max_entries, READ_BYTES, max_messages)
+        if entries is None:
+            self._start_read(start, max_entries, max_messages)
+            return False
+        return self._add_ready(entries)
+
+    def _add_ready(self, entries: Sequence[Entry]) -> bool:
+        if not entries:
+            return False
+        last = entries[-1].position
+        self.read_position = Position(last.ledger_id, last.entry_id + 1)
+        self._ready.extend(entries)
+        return True
+
+    def _pass_over(self, position: Position, error: str) -> None:
+        """Acknowledge an entry whose metadata cannot be read, as Pulsar does: a client can do nothing with it."""
+        log.warning("entry_unreadable", subscription=str(self.subscription), position=str(position), error=error)
+        self.subscription.cursor.ack_individual((position,))
+
+    def _start_read(self, start: Position, max_entries: int, max_messages: int | None) -> None:
+        if self._retry_timer is not None:
+            return
+        self._reading = True
+        self.subscription.start_task(self._read(start, max_entries, max_messages, self._generation), "read")
+
+    async def _read(self, start: Position, max_entries: int, max_messages: int | None, generation: int) -> None:
+        try:
+            entries = await self._fetch(start, max_entries, max_messages)
+        except Exception as error:  # noqa: BLE001 (a subscription must not stand still for good)
+            log.error("read_failed", subscription=str(self.subscription), position=str(start), error=str(error))
+            self._reading = False
+            if generation == self._generation:
+                self._read_failed()
+            self._retry_timer = self.subscription.call_later(READ_RETRY_DELAY_S, self._retry)
+            return
+        self._reading = False
+        if generation == self._generation:
+            self._read_done(start, entries)
+        self.dispatch()
+
+    async def _fetch(self, start: Position, max_entries: int, max_messages: int | None) -> Sequence[Entry]:
+        return await self.subscription.ledger.read(start, max_entries, READ_BYTES, max_messages)
+
+    def _read_done(self, start: Position, entries: Sequence[Entry]) -> None:
+        self._add_ready(entries)
+
+    def _read_failed(self) -> None:
+        """A read of the present generation failed; it is tried again after a while."""
+
+    def _retry(self) -> None:
+        self._retry_timer = None
+        self.dispatch()

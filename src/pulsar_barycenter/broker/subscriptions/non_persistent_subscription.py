@@ -1,0 +1,170 @@
+"""A subscription of a non-persistent topic: messages go to the consumers that are ready for them, or nowhere.
+
+Nothing is stored, so there is nothing to acknowledge, to deliver again or to seek.
+Source: Pulsar's `NonPersistentSubscription` and its dispatchers.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from pulsar_barycenter.broker.clients.consumer import ConsumableTopic, Consumer, ConsumerOptions
+from pulsar_barycenter.broker.clients.link import ClientLink
+from pulsar_barycenter.broker.clients.rates import Rates
+from pulsar_barycenter.broker.cluster.service_urls import NextOwner
+from pulsar_barycenter.broker.errors import NotAllowedError, SubscriptionBusyError
+from pulsar_barycenter.broker.subscriptions.sticky_keys import (
+    AutoSplitSelector,
+    StickyRangeSelector,
+    StickySelector,
+    active_consumer,
+    slot_of,
+    sticky_key,
+)
+from pulsar_barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
+from pulsar_barycenter.ledger.position import Position
+from pulsar_barycenter.metadata.clock import Clock
+from pulsar_barycenter.protocol.frames import read_metadata
+
+
+class NonPersistentSubscriptionHost(ConsumableTopic, Protocol):
+    """The topic of a subscription, as the subscription uses it; see `NonPersistentTopic`."""
+
+    @property
+    def clock(self) -> Clock: ...
+    def dispatched(self, messages: int, size: int) -> None: ...
+    def consumer_left(self, subscription: "NonPersistentSubscription") -> None: ...
+
+
+class NonPersistentSubscription:
+    __slots__ = (
+        "_active",
+        "_selector",
+        "_turn",
+        "dropped",
+        "members",
+        "name",
+        "partition_index",
+        "rates",
+        "topic",
+        "type",
+    )
+
+    is_durable = False
+
+    def __init__(
+        self, topic: NonPersistentSubscriptionHost, name: str, sub_type: SubscriptionType, mode: KeySharedMode
+    ) -> None:
+        self.topic = topic
+        self.name = name
+        self.type = sub_type
+        self.partition_index = topic.name.partition_index
+        self.members: list[Consumer] = []
+        self.rates = Rates()
+        self.dropped = 0
+        """Messages that no consumer was ready for."""
+        self._turn = 0
+        self._active: Consumer | None = None
+        self._selector: StickySelector[Consumer] | None = None
+        if self.type is SubscriptionType.KEY_SHARED:
+            self._selector = StickyRangeSelector() if mode is KeySharedMode.STICKY else AutoSplitSelector()
+
+    @property
+    def consumers(self) -> Sequence[Consumer]:
+        return self.members
+
+    @property
+    def active_consumer(self) -> Consumer | None:
+        return None if self.type.is_shared else self._active
+
+    def attach(self, link: ClientLink, consumer_id: int, options: ConsumerOptions) -> Consumer:
+        """Add a consumer.
+
+        Raises:
+            SubscriptionBusyError: an exclusive consumer is connected.
+            ConsumerAssignError: hash ranges that overlap.
+        """
+        if self.type is SubscriptionType.EXCLUSIVE and self.members:
+            raise SubscriptionBusyError(self.topic.name, self.name, "Exclusive consumer is already connected")
+        consumer = Consumer(link, consumer_id, self, options, self.topic.clock.now_ms())
+        if self._selector is not None:
+            self._selector.add(consumer)
+        self.members.append(consumer)
+        return consumer
+
+    def attached(self, consumer: Consumer) -> None:
+        """The client knows that `consumer` is attached."""
+        if not consumer.closed and not self._pick_active_consumer() and self.type is SubscriptionType.FAILOVER:
+            consumer.link.send_active_consumer(consumer, is_active=consumer is self._active)
+
+    def detach(self, consumer: Consumer) -> None:
+        if consumer.closed:
+            if consumer in self.members:  # held
+                self.members.remove(consumer)
+            return
+        consumer.closed = True
+        self.members.remove(consumer)
+        if self._selector is not None:
+            self._selector.remove(consumer)
+        self._pick_active_consumer()
+        self.topic.consumer_left(self)
+
+    def hold(self) -> None:
+        """Take nothing more from the consumers; they stay until `disconnect_all`."""
+        for consumer in self.members:
+            consumer.closed = True
+
+    def disconnect_all(self, owner: NextOwner | None = None) -> None:
+        members, self.members = self.members, []
+        for consumer in members:
+            consumer.closed = True
+            consumer.link.close_consumer(consumer, owner)
+        self._active = None
+
+    def _pick_active_consumer(self) -> bool:
+        chosen = active_consumer(self.members, str(self.topic.name), self.partition_index)
+        if chosen is self._active:
+            return False
+        self._active = chosen
+        if self.type is SubscriptionType.FAILOVER:
+            for consumer in self.members:
+                consumer.link.send_active_consumer(consumer, is_active=consumer is chosen)
+        return True
+
+    def flow(self, consumer: Consumer) -> None:
+        """Permits count for what comes from now on."""
+
+    def deliver(self, position: Position, messages: int, entry: bytes) -> None:
+        """Give an entry to the consumer that is due, or drop it."""
+        consumer = self._next_consumer(entry)
+        if consumer is None or consumer.permits <= 0 or not consumer.link.writable:
+            self.dropped += messages
+            return
+        consumer.link.send_message(consumer, position, 0, entry)
+        consumer.sent(messages, len(entry))
+        self.rates.messages += messages
+        self.rates.bytes += len(entry)
+        self.topic.dispatched(messages, len(entry))
+
+    def _next_consumer(self, entry: bytes) -> Consumer | None:
+        if self._selector is not None:
+            return self._selector.select(slot_of(sticky_key(read_metadata(entry))))
+        if self.type is not SubscriptionType.SHARED:
+            return self._active
+        for _ in self.members:
+            self._turn = (self._turn + 1) % len(self.members)
+            consumer = self.members[self._turn]
+            if consumer.permits > 0 and consumer.link.writable:
+                return consumer
+        return None
+
+    def ack_individual(self, consumer: Consumer, positions: Sequence[Position]) -> None:
+        """Nothing is kept, so nothing changes."""
+
+    def ack_cumulative(self, consumer: Consumer, position: Position) -> bool:
+        return True
+
+    def redeliver(self, consumer: Consumer, positions: Sequence[Position] | None, epoch: int | None) -> None:
+        """Nothing is kept, so nothing comes again."""
+
+    async def seek(self, position: Position) -> None:
+        raise NotAllowedError("a non-persistent topic keeps nothing to seek")

@@ -1,0 +1,342 @@
+"""Dispatch to many consumers at once: Shared.
+
+Entries go round among the consumers of the best priority that have permits. What was delivered and not
+acknowledged is remembered with its consumer; it is delivered again, before anything new and with a count, when
+that consumer leaves or asks for it. Delayed messages wait for their time, and all chunks of one message go to one
+consumer. Source: Pulsar's `PersistentDispatcherMultipleConsumers`.
+"""
+
+import heapq
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from pulsar_barycenter.broker.clients.consumer import Consumer
+from pulsar_barycenter.broker.subscriptions.dispatch import READ_BYTES, Dispatcher
+from pulsar_barycenter.broker.subscriptions.source import DispatchSource
+from pulsar_barycenter.ledger.position import Entry, Position
+from pulsar_barycenter.protocol.errors import MalformedFrameError
+from pulsar_barycenter.protocol.frames import read_metadata
+from pulsar_barycenter.protocol.pulsar_api_pb2 import MessageMetadata
+
+ENTRIES_PER_TURN: Final = 20
+"""How many entries a consumer gets before the next one's turn. Pulsar's dispatcherMaxRoundRobinBatchSize."""
+
+CHUNKED_MESSAGES: Final = 10_000
+"""For so many messages with chunks to come it is known who gets them; of more, the oldest is forgotten."""
+
+NO_SLOT: Final = -1
+
+
+class SharedDispatcher(Dispatcher):
+    __slots__ = (
+        "_chunked",
+        "_delay_timer",
+        "_delayed",
+        "_redelivery_counts",
+        "_replay",
+        "_replay_order",
+        "_replay_run",
+        "_turn",
+        "_unacked",
+        "is_blocked",
+    )
+
+    def __init__(self, subscription: DispatchSource) -> None:
+        super().__init__(subscription)
+        self._replay_run: list[Position] = []
+        self._turn = 0
+        self._unacked = 0
+        self.is_blocked = False
+        # Entries to be delivered again: members with their slots, and a heap of positions that may lag behind them.
+        self._replay: dict[Position, int] = {}
+        self._replay_order: list[Position] = []
+        self._redelivery_counts: dict[Position, int] = {}
+        self._delayed: list[tuple[int, Position]] = []
+        self._delay_timer: Any = None
+        self._chunked: dict[int, Consumer] = {}
+
+    @property
+    def unacked(self) -> int:
+        return self._unacked
+
+    @property
+    def delayed(self) -> int:
+        """Entries that wait for their delivery time."""
+        return len(self._delayed)
+
+    # ---- consumers ----
+
+    def add(self, consumer: Consumer) -> None:
+        if not self.consumers:
+            self._reset()
+        self.consumers.append(consumer)
+        self.consumers.sort(key=lambda c: c.priority_level)
+
+    def remove(self, consumer: Consumer) -> None:
+        if consumer not in self.consumers:
+            return
+        self.consumers.remove(consumer)
+        self._chunked = {uuid: owner for uuid, owner in self._chunked.items() if owner is not consumer}
+        if not self.consumers:
+            self._reset()
+            return
+        self._move_to_replay(consumer, list(consumer.pending))
+        self.dispatch()
+
+    def close(self) -> None:
+        super().close()
+        self._cancel_delay()
+
+    def _reset(self) -> None:
+        """Nobody holds anything: deliver from mark-delete on, as for the first time."""
+        self._replay.clear()
+        self._replay_order.clear()
+        self._redelivery_counts.clear()
+        self._delayed.clear()
+        self._cancel_delay()
+        self._chunked.clear()
+        self._unacked = 0
+        self.is_blocked = False
+        self.rewind()
+
+    # ---- redelivery and acknowledgement ----
+
+    def redeliver(self, consumer: Consumer, positions: Sequence[Position] | None) -> None:
+        held = consumer.pending
+        wanted = list(held) if positions is None else [position for position in positions if position in held]
+        self._move_to_replay(consumer, wanted)
+        self.dispatch()
+
+    def _move_to_replay(self, consumer: Consumer, positions: Iterable[Position]) -> None:
+        """Take entries from a consumer and have them delivered again."""
+        cursor = self.subscription.cursor
+        counts, unacked = self._redelivery_counts, self._unacked
+        for position in positions:
+            slot = self._remove_pending(consumer, position)
+            if slot is not None and not cursor.is_acked(position):
+                counts[position] = counts.get(position, 0) + 1
+                self._add_replay(position, slot)
+        self.subscription.given_back(unacked - self._unacked)
+        self._unblock(consumer)
+
+    def _add_replay(self, position: Position, slot: int) -> None:
+        if position not in self._replay:
+            self._replay[position] = slot
+            heapq.heappush(self._replay_order, position)
+
+    def _remove_replay(self, position: Position) -> None:
+        self._replay.pop(position, None)
+
+    def _remove_pending(self, consumer: Consumer, position: Position) -> int | None:
+        """Forget that `consumer` holds an entry; return its slot, or None if it holds none there."""
+        held = consumer.pending.pop(position, None)
+        if held is None:
+            return None
+        messages, slot = held
+        consumer.unacked -= messages
+        self._unacked -= messages
+        return slot
+
+    def acked(self, consumer: Consumer, positions: Iterable[Position]) -> None:
+        for position in positions:
+            holder = consumer if position in consumer.pending else self._consumer_of(position)
+            if holder is not None:
+                self._remove_pending(holder, position)
+                if holder is not consumer:
+                    self._unblock(holder)
+            self._remove_replay(position)
+            if self._redelivery_counts:
+                self._redelivery_counts.pop(position, None)
+        if self._unblock(consumer):
+            self.dispatch()
+
+    def _consumer_of(self, position: Position) -> Consumer | None:
+        return next((consumer for consumer in self.consumers if position in consumer.pending), None)
+
+    def _unblock(self, consumer: Consumer) -> bool:
+        """Let a blocked consumer, or a blocked subscription, go on once it is down to half its limit."""
+        unblocked = False
+        if consumer.is_blocked and consumer.unacked <= self.subscription.settings.max_unacked_per_consumer // 2:
+            consumer.is_blocked = False
+            unblocked = True
+        if self.is_blocked and self._unacked <= self.subscription.settings.max_unacked_per_subscription // 2:
+            self.is_blocked = False
+            unblocked = True
+        return unblocked
+
+    # ---- dispatch ----
+
+    def dispatch(self) -> None:
+        while not self.is_blocked:
+            consumer = self._next_consumer()
+            if consumer is None or not (self._ready or self._read_more_entries(consumer.permits)):
+                return
+            self._deliver(consumer)
+
+    def _is_available(self, consumer: Consumer) -> bool:
+        if consumer.permits <= 0 or consumer.is_blocked:
+            return False
+        if not consumer.link.writable:
+            consumer.link.wake_when_writable(self)
+            return False
+        return True
+
+    def _next_consumer(self) -> Consumer | None:
+        """Return the next consumer in turn among those of the best priority that can take an entry now."""
+        consumers = self.consumers
+        count = len(consumers)
+        turn = self._turn
+        best: Consumer | None = None
+        best_at = 0
+        for step in range(1, count + 1):
+            at = (turn + step) % count
+            consumer = consumers[at]
+            if (best is None or consumer.priority_level < best.priority_level) and self._is_available(consumer):
+                best, best_at = consumer, at
+                if consumer.priority_level == consumers[0].priority_level:
+                    break
+        self._turn = best_at
+        return best
+
+    def _deliver(self, consumer: Consumer) -> None:
+        ready = self._ready
+        turn = ENTRIES_PER_TURN if len(self.consumers) > 1 else len(ready)
+        while ready and turn > 0 and consumer.permits > 0 and not self.is_blocked and not consumer.is_blocked:
+            entry = ready.popleft()
+            metadata = self._due_metadata(entry)
+            if metadata is not None:
+                self._send_entry(self._chunk_owner(metadata, consumer), entry, NO_SLOT)
+                turn -= 1
+
+    def _due_metadata(self, entry: Entry) -> MessageMetadata | None:
+        """Return the entry's metadata if it is to be delivered now; None if acknowledged, not due or unreadable."""
+        position = entry.position
+        if self.subscription.cursor.is_acked(position):
+            self._remove_replay(position)
+            return None
+        try:
+            metadata = read_metadata(entry.data)
+        except MalformedFrameError as error:
+            self._pass_over(position, str(error))
+            return None
+        if metadata.deliver_at_time > self.subscription.now_ms():
+            self._delay(metadata.deliver_at_time, position)
+            return None
+        return metadata
+
+    def _chunk_owner(self, metadata: MessageMetadata, consumer: Consumer) -> Consumer:
+        if metadata.num_chunks_from_msg <= 1:
+            return consumer
+        message = hash(metadata.uuid)  # of any length
+        owner = self._chunked.setdefault(message, consumer)
+        if metadata.chunk_id >= metadata.num_chunks_from_msg - 1:
+            del self._chunked[message]
+        elif len(self._chunked) > CHUNKED_MESSAGES:
+            del self._chunked[next(iter(self._chunked))]
+        return owner
+
+    def _send_entry(self, consumer: Consumer, entry: Entry, slot: int) -> None:
+        position, data, messages, _ = entry
+        count = 0
+        if self._replay:
+            self._remove_replay(position)
+        if self._redelivery_counts:
+            count = self._redelivery_counts.get(position, 0)
+        consumer.pending[position] = (messages, slot)
+        consumer.unacked += messages
+        self._unacked += messages
+        consumer.link.send_message(consumer, position, count, data)
+        consumer.sent(messages, len(data))
+        self.subscription.sent(messages, len(data))
+        limits = self.subscription.settings
+        if 0 < limits.max_unacked_per_consumer < consumer.unacked:
+            consumer.is_blocked = True
+        if 0 < limits.max_unacked_per_subscription < self._unacked:
+            self.is_blocked = True
+
+    # ---- reading: what comes again comes first ----
+
+    def _read_more_entries(self, max_messages: int) -> bool:
+        if self._reading or not self._replay_order:
+            return super()._read_more_entries(max_messages)
+        run = self._next_replay_run()
+        if not run:
+            return super()._read_more_entries(max_messages)
+        # Without a limit of messages: these are to be sent again whoever pays for them.
+        entries = self.subscription.ledger.read_cached(run[0], len(run), READ_BYTES, None)
+        if entries is None:
+            self._replay_run = run
+            self._start_read(run[0], len(run), None)
+            return False
+        self._add_ready_run(run, entries)
+        return bool(self._ready) or self._read_more_entries(max_messages)
+
+    def _next_replay_run(self) -> list[Position]:
+        """Take consecutive positions from the heap, at most a few turns' worth."""
+        order, members = self._replay_order, self._replay
+        run: list[Position] = []
+        while order and len(run) < ENTRIES_PER_TURN * 5:
+            position = order[0]
+            if position in members:
+                if run and position != (run[-1].ledger_id, run[-1].entry_id + 1):
+                    break
+                run.append(position)
+            heapq.heappop(order)
+        return run
+
+    def _add_ready_run(self, run: Sequence[Position], entries: Sequence[Entry]) -> None:
+        """Make entries ready that were read for `run`; what the read left out is read next."""
+        members = self._replay
+        self._ready.extend(entry for entry in entries if entry.position in members)
+        read_to = entries[-1].position if entries else run[-1]
+        found = {entry.position for entry in entries}
+        for position in run:
+            if position > read_to:
+                heapq.heappush(self._replay_order, position)
+            elif position not in found:
+                self._remove_replay(position)  # deleted with its ledger, so it was acknowledged
+
+    def _read_done(self, start: Position, entries: Sequence[Entry]) -> None:
+        run, self._replay_run = self._replay_run, []
+        if run:
+            self._add_ready_run(run, entries)
+        else:
+            self._add_ready(entries)
+
+    def _read_failed(self) -> None:
+        run, self._replay_run = self._replay_run, []
+        for position in run:
+            heapq.heappush(self._replay_order, position)
+
+    def rewind(self) -> None:
+        super().rewind()
+        self._replay_run = []
+
+    # ---- delayed delivery ----
+
+    def _delay(self, deliver_at_ms: int, position: Position) -> None:
+        self._remove_replay(position)
+        heapq.heappush(self._delayed, (deliver_at_ms, position))
+        if self._delayed[0][1] == position:
+            self._arm_delay()
+
+    def _arm_delay(self) -> None:
+        self._cancel_delay()
+        if self._delayed:
+            # It is looked again each day: timers take no delay of any length.
+            wait_s = min(max(0.0, (self._delayed[0][0] - self.subscription.now_ms()) / 1000), 86_400.0)
+            self._delay_timer = self.subscription.call_later(wait_s, self._on_delay_timer)
+
+    def _cancel_delay(self) -> None:
+        if self._delay_timer is not None:
+            self._delay_timer.cancel()
+            self._delay_timer = None
+
+    def _on_delay_timer(self) -> None:
+        self._delay_timer = None
+        now_ms = self.subscription.now_ms()
+        while self._delayed and self._delayed[0][0] <= now_ms:
+            _, position = heapq.heappop(self._delayed)
+            self._add_replay(position, NO_SLOT)
+        self._arm_delay()
+        self.dispatch()

@@ -1,0 +1,145 @@
+"""Dispatch to one active consumer: Exclusive and Failover.
+
+Source: Pulsar's `PersistentDispatcherSingleActiveConsumer`.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+from pulsar_barycenter.broker.clients.consumer import Consumer
+from pulsar_barycenter.broker.errors import SubscriptionBusyError
+from pulsar_barycenter.broker.subscriptions.dispatch import READ_BYTES, Dispatcher
+from pulsar_barycenter.broker.subscriptions.source import DispatchSource
+from pulsar_barycenter.broker.subscriptions.sticky_keys import active_consumer
+from pulsar_barycenter.ledger.position import Entry, Position
+from pulsar_barycenter.protocol.frames import is_readable
+
+
+class SingleActiveDispatcher(Dispatcher):
+    """Exclusive and Failover: one consumer gets everything, in order; a failover subscription has others in wait."""
+
+    __slots__ = ("_paused", "active", "is_failover")
+
+    def __init__(self, subscription: DispatchSource, *, is_failover: bool) -> None:
+        super().__init__(subscription)
+        self.is_failover = is_failover
+        self.active: Consumer | None = None
+        # Between the choice of a new active consumer and its first message, while acks of the old one may arrive.
+        self._paused: object | None = None
+
+    def add(self, consumer: Consumer) -> None:
+        if self.consumers and not self.is_failover:
+            raise SubscriptionBusyError(
+                self.subscription.topic_name, self.subscription.name, "Exclusive consumer is already connected"
+            )
+        self.consumers.append(consumer)
+
+    def attached(self, consumer: Consumer) -> None:
+        if not self._pick_active_consumer() and self.is_failover:
+            consumer.link.send_active_consumer(consumer, is_active=consumer is self.active)
+        self.dispatch()
+
+    def remove(self, consumer: Consumer) -> None:
+        if consumer in self.consumers:
+            self.consumers.remove(consumer)
+            self._pick_active_consumer()
+            self.dispatch()
+
+    def close(self) -> None:
+        super().close()
+        self.active = None
+
+    def _pick_active_consumer(self) -> bool:
+        """Choose the active consumer anew; tell all consumers if it changed and return whether it did."""
+        previous = self.active
+        if self.is_failover:
+            chosen = active_consumer(
+                self.consumers, str(self.subscription.topic_name), self.subscription.partition_index
+            )
+        else:
+            chosen = self.consumers[0] if self.consumers else None
+        if chosen is previous:
+            return False
+        self.active = chosen
+        self.rewind()
+        if self.is_failover:
+            for consumer in self.consumers:
+                consumer.link.send_active_consumer(consumer, is_active=consumer is chosen)
+            # A consumer that left has no acks under way; one that was merely displaced may have.
+            if previous is not None and previous in self.consumers:
+                self._pause()
+        return True
+
+    def _pause(self) -> None:
+        delay_s = self.subscription.settings.failover_delay_s
+        if delay_s > 0 and self._paused is None:
+            self._paused = self.subscription.call_later(delay_s, self._resume)
+
+    def _resume(self) -> None:
+        self._paused = None
+        self.rewind()
+        self.dispatch()
+
+    def redeliver(self, consumer: Consumer, positions: Sequence[Position] | None) -> None:
+        # Single ids are ignored: order is kept by sending everything unacknowledged again.
+        if consumer is self.active:
+            self.rewind()
+            self.dispatch()
+
+    def dispatch(self) -> None:
+        while self._paused is None and (consumer := self.active) is not None and consumer.permits > 0:
+            link = consumer.link
+            if not link.writable:
+                link.wake_when_writable(self)
+                return
+            if not self._ready:
+                if self._deliver_run(consumer):
+                    continue
+                if not self._read_more_entries(consumer.permits):
+                    return
+            self._deliver(consumer)
+
+    def _read_done(self, start: Position, entries: Sequence[Entry]) -> None:
+        # What is in the cached tail was checked when it was published; what was written before may not have been.
+        readable = []
+        for entry in entries:
+            if is_readable(entry.data):
+                readable.append(entry)
+            else:
+                self._pass_over(entry.position, "metadata lacks a required field or does not parse")
+        super()._read_done(start, entries)
+        if len(readable) < len(entries):
+            self._ready = deque(readable)
+
+    def _deliver_run(self, consumer: Consumer) -> bool:
+        """Deliver entries of the cached tail as one, if there are any to be read, none of which is acknowledged."""
+        subscription = self.subscription
+        start = self.read_position
+        if self._reading or not subscription.cursor.is_unacked_from(start):
+            return False
+        run = subscription.ledger.cached_run(
+            start, subscription.settings.max_read_entries, READ_BYTES, consumer.permits
+        )
+        if run is None:
+            return False
+        self.read_position = Position(run.ledger_id, run.first + len(run.data))
+        consumer.link.send_messages(consumer, run)
+        consumer.sent(run.num_messages, run.size)
+        subscription.sent(run.num_messages, run.size)
+        return True
+
+    def _deliver(self, consumer: Consumer) -> None:
+        ready = self._ready
+        is_acked = self.subscription.cursor.is_acked
+        send = consumer.link.send_message
+        messages = size = 0
+        permits = consumer.permits
+        while ready and messages < permits:
+            position, data, num_messages, _ = ready.popleft()
+            if is_acked(position):
+                continue
+            send(consumer, position, 0, data)
+            messages += num_messages
+            size += len(data)
+        consumer.sent(messages, size)
+        self.subscription.sent(messages, size)

@@ -1,0 +1,60 @@
+"""What a dispatcher asks of the subscription whose entries it gives out."""
+
+from asyncio import TimerHandle
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pulsar_barycenter.ledger.managed.cursor import Cursor
+from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
+from pulsar_barycenter.naming.topic import TopicName
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchSettings:
+    """The settings that dispatchers look at; 0 unacknowledged messages means no limit."""
+
+    failover_delay_s: float = 1.0
+    max_unacked_per_consumer: int = 50_000
+    max_unacked_per_subscription: int = 200_000
+    max_read_entries: int = 100
+
+
+class DispatchSource(Protocol):
+    """A subscription as its dispatcher uses it; see `PersistentSubscription`. As text it is topic and name."""
+
+    cursor: Cursor
+    """Knows what is acknowledged."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def topic_name(self) -> TopicName: ...
+
+    @property
+    def partition_index(self) -> int: ...
+
+    @property
+    def ledger(self) -> ManagedLedger: ...
+
+    @property
+    def settings(self) -> DispatchSettings:
+        """The settings of now; to be asked anew each time."""
+        ...
+
+    def now_ms(self) -> int: ...
+
+    def start_task(self, work: Coroutine[Any, Any, None], what: str) -> None:
+        """Run `work` in a task that ends with the topic at the latest."""
+        ...
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> TimerHandle: ...
+
+    def sent(self, messages: int, size: int) -> None:
+        """Account for messages given to consumers, `size` bytes together."""
+        ...
+
+    def given_back(self, messages: int) -> None:
+        """Account for messages that are to be delivered again."""
+        ...

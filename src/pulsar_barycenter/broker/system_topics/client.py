@@ -1,0 +1,189 @@
+"""The client of system topics of one broker: who serves the topics, and one connection to it that all share.
+
+There is one connection at a time. Who attaches asks first who serves the topics now, and the answer decides: a
+connection to anybody else is dropped, so that all who were attached there move.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeAlias
+
+from pulsar_barycenter.broker.changes import NextChange
+from pulsar_barycenter.broker.system_topics.attachment import Attachment
+from pulsar_barycenter.broker.system_topics.connection import BrokerConnection
+from pulsar_barycenter.broker.system_topics.errors import ClosedError, UnreachableError
+from pulsar_barycenter.broker.system_topics.publisher import Publisher
+from pulsar_barycenter.broker.system_topics.reader import Deliver, Reader, Start
+from pulsar_barycenter.broker.system_topics.repeats import publisher_name
+from pulsar_barycenter.broker.system_topics.settings import ClientSettings
+from pulsar_barycenter.broker.system_topics.table_view import Accepts, TableView, newest_wins
+from pulsar_barycenter.credentials.tls import ClientTls
+from pulsar_barycenter.metadata.back_off import BackOff
+from pulsar_barycenter.metadata.clock import Clock
+
+FindBroker: TypeAlias = "Callable[[], Awaitable[str | None]]"
+"""Returns the service URL (`pulsar://host:port`, `pulsar+ssl://host:port`) of the broker that serves the topics, None
+if nobody does now."""
+
+
+class SystemTopicClient:
+    """Made inside a running loop; `close` ends everything that it made."""
+
+    def __init__(
+        self,
+        find_broker: FindBroker,
+        *,
+        clock: Clock,
+        source: random.Random,
+        settings: ClientSettings | None = None,
+        tls: ClientTls | None = None,
+    ) -> None:
+        """`tls` is whom this client trusts, and how the broker that serves the topics knows it."""
+        self._tls = tls or ClientTls()
+        self._settings = settings or ClientSettings()
+        self._find_broker = find_broker
+        self._clock = clock
+        self._random = source
+        self._connection: BrokerConnection | None = None
+        self._connections: dict[BrokerConnection, None] = {}
+        """The connection, and former ones of which something is left."""
+        self._attachments: dict[Attachment, None] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._following: asyncio.Task[None] | None = None
+        self._hint = NextChange()
+        self._hints = 0
+        self._closed = False
+
+    # ---- what it makes ----
+
+    def publisher(self, topic: str) -> Publisher:
+        """Raises ClosedError."""
+        self._check_open()
+        made = Publisher(self, topic, name=publisher_name(self._random), clock=self._clock)
+        self._attachments[made] = None
+        return made
+
+    def reader(
+        self, topic: str, deliver: Deliver, *, start: Start = Start.EARLIEST, read_compacted: bool = False
+    ) -> Reader:
+        """Raises ClosedError."""
+        self._check_open()
+        made = Reader(
+            self,
+            topic,
+            deliver,
+            subscription=f"reader-{self._random.getrandbits(64):016x}",
+            start=start,
+            read_compacted=read_compacted,
+        )
+        self._attachments[made] = None
+        return made
+
+    def table_view(self, topic: str, *, accepts: Accepts = newest_wins, read_compacted: bool = False) -> TableView:
+        """Return a view that is not started."""
+        return TableView(self, topic, accepts=accepts, read_compacted=read_compacted, settings=self._settings)
+
+    # ---- the owner ----
+
+    def owner_changed(self) -> None:
+        """Have everybody look for the owner at once; the connection to a former owner is dropped.
+
+        One to a broker that is the owner still has to give a sign of life soon.
+        """
+        if self._closed:
+            return
+        self._hints += 1
+        self._hint.notify()
+        if self._following is not None:
+            self._following.cancel()
+        self._following = self._start(self._follow_owner(), "follow the owner of system topics")
+
+    async def _follow_owner(self) -> None:
+        connection = self._connection
+        if connection is None:
+            return
+        try:
+            async with asyncio.timeout(self._settings.attempt_timeout_s):
+                url = await self._owner()
+        except (UnreachableError, TimeoutError):
+            url = None
+        if url == connection.url:
+            connection.probe()
+        else:
+            connection.drop(f"{connection.url} serves the system topics no more")
+
+    async def _owner(self) -> str:
+        try:
+            url = await self._find_broker()
+        except Exception as error:
+            raise UnreachableError(f"who serves the system topics cannot be found: {error!r}") from error
+        if url is None:
+            raise UnreachableError("nobody serves the system topics now")
+        return url
+
+    # ---- for those who are attached (Connections) ----
+
+    @property
+    def settings(self) -> ClientSettings:
+        return self._settings
+
+    @property
+    def hints(self) -> int:
+        return self._hints
+
+    def new_back_off(self) -> BackOff:
+        return BackOff(self._random, self._settings.first_back_off_s, self._settings.longest_back_off_s)
+
+    async def pause(self, seconds: float) -> None:
+        await self._hint.wait(seconds)
+
+    async def connection(self) -> BrokerConnection:
+        while True:
+            hints = self._hints
+            url = await self._owner()
+            if self._hints == hints:
+                break  # else the answer may be of before the owner changed
+        self._check_open()
+        connection = self._connection
+        if connection is None or connection.is_lost or connection.url != url:
+            if connection is not None:
+                connection.drop(f"{url} serves the system topics now")
+                self._start(self._end(connection), "end a connection")
+            connection = self._connection = BrokerConnection(url, self._settings, self._tls)
+            self._connections[connection] = None
+        await connection.opened()
+        return connection
+
+    def forget(self, attachment: Attachment) -> None:
+        self._attachments.pop(attachment, None)
+
+    async def _end(self, connection: BrokerConnection) -> None:
+        await connection.ended()
+        self._connections.pop(connection, None)
+
+    # ---- the end ----
+
+    async def close(self) -> None:
+        """End everything: publishers, readers, views, the connection. Idempotent; no task is left."""
+        self._closed = True
+        await asyncio.gather(*(attachment.close() for attachment in list(self._attachments)))
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for connection in self._connections:
+            connection.close()
+        await asyncio.gather(*(connection.ended() for connection in self._connections))
+        self._connections.clear()
+        self._connection = None
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError("the client of system topics is closed")
+
+    def _start(self, work: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task

@@ -1,0 +1,121 @@
+"""Messages to entries and back; no I/O.
+
+We write one message an entry, plain. What we read may come from any client: batches, compressed or not. Chunked and
+encrypted messages are not read. Source: binary-protocol reference, section 2.7.
+"""
+
+import struct
+from collections.abc import Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from google.protobuf.message import DecodeError
+
+from pulsar_barycenter.broker.system_topics.compression import decompress
+from pulsar_barycenter.broker.system_topics.errors import UnreadableEntryError
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.protocol.errors import ChecksumMismatchError, MalformedFrameError
+from pulsar_barycenter.protocol.frames import DEFAULT_MAX_MESSAGE_SIZE, encode_entry, split_entry, verify_checksum
+
+MOST_MESSAGES: Final = 100_000
+"""Of a batch."""
+
+_SIZE: Final = struct.Struct(">I")
+
+
+class MessageId(NamedTuple):
+    """Where a message is. `batch_index` is -1 if it is an entry of its own."""
+
+    ledger_id: int
+    entry_id: int
+    batch_index: int = -1
+
+
+Content: TypeAlias = "tuple[int, str | None, bytes | None]"
+"""A message of an entry: its index in the batch (-1 if there is none), key, and value (None is a null value)."""
+
+
+class ReadEntry(NamedTuple):
+    producer: str
+    sequence_id: int
+    publish_time_ms: int
+    permits: int
+    """What the entry took of a consumer's permits."""
+    messages: Sequence[Content]
+
+
+def encode_message(producer: str, sequence_id: int, publish_time_ms: int, key: str, value: bytes | None) -> bytes:
+    """Return the entry of one message; a value of None is a null value, by which compaction forgets the key."""
+    metadata = api.MessageMetadata(
+        producer_name=producer, sequence_id=sequence_id, publish_time=publish_time_ms, partition_key=key
+    )
+    if value is None:
+        metadata.null_value = True
+    return encode_entry(metadata.SerializeToString(), value or b"")
+
+
+def read_entry(entry: bytes) -> ReadEntry:
+    """Return the messages of an entry, in order; none for a marker, which is not for applications.
+
+    Raises:
+        UnreadableEntryError: it is damaged, contradicts itself, or is of a kind that is not read here.
+    """
+    try:
+        verify_checksum(entry)
+        metadata, payload = split_entry(entry)
+    except (ChecksumMismatchError, MalformedFrameError) as error:
+        raise UnreadableEntryError(str(error)) from error
+    if not (_is_text(metadata.producer_name) and _is_text(metadata.partition_key)):
+        raise UnreadableEntryError("a name in its metadata is not UTF-8")
+    is_batch = metadata.HasField("num_messages_in_batch")
+    count = metadata.num_messages_in_batch if is_batch else 1
+    if not 0 < count <= MOST_MESSAGES:
+        raise UnreadableEntryError(f"a batch of {count} messages; from 1 to {MOST_MESSAGES} are read")
+    messages: Sequence[Content] = ()
+    if not metadata.HasField("marker_type"):
+        messages = _messages(metadata, payload, count if is_batch else 0)
+    return ReadEntry(metadata.producer_name, metadata.sequence_id, metadata.publish_time, count, messages)
+
+
+def _messages(metadata: api.MessageMetadata, payload: bytes, batched: int) -> Sequence[Content]:
+    if metadata.num_chunks_from_msg > 1:
+        raise UnreadableEntryError("a message in chunks, which is not read here")
+    if metadata.encryption_keys:
+        raise UnreadableEntryError("an encrypted message, which is not read here")
+    plain = decompress(metadata.compression, payload, metadata.uncompressed_size, limit=DEFAULT_MAX_MESSAGE_SIZE)
+    if batched:
+        return _unpacked(plain, batched)
+    key = metadata.partition_key if metadata.HasField("partition_key") and not metadata.null_partition_key else None
+    return ((-1, key, None if metadata.null_value else plain),)
+
+
+def _unpacked(payload: bytes, count: int) -> list[Content]:
+    """Return the messages of a batch; those that compaction took out are left out, and keep their index."""
+    found: list[Content] = []
+    at = 0
+    end = len(payload)
+    for index in range(count):
+        if end - at < _SIZE.size:
+            raise UnreadableEntryError(f"a batch of {count} messages ends in message {index}")
+        (size,) = _SIZE.unpack_from(payload, at)
+        start = at + _SIZE.size
+        if size > end - start:
+            raise UnreadableEntryError(f"a batch of {count} messages ends in message {index}")
+        try:
+            single = api.SingleMessageMetadata.FromString(payload[start : start + size])
+        except DecodeError as error:
+            raise UnreadableEntryError(f"message {index} of a batch does not parse: {error}") from error
+        at = start + size + single.payload_size
+        if not single.IsInitialized() or single.payload_size < 0 or at > end:
+            raise UnreadableEntryError(f"message {index} of a batch has {single.payload_size} bytes")
+        if single.compacted_out:
+            continue
+        if not _is_text(single.partition_key):
+            raise UnreadableEntryError(f"the key of message {index} of a batch is not UTF-8")
+        key = single.partition_key if single.HasField("partition_key") and not single.null_partition_key else None
+        found.append((index, key, None if single.null_value else payload[start + size : at]))
+    return found
+
+
+def _is_text(field: object) -> bool:
+    """Whether a field was UTF-8; protobuf gives it as bytes if not."""
+    return isinstance(field, str)

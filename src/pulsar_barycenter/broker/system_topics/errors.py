@@ -1,0 +1,71 @@
+"""Errors of the client of system topics, one shallow tree.
+
+SystemTopicError
+├── UnreachableError             nobody serves the topics now, or the connection to it was lost or refused
+├── RefusedError                 the broker refused a request, or a message
+├── UnreadableEntryError         an entry that this client cannot read; it is told once and skipped
+├── NotCaughtUpError             a table view did not catch up in time
+├── ClosedError                  the publisher, reader or view is closed
+├── MessageTooLargeError         a key or a value is longer than what is published
+└── NoReceiptError               no receipt in time, or before the publisher was closed
+    ├── NotPublishedError        and the message was not sent: it will never be stored
+    └── PublishOutcomeUnknownError  it was sent: it may have been stored, or still be
+"""
+
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
+
+
+class SystemTopicError(Exception):
+    pass
+
+
+class UnreachableError(SystemTopicError):
+    pass
+
+
+class RefusedError(SystemTopicError):
+    def __init__(self, code: int, text: str) -> None:
+        known = code in api.ServerError.values()
+        name = api.ServerError.Name(code) if known else str(code)  # type: ignore[arg-type]
+        super().__init__(f"{name}: {text}")
+        self.code = code
+
+
+class UnreadableEntryError(SystemTopicError):
+    pass
+
+
+class NotCaughtUpError(SystemTopicError):
+    def __init__(self, topic: str, timeout_s: float) -> None:
+        super().__init__(f"what {topic} holds did not arrive within {timeout_s} s")
+        self.topic = topic
+
+
+class ClosedError(SystemTopicError):
+    pass
+
+
+class MessageTooLargeError(SystemTopicError):
+    def __init__(self, what: str, size: int, limit: int) -> None:
+        super().__init__(f"a {what} of {size} bytes; at most {limit} are published")
+        self.size = size
+        self.limit = limit
+
+
+class NoReceiptError(SystemTopicError):
+    def __init__(self, topic: str, key: str, why: str) -> None:
+        super().__init__(f"no receipt for key {key!r} from {topic}: {why}")
+        self.topic = topic
+        self.key = key
+
+
+class NotPublishedError(NoReceiptError):
+    """The message was never sent, and will not be."""
+
+
+class PublishOutcomeUnknownError(NoReceiptError):
+    """The message was sent at least once and no receipt came.
+
+    It may be in the topic, it may yet get there from a connection that it was given to, and it may be lost. It is not
+    sent again.
+    """

@@ -1,0 +1,162 @@
+"""The newest value of each key of a topic.
+
+A reader feeds it from the beginning of the topic, so every view of a persistent topic comes to hold the same, in the
+order in which the messages are stored. A view of a non-persistent topic holds what was published while it was attached.
+Messages without a key are not of a view, and an empty value is the same as none: clients of some languages have no null
+values.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+import structlog
+
+from pulsar_barycenter.broker.system_topics.entries import MessageId
+from pulsar_barycenter.broker.system_topics.errors import ClosedError, NotCaughtUpError
+from pulsar_barycenter.broker.system_topics.publisher import Publisher
+from pulsar_barycenter.broker.system_topics.reader import Deliver, Reader
+from pulsar_barycenter.broker.system_topics.settings import ClientSettings
+
+log = structlog.get_logger(__name__)
+
+Accepts: TypeAlias = "Callable[[bytes | None, bytes | None], bool]"
+"""Whether a value (the second) replaces what is there (the first); None is no value."""
+Listener: TypeAlias = "Callable[[str, bytes | None, bytes | None], None]"
+"""Takes key, value before and value after of a message."""
+
+
+def newest_wins(before: bytes | None, after: bytes | None) -> bool:
+    return True
+
+
+class Topics(Protocol):
+    """What a view has its reader and publisher from; see `SystemTopicClient`."""
+
+    def publisher(self, topic: str) -> Publisher: ...
+    def reader(self, topic: str, deliver: Deliver, *, read_compacted: bool) -> Reader: ...
+
+
+class TableView:
+    """At most `max_keys` keys with values of at most `max_value_bytes`; what is beyond is told once and ignored."""
+
+    def __init__(
+        self, topics: Topics, topic: str, *, accepts: Accepts, read_compacted: bool, settings: ClientSettings
+    ) -> None:
+        self.topic = topic
+        self._topics = topics
+        self._accepts = accepts
+        self._read_compacted = read_compacted
+        self._settings = settings
+        self._values: dict[str, bytes] = {}
+        self._listeners: list[Listener] = []
+        self._told: set[str] = set()
+        self._reader: Reader | None = None
+        self._publisher: Publisher | None = None
+
+    def listen(self, listener: Listener) -> None:
+        """Call `listener` with each change that is accepted, a tombstone of an absent key too, once it is in the view.
+
+        Listeners may not wait; what one raises is logged.
+        """
+        self._listeners.append(listener)
+
+    # ---- life ----
+
+    async def start(self, timeout_s: float) -> None:
+        """Empty the view, read the topic, and return when caught up. Nothing happens if it is started.
+
+        Raises:
+            NotCaughtUpError: not within `timeout_s`; the view is closed again.
+            ClosedError: the client is closed, or the view was closed meanwhile.
+        """
+        if self._reader is not None:
+            return
+        self._values.clear()
+        self._publisher = self._topics.publisher(self.topic)
+        reader = self._reader = self._topics.reader(self.topic, self._take, read_compacted=self._read_compacted)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await reader.caught_up()
+        except TimeoutError:
+            await self.close()
+            raise NotCaughtUpError(self.topic, timeout_s) from None
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Follow no more; what is in the view stays readable. Idempotent."""
+        reader, self._reader = self._reader, None
+        publisher, self._publisher = self._publisher, None
+        for attachment in (reader, publisher):
+            if attachment is not None:
+                await attachment.close()
+
+    @property
+    def is_caught_up(self) -> bool:
+        """Whether the view is attached, and holds at least what the topic held when it attached."""
+        return self._reader is not None and self._reader.is_caught_up
+
+    # ---- the table ----
+
+    def get(self, key: str) -> bytes | None:
+        return self._values.get(key)
+
+    def items(self) -> list[tuple[str, bytes]]:
+        """Return all keys with their values, as of now."""
+        return list(self._values.items())
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    async def put(self, key: str, value: bytes, *, timeout_s: float | None = None) -> MessageId:
+        """Publish a value; the view has it once its own reader gets it. Errors as of `Publisher.publish`."""
+        return await self._to_publish().publish(key, value, timeout_s=timeout_s)
+
+    async def remove(self, key: str, *, timeout_s: float | None = None) -> MessageId:
+        """Publish a tombstone; the rest as of `put`."""
+        return await self._to_publish().publish(key, None, timeout_s=timeout_s)
+
+    def _to_publish(self) -> Publisher:
+        if self._publisher is None:
+            raise ClosedError(f"the view of {self.topic} is not started")
+        return self._publisher
+
+    # ---- what comes ----
+
+    def _take(self, key: str | None, value: bytes | None, message_id: MessageId, publish_time_ms: int) -> None:
+        if key is None:
+            return
+        after = value or None
+        before = self._values.get(key)
+        if after is not None and not self._has_room(key, before, after):
+            return
+        if not self._accepts(before, after):
+            return
+        if after is None:
+            self._values.pop(key, None)
+        else:
+            self._values[key] = after
+        for listener in list(self._listeners):
+            try:
+                listener(key, before, after)
+            except Exception:
+                log.exception("system_topic_listener_failed", topic=self.topic, key=key)
+
+    def _has_room(self, key: str, before: bytes | None, after: bytes) -> bool:
+        if len(after) > self._settings.max_value_bytes:
+            self._ignore(key, f"a value has more than {self._settings.max_value_bytes} bytes")
+            return False
+        if before is None and len(self._values) >= self._settings.max_keys:
+            self._ignore(key, f"there are {self._settings.max_keys} keys already")
+            return False
+        if len(key.encode(errors="replace")) > self._settings.max_key_bytes:
+            self._ignore(key[:100], f"a key has more than {self._settings.max_key_bytes} bytes")
+            return False
+        return True
+
+    def _ignore(self, key: str, reason: str) -> None:
+        if reason not in self._told:
+            self._told.add(reason)
+            log.error("system_topic_value_ignored", topic=self.topic, key=key, reason=reason)

@@ -1,0 +1,97 @@
+"""The tasks in which topics leave this broker: closed, deleted, or got ready for their next owner (`states`)."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import structlog
+
+from pulsar_barycenter.broker.cluster.service_urls import NextOwner
+from pulsar_barycenter.broker.topics.states import TopicEvent, TopicState
+from pulsar_barycenter.broker.topics.topic import Topic
+from pulsar_barycenter.ledger.errors import LedgerError
+
+log = structlog.get_logger(__name__)
+
+
+class Departures:
+    """At most one task closes or deletes a topic; `forget` is called with each topic that is closed."""
+
+    def __init__(self, forget: Callable[[Topic], None]) -> None:
+        self._forget = forget
+        self._closings: dict[Topic, asyncio.Task[None]] = {}
+        self._transfers: dict[Topic, asyncio.Task[None]] = {}
+        """The first phase of each transfer, until its topic is closed."""
+
+    def close(self, topic: Topic, reason: str, owner: NextOwner | None = None) -> asyncio.Task[None]:
+        """Close a topic, unless it is being closed already. Clients of one in transfer are told before this returns."""
+        closing = self._closings.get(topic)
+        if closing is not None:
+            return closing
+        topic.begin_closing()
+        transfer = self._transfers.get(topic)
+        if transfer is None:
+            return self._start(topic, self._close(topic, topic.close(reason, owner)), "close")
+        topic.disconnect_all(owner)
+        return self._start(topic, self._close(topic, _ended(transfer)), "close")
+
+    def _start(self, topic: Topic, work: Coroutine[Any, Any, None], what: str) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work, name=f"{what}-topic:{topic.name}")
+        self._closings[topic] = task
+        return task
+
+    async def _close(self, topic: Topic, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except LedgerError as error:
+            log.warning("topic_not_closed_well", topic=str(topic.name), error=str(error))
+        finally:
+            topic.on(TopicEvent.END)
+            self._forget(topic)
+            self._closings.pop(topic, None)
+            self._transfers.pop(topic, None)
+
+    def delete(self, topic: Topic, *, force: bool, only_unused: bool) -> asyncio.Task[None]:
+        return self._start(topic, self._delete(topic, force=force, only_unused=only_unused), "delete")
+
+    async def _delete(self, topic: Topic, *, force: bool, only_unused: bool) -> None:
+        try:
+            await topic.delete(force=force, only_unused=only_unused)
+            log.info("topic_deleted", topic=str(topic.name), force=force)
+        finally:
+            self._closings.pop(topic, None)
+            if topic.state is not TopicState.OPEN:
+                self._forget(topic)
+
+    def transfer(self, topic: Topic) -> asyncio.Task[None]:
+        """Begin the first phase of a transfer, unless the topic is leaving already."""
+        leaving = self._closings.get(topic) or self._transfers.get(topic)
+        if leaving is not None:
+            return leaving
+        topic.begin_transfer()
+        transfer = self._transfers[topic] = asyncio.get_running_loop().create_task(
+            self._transfer(topic), name=f"transfer-topic:{topic.name}"
+        )
+        return transfer
+
+    async def _transfer(self, topic: Topic) -> None:
+        try:
+            await topic.release()
+        except LedgerError as error:
+            log.warning("topic_not_closed_well", topic=str(topic.name), error=str(error))
+        finally:
+            topic.on(TopicEvent.RELEASED)
+
+    async def wait(self, topic: Topic) -> None:
+        """Wait until a topic that is leaving has left. It was asked for, so a transfer of it was given up."""
+        closing = self._closings.get(topic)
+        if closing is None and topic in self._transfers:
+            closing = self.close(topic, "its bundle came back")
+        if closing is None:
+            self._forget(topic)
+        else:
+            await asyncio.wait([closing])
+
+
+async def _ended(task: asyncio.Task[Any]) -> None:
+    await asyncio.wait([task])

@@ -1,0 +1,49 @@
+"""How many producers, consumers and subscriptions a topic takes: held against each newcomer, those there may stay.
+
+Source: Pulsar's `AbstractTopic.isProducersExceeded`, `isConsumersExceededOnTopic` and
+`checkMaxSubscriptionsPerTopicExceed`, and its dispatchers' `isConsumersExceededOnSubscription`. System topics have no
+limits. A limit of a namespace wins over the broker's; 0 is none.
+"""
+
+from collections.abc import Collection, Mapping, Sized
+from typing import Protocol
+
+from pulsar_barycenter.broker.clients.consumer import Consumer
+from pulsar_barycenter.broker.errors import TooManyConsumersError, TooManyProducersError, TooManySubscriptionsError
+from pulsar_barycenter.broker.namespaces.topic_policies import TopicLimits
+from pulsar_barycenter.ledger.managed.compacted_topic import COMPACTION_CURSOR
+from pulsar_barycenter.naming.topic import TopicName
+
+
+class ConsumedTopic(Protocol):
+    """A topic, as its limits look at it."""
+
+    name: TopicName
+
+    @property
+    def consumer_count(self) -> int: ...
+
+
+def require_producer_room(topic: TopicName, producers: Sized, limits: TopicLimits) -> None:
+    """Raise TooManyProducersError if the topic takes no further producer."""
+    if limits.producers and len(producers) >= limits.producers:
+        raise TooManyProducersError(topic, limits.producers)
+
+
+def require_consumer_room(
+    topic: ConsumedTopic, subscription: str, consumers: Collection[Consumer], limits: TopicLimits
+) -> None:
+    """Raise TooManyConsumersError if the subscription, which has `consumers`, or the topic takes no further one."""
+    if limits.consumers and topic.consumer_count >= limits.consumers:
+        detail = f"Topic reached max consumers limit, {limits.consumers}"
+        raise TooManyConsumersError(topic.name, subscription, detail)
+    of_subscription = limits.consumers_per_subscription
+    if of_subscription and len(consumers) >= of_subscription:
+        detail = f"Subscription reached max consumers limit, {of_subscription}"
+        raise TooManyConsumersError(topic.name, subscription, detail)
+
+
+def require_subscription_room(topic: TopicName, subscriptions: Mapping[str, object], limits: TopicLimits) -> None:
+    """Raise TooManySubscriptionsError if the topic takes no further one; that of compaction does not count."""
+    if limits.subscriptions and len(subscriptions) - (COMPACTION_CURSOR in subscriptions) >= limits.subscriptions:
+        raise TooManySubscriptionsError(topic, limits.subscriptions)

@@ -1,0 +1,495 @@
+"""A persistent topic: a managed ledger that producers append to, and the subscriptions that read it.
+
+An entry goes to the ledger as it came. When a group of entries is durable, and the term of ownership still allows
+it, the receipts go out in the order of the SENDs and, in the same step, the entries go to every consumer that
+waits for them.
+
+A write that fails fails all entries behind it. Their producers get errors and are closed, and whatever they sent
+meanwhile is dropped: a later entry must not be stored before an earlier one that its client will send again.
+Source: Pulsar's `PersistentTopic`.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Final
+
+import structlog
+
+from pulsar_barycenter.broker.clients.consumer import Consumer
+from pulsar_barycenter.broker.clients.link import ClientLink
+from pulsar_barycenter.broker.clients.producer import Producer, Sent
+from pulsar_barycenter.broker.cluster.service_urls import NextOwner
+from pulsar_barycenter.broker.compaction.topic_compactions import TopicCompactions
+from pulsar_barycenter.broker.errors import (
+    NotAllowedError,
+    SubscriptionBusyError,
+    SubscriptionNotFoundError,
+    TopicFencedError,
+)
+from pulsar_barycenter.broker.ownership.serving import OwnedBundle
+from pulsar_barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
+from pulsar_barycenter.broker.topics import deduplication
+from pulsar_barycenter.broker.topics.deduplication import Deduplication, DuplicateStatus
+from pulsar_barycenter.broker.topics.limits import require_consumer_room, require_subscription_room
+from pulsar_barycenter.broker.topics.states import TopicEvent, TopicState
+from pulsar_barycenter.broker.topics.topic import SubscribeRequest, Topic, TopicHost
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.ledger.errors import LedgerError, LedgerFencedError
+from pulsar_barycenter.ledger.managed.compacted_topic import COMPACTION_CURSOR
+from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
+from pulsar_barycenter.ledger.position import EARLIEST, NewEntry, Position
+from pulsar_barycenter.ledger.settings import LedgerSettings
+from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.protocol.errors import MalformedFrameError
+from pulsar_barycenter.protocol.frames import read_metadata
+
+log = structlog.get_logger(__name__)
+
+LATEST: Final = Position(2**63 - 1, 2**63 - 1)
+"""Behind every entry, as clients say it."""
+
+_PRODUCER: Final = itemgetter(0)
+
+
+class PersistentTopic(Topic):
+    __slots__ = ("_deduplication", "_last_message_id", "_lock", "compactions", "ledger", "subscriptions")
+
+    ledger: ManagedLedger
+    compactions: TopicCompactions
+
+    def __init__(self, name: TopicName, owned: OwnedBundle, host: TopicHost) -> None:
+        super().__init__(name, owned, host)
+        self.subscriptions: dict[str, PersistentSubscription] = {}
+        self._lock: asyncio.Lock | None = None
+        self._deduplication: Deduplication | None = None
+        # Of a topic in transfer, which has no ledger any more.
+        self._last_message_id: tuple[Position, int] | None = None
+
+    async def opened(self, ledger: ManagedLedger, *, deduplicate: bool) -> None:
+        """Start with the ledger, whose durable cursors are the subscriptions.
+
+        Raises:
+            LedgerFencedError: a later owner has it already.
+            LedgerError: what deduplication needs could not be read.
+        """
+        ledger.check_open()
+        self.ledger = ledger
+        self.compactions = TopicCompactions(self.name, ledger, self.host.compactions)
+        for name, cursor in ledger.cursors.items():
+            if name != deduplication.CURSOR_NAME:
+                self.subscriptions[name] = PersistentSubscription(self, name, cursor, is_durable=True)
+        if deduplicate:
+            self._deduplication = await Deduplication.open(ledger)
+        elif deduplication.CURSOR_NAME in ledger.cursors:
+            await ledger.delete_cursor(deduplication.CURSOR_NAME)
+
+    @property
+    def deduplicates(self) -> bool:
+        return self._deduplication is not None
+
+    def last_sequence_id(self, producer_name: str) -> int:
+        return self._deduplication.last_sequence_id(producer_name) if self._deduplication is not None else -1
+
+    # ---- publishing ----
+
+    def publish(self, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool = False) -> None:
+        if are_chunks:
+            sent[0][0].chunked_messages += len(sent)
+        if self._deduplication is None:
+            self._append(sent, entries)
+        else:
+            self._publish_new(self._deduplication, sent, entries, are_chunks=are_chunks)
+
+    def _append(self, sent: Sequence[Sent], entries: Sequence[NewEntry]) -> bool:
+        """Give entries of one producer to the ledger; False if it takes none, and they are answered."""
+        sent[0][0].pushed += len(sent)
+        self.pending += len(sent)
+        try:
+            self.ledger.extend(entries, sent)
+        except LedgerError as error:
+            self.write_failed(sent, error)
+            return False
+        except BaseException:
+            sent[0][0].pushed -= len(sent)
+            self.completed(len(sent))
+            raise
+        return True
+
+    def _publish_new(
+        self, memory: Deduplication, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool
+    ) -> None:
+        """Publish, one by one, what was not sent before."""
+        for one, entry in zip(sent, entries, strict=True):
+            producer, sequence_id, highest_id, _, size = one
+            if producer.closed:  # by the answer to one before: its client sends these again
+                producer.link.publish_failed(producer, size)
+            elif self._is_new(memory, producer, sequence_id, highest_id, size) and self._append([one], [entry]):
+                memory.pushed(producer.name, sequence_id, highest_id, entry[0], is_chunk=are_chunks)
+
+    def _is_new(self, memory: Deduplication, producer: Producer, sequence_id: int, highest_id: int, size: int) -> bool:
+        """Tell whether a message is to be stored; answer it if not."""
+        status = memory.check(producer.name, sequence_id, highest_id)
+        if status is DuplicateStatus.NEW:
+            return True
+        log.debug("duplicate_dropped", topic=str(self.name), producer=producer.name, sequence_id=sequence_id)
+        if status is DuplicateStatus.STORED:
+            producer.link.send_duplicate(producer, sequence_id, highest_id, size)
+        else:
+            producer.link.publish_failed(producer, size)
+            producer.link.send_error(producer, sequence_id, TopicFencedError(self.name, "it is being stored already"))
+            self.forget_producer(producer)
+            producer.link.close_producer(producer)
+        return False
+
+    def write_durable(self, group: Sequence[Sent], first: Position) -> None:
+        """Entries are on disk, from `first` on: answer their producers and feed the consumers."""
+        owned = self.owned
+        if self._deduplication is not None and self._deduplication.persisted(len(group)):
+            self.start_task(self._deduplication.snapshot(), f"deduplication-snapshot:{self.name}")
+        if owned.may_acknowledge:
+            owned.acknowledged(len(group), self.clock.now_ms())
+            self._send_receipts(group, first)
+        else:
+            log.warning("receipts_withheld", topic=str(self.name), epoch=owned.epoch, entries=len(group))
+            for producer, _, _, _, size in group:
+                producer.completed += 1
+                producer.link.publish_failed(producer, size)
+        self.completed(len(group))
+        for subscription in self.subscriptions.values():
+            if subscription.dispatcher is not None:
+                try:
+                    subscription.dispatcher.dispatch()
+                except Exception:  # one subscription's fault is nothing to the ledger, nor to the others
+                    log.exception("dispatch_failed", subscription=str(subscription))
+
+    def _send_receipts(self, group: Iterable[Sent], first: Position) -> None:
+        ledger_id, entry_id = first
+        for producer, run in groupby(group, key=_PRODUCER):
+            # Where an answer was put off, each receipt for itself: it may have its place behind any of them.
+            for sent in [list(run)] if producer.deferred is None else [[one] for one in run]:
+                _, sequence_ids, highest_ids, messages, sizes = zip(*sent, strict=True)
+                size = sum(sizes)
+                producer.completed += len(sent)
+                producer.link.send_receipts(producer, sequence_ids, highest_ids, Position(ledger_id, entry_id), size)
+                self.published(producer, sum(messages), size)
+                entry_id += len(sent)
+
+    def fenced(self, error: LedgerFencedError) -> None:
+        """A later owner has the ledger. Of a topic that is still being opened, whoever opens it is told."""
+        if not hasattr(self, "ledger"):
+            return
+        self.begin_closing()
+        self.host.ledger_fenced(self, str(error))
+
+    def write_failed(self, group: Sequence[Sent], error: LedgerError) -> None:
+        """Entries could not be stored: tell their producers and close them. Of a fenced ledger nothing is said:
+        the clients are told to look elsewhere, and send again there."""
+        fenced = isinstance(error, LedgerFencedError)
+        if self._deduplication is not None:
+            self._deduplication.failed()
+        log.error("write_failed", topic=str(self.name), entries=len(group), error=str(error))
+        producers: dict[Producer, None] = {}
+        for producer, sequence_id, _, _, size in group:
+            producer.completed += 1
+            producer.link.publish_failed(producer, size)
+            if not fenced and self.state is TopicState.OPEN:
+                producer.link.send_error(producer, sequence_id, error)
+            producers[producer] = None
+        self.completed(len(group))
+        for producer in producers if not fenced else ():
+            if not producer.closed:
+                self.forget_producer(producer)
+                producer.link.close_producer(producer)
+
+    # ---- subscriptions ----
+
+    @property
+    def lock(self) -> asyncio.Lock:
+        """Held while subscriptions are created and deleted."""
+        if self._lock is None:
+            self._lock = asyncio.Lock()
+        return self._lock
+
+    async def subscribe(self, link: ClientLink, request: SubscribeRequest) -> Consumer:
+        """Attach a consumer, creating its subscription if need be.
+
+        Raises:
+            SubscriptionBusyError: see `PersistentSubscription.attach`; a dead exclusive consumer was removed before.
+            TooManyConsumersError, TooManySubscriptionsError: see `limits`; the same of dead consumers.
+            SubscriptionNotFoundError: it does not exist and may not be created by use.
+            TopicFencedError: the topic is closing.
+            NotAllowedError: the compacted topic is not read by several at once; a name that compaction has.
+        """
+        if request.options.read_compacted and request.sub_type.is_shared:
+            raise NotAllowedError("readCompacted only allowed on failover or exclusive subscriptions")
+        _require_not_compaction(request.subscription)
+        limits = await self.host.policies.limits(self.name)
+        while True:
+            self.check_open()
+            subscription = await self._subscription_for(request)
+            await subscription.wait_open()
+            self.check_open()
+            if self.subscriptions.get(request.subscription) is not subscription:
+                continue
+            try:
+                require_consumer_room(self, subscription.name, subscription.consumers, limits)
+                return subscription.attach(
+                    link,
+                    request.consumer_id,
+                    request.sub_type,
+                    request.options,
+                    request.key_shared_mode,
+                    allow_out_of_order=request.allow_out_of_order,
+                )
+            except SubscriptionBusyError:
+                if not await _remove_dead(subscription.consumers):
+                    raise
+
+    async def _subscription_for(self, request: SubscribeRequest) -> PersistentSubscription:
+        name = request.subscription
+        async with self.lock:
+            self.check_open()
+            present = self.subscriptions.get(name)
+            if present is not None:
+                if present.is_durable != request.is_durable and present.consumers:
+                    raise SubscriptionBusyError(self.name, name, "durable and non-durable consumers do not mix")
+                if present.is_durable or present.consumers or present.is_sought:
+                    return present
+                # Nobody reads here any more: the start that the reader brings now is the true one.
+                self.remove_subscription(present)
+            if not request.is_durable:
+                require_subscription_room(self.name, self.subscriptions, await self.host.policies.limits(self.name))
+                return self._read_from(name, await self._start_of(request))
+            if not await self.host.policies.may_subscribe(self.name):
+                raise SubscriptionNotFoundError(self.name, name)
+            return await self.create_subscription(
+                name, EARLIEST if request.from_earliest else LATEST, request.properties
+            )
+
+    async def create_subscription(
+        self, name: str, start: Position, properties: dict[str, str] | None = None
+    ) -> PersistentSubscription:
+        """Create a durable subscription that gets `start` first; EARLIEST and LATEST stand for the topic's ends.
+
+        Hold `lock` meanwhile.
+
+        Raises:
+            NotAllowedError: compaction has the name, or the topic takes no more.
+        """
+        _require_not_compaction(name)
+        require_subscription_room(self.name, self.subscriptions, await self.host.policies.limits(self.name))
+        cursor = await self.ledger.open_cursor(name, start, properties)
+        subscription = self.subscriptions[name] = PersistentSubscription(self, name, cursor, is_durable=True)
+        log.debug("subscription_created", topic=str(self.name), subscription=name, mark_delete=str(cursor.mark_delete))
+        return subscription
+
+    def _read_from(self, name: str, start: Position) -> PersistentSubscription:
+        cursor = self.ledger.new_non_durable_cursor(start, name)
+        subscription = self.subscriptions[name] = PersistentSubscription(self, name, cursor, is_durable=False)
+        return subscription
+
+    async def _start_of(self, request: SubscribeRequest) -> Position:
+        if request.start_rollback_s > 0:
+            time_ms = self.clock.now_ms() - request.start_rollback_s * 1000
+            return await self.position_at(time_ms, compacted=request.options.read_compacted)
+        return request.start if request.start is not None else LATEST
+
+    async def position_at(self, publish_time_ms: int, *, compacted: bool = False) -> Position:
+        """Return the first entry published at or after that time, LATEST if there is none."""
+        found = await self.ledger.find_by_publish_time(publish_time_ms)
+        kept = await self.ledger.compacted.find_by_publish_time(publish_time_ms) if compacted else None
+        return min(found or LATEST, kept or LATEST)
+
+    def remove_subscription(self, subscription: PersistentSubscription) -> None:
+        """Forget a subscription without touching what is stored of it."""
+        if self.subscriptions.get(subscription.name) is subscription:
+            del self.subscriptions[subscription.name]
+        subscription.disconnect_all()
+
+    def consumer_left(self, subscription: PersistentSubscription) -> None:
+        self.last_active_ms = self.clock.now_ms()
+        if not subscription.is_durable and not subscription.consumers and not subscription.is_sought:
+            self.remove_subscription(subscription)
+
+    async def unsubscribe(self, consumer: Consumer, *, force: bool) -> None:
+        subscription = self.subscriptions.get(consumer.subscription.name)
+        if subscription is None:
+            raise SubscriptionNotFoundError(self.name, consumer.subscription.name)
+        if not force and len(subscription.consumers) > 1:
+            raise SubscriptionBusyError(self.name, subscription.name, "other consumers are connected")
+        subscription.detach(consumer)
+        await self.delete_subscription(subscription.name, force=True)
+
+    async def delete_subscription(self, name: str, *, force: bool) -> None:
+        """Delete a subscription and its cursor.
+
+        Raises:
+            SubscriptionNotFoundError
+            SubscriptionBusyError: consumers are connected, and it is not forced.
+        """
+        async with self.lock:
+            subscription = self.subscriptions.get(name)
+            if subscription is None:
+                raise SubscriptionNotFoundError(self.name, name)
+            if subscription.consumers and not force:
+                raise SubscriptionBusyError(self.name, name, "consumers are connected")
+            if name == COMPACTION_CURSOR and self.ledger.compacted.is_running:
+                raise SubscriptionBusyError(self.name, name, "the topic is being compacted")
+            self.remove_subscription(subscription)
+            if name == COMPACTION_CURSOR:
+                await self.ledger.compacted.forget()
+            elif subscription.is_durable:
+                await self.ledger.delete_cursor(name)
+        log.debug("subscription_deleted", topic=str(self.name), subscription=name)
+
+    def consumers(self) -> Iterable[Consumer]:
+        for subscription in self.subscriptions.values():
+            yield from subscription.consumers
+
+    @property
+    def subscription_count(self) -> int:
+        return len(self.subscriptions)
+
+    async def last_message_id(self, *, compacted: bool = False) -> tuple[Position, int]:
+        if self._last_message_id is not None:
+            return self._last_message_id
+        while True:
+            last = self.ledger.last_position
+            if compacted and last <= self.ledger.compacted.horizon:
+                kept = await self.ledger.compacted.last_entry()
+                if kept is None:
+                    return EARLIEST, -1
+                return kept.position, _last_index(kept.data) if kept.last_kept is None else kept.last_kept
+            if last.entry_id < 0:
+                return EARLIEST, -1
+            entries = await self.ledger.read(last, 1, 1 << 20)
+            if entries:
+                break  # else it was found missing, and another is the last
+        return last, _last_index(entries[0].data)
+
+    # ---- compaction ----
+
+    async def prepare_compaction(self) -> None:
+        """Have what is not compacted yet kept from being trimmed, and the cursor that does so shown.
+
+        Raises:
+            LedgerError: the cursor could not be stored.
+        """
+        async with self.lock:
+            cursor = await self.ledger.compacted.open_cursor()
+            if COMPACTION_CURSOR not in self.subscriptions:
+                self.subscriptions[COMPACTION_CURSOR] = PersistentSubscription(
+                    self, COMPACTION_CURSOR, cursor, is_durable=True
+                )
+
+    async def compact(self) -> None:
+        """Start a compaction.
+
+        Raises:
+            CompactionRunningError: one is under way.
+            TopicFencedError: the topic is closing.
+            LedgerError: it could not begin.
+        """
+        self.check_open()
+        await self.prepare_compaction()
+        self.compactions.trigger()
+
+    # ---- closing ----
+
+    async def close(self, reason: str, owner: NextOwner | None = None) -> None:
+        if self.state is TopicState.CLOSED:
+            return
+        self.begin_closing()
+        try:
+            await self.wait_drained()
+        finally:
+            self.disconnect_all(owner)
+        try:
+            await self.release()
+        finally:
+            self.on(TopicEvent.END)
+        log.debug("topic_closed", topic=str(self.name), reason=reason)
+
+    def hold_consumers(self) -> None:
+        for subscription in self.subscriptions.values():
+            subscription.hold()
+
+    async def release(self) -> None:
+        try:
+            await self.wait_drained()
+        finally:
+            self._cancel_tasks()
+        try:
+            if self._deduplication is not None:
+                await self._deduplication.snapshot()
+            if self.state.is_transfer and self.consumer_count:
+                await self._keep_last_message_id()
+        finally:
+            await self.ledger.close()
+
+    async def _keep_last_message_id(self) -> None:
+        """Readers ask for it at any time, and take a refusal for a failure."""
+        try:
+            self._last_message_id = await self.last_message_id()
+        except LedgerError:
+            self._last_message_id = self.ledger.last_position, -1
+
+    def disconnect_all(self, owner: NextOwner | None = None) -> None:
+        self.close_producers(owner)
+        for subscription in list(self.subscriptions.values()):
+            subscription.disconnect_all(owner)
+
+    async def delete(self, *, force: bool, only_unused: bool = False) -> None:
+        self.check_deletable(force=force, only_unused=only_unused)
+        if self.state is not TopicState.OPEN:
+            raise NotAllowedError(f"Topic {self.name} is being closed")
+        self.begin_closing()
+        try:
+            await self.wait_drained()
+        finally:
+            self.disconnect_all()
+            self._cancel_tasks()
+        await self.ledger.delete()
+        self.on(TopicEvent.END)
+
+    def update_rates(self, seconds: float) -> None:
+        super().update_rates(seconds)
+        self.ledger.end_interval(seconds)
+        for subscription in self.subscriptions.values():
+            subscription.update_rates(seconds)
+
+
+def _last_index(entry: bytes) -> int:
+    """Return the index of the last message in a batch, -1 if the entry is none."""
+    try:
+        metadata = read_metadata(entry)
+    except MalformedFrameError:
+        return -1  # an entry of before all were checked
+    return metadata.num_messages_in_batch - 1 if metadata.HasField("num_messages_in_batch") else -1
+
+
+def _require_not_compaction(subscription: str) -> None:
+    if subscription == COMPACTION_CURSOR:
+        raise NotAllowedError(f"The subscription {COMPACTION_CURSOR} is the broker's own")
+
+
+async def _remove_dead(consumers: Sequence[Consumer]) -> bool:
+    """Ask connected consumers for a sign of life and remove those that give none; tell whether any was removed."""
+    removed = False
+    for consumer in list(consumers):
+        if not consumer.closed and not await consumer.link.is_alive():
+            consumer.link.abort("no sign of life when another consumer came")
+            removed = True
+        removed = removed or consumer.closed
+    return removed
+
+
+def ledger_settings(config: BrokerConfig) -> LedgerSettings:
+    return LedgerSettings(
+        max_entries_per_ledger=config.managed_ledger_max_entries_per_ledger,
+        max_bytes_per_ledger=config.managed_ledger_max_size_per_ledger_mbytes << 20,
+        mark_delete_per_second=config.managed_ledger_default_mark_delete_rate_limit,
+        skip_non_recoverable=config.auto_skip_non_recoverable_data,
+    )

@@ -1,0 +1,212 @@
+"""What a client needs for each command, and the handlers that ask for it first.
+
+`NEEDS` has a row for every command that is handled; a command without one is for super users. What is about a consumer
+or producer that is attached needs nothing more, because attaching did, and because `close_unentitled` ends those whose
+client may no longer be what it is. Clients that go on after such an end attach again, and are refused.
+Source: the checks of Pulsar's `ServerCnx`, and `checkPermissionsAsync` of its producers and consumers.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+from pulsar_barycenter.broker.authorization.authorizer import Authorizer
+from pulsar_barycenter.broker.authorization.needs import (
+    NamespaceOperation,
+    Need,
+    OfNamespace,
+    OfTopic,
+    SuperUser,
+    TopicOperation,
+)
+from pulsar_barycenter.broker.authorization.rules import granted_by
+from pulsar_barycenter.broker.wire.connection import Connection, Handler
+from pulsar_barycenter.broker.wire.refusals import request_name
+from pulsar_barycenter.broker.wire.services import OpenConnection
+from pulsar_barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
+
+Needs: TypeAlias = tuple[Need, ...]
+NeedsOf: TypeAlias = Callable[[Connection, Any], Needs]
+
+_TURN: Final = 500
+"""Producers and consumers that are held against their rights in one turn of the event loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRight:
+    """A row: `needs` of a command, and `who` has them, for the documentation."""
+
+    needs: NeedsOf
+    who: str
+
+
+def _nothing(connection: Connection, request: object) -> Needs:
+    return ()
+
+
+def _at_topic(operation: TopicOperation) -> CommandRight:
+    def needs(connection: Connection, request: Any) -> Needs:
+        return (OfTopic(TopicName.parse(request.topic), operation),)
+
+    return CommandRight(needs, granted_by(operation))
+
+
+def _producer(connection: Connection, request: api.CommandProducer) -> Needs:
+    topic = TopicName.parse(request.topic)
+    produce = OfTopic(topic, TopicOperation.PRODUCE)
+    subscription = request.initial_subscription_name
+    return (produce, OfTopic(topic, TopicOperation.SUBSCRIBE, subscription)) if subscription else (produce,)
+
+
+def _subscribe(connection: Connection, request: api.CommandSubscribe) -> Needs:
+    return (OfTopic(TopicName.parse(request.topic), TopicOperation.CONSUME, request.subscription),)
+
+
+def _of_consumer(operation: TopicOperation) -> CommandRight:
+    """The right at the topic of a consumer; nothing if it is not attached, which the handler says."""
+
+    def needs(connection: Connection, request: Any) -> Needs:
+        consumer = connection.consumers.get(request.consumer_id)
+        if consumer is None:
+            return ()
+        return (OfTopic(consumer.subscription.topic.name, operation, consumer.subscription.name),)
+
+    return CommandRight(needs, granted_by(operation))
+
+
+def _topics_of_namespace(connection: Connection, request: api.CommandGetTopicsOfNamespace) -> Needs:
+    return (OfNamespace(NamespaceName.parse(request.namespace), NamespaceOperation.GET_TOPICS),)
+
+
+_TYPE: Final = api.BaseCommand
+_FIRST: Final = CommandRight(_nothing, "everybody: it says who asks")
+_ATTACHED: Final = CommandRight(_nothing, "whose producer or consumer it is")
+_NOBODY: Final = CommandRight(_nothing, "nobody: it is refused to all")
+_WITH_SUBSCRIPTION: Final = "; with an initial subscription also consume"
+
+NEEDS: Final[Mapping[int, CommandRight]] = {
+    int(number): right
+    for number, right in (
+        (_TYPE.CONNECT, _FIRST),
+        (_TYPE.AUTH_RESPONSE, _FIRST),
+        (_TYPE.LOOKUP, _at_topic(TopicOperation.LOOKUP)),
+        (_TYPE.PARTITIONED_METADATA, _at_topic(TopicOperation.LOOKUP)),
+        (
+            _TYPE.GET_TOPICS_OF_NAMESPACE,
+            CommandRight(_topics_of_namespace, granted_by(NamespaceOperation.GET_TOPICS)),
+        ),
+        (_TYPE.GET_SCHEMA, _at_topic(TopicOperation.GET_METADATA)),
+        (_TYPE.GET_OR_CREATE_SCHEMA, _at_topic(TopicOperation.PRODUCE)),
+        (_TYPE.PRODUCER, CommandRight(_producer, granted_by(TopicOperation.PRODUCE) + _WITH_SUBSCRIPTION)),
+        (_TYPE.SUBSCRIBE, CommandRight(_subscribe, granted_by(TopicOperation.CONSUME))),
+        (_TYPE.SEEK, _of_consumer(TopicOperation.RESET_CURSOR)),
+        (_TYPE.UNSUBSCRIBE, _of_consumer(TopicOperation.UNSUBSCRIBE)),
+        (_TYPE.GET_LAST_MESSAGE_ID, _of_consumer(TopicOperation.PEEK_MESSAGES)),
+        (_TYPE.CONSUMER_STATS, _ATTACHED),
+        (_TYPE.FLOW, _ATTACHED),
+        (_TYPE.ACK, _ATTACHED),
+        (_TYPE.REDELIVER_UNACKNOWLEDGED_MESSAGES, _ATTACHED),
+        (_TYPE.CLOSE_PRODUCER, _ATTACHED),
+        (_TYPE.CLOSE_CONSUMER, _ATTACHED),
+        (_TYPE.WATCH_TOPIC_LIST, _NOBODY),
+        (_TYPE.WATCH_TOPIC_LIST_CLOSE, _NOBODY),
+        (_TYPE.NEW_TXN, _NOBODY),
+        (_TYPE.ADD_PARTITION_TO_TXN, _NOBODY),
+        (_TYPE.ADD_SUBSCRIPTION_TO_TXN, _NOBODY),
+        (_TYPE.END_TXN, _NOBODY),
+        (_TYPE.END_TXN_ON_PARTITION, _NOBODY),
+        (_TYPE.END_TXN_ON_SUBSCRIPTION, _NOBODY),
+        (_TYPE.TC_CLIENT_CONNECT_REQUEST, _NOBODY),
+    )
+}
+
+_ASKED_WHERE_ATTACHED: Final = frozenset({int(_TYPE.PRODUCER), int(_TYPE.SUBSCRIBE)})
+"""These ask in the task in which they wait for their topic, so that a close that comes meanwhile withdraws them."""
+
+
+def needs_of(number: int, connection: Connection, request: Any) -> Needs:
+    """Return all that a client needs for a command.
+
+    Raises:
+        InvalidNameError: it is about a topic or namespace that cannot be.
+    """
+    row = NEEDS.get(number)
+    return (SuperUser(),) if row is None else row.needs(connection, request)
+
+
+def guarded(handlers: Mapping[int, Handler], authorizer: Authorizer) -> dict[int, Handler]:
+    """Return the handlers, each of which first asks whether the client has what its command needs."""
+    return {
+        number: handler if number in _ASKED_WHERE_ATTACHED else partial(_ask_first, number, handler, authorizer)
+        for number, handler in handlers.items()
+    }
+
+
+def _ask_first(
+    number: int, handler: Handler, authorizer: Authorizer, connection: Connection, request: Any
+) -> Coroutine[Any, Any, None] | None:
+    needs = needs_of(number, connection, request)
+    if not needs or authorizer.allows_at_once(connection.principal, needs):
+        return handler(connection, request)
+    return _ask(number, handler, needs, authorizer, connection, request)
+
+
+async def _ask(
+    number: int, handler: Handler, needs: Needs, authorizer: Authorizer, connection: Connection, request: Any
+) -> None:
+    await authorizer.require(connection.principal, needs, address=connection.address, request=request_name(number))
+    work = handler(connection, request)
+    if work is not None:
+        await work
+
+
+async def require_rights(number: int, connection: Connection, request: Any) -> None:
+    """Return if the client of a connection has what a command needs.
+
+    Raises:
+        AccessError: it has not.
+        InvalidNameError, MetadataError: that could not be found out.
+    """
+    authorizer = connection.services.authorizer
+    if authorizer is not None and authorizer.is_enabled:
+        needs = needs_of(number, connection, request)
+        await authorizer.require(connection.principal, needs, address=connection.address, request=request_name(number))
+
+
+async def close_unentitled(connections: Iterable[OpenConnection], authorizer: Authorizer) -> int:
+    """Close the producers and consumers whose client may not be one any more; return how many there were.
+
+    Raises:
+        MetadataError: what is granted could not be read.
+    """
+    closed = asked = 0
+    for connection in list(connections):
+        for producer in list(connection.producers.values()):
+            need = OfTopic(producer.topic.name, TopicOperation.PRODUCE)
+            if not await _still_has(connection, need, authorizer) and not producer.closed:
+                connection.close_producer(producer)
+                producer.topic.forget_producer(producer)
+                closed += 1
+            asked += 1
+            if asked % _TURN == 0:
+                await asyncio.sleep(0)
+        for consumer in list(connection.consumers.values()):
+            subscription = consumer.subscription
+            need = OfTopic(subscription.topic.name, TopicOperation.CONSUME, subscription.name)
+            if not await _still_has(connection, need, authorizer) and not consumer.closed:
+                connection.close_consumer(consumer)
+                subscription.detach(consumer)
+                closed += 1
+            asked += 1
+            if asked % _TURN == 0:
+                await asyncio.sleep(0)
+    return closed
+
+
+async def _still_has(connection: OpenConnection, need: Need, authorizer: Authorizer) -> bool:
+    principal = connection.principal
+    return authorizer.allows_at_once(principal, (need,)) or (await authorizer.verdict(principal, need)).allowed

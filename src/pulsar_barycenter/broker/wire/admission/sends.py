@@ -1,0 +1,64 @@
+"""SENDs as topics take them: what each says beside its entry, and the entry with what is kept of its metadata."""
+
+from collections.abc import Sequence
+from itertools import repeat
+from typing import Final, NamedTuple
+
+from pulsar_barycenter.broker.clients.consumer import MAX_MESSAGES_IN_ENTRY
+from pulsar_barycenter.broker.clients.producer import Producer, Sent
+from pulsar_barycenter.broker.wire.refusals import miscounted
+from pulsar_barycenter.ledger.position import NewEntry
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.protocol.connection import Received
+from pulsar_barycenter.protocol.errors import ChecksumMismatchError, MalformedFrameError
+from pulsar_barycenter.protocol.frames import check_entry
+from pulsar_barycenter.protocol.send_runs import SendRun
+
+SEND: Final = int(api.BaseCommand.SEND)
+
+
+class Sends(NamedTuple):
+    """SENDs of one producer; `size` is that of their entries together."""
+
+    sent: list[Sent]
+    entries: list[NewEntry]
+    size: int
+
+
+class Damage(NamedTuple):
+    """A SEND whose entry is not what its producer meant to send."""
+
+    sequence_id: int
+    error: Exception
+
+
+def of_run(producer: Producer, run: SendRun) -> Sends:
+    sizes = list(map(len, run.entries))
+    sent = list(zip(repeat(producer), run.sequence_ids, repeat(0), repeat(1), sizes))
+    return Sends(sent, list(zip(run.entries, repeat(1), run.publish_times_ms)), sum(sizes))
+
+
+def following(producer: Producer, received: Sequence[Received], at: int) -> tuple[Sends, Damage | None, int]:
+    """Return the SENDs of a producer that follow each other from `at` on, all chunks or none, and where others begin.
+
+    One that is damaged ends them, and is none of them.
+    """
+    producer_id, are_chunks = received[at][1][0], received[at][1][4]
+    sent: list[Sent] = []
+    entries: list[NewEntry] = []
+    size = 0
+    for index in range(at, len(received)):
+        number, send, entry = received[index]
+        if number != SEND or send[0] != producer_id or send[4] != are_chunks:
+            return Sends(sent, entries, size), None, index
+        _, sequence_id, highest_id, messages, _ = send
+        try:
+            published_ms, counted = check_entry(entry)
+            if messages != counted or (messages != 1 and not 0 < messages <= MAX_MESSAGES_IN_ENTRY):
+                raise MalformedFrameError(miscounted(messages, counted))
+        except (ChecksumMismatchError, MalformedFrameError) as error:
+            return Sends(sent, entries, size), Damage(sequence_id, error), index + 1
+        entries.append((entry, messages, published_ms))
+        sent.append((producer, sequence_id, highest_id, messages, len(entry)))
+        size += len(entry)
+    return Sends(sent, entries, size), None, len(received)

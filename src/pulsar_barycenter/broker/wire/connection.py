@@ -1,0 +1,494 @@
+"""One client connection: bytes in and out, keep-alive, back-pressure, and what topics say to the client.
+
+Everything that comes often is done in the step that received it: SEND, FLOW, ACK. What has to wait for something
+runs in a named task of the connection (`attach_requests.py`, `lookup_requests.py`). Whatever a handler raises is an
+answer to its request, and one line in the log. Frames to the client are
+collected and written once per turn of the event loop.
+
+Back-pressure, towards the client: dispatch stops while `writable` is false and is woken afterwards. From the client:
+reading stops while too many SENDs, bytes or requests are unanswered, or too many bytes of answers unread.
+Source: Pulsar's `ServerCnx`.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeAlias, cast
+
+import structlog
+
+from pulsar_barycenter.broker.access.principal import Principal
+from pulsar_barycenter.broker.clients.consumer import MAX_MESSAGES_IN_ENTRY, Consumer
+from pulsar_barycenter.broker.clients.link import LinkedConsumer, LinkedProducer, StalledDispatcher
+from pulsar_barycenter.broker.clients.producer import Producer
+from pulsar_barycenter.broker.cluster.service_urls import NextOwner, assigned_urls
+from pulsar_barycenter.broker.wire.admission import sends
+from pulsar_barycenter.broker.wire.admission.publish_buffer import Unanswered
+from pulsar_barycenter.broker.wire.admission.sends import SEND, Sends
+from pulsar_barycenter.broker.wire.bounds import (
+    ATTACHED,
+    CLOSED_ID_LIFE_S,
+    JOIN_BELOW_MEAN_BYTES,
+    QUEUED_BYTES,
+    TAKE_LEAVE_S,
+    UNREAD_BYTES,
+)
+from pulsar_barycenter.broker.wire.errors import error_code, error_text
+from pulsar_barycenter.broker.wire.handshake import Handshake
+from pulsar_barycenter.broker.wire.open_requests import OpenRequests
+from pulsar_barycenter.broker.wire.services import WireServices
+from pulsar_barycenter.broker.wire.signs_of_life import SignsOfLife
+from pulsar_barycenter.ledger.position import EntryRun, Position
+from pulsar_barycenter.protocol import commands
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.protocol.connection import SEND_RUN, Received, Role
+from pulsar_barycenter.protocol.connection import Connection as Wire
+from pulsar_barycenter.protocol.errors import RemoteProtocolError
+from pulsar_barycenter.protocol.frames import FRAME_PADDING
+from pulsar_barycenter.protocol.send_runs import SendRun
+
+log = structlog.get_logger(__name__)
+
+Handler: TypeAlias = "Callable[[Connection, Any], Coroutine[Any, Any, None] | None]"
+"""Answers a command. One that has to wait returns a coroutine, which becomes a task of the connection."""
+
+
+class Connection(asyncio.Protocol):
+    """Made by the wire server for each client that connects; `handlers` are by the number of the command's type.
+
+    What bounds its memory (the figures are in `bounds`): one frame that is not complete, and one read; what is
+    unanswered, SENDs and other requests, by number and bytes; answers and messages that the client does not read, with
+    as much again as one read and the requests under way may be answered; and what is attached, each with names and
+    properties of bounded length.
+    """
+
+    __slots__ = (
+        "_closed_producers",
+        "_handlers",
+        "_life",
+        "_loop",
+        "_out",
+        "_out_bytes",
+        "_reading",
+        "_requests",
+        "_services",
+        "_stalled",
+        "_transport",
+        "_unanswered",
+        "_wire",
+        "_write_paused",
+        "address",
+        "attaching",
+        "client_version",
+        "consumers",
+        "handshake",
+        "is_closed",
+        "listener",
+        "listing",
+        "producers",
+    )
+
+    def __init__(self, services: WireServices, handlers: Mapping[int, Handler]) -> None:
+        self._services = services
+        self._handlers = handlers
+        self._loop = asyncio.get_running_loop()
+        max_frame_size = services.config.max_message_size + FRAME_PADDING
+        self._wire = Wire(Role.BROKER, max_frame_size=max_frame_size, joins_sends=True)
+        self._transport: asyncio.Transport | None = None
+        self.address = ""
+        self.client_version = ""
+        self.is_closed = False
+        self.producers: dict[int, Producer] = {}
+        self.consumers: dict[int, Consumer] = {}
+        self.attaching: dict[tuple[str, int], asyncio.Task[None]] = {}
+        """PRODUCER and SUBSCRIBE requests under way, by ("producer" | "consumer", id)."""
+        self.listener: str | None = None
+        """The advertised listener for which this client looks topics up, "" for the default; None before it did."""
+        self.listing = asyncio.Lock()
+        """Held while the topics of a namespace are listed for this client."""
+        self._closed_producers: dict[int, float] = {}
+        self._requests = OpenRequests(self, services.logs.request_refused, self.maybe_resume_reading)
+        self._out: list[bytes] = []
+        self._out_bytes = 0
+        self._write_paused = False
+        self._stalled: dict[StalledDispatcher, None] = {}
+        self._unanswered = Unanswered(services.publish_buffer)
+        self._reading = True
+        self._life = SignsOfLife(self, self._wire, services)
+        self.handshake = Handshake(self, self._wire, services)
+
+    @property
+    def services(self) -> WireServices:
+        return self._services
+
+    @property
+    def principal(self) -> Principal:
+        """Who the client is, from its CONNECT on."""
+        return self.handshake.principal
+
+    # ---- transport events ----
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=QUEUED_BYTES)
+        peer = transport.get_extra_info("peername")
+        self.address = f"/{peer[0]}:{peer[1]}" if peer else ""
+        self.handshake.made(transport)
+        self._life.start()
+        refused = self._services.connected(self, peer[0] if peer else "")
+        if refused is not None:
+            about = {"connection": self._requests.id, "address": self.address}
+            self._services.logs.connection_refused.tell(**about, reason=refused)
+            self.send(commands.error(commands.NO_REQUEST, api.NotAllowedError, refused))
+            self.close()
+            # By TLS that waits for the client to take its leave, too: one that does not would stay, and count nowhere.
+            self._loop.call_later(TAKE_LEAVE_S, self._transport.abort)
+
+    def data_received(self, data: bytes) -> None:
+        if not self.is_closed:
+            self._receive(data)
+
+    def _receive(self, data: bytes) -> None:
+        try:
+            received = self._wire.receive_data(data)
+        except RemoteProtocolError as error:
+            self.abort(f"protocol broken by the client: {error}")
+            return
+        self._life.heard()
+        at = 0
+        while at < len(received):
+            number, message, _ = received[at]
+            if number == SEND:
+                at = self._handle_sends(received, at)
+            elif number == SEND_RUN:
+                self._handle_run(message)
+                at += 1
+            else:
+                self._handle_request(number, message)
+                at += 1
+            if self.is_closed:
+                return
+        owed = self._wire.data_to_send()
+        if owed:
+            self.send(owed)
+        if self._reading and (
+            self._unanswered.are_many(self._services.config.max_pending_publish_requests_per_connection)
+            or self._requests.are_many
+            or (self._out_bytes if not self._write_paused else self.unread_bytes) > UNREAD_BYTES
+        ):
+            self._pause_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.is_closed:
+            log.debug("connection_lost", address=self.address, error=str(exc) if exc else None)
+        self._detach_all()
+
+    def _detach_all(self) -> None:
+        """Detach everything of this connection. Idempotent."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self._wire.close()
+        self._services.disconnected(self)
+        self._life.stop()
+        self.handshake.stop()
+        self._out.clear()
+        self._stalled.clear()
+        self._requests.cancel()
+        for producer in list(self.producers.values()):
+            producer.topic.forget_producer(producer)
+        for consumer in list(self.consumers.values()):
+            consumer.subscription.detach(consumer)
+        self.producers.clear()
+        self.consumers.clear()
+
+    def abort(self, reason: str) -> None:
+        """Close the connection at once, without sending what is queued."""
+        if self.is_closed:
+            return
+        about = {"connection": self._requests.id, "address": self.address, "client": self.client_version}
+        self._services.logs.connection_closed.tell(**about, reason=reason)
+        self._detach_all()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def close(self) -> None:
+        """Send what is queued, then close."""
+        if self.is_closed:
+            return
+        self._flush()
+        self._detach_all()
+        if self._transport is not None:
+            self._transport.close()
+
+    # ---- what comes in ----
+
+    def _handle_request(self, number: int, message: Any) -> None:
+        handler = self._handlers.get(number)
+        if handler is None:
+            self.abort(f"command type {number} is not supported by this broker")
+            return
+        try:
+            work = handler(self, message)
+        except Exception as error:  # noqa: BLE001 (every error has an answer)
+            self._requests.failed(number, message, error)
+            return
+        if work is not None:
+            self._requests.start(work, number, message)
+
+    def start(self, work: Coroutine[Any, Any, None], number: int, request: Any) -> asyncio.Task[None]:
+        """Answer a request of that command type in a task that ends with the connection at the latest."""
+        return self._requests.start(work, number, request)
+
+    def _handle_sends(self, received: Sequence[Received], at: int) -> int:
+        """Publish the SENDs of one producer that follow each other from `at` on; return where others begin.
+
+        One that is damaged ends them: what came before it is published, and it is answered.
+        """
+        producer_id, _, _, messages, are_chunks = received[at][1]
+        producer = self._publishing(producer_id, min(messages, MAX_MESSAGES_IN_ENTRY))
+        if producer is None:
+            return at + 1
+        found, damage, stop = sends.following(producer, received, at)
+        if found.sent:
+            self._publish(producer, found, are_chunks=are_chunks)
+        if damage is not None and not producer.closed:
+            self._fail_send(producer, *damage)
+        return stop
+
+    def _handle_run(self, run: SendRun) -> None:
+        producer = self._publishing(run.producer_id, len(run.entries))
+        if producer is not None:
+            self._publish(producer, sends.of_run(producer, run), are_chunks=False)
+
+    def _publish(self, producer: Producer, found: Sends, *, are_chunks: bool) -> None:
+        # Counted first: the answers may come at once.
+        self._unanswered.add(len(found.sent), found.size)
+        try:
+            producer.topic.publish(found.sent, found.entries, are_chunks=are_chunks)
+        except Exception as error:
+            log.exception("publish_failed", topic=str(producer.topic.name), producer=producer.name)
+            self.abort(f"what it sent could not be published: {error_text(error)}")
+
+    def _publishing(self, producer_id: int, messages: int) -> Producer | None:
+        """Return the producer of so many messages that came, None if it takes none.
+
+        They are dropped if it was just closed: its client sends them again. Else the client is confused.
+        """
+        producer = self.producers.get(producer_id)
+        if producer is None:
+            if self._closed_producers.get(producer_id, 0.0) < self._loop.time():
+                self.abort(f"SEND for producer {producer_id}, which does not exist")
+        elif producer.closed:
+            producer.topic.sends_dropped(messages)
+        else:
+            return producer
+        return None
+
+    def _fail_send(self, producer: Producer, sequence_id: int, error: Exception) -> None:
+        """Fail one message, in its turn: a client takes an answer out of order for a fault and reconnects."""
+        about = {"topic": str(producer.topic.name), "producer": producer.name, "sequence_id": str(sequence_id)}
+        self._services.logs.message_refused.tell(**about, error=str(error))
+        answer = commands.send_error(producer.producer_id, sequence_id, api.ChecksumError, error_text(error))
+        self._send_in_turn(producer, answer)
+
+    def _send_in_turn(self, producer: LinkedProducer, frame: bytes) -> None:
+        """Send an answer once everything that the producer sent before has its own."""
+        if producer.pending == 0:
+            self.send(frame)
+            return
+        if producer.deferred is None:
+            producer.deferred = deque()
+        producer.deferred.append((producer.pushed, frame))
+        self._unanswered.add(1)  # an answer that waits counts as one that is owed
+
+    # ---- what goes out ----
+
+    def send(self, frame: bytes) -> None:
+        """Queue a frame; it is written with others at the end of this turn of the loop."""
+        self._queue((frame,), len(frame))
+
+    def _queue(self, parts: Sequence[bytes], size: int) -> None:
+        if self.is_closed:
+            return
+        if not self._out:
+            self._loop.call_soon(self._flush)
+        self._out += parts
+        self._out_bytes += size
+
+    def _flush(self) -> None:
+        out = self._out
+        if not out or self._transport is None:
+            return
+        are_small = self._out_bytes < JOIN_BELOW_MEAN_BYTES * len(out)
+        self._out = []
+        self._out_bytes = 0
+        if are_small:
+            self._transport.write(b"".join(out))
+        else:
+            self._transport.writelines(out)
+        if not self._write_paused:
+            if self._stalled:
+                self._wake()
+            self.maybe_resume_reading()
+
+    @property
+    def writable(self) -> bool:
+        return not self._write_paused and self._out_bytes < QUEUED_BYTES and not self.is_closed
+
+    @property
+    def unread_bytes(self) -> int:
+        """What was said to this client and is not with its kernel yet."""
+        return self._out_bytes + (self._transport.get_write_buffer_size() if self._transport is not None else 0)
+
+    def wake_when_writable(self, dispatcher: StalledDispatcher) -> None:
+        if not self.is_closed:
+            self._stalled[dispatcher] = None
+
+    def _wake(self) -> None:
+        stalled, self._stalled = self._stalled, {}
+        for dispatcher in stalled:
+            dispatcher.dispatch()
+
+    def pause_writing(self) -> None:
+        self._write_paused = True
+
+    def resume_writing(self) -> None:
+        self._write_paused = False
+        self._wake()
+        self.maybe_resume_reading()
+
+    def _pause_reading(self) -> None:
+        if self._transport is not None:
+            self._reading = False
+            self._services.publish_buffer.paused[self] = None
+            self._transport.pause_reading()
+
+    def maybe_resume_reading(self) -> None:
+        limit = self._services.config.max_pending_publish_requests_per_connection
+        if (
+            not self._reading
+            and not self.is_closed
+            and self._transport is not None
+            and self._unanswered.are_few(limit)
+            and self._requests.are_few
+            and self.unread_bytes * 2 <= UNREAD_BYTES
+        ):
+            self._reading = True
+            self._services.publish_buffer.paused.pop(self, None)
+            self._transport.resume_reading()
+
+    # ---- what topics say (ClientLink) ----
+
+    def send_message(
+        self,
+        consumer: LinkedConsumer,
+        position: Position,
+        redelivery_count: int,
+        entry: bytes,
+        ack_set: Sequence[int] = (),
+    ) -> None:
+        header = commands.message_header(
+            consumer.consumer_id,
+            position[0],
+            position[1],
+            len(entry),
+            partition=consumer.partition,
+            redelivery_count=redelivery_count,
+            ack_set=ack_set,
+            consumer_epoch=consumer.epoch,
+        )
+        self._queue((header, entry), len(header) + len(entry))
+
+    def send_messages(self, consumer: LinkedConsumer, run: EntryRun) -> None:
+        ledger_id, first, data, _, size = run
+        parts = commands.messages(
+            consumer.consumer_id, ledger_id, first, data, partition=consumer.partition, consumer_epoch=consumer.epoch
+        )
+        self._queue(parts, size + 32 * len(data))
+
+    def send_receipts(
+        self,
+        producer: LinkedProducer,
+        sequence_ids: Sequence[int],
+        highest_ids: Sequence[int],
+        first: Position,
+        size: int,
+    ) -> None:
+        self._unanswered.remove(len(sequence_ids), size)
+        ledger_id, entry_id = first
+        self.send(commands.send_receipts(producer.producer_id, sequence_ids, highest_ids, ledger_id, entry_id))
+        if producer.deferred is not None:
+            self._send_deferred(producer)
+        self.maybe_resume_reading()
+
+    def _send_deferred(self, producer: LinkedProducer) -> None:
+        deferred = producer.deferred
+        while deferred and deferred[0][0] <= producer.completed:
+            self.send(deferred.popleft()[1])
+            self._unanswered.remove(1)
+        if not deferred:
+            producer.deferred = None
+
+    def send_duplicate(self, producer: LinkedProducer, sequence_id: int, highest_id: int, size: int) -> None:
+        nowhere = commands.NO_REQUEST  # -1 as ledger and entry: stored before, and not looked up where
+        self._send_in_turn(
+            producer, commands.send_receipt(producer.producer_id, sequence_id, nowhere, nowhere, highest_id)
+        )
+        self.publish_failed(producer, size)
+
+    def publish_failed(self, producer: LinkedProducer, size: int) -> None:
+        self._unanswered.remove(1, size)
+        if producer.deferred is not None and producer.pending == 0:
+            # Nothing will be answered any more that these waited for: the producer is closed, and sends them again.
+            self._unanswered.remove(len(producer.deferred))
+            producer.deferred = None
+        self.maybe_resume_reading()
+
+    def send_error(self, producer: LinkedProducer, sequence_id: int, error: Exception) -> None:
+        self.send(commands.send_error(producer.producer_id, sequence_id, error_code(error), error_text(error)))
+
+    def send_active_consumer(self, consumer: LinkedConsumer, *, is_active: bool) -> None:
+        if self.consumers.get(consumer.consumer_id) is consumer:
+            self.send(commands.active_consumer_change(consumer.consumer_id, is_active=is_active))
+
+    def close_producer(self, producer: LinkedProducer, owner: NextOwner | None = None) -> None:
+        if self.producers.get(producer.producer_id) is not producer:
+            return
+        self.forget_producer(producer)
+        url, url_tls = assigned_urls(owner, self.listener)
+        self._send_close(commands.close_producer(producer.producer_id, assigned_url=url, assigned_url_tls=url_tls))
+
+    def forget_producer(self, producer: LinkedProducer) -> None:
+        """Drop a producer from this connection; its late SENDs are ignored for a while."""
+        if self.producers.get(producer.producer_id) is producer:
+            del self.producers[producer.producer_id]
+            now = self._loop.time()
+            closed = self._closed_producers
+            closed.pop(producer.producer_id, None)
+            closed[producer.producer_id] = now + CLOSED_ID_LIFE_S
+            # All live equally long, so the first is the oldest.
+            while closed[oldest := next(iter(closed))] < now or len(closed) > ATTACHED:
+                del closed[oldest]
+
+    def close_consumer(self, consumer: LinkedConsumer, owner: NextOwner | None = None) -> None:
+        if self.consumers.get(consumer.consumer_id) is consumer:
+            del self.consumers[consumer.consumer_id]
+            url, url_tls = assigned_urls(owner, self.listener)
+            self._send_close(commands.close_consumer(consumer.consumer_id, assigned_url=url, assigned_url_tls=url_tls))
+
+    def _send_close(self, frame: bytes) -> None:
+        if self._wire.peer_version < 5 and not self.is_closed:
+            # Such a client knows no CLOSE from a broker: it reconnects when the connection goes.
+            self._loop.call_soon(self.close)
+        else:
+            self.send(frame)
+
+    # ---- signs of life ----
+
+    @property
+    def is_reading(self) -> bool:
+        return self._reading
+
+    async def is_alive(self) -> bool:
+        return await self._life.ask()

@@ -1,0 +1,187 @@
+"""What an attached consumer asks for: FLOW, ACK, redelivery, seek, last message id, statistics, UNSUBSCRIBE.
+
+Commands for a consumer that is not, or no longer, attached are ignored where no answer is due: after an unload they
+are still on their way. A consumer that is held while its topic is in transfer counts as not attached, but is told the
+last message id. Where an answer is due it is not ServiceNotReady: of that, clients make a success without a result.
+"""
+
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from pulsar_barycenter.broker.clients.consumer import Consumer
+from pulsar_barycenter.broker.errors import InvalidPositionError
+from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
+from pulsar_barycenter.broker.topics.stats import timestamp
+from pulsar_barycenter.broker.wire.connection import Connection
+from pulsar_barycenter.broker.wire.errors import error_code, error_text
+from pulsar_barycenter.ledger.position import Position, positions_of
+from pulsar_barycenter.protocol import commands
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.protocol.commands import signed
+
+_CUMULATIVE: Final = int(api.CommandAck.Cumulative)
+_NO_CONSUMER: Final = "Consumer not found"
+
+
+def _consumer(connection: Connection, consumer_id: int) -> Consumer | None:
+    consumer = connection.consumers.get(consumer_id)
+    return consumer if consumer is not None and not consumer.closed else None
+
+
+def flow(connection: Connection, request: api.CommandFlow) -> None:
+    """FLOW."""
+    consumer = connection.consumers.get(request.consumer_id)
+    if consumer is not None and not consumer.closed:
+        consumer.flow(request.messagePermits)
+
+
+def ack(connection: Connection, request: api.CommandAck) -> None:
+    """ACK, with an answer only if a request id came with it."""
+    consumer = connection.consumers.get(request.consumer_id)
+    problem: tuple[api.ServerError.ValueType, str] | None = None
+    if consumer is None or consumer.closed:
+        problem = api.ConsumerNotFound, _NO_CONSUMER
+        if consumer is not None:
+            consumer.subscription.topic.acks_dropped(len(request.message_id))
+    elif request.txnid_most_bits or request.txnid_least_bits:
+        problem = api.NotAllowedError, "Transactions are not supported by this broker"
+    elif request.ack_type == _CUMULATIVE:
+        problem = _ack_cumulative(consumer, request)
+    else:
+        # An ack_set with bits left names a batch of which some is not acknowledged: the entry stays, and what is
+        # left of it comes again with the rest. A last acknowledgement of the batch comes without.
+        # Ids need no sign here: no entry has one of 2^63 or more, nor a negative one.
+        positions = positions_of(
+            [(each.ledgerId, each.entryId) for each in request.message_id if not each.ack_set or not any(each.ack_set)]
+        )
+        if positions:
+            consumer.subscription.ack_individual(consumer, positions)
+    if request.HasField("request_id"):
+        code, text = problem if problem is not None else (None, None)
+        connection.send(commands.ack_response(request.consumer_id, request.request_id, code=code, message=text))
+
+
+def _ack_cumulative(consumer: Consumer, request: api.CommandAck) -> tuple[api.ServerError.ValueType, str] | None:
+    if len(request.message_id) != 1:
+        return api.NotAllowedError, "A cumulative acknowledgement has exactly one message id"
+    message_id = request.message_id[0]
+    ledger_id, entry_id = signed(message_id.ledgerId), signed(message_id.entryId)
+    if any(message_id.ack_set):
+        entry_id -= 1
+    if not consumer.subscription.ack_cumulative(consumer, Position(ledger_id, entry_id)):
+        return api.NotAllowedError, "Cumulative acknowledgement is not allowed on this subscription type"
+    return None
+
+
+def redeliver(connection: Connection, request: api.CommandRedeliverUnacknowledgedMessages) -> None:
+    """REDELIVER_UNACKNOWLEDGED_MESSAGES."""
+    consumer = _consumer(connection, request.consumer_id)
+    if consumer is None:
+        return
+    positions = [Position(signed(m.ledgerId), signed(m.entryId)) for m in request.message_ids]
+    epoch = request.consumer_epoch if request.HasField("consumer_epoch") else None
+    consumer.subscription.redeliver(consumer, positions or None, epoch)
+
+
+def seek(connection: Connection, request: api.CommandSeek) -> Coroutine[Any, Any, None] | None:
+    """SEEK: the consumer is closed, and confirmed after that; it attaches again by itself."""
+    consumer = _consumer(connection, request.consumer_id)
+    if consumer is None:
+        connection.send(commands.error(request.request_id, api.MetadataError, _NO_CONSUMER))
+        return None
+    return _seek(connection, consumer, request)
+
+
+async def _seek(connection: Connection, consumer: Consumer, request: api.CommandSeek) -> None:
+    try:
+        if request.HasField("message_id"):
+            wanted = request.message_id
+            if wanted.HasField("first_chunk_message_id"):
+                wanted = wanted.first_chunk_message_id
+            position = Position(signed(wanted.ledgerId), signed(wanted.entryId))
+        elif request.HasField("message_publish_time"):
+            topic = consumer.subscription.topic
+            position = await topic.position_at(request.message_publish_time, compacted=consumer.read_compacted)
+        else:
+            raise InvalidPositionError("SEEK needs a message id or a publish time")
+        await consumer.subscription.seek(position)
+    except Exception as error:  # noqa: BLE001 (every error has an answer)
+        connection.send(commands.error(request.request_id, error_code(error), error_text(error)))
+        return
+    connection.send(commands.success(request.request_id))
+
+
+def last_message_id(connection: Connection, request: api.CommandGetLastMessageId) -> Coroutine[Any, Any, None] | None:
+    """GET_LAST_MESSAGE_ID, also of a consumer that is held."""
+    consumer = connection.consumers.get(request.consumer_id)
+    if consumer is None:
+        connection.send(commands.error(request.request_id, api.MetadataError, _NO_CONSUMER))
+        return None
+    return _last_message_id(connection, consumer, request.request_id)
+
+
+async def _last_message_id(connection: Connection, consumer: Consumer, request_id: int) -> None:
+    topic = consumer.subscription.topic
+    try:
+        position, batch_index = await topic.last_message_id(compacted=consumer.read_compacted)
+    except Exception as error:  # noqa: BLE001 (every error has an answer)
+        connection.send(commands.error(request_id, error_code(error), error_text(error)))
+        return
+    partition = topic.name.partition_index
+    last = commands.message_id(position.ledger_id, position.entry_id, partition=partition, batch_index=batch_index)
+    mark_delete = None
+    if isinstance(topic, PersistentTopic) and (found := topic.subscriptions.get(consumer.subscription.name)):
+        mark = found.cursor.mark_delete
+        mark_delete = commands.message_id(mark.ledger_id, mark.entry_id, partition=partition)
+    connection.send(commands.last_message_id(request_id, last, mark_delete=mark_delete))
+
+
+def consumer_stats(connection: Connection, request: api.CommandConsumerStats) -> None:
+    """CONSUMER_STATS."""
+    consumer = _consumer(connection, request.consumer_id)
+    if consumer is None:
+        connection.send(commands.consumer_stats_failed(request.request_id, api.ConsumerNotFound, _NO_CONSUMER))
+        return
+    topic = consumer.subscription.topic
+    backlog = 0
+    kind = "Exclusive"
+    if isinstance(topic, PersistentTopic) and (found := topic.subscriptions.get(consumer.subscription.name)):
+        backlog = found.cursor.backlog.messages
+        kind = found.type.label
+    connection.send(
+        commands.consumer_stats_response(
+            request.request_id,
+            msgRateOut=consumer.rates.rate,
+            msgThroughputOut=consumer.rates.throughput,
+            msgRateRedeliver=0.0,
+            consumerName=consumer.name,
+            availablePermits=max(0, consumer.permits),
+            unackedMessages=consumer.unacked,
+            blockedConsumerOnUnackedMsgs=consumer.is_blocked,
+            address=connection.address,
+            connectedSince=timestamp(consumer.connected_since_ms),
+            type=kind,
+            msgRateExpired=0.0,
+            msgBacklog=backlog,
+            messageAckRate=0.0,
+        )
+    )
+
+
+def unsubscribe(connection: Connection, request: api.CommandUnsubscribe) -> Coroutine[Any, Any, None] | None:
+    """UNSUBSCRIBE: the subscription goes, and the consumer with it."""
+    consumer = _consumer(connection, request.consumer_id)
+    if consumer is None:
+        connection.send(commands.error(request.request_id, api.MetadataError, _NO_CONSUMER))
+        return None
+    return _unsubscribe(connection, consumer, request)
+
+
+async def _unsubscribe(connection: Connection, consumer: Consumer, request: api.CommandUnsubscribe) -> None:
+    try:
+        await consumer.subscription.topic.unsubscribe(consumer, force=request.force)
+    except Exception as error:  # noqa: BLE001 (every error has an answer)
+        connection.send(commands.error(request.request_id, error_code(error), error_text(error)))
+        return
+    connection.consumers.pop(request.consumer_id, None)
+    connection.send(commands.success(request.request_id))

@@ -1,0 +1,53 @@
+"""Which function answers which command."""
+
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from pulsar_barycenter.broker.wire import attach_requests, consume_requests, lookup_requests
+from pulsar_barycenter.broker.wire.connection import Connection, Handler
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
+
+
+def _connect(connection: Connection, request: api.CommandConnect) -> Coroutine[Any, Any, None] | None:
+    return connection.handshake.connect(request)
+
+
+def _auth_response(connection: Connection, request: api.CommandAuthResponse) -> Coroutine[Any, Any, None] | None:
+    return connection.handshake.respond(request)
+
+
+_TYPE: Final = api.BaseCommand
+
+HANDLERS: Final[dict[int, Handler]] = {
+    int(number): handler
+    for number, handler in (
+        (_TYPE.CONNECT, _connect),
+        (_TYPE.AUTH_RESPONSE, _auth_response),
+        (_TYPE.FLOW, consume_requests.flow),
+        (_TYPE.ACK, consume_requests.ack),
+        (_TYPE.REDELIVER_UNACKNOWLEDGED_MESSAGES, consume_requests.redeliver),
+        (_TYPE.SEEK, consume_requests.seek),
+        (_TYPE.GET_LAST_MESSAGE_ID, consume_requests.last_message_id),
+        (_TYPE.CONSUMER_STATS, consume_requests.consumer_stats),
+        (_TYPE.UNSUBSCRIBE, consume_requests.unsubscribe),
+        (_TYPE.PRODUCER, attach_requests.producer),
+        (_TYPE.SUBSCRIBE, attach_requests.subscribe),
+        (_TYPE.CLOSE_PRODUCER, attach_requests.close_producer),
+        (_TYPE.CLOSE_CONSUMER, attach_requests.close_consumer),
+        (_TYPE.LOOKUP, lookup_requests.lookup),
+        (_TYPE.PARTITIONED_METADATA, lookup_requests.partitions),
+        (_TYPE.GET_TOPICS_OF_NAMESPACE, lookup_requests.topics_of_namespace),
+        (_TYPE.GET_SCHEMA, lookup_requests.get_schema),
+        (_TYPE.GET_OR_CREATE_SCHEMA, lookup_requests.get_or_create_schema),
+        (_TYPE.WATCH_TOPIC_LIST, lookup_requests.refuse_watch),
+        (_TYPE.WATCH_TOPIC_LIST_CLOSE, lookup_requests.refuse_watch),
+        (_TYPE.NEW_TXN, lookup_requests.refuse_transaction(50)),
+        (_TYPE.ADD_PARTITION_TO_TXN, lookup_requests.refuse_transaction(52)),
+        (_TYPE.ADD_SUBSCRIPTION_TO_TXN, lookup_requests.refuse_transaction(54)),
+        (_TYPE.END_TXN, lookup_requests.refuse_transaction(56)),
+        (_TYPE.END_TXN_ON_PARTITION, lookup_requests.refuse_transaction(58)),
+        (_TYPE.END_TXN_ON_SUBSCRIPTION, lookup_requests.refuse_transaction(60)),
+        (_TYPE.TC_CLIENT_CONNECT_REQUEST, lookup_requests.refuse_transaction(62)),
+    )
+}
+"""PING, PONG and SEND are not here: the protocol answers the first two, the connection takes the third itself."""

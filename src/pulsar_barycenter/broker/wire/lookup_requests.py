@@ -1,0 +1,141 @@
+"""The requests that any broker answers: where topics are, how many partitions they have, which there are, schemas.
+
+Schemas are not stored: producers and consumers of any schema are accepted and are told no schema version, so they
+put none into their messages, and whoever asks for a topic's schema hears that there is none.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pulsar_barycenter.broker.cluster.lookup_answers import LookupAnswer, Owner
+from pulsar_barycenter.broker.wire.bounds import TEXT_LENGTH
+from pulsar_barycenter.broker.wire.connection import Connection
+from pulsar_barycenter.broker.wire.errors import error_text, lookup_error_code
+from pulsar_barycenter.naming.errors import InvalidNameError
+from pulsar_barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.protocol import commands
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
+
+_MODES: Final = {0: "PERSISTENT", 1: "NON_PERSISTENT", 2: "ALL"}
+
+
+def lookup(connection: Connection, request: api.CommandLookupTopic) -> Coroutine[Any, Any, None] | None:
+    """LOOKUP: at once if the owner is known, else in a task."""
+    try:
+        topic = TopicName.parse(request.topic)
+    except InvalidNameError as error:
+        connection.send(commands.lookup_failed(request.request_id, api.InvalidTopicName, error_text(error)))
+        return None
+    connection.listener = request.advertised_listener_name[:TEXT_LENGTH]
+    listener = request.advertised_listener_name or None
+    try:
+        known = connection.services.lookup.lookup_cached(topic, listener)
+    except Exception as error:  # noqa: BLE001 (every error has an answer)
+        connection.send(commands.lookup_failed(request.request_id, lookup_error_code(error), error_text(error)))
+        return None
+    if known is not None:
+        _answer(connection, request.request_id, known)
+        return None
+    return _look_up(connection, topic, request.request_id, listener, authoritative=request.authoritative)
+
+
+async def _look_up(
+    connection: Connection, topic: TopicName, request_id: int, listener: str | None, *, authoritative: bool
+) -> None:
+    try:
+        answer = await connection.services.lookup.lookup(topic, authoritative=authoritative, listener=listener)
+    except Exception as error:  # noqa: BLE001 (every error has an answer)
+        connection.send(commands.lookup_failed(request_id, lookup_error_code(error), error_text(error)))
+        return
+    _answer(connection, request_id, answer)
+
+
+def _answer(connection: Connection, request_id: int, answer: LookupAnswer) -> None:
+    url = answer.broker_url or ""
+    if isinstance(answer, Owner):
+        connection.send(commands.lookup_connect(request_id, url, answer.broker_url_tls))
+    else:
+        connection.send(
+            commands.lookup_redirect(request_id, url, answer.broker_url_tls, authoritative=answer.authoritative)
+        )
+
+
+async def partitions(connection: Connection, request: api.CommandPartitionedTopicMetadata) -> None:
+    """PARTITIONED_METADATA."""
+    request_id = request.request_id
+    try:
+        topic = TopicName.parse(request.topic)
+        count = await connection.services.lookup.partitions(topic, auto_create=request.metadata_auto_creation_enabled)
+    except Exception as error:  # noqa: BLE001 (every error has an answer)
+        connection.send(commands.partitions_failed(request_id, lookup_error_code(error), error_text(error)))
+        return
+    connection.send(commands.partitions(request_id, count))
+
+
+async def topics_of_namespace(connection: Connection, request: api.CommandGetTopicsOfNamespace) -> None:
+    """GET_TOPICS_OF_NAMESPACE, unfiltered: clients apply their patterns themselves."""
+    request_id = request.request_id
+    try:
+        namespace = NamespaceName.parse(request.namespace)
+        # One at a time, when the client has read what came before: a few bytes ask for a list of any length.
+        async with connection.listing:
+            await _room(connection)
+            topics = await connection.services.lookup.topics_of_namespace(namespace, _MODES[request.mode])
+    except Exception as error:  # noqa: BLE001 (every error has an answer)
+        connection.send(commands.error(request_id, lookup_error_code(error), error_text(error)))
+        return
+    connection.send(commands.topics_of_namespace_response(request_id, topics))
+
+
+@dataclass(eq=False, slots=True)
+class _Waiting:
+    """Stands in line with the dispatchers that wait for room."""
+
+    woken: asyncio.Future[None]
+
+    def dispatch(self) -> None:
+        if not self.woken.done():
+            self.woken.set_result(None)
+
+
+async def _room(connection: Connection) -> None:
+    """Wait while the client has not read what was said to it."""
+    while not connection.writable:
+        waiting = _Waiting(asyncio.get_running_loop().create_future())
+        connection.wake_when_writable(waiting)
+        await waiting.woken
+
+
+def get_schema(connection: Connection, request: api.CommandGetSchema) -> None:
+    """GET_SCHEMA: no topic has one."""
+    connection.send(
+        commands.schema_failed(request.request_id, api.TopicNotFound, f"Topic {request.topic} has no schema")
+    )
+
+
+def get_or_create_schema(connection: Connection, request: api.CommandGetOrCreateSchema) -> None:
+    """GET_OR_CREATE_SCHEMA: accepted, without a version."""
+    connection.send(commands.create_schema_response(request.request_id, schema_version=b""))
+
+
+def refuse_watch(connection: Connection, request: api.CommandWatchTopicList | api.CommandWatchTopicListClose) -> None:
+    """WATCH_TOPIC_LIST, which this broker does not announce."""
+    connection.send(
+        commands.error(request.request_id, api.NotAllowedError, "Topic watchers are not supported by this broker")
+    )
+
+
+def refuse_transaction(command_type: int) -> Callable[[Connection, Any], None]:
+    """Return the handler that refuses the transaction command of that type with its own response."""
+
+    def refuse(connection: Connection, request: Any) -> None:
+        connection.send(
+            commands.refuse_transaction(
+                command_type, request.request_id, "Transactions are not supported by this broker"
+            )
+        )
+
+    return refuse

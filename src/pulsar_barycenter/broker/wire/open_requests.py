@@ -1,0 +1,87 @@
+"""The requests of a connection that wait for something, each in a named task, and the answer to those that fail.
+
+What is logged on the way bears the connection's id and the number that the client gave the request. What is answered at
+once logs nothing, and pays nothing.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Protocol
+
+from pulsar_barycenter.broker.authorization.errors import AccessError
+from pulsar_barycenter.broker.bounded_log import BoundedLog
+from pulsar_barycenter.broker.wire.bounds import OPEN_REQUESTS, PENDING_BYTES
+from pulsar_barycenter.broker.wire.errors import error_code, error_text
+from pulsar_barycenter.broker.wire.refusals import refusal, request_name
+from pulsar_barycenter.logs.request_ids import new_connection_id, serving
+
+
+class AskedConnection(Protocol):
+    """The connection, as its requests use it."""
+
+    @property
+    def address(self) -> str: ...
+    def send(self, frame: bytes) -> None: ...
+
+
+class OpenRequests:
+    """`refused` tells of those that failed; `ended` is called after each of them."""
+
+    __slots__ = ("_bytes", "_connection", "_ended", "_loop", "_refused", "_tasks", "id")
+
+    def __init__(self, connection: AskedConnection, refused: BoundedLog, ended: Callable[[], None]) -> None:
+        self.id = new_connection_id()
+        """The connection's, by which the log's lines about it are found."""
+        self._connection = connection
+        self._refused = refused
+        self._ended = ended
+        self._loop = asyncio.get_running_loop()
+        self._tasks: dict[asyncio.Task[None], int] = {}
+        self._bytes = 0
+
+    @property
+    def are_many(self) -> bool:
+        """Whether no more should be read."""
+        return len(self._tasks) > OPEN_REQUESTS or self._bytes > PENDING_BYTES
+
+    @property
+    def are_few(self) -> bool:
+        """Whether reading may go on that was stopped."""
+        return len(self._tasks) * 2 <= OPEN_REQUESTS and self._bytes * 2 <= PENDING_BYTES
+
+    def start(self, work: Coroutine[Any, Any, None], number: int, request: Any) -> asyncio.Task[None]:
+        """Answer a request of that command type in a task that ends with the connection at the latest."""
+        name = f"{request_name(number)}:{self._connection.address}"
+        task = self._loop.create_task(self._run(work, number, request), name=name)
+        size = self._tasks[task] = request.ByteSize()
+        self._bytes += size
+        task.add_done_callback(partial(self._done, work))
+        return task
+
+    async def _run(self, work: Coroutine[Any, Any, None], number: int, request: Any) -> None:
+        name = getattr(request, "request_id", request_name(number))
+        with serving(f"{self.id}-{name}", connection=self.id, address=self._connection.address):
+            try:
+                await work
+            except Exception as error:  # noqa: BLE001 (every error has an answer)
+                self.failed(number, request, error)
+
+    def _done(self, work: Coroutine[Any, Any, None], task: asyncio.Task[None]) -> None:
+        work.close()  # a task that was cancelled before its first step has not begun it
+        self._bytes -= self._tasks.pop(task, 0)
+        self._ended()
+
+    def failed(self, number: int, request: Any, error: Exception) -> None:
+        """Answer a request that its handler gave up, and say so in the log, where a lack of rights stands already."""
+        text = error_text(error)
+        if not isinstance(error, AccessError):
+            about = {"connection": self.id, "address": self._connection.address}
+            self._refused.tell(request=request_name(number), **about, reason=text)
+        answer = refusal(number, request, error_code(error), text)
+        if answer is not None:
+            self._connection.send(answer)
+
+    def cancel(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()

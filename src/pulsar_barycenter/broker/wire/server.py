@@ -1,0 +1,157 @@
+"""The binary protocol's listener: it accepts clients, counts them, and lets them go when the broker stops.
+
+Started before anything is owned, because the port must be known first; a client that comes too early is told by
+lookups that the broker is not ready.
+"""
+
+import asyncio
+import errno
+from collections.abc import Collection
+from contextlib import suppress
+from typing import Final
+
+import structlog
+
+from pulsar_barycenter.broker.access.authentication import Authentication
+from pulsar_barycenter.broker.access.tls_listener import TlsListener, listen_by_tls
+from pulsar_barycenter.broker.authorization.authorizer import Authorizer
+from pulsar_barycenter.broker.environment import Environment
+from pulsar_barycenter.broker.lookup.service import LookupService
+from pulsar_barycenter.broker.topics.registry import TopicRegistry
+from pulsar_barycenter.broker.wire.admission.publish_buffer import PublishBuffer
+from pulsar_barycenter.broker.wire.admission.rights import close_unentitled, guarded
+from pulsar_barycenter.broker.wire.connection import Connection
+from pulsar_barycenter.broker.wire.handlers import HANDLERS
+from pulsar_barycenter.broker.wire.producer_names import ProducerNames
+from pulsar_barycenter.broker.wire.services import OpenConnection, WireLogs, WireServices
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.credentials.tls import ListeningContext
+
+log = structlog.get_logger(__name__)
+
+_BACKLOG: Final = 1024
+
+
+class PortInUseError(OSError):
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__(
+            errno.EADDRINUSE,
+            f"{host}:{port} is in use: stop the other process, or set another brokerServicePort or "
+            "brokerServicePortTls",
+        )
+        self.host = host
+        self.port = port
+
+
+class WireServer:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        env: Environment,
+        registry: TopicRegistry,
+        lookup: LookupService,
+        authentication: Authentication | None = None,
+        authorizer: Authorizer | None = None,
+    ) -> None:
+        """`authentication` is the one of the broker; what `config` says if none is given. `authorizer` is asked what
+        clients may; without one they may do everything."""
+
+        def now_s() -> float:
+            return env.clock.now_ms() / 1000
+
+        self._services = WireServices(
+            config,
+            registry,
+            lookup,
+            ProducerNames(env.store, config.cluster_name),
+            authentication or Authentication.of(config, env.clock),
+            PublishBuffer(config.max_message_publish_buffer_size_in_mb),
+            WireLogs(now_s),
+            authorizer,
+            counts=env.instruments.connections,
+        )
+        self._handlers = HANDLERS
+        if authorizer is not None and authorizer.is_enabled:
+            self._handlers = guarded(HANDLERS, authorizer)
+        self._servers: list[asyncio.Server | TlsListener] = []
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Take over changed settings; connections look at them anew each time."""
+        self._services.config = config
+
+    async def listen(self, host: str, port: int, tls: ListeningContext | None = None) -> int:
+        """Accept clients at `host:port` (0 picks a free port), by TLS if it is given, and return the port.
+
+        Raises:
+            PortInUseError: another process listens there.
+            OSError: the address is not one of this machine.
+        """
+        try:
+            bound = await self._listen(host, port, tls)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise PortInUseError(host, port) from error
+            raise
+        log.info("wire_server_listening", host=host, port=bound, tls=tls is not None)
+        return bound
+
+    async def _listen(self, host: str, port: int, tls: ListeningContext | None) -> int:
+        if tls is not None:
+            listener = await listen_by_tls(self.new_connection, host, port, tls, backlog=_BACKLOG)
+            self._servers.append(listener)
+            return listener.port
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(self.new_connection, host, port, backlog=_BACKLOG)
+        self._servers.append(server)
+        return int(server.sockets[0].getsockname()[1])
+
+    @property
+    def connections(self) -> Collection[OpenConnection]:
+        """Those that are open, oldest first."""
+        return self._services.connections.keys()
+
+    def new_connection(self) -> Connection:
+        """Return what serves a client that comes."""
+        return Connection(self._services, self._handlers)
+
+    async def apply_grants(self) -> int:
+        """Close the producers and consumers whose client may not be one any more; return how many there were.
+
+        Raises:
+            MetadataError: what is granted could not be read.
+        """
+        authorizer = self._services.authorizer
+        if authorizer is None or not authorizer.is_enabled:
+            return 0
+        closed = await close_unentitled(self._services.connections, authorizer)
+        if closed:
+            log.info("clients_lost_their_rights", closed=closed)
+        return closed
+
+    def stop_accepting(self) -> None:
+        """Take no new connections; those that are open stay. Idempotent."""
+        for server in self._servers:
+            server.close()
+
+    async def drain(self, timeout_s: float) -> int:
+        """Wait until all clients have gone, at most `timeout_s`; return how many are left."""
+        if self._services.connections:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s):
+                    await self._services.emptied.wait()
+        return len(self._services.connections)
+
+    async def close(self) -> None:
+        """Close the port and every connection, after sending what is queued. Idempotent."""
+        self.stop_accepting()
+        for connection in list(self._services.connections):
+            connection.close()
+        for server in self._servers:
+            await server.wait_closed()
+        self._servers.clear()
+
+    def abort(self) -> None:
+        """Close the port and every connection at once, as a process that dies would."""
+        self.stop_accepting()
+        for connection in list(self._services.connections):
+            connection.abort("the broker stops at once")

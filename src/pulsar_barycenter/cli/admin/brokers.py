@@ -1,0 +1,133 @@
+"""`brokers` and `broker-stats`. Source: Pulsar's `CmdBrokers`, `CmdBrokerStats`."""
+
+import json
+from typing import Any, Final
+
+from pulsar_barycenter.cli.admin.output import Form
+from pulsar_barycenter.cli.admin.table import (
+    CLUSTER,
+    Argument,
+    Flag,
+    Kind,
+    Resource,
+    Session,
+    Values,
+    WrongUsageError,
+    command,
+    filled,
+    parameters,
+    request,
+)
+
+_CONFIG = Flag("-c --config", "config", "The name of the key.", required=True)
+_INDENT = Flag("-i --indent", "indent", "JSON over several lines.", Kind.SWITCH)
+_BLANKS: Final = 4
+
+
+async def _list(session: Session, values: Values) -> Any:
+    return await session.call("GET", filled("/brokers/{cluster}", values) if values["cluster"] else "/brokers")
+
+
+async def _namespaces(session: Session, values: Values) -> Any:
+    broker = values["broker"] or values["url"]
+    if not broker:
+        raise WrongUsageError("name the broker with --broker HOST:PORT")
+    return await session.call(
+        "GET", filled("/brokers/{cluster}/{broker}/ownedNamespaces", {**values, "broker": broker})
+    )
+
+
+async def _shut_down(session: Session, values: Values) -> str:
+    query = {"maxConcurrentUnloadPerSec": "rate", "forcedTerminateTopic": "force"}
+    await session.call("POST", "/brokers/shutdown", params=parameters(values, query))
+    return "Successfully trigger broker shutdown gracefully"
+
+
+async def _topics(session: Session, values: Values) -> str:
+    return _written(await session.call("GET", "/broker-stats/topics"), values)
+
+
+async def _metrics(session: Session, values: Values) -> str:
+    found = await session.call("GET", "/broker-stats/metrics")
+    return ("\n\n" if values["indent"] else "\n").join(_written(each, values) for each in found)
+
+
+def _written(value: Any, values: Values) -> str:
+    if values["indent"]:
+        return json.dumps(value, indent=_BLANKS, ensure_ascii=False)
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+BROKERS: Final = Resource(
+    "brokers",
+    "Brokers and their configuration.",
+    (
+        command("list", "List the brokers.", _list, Argument("cluster", required=False)),
+        command("leader-broker", "Show the leader.", request("GET", "/brokers/leaderBroker")),
+        command(
+            "namespaces",
+            "Show the bundles that a broker owns.",
+            _namespaces,
+            CLUSTER,
+            Flag("-b --broker", "broker", "The broker, HOST:PORT."),
+            Flag("-u --url", "url", "The same, as older versions call it."),
+        ),
+        command(
+            "update-dynamic-config",
+            "Change a key on all brokers.",
+            request("POST", "/brokers/configuration/{config}/{value}"),
+            _CONFIG,
+            Flag("-v --value", "value", "Its value.", required=True),
+        ),
+        command(
+            "delete-dynamic-config",
+            "Remove a change of a key.",
+            request("DELETE", "/brokers/configuration/{config}"),
+            _CONFIG,
+        ),
+        command("list-dynamic-config", "List the dynamic keys.", request("GET", "/brokers/configuration")),
+        command(
+            "get-all-dynamic-config",
+            "Show what was changed.",
+            request("GET", "/brokers/configuration/values"),
+            form=Form.PAIRS,
+        ),
+        command(
+            "get-runtime-config",
+            "Show all values in force.",
+            request("GET", "/brokers/configuration/runtime"),
+            form=Form.PAIRS,
+        ),
+        command("get-internal-config", "Show where metadata are.", request("GET", "/brokers/internal-configuration")),
+        command(
+            "healthcheck",
+            "Have a broker write a message to itself and read it.",
+            request("GET", "/brokers/health", query={"topicVersion": "version"}),
+            Flag("-tv --topic-version", "version", "Which form of topic.", choices=("V1", "V2")),
+        ),
+        command("version", "Show the version of the broker.", request("GET", "/brokers/version")),
+        command(
+            "shutdown",
+            "Stop the broker that is asked, in order.",
+            _shut_down,
+            Flag("-m --max-concurrent-unload-per-sec", "rate", "Most bundles unloaded a second.", Kind.NUMBER),
+            Flag("-f --forced-terminate-topic", "force", "Close topics that do not end by themselves.", Kind.SWITCH),
+        ),
+    ),
+)
+
+BROKER_STATS: Final = Resource(
+    "broker-stats",
+    "Figures of the broker that is asked.",
+    (
+        command("load-report", "Show its load report.", request("GET", "/broker-stats/load-report")),
+        command("topics", "Show the statistics of all its topics.", _topics, _INDENT, aliases=("destinations",)),
+        command("monitoring-metrics", "Show the figures of its namespaces.", _metrics, _INDENT),
+        command(
+            "allocator-stats",
+            "Show the figures of an allocator.",
+            request("GET", "/broker-stats/allocator-stats/{allocator}"),
+            Argument("allocator"),
+        ),
+    ),
+)

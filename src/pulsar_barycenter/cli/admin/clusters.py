@@ -1,0 +1,146 @@
+"""`clusters` and `tenants`. Source: Pulsar's `CmdClusters`, `CmdTenants`."""
+
+from typing import Any, Final
+
+from pulsar_barycenter.cli.admin.output import Form
+from pulsar_barycenter.cli.admin.table import (
+    CLUSTER,
+    FORCE,
+    TENANT,
+    Flag,
+    Kind,
+    Resource,
+    Session,
+    Values,
+    command,
+    fields,
+    filled,
+    request,
+)
+
+_DOMAIN = Flag("--domain-name", "domain", "The failure domain.", required=True)
+_BROKERS = Flag("--broker-list", "brokers", "Ids of brokers, separated by commas.", Kind.NAMES)
+_FIELDS: Final = {
+    "serviceUrl": ("--url", "The web address."),
+    "serviceUrlTls": ("--url-secure", "The web address with TLS."),
+    "brokerServiceUrl": ("--broker-url", "The address for clients."),
+    "brokerServiceUrlTls": ("--broker-url-secure", "The address for clients with TLS."),
+    "proxyServiceUrl": ("--proxy-url", "The address of a proxy."),
+    "proxyProtocol": ("--proxy-protocol", "The protocol of that proxy, such as SNI."),
+    "authenticationPlugin": ("--auth-plugin", "How other clusters prove who they are: a class."),
+    "authenticationParameters": ("--auth-parameters", "The parameters of that class."),
+    "listenerName": ("--listener-name", "The listener that other clusters ask for."),
+}
+_CLUSTER_FLAGS = tuple(Flag(spelling, field, effect) for field, (spelling, effect) in _FIELDS.items())
+_ROLES = Flag("-r --admin-roles", "roles", "Roles that administrate it, separated by commas.", Kind.NAMES)
+_ALLOWED = Flag("-c --allowed-clusters", "allowed", "Clusters that it may use; all unless given.", Kind.NAMES)
+
+
+def _cluster_body(values: Values) -> dict[str, Any]:
+    return fields(values, {field: field for field in _FIELDS})
+
+
+async def _list(session: Session, values: Values) -> Any:
+    names = await session.call("GET", "/clusters")
+    if not values["current"]:
+        return names
+    own = (await session.call("GET", "/brokers/configuration/runtime"))["clusterName"]
+    return [f"{name}(*)" if name == own else name for name in names]
+
+
+async def _create_tenant(session: Session, values: Values) -> None:
+    allowed = values["allowed"] or await session.call("GET", "/clusters")
+    body = {"adminRoles": values["roles"] or [], "allowedClusters": allowed}
+    await session.call("PUT", filled("/tenants/{tenant}", values), body=body)
+
+
+async def _update_tenant(session: Session, values: Values) -> None:
+    """Change what was typed, and keep the rest."""
+    path = filled("/tenants/{tenant}", values)
+    known = await session.call("GET", path)
+    await session.call(
+        "POST", path, body={**known, **fields(values, {"adminRoles": "roles", "allowedClusters": "allowed"})}
+    )
+
+
+def _domain_body(values: Values) -> dict[str, Any]:
+    return {"brokers": values["brokers"] or []}
+
+
+_OF_DOMAIN: Final = "/clusters/{cluster}/failureDomains/{domain}"
+
+CLUSTERS: Final = Resource(
+    "clusters",
+    "Clusters, their peers and failure domains.",
+    (
+        command("list", "List the clusters.", _list, Flag("-c --current", "current", "Mark the own one.", Kind.SWITCH)),
+        command("get", "Show a cluster.", request("GET", "/clusters/{cluster}"), CLUSTER),
+        command(
+            "create",
+            "Create a cluster.",
+            request("PUT", "/clusters/{cluster}", body=_cluster_body),
+            CLUSTER,
+            *_CLUSTER_FLAGS,
+        ),
+        command(
+            "update",
+            "Replace a cluster.",
+            request("POST", "/clusters/{cluster}", body=_cluster_body),
+            CLUSTER,
+            *_CLUSTER_FLAGS,
+        ),
+        command("delete", "Delete a cluster that nobody uses.", request("DELETE", "/clusters/{cluster}"), CLUSTER),
+        command(
+            "get-peer-clusters", "List the peers.", request("GET", "/clusters/{cluster}/peers"), CLUSTER, form=Form.JSON
+        ),
+        command(
+            "update-peer-clusters",
+            "Set the peers.",
+            request("POST", "/clusters/{cluster}/peers", body=lambda values: values["peers"]),
+            CLUSTER,
+            Flag("--peer-clusters", "peers", 'Names separated by commas; "" is none.', Kind.NAMES, required=True),
+        ),
+        command(
+            "create-failure-domain",
+            "Create a failure domain.",
+            request("POST", _OF_DOMAIN, body=_domain_body),
+            CLUSTER,
+            _DOMAIN,
+            _BROKERS,
+        ),
+        command(
+            "update-failure-domain",
+            "Replace the brokers of a failure domain.",
+            request("POST", _OF_DOMAIN, body=_domain_body),
+            CLUSTER,
+            _DOMAIN,
+            _BROKERS,
+        ),
+        command("get-failure-domain", "Show a failure domain.", request("GET", _OF_DOMAIN), CLUSTER, _DOMAIN),
+        command("delete-failure-domain", "Delete a failure domain.", request("DELETE", _OF_DOMAIN), CLUSTER, _DOMAIN),
+        command(
+            "list-failure-domains",
+            "Show all failure domains.",
+            request("GET", "/clusters/{cluster}/failureDomains"),
+            CLUSTER,
+        ),
+    ),
+)
+
+TENANTS: Final = Resource(
+    "tenants",
+    "Tenants: who administrates them, and which clusters they may use.",
+    (
+        command("list", "List the tenants.", request("GET", "/tenants")),
+        command("get", "Show a tenant.", request("GET", "/tenants/{tenant}"), TENANT),
+        command("create", "Create a tenant.", _create_tenant, TENANT, _ROLES, _ALLOWED),
+        command("update", "Change a tenant; what is not typed stays.", _update_tenant, TENANT, _ROLES, _ALLOWED),
+        command(
+            "delete",
+            "Delete a tenant; with --force its namespaces, too.",
+            request("DELETE", "/tenants/{tenant}", query={"force": "force"}),
+            TENANT,
+            FORCE,
+        ),
+    ),
+)

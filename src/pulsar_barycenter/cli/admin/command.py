@@ -1,0 +1,188 @@
+"""`barycenter admin`: rows of `table` as commands of click."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+import click
+
+from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.attach.answers import without_report
+from pulsar_barycenter.cli.admin.brokers import BROKER_STATS, BROKERS
+from pulsar_barycenter.cli.admin.clusters import CLUSTERS, TENANTS
+from pulsar_barycenter.cli.admin.completion import offers
+from pulsar_barycenter.cli.admin.namespaces import NAMESPACES
+from pulsar_barycenter.cli.admin.output import compact, lines_of
+from pulsar_barycenter.cli.admin.policies import ISOLATION, QUOTAS
+from pulsar_barycenter.cli.admin.session import ClusterSession
+from pulsar_barycenter.cli.admin.table import (
+    Argument,
+    Command,
+    Flag,
+    Kind,
+    NotDoneError,
+    Resource,
+    Values,
+    WrongUsageError,
+)
+from pulsar_barycenter.cli.admin.topics import TOPICS
+from pulsar_barycenter.cli.asking.client_conf import ClientConf, ClientConfError
+from pulsar_barycenter.cli.asking.options import client_conf, kept_as, with_client_conf
+from pulsar_barycenter.cli.failure import fail
+from pulsar_barycenter.cli.formats import with_format
+from pulsar_barycenter.cli.groups import CommandGroup
+from pulsar_barycenter.cli.terminal import printable
+from pulsar_barycenter.naming.errors import InvalidNameError
+from pulsar_barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.naming.topic import TopicName
+
+RESOURCES: Final = (CLUSTERS, TENANTS, NAMESPACES, TOPICS, BROKERS, BROKER_STATS, ISOLATION, QUOTAS)
+
+
+def _of(resource: Resource) -> click.Group:
+    group = CommandGroup(resource.name, help=resource.help, short_help=resource.help)
+    for each in resource.commands:
+        group.add_command(_click_command(each, each.name))
+        for alias in each.aliases:
+            hidden = _click_command(each, alias)
+            hidden.hidden = True
+            group.add_command(hidden)
+    return group
+
+
+def _click_command(row: Command, name: str) -> click.Command:
+    def callback(form: str, **values: Any) -> None:
+        _run(row, values, form)
+
+    params = [*map(_click_argument, row.arguments), *map(_click_option, row.flags)]
+    made = click.Command(name, callback=callback, params=params, help=row.help)
+    return with_format("pulsar", "json", json="the answer in one line")(made)
+
+
+def _click_argument(argument: Argument) -> click.Argument:
+    return click.Argument(
+        [argument.name],
+        required=argument.required,
+        callback=_CHECKS.get(argument.name),
+        shell_complete=offers(argument.name, client_conf),
+    )
+
+
+def _click_option(flag: Flag) -> click.Option:
+    kind: click.ParamType[Any] = click.STRING
+    if flag.choices:
+        kind = click.Choice(flag.choices)
+    elif flag.kind is Kind.NUMBER:
+        kind = click.INT
+    is_switch = flag.kind is Kind.SWITCH
+    return click.Option(
+        [flag.key, *flag.spellings.split()],
+        help=flag.help,
+        type=click.BOOL if is_switch else kind,
+        is_flag=is_switch,
+        required=flag.required,
+        default=False if is_switch else flag.default,
+        show_default=flag.default is not None,
+        callback={Kind.NAMES: _names, Kind.PAIRS: _pairs}.get(flag.kind),
+        shell_complete=None if is_switch or flag.choices else offers(flag.key, client_conf),
+    )
+
+
+def _names(_context: click.Context, _parameter: click.Parameter, text: str | None) -> list[str] | None:
+    return None if text is None else [each for each in (piece.strip() for piece in text.split(",")) if each]
+
+
+def _pairs(context: click.Context, parameter: click.Parameter, text: str | None) -> dict[str, str] | None:
+    pairs = _names(context, parameter, text)
+    if pairs is None:
+        return None
+    for each in pairs:
+        if "=" not in each:
+            raise click.BadParameter(f"{each!r}: give key=value, separated by commas")
+    return {key.strip(): value.strip() for key, _, value in (each.partition("=") for each in pairs)}
+
+
+def _namespace(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
+    try:
+        return str(NamespaceName.parse(text))
+    except InvalidNameError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def _topic(_context: click.Context, _parameter: click.Parameter, text: str) -> TopicName:
+    try:
+        return TopicName.parse(text)
+    except InvalidNameError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+_CHECKS: Final[dict[str, Any]] = {"namespace": _namespace, "topic": _topic}
+
+
+def _run(row: Command, typed: Values, form: str) -> None:
+    """Do what a command is for, print the answer, and end with 1 if the cluster refuses."""
+    values = dict(typed)
+    if isinstance(topic := values.get("topic"), TopicName):
+        values |= {"topic": topic.lookup_name, "name": str(topic)}
+    context = click.get_current_context()
+    try:
+        answer = asyncio.run(_answer(row, values, client_conf(context), context.find_object(float) or 0.0))
+    except WrongUsageError as error:
+        raise click.UsageError(str(error)) from error
+    except AdminRequestError as error:
+        click.echo(_shown(error.reason if error.status and error.reason else without_report(error)), err=True)
+        sys.exit(1)
+    except (ClientConfError, NotDoneError) as error:
+        fail(str(error))
+        return
+    if form == "json":
+        if answer is not None:
+            click.echo(_shown(compact(answer)))
+        return
+    for line in lines_of(answer, row.form):
+        click.echo(_shown(line))
+
+
+async def _answer(row: Command, values: Values, conf: ClientConf, timeout_s: float) -> Any:
+    async with ClusterSession(conf, timeout_s) as session:
+        return await row.work(session, values)
+
+
+def _shown(text: str) -> str:
+    return "\n".join(map(printable, text.split("\n")))
+
+
+@click.group(name="admin", cls=CommandGroup)
+@click.option(
+    "--admin-url",
+    metavar="URL",
+    expose_value=False,
+    callback=kept_as("webServiceUrl"),
+    help="The web address of any broker.  [webServiceUrl of the configuration]",
+)
+@with_client_conf
+@click.option(
+    "--request-timeout",
+    default=60.0,
+    show_default=True,
+    type=click.FloatRange(0.1, 3600),
+    help="Seconds after which an answer does not come.",
+)
+def command(request_timeout: float) -> None:
+    """Administrate a cluster by the names, flags and output of pulsar-admin, Barycenter's or Apache Pulsar's.
+
+    Where it is and who asks is told by options, else by --context, by the client.conf that PULSAR_CLIENT_CONF names, or
+    by BARYCENTER_URL and BARYCENTER_TOKEN.
+
+    Commands end with 0, with 1 if the cluster refuses or does not answer, with 2 for wrong usage.
+    """
+    click.get_current_context().obj = request_timeout
+
+
+def _add(resources: Sequence[Resource]) -> None:
+    for resource in resources:
+        command.add_command(_of(resource))
+
+
+_add(RESOURCES)

@@ -1,0 +1,90 @@
+"""Names of the cluster for a shell's completion: tenants, namespaces, topics, clusters and brokers.
+
+A shell asks at each press of the key, so a cluster that does not answer soon offers nothing, and no error is told.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import click
+
+from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.cli.admin.session import ClusterSession
+from pulsar_barycenter.cli.admin.table import Session, filled
+from pulsar_barycenter.cli.asking.client_conf import ClientConf, ClientConfError
+from pulsar_barycenter.naming.errors import InvalidNameError
+from pulsar_barycenter.naming.namespace import NamespaceName
+
+MOST_OFFERED: Final = 1_000
+_WITHIN_S: Final = 2.0
+_PERSISTENT: Final = "persistent://"
+
+Offer = Callable[[click.Context, click.Parameter, str], list[str]]
+ConfOf = Callable[[click.Context], ClientConf]
+
+
+def offers(kind: str, conf_of: ConfOf) -> Offer | None:
+    """Return what offers names of that kind (`tenant`, `namespace`, `topic`, `cluster`, `broker`); None for another."""
+    if kind not in _ASKED:
+        return None
+
+    def offer(context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
+        try:
+            names = asyncio.run(_names(conf_of(context), kind, begun))
+        except (AdminRequestError, ClientConfError, InvalidNameError, TimeoutError):
+            return []
+        return sorted(name for name in names if name.startswith(begun))[:MOST_OFFERED]
+
+    return offer
+
+
+async def _names(conf: ClientConf, kind: str, begun: str) -> list[str]:
+    async with ClusterSession(conf, _WITHIN_S) as session, asyncio.timeout(_WITHIN_S):
+        return await _ASKED[kind](session, begun)
+
+
+async def _tenants(session: Session, _begun: str) -> list[str]:
+    return _texts(await session.call("GET", "/tenants"))
+
+
+async def _namespaces(session: Session, begun: str) -> list[str]:
+    """Return the namespaces of a tenant that is typed, else tenants to go on from."""
+    tenant, slash, _ = begun.partition("/")
+    if not slash:
+        return [f"{name}/" for name in await _tenants(session, begun)]
+    return _texts(await session.call("GET", filled("/namespaces/{tenant}", {"tenant": tenant})))
+
+
+async def _topics(session: Session, begun: str) -> list[str]:
+    """Return the topics of a namespace that is typed, in the form that is typed, else namespaces to go on from."""
+    prefix = _PERSISTENT if begun.startswith(_PERSISTENT) else ""
+    rest = begun.removeprefix(prefix)
+    if rest.count("/") < 2:
+        names = await _namespaces(session, rest)
+        return [prefix + name if name.endswith("/") else f"{prefix}{name}/" for name in names]
+    namespace = str(NamespaceName.parse(rest.rpartition("/")[0]))
+    topics = _texts(await session.call("GET", f"/persistent{filled('/{namespace}', {'namespace': namespace})}"))
+    return [prefix + topic.removeprefix(_PERSISTENT) for topic in topics]
+
+
+async def _clusters(session: Session, _begun: str) -> list[str]:
+    return _texts(await session.call("GET", "/clusters"))
+
+
+async def _brokers(session: Session, _begun: str) -> list[str]:
+    return _texts(await session.call("GET", "/brokers"))
+
+
+def _texts(answer: Any) -> list[str]:
+    return [each for each in answer if isinstance(each, str)] if isinstance(answer, list) else []
+
+
+_ASKED: Final[Mapping[str, Callable[[Session, str], Awaitable[list[str]]]]] = {
+    "tenant": _tenants,
+    "namespace": _namespaces,
+    "topic": _topics,
+    "cluster": _clusters,
+    "broker": _brokers,
+    "destination": _brokers,
+}

@@ -1,0 +1,84 @@
+"""Who may do what with a namespace, a subscription or a topic. Source: Pulsar's `CmdNamespaces`, `CmdTopics`."""
+
+from typing import Final
+
+from pulsar_barycenter.cli.admin.output import Form
+from pulsar_barycenter.cli.admin.table import (
+    NAMESPACE,
+    TOPIC,
+    Flag,
+    Kind,
+    Values,
+    WrongUsageError,
+    command,
+    request,
+)
+
+_ACTIONS: Final = ("produce", "consume", "functions", "sources", "sinks", "packages")
+_ROLE = Flag("--role", "role", "The role.", required=True)
+_GRANTED = Flag(
+    "--actions", "actions", f"What it may, separated by commas: {', '.join(_ACTIONS)}.", Kind.NAMES, required=True
+)
+_SUBSCRIPTION = Flag("-s --subscription", "subscription", "The subscription.", required=True)
+_OF_NAMESPACE: Final = "/namespaces/{namespace}/permissions"
+_OF_TOPIC: Final = "/{topic}/permissions"
+
+
+def _actions(values: Values) -> list[str]:
+    actions: list[str] = values["actions"]
+    unknown = [each for each in actions if each not in _ACTIONS]
+    if unknown or not actions:
+        raise WrongUsageError(f"--actions {','.join(unknown)}: give some of {', '.join(_ACTIONS)}")
+    return actions
+
+
+NAMESPACE_PERMISSIONS: Final = (
+    command("permissions", "Show which roles may do what.", request("GET", _OF_NAMESPACE), NAMESPACE, form=Form.PAIRS),
+    command(
+        "grant-permission",
+        "Let a role do something with all topics.",
+        request("POST", _OF_NAMESPACE + "/{role}", body=_actions),
+        NAMESPACE,
+        _ROLE,
+        _GRANTED,
+    ),
+    command(
+        "revoke-permission", "Let a role do nothing.", request("DELETE", _OF_NAMESPACE + "/{role}"), NAMESPACE, _ROLE
+    ),
+    command(
+        "subscription-permission",
+        "Show which roles may use which subscriptions.",
+        request("GET", _OF_NAMESPACE + "/subscription"),
+        NAMESPACE,
+        form=Form.PAIRS,
+    ),
+    command(
+        "grant-subscription-permission",
+        "Let roles alone use a subscription.",
+        request("POST", _OF_NAMESPACE + "/subscription/{subscription}", body=lambda values: values["roles"]),
+        NAMESPACE,
+        _SUBSCRIPTION,
+        Flag("-rs --roles", "roles", "The roles, separated by commas.", Kind.NAMES, required=True),
+    ),
+    command(
+        "revoke-subscription-permission",
+        "Let a role not use a subscription any more.",
+        request("DELETE", _OF_NAMESPACE + "/{subscription}/{role}"),
+        NAMESPACE,
+        _SUBSCRIPTION,
+        Flag("-r --role", "role", "The role.", required=True),
+    ),
+)
+
+TOPIC_PERMISSIONS: Final = (
+    command("permissions", "Show which roles may do what.", request("GET", _OF_TOPIC), TOPIC, form=Form.PAIRS),
+    command(
+        "grant-permission",
+        "Let a role do something with a topic.",
+        request("POST", _OF_TOPIC + "/{role}", body=_actions),
+        TOPIC,
+        _ROLE,
+        _GRANTED,
+    ),
+    command("revoke-permission", "Let a role do nothing.", request("DELETE", _OF_TOPIC + "/{role}"), TOPIC, _ROLE),
+)

@@ -1,0 +1,33 @@
+"""A cluster that commands ask."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pulsar_barycenter.admin.client import AdminClient
+from pulsar_barycenter.cli.asking.client_conf import ClientConf
+
+_ADMIN: Final = "/admin/v2"
+_MOST_BYTES: Final = 256 << 20
+
+
+class ClusterSession:
+    """Sends requests to the address of a configuration. Use it as a context."""
+
+    def __init__(self, conf: ClientConf, timeout_s: float) -> None:
+        self._url = conf.web_service_url
+        self._client = AdminClient(timeout_s=timeout_s, shows=conf.shows, tls=conf.tls, most_bytes=_MOST_BYTES)
+
+    @property
+    def has_tls(self) -> bool:
+        return self._url.startswith("https:")
+
+    async def __aenter__(self) -> "ClusterSession":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.close()
+
+    async def call(
+        self, method: str, path: str, *, params: Mapping[str, str] | None = None, body: Any = None, root: str = _ADMIN
+    ) -> Any:
+        return await self._client.call(method, self._url, root + path, params=params, body=body, or_text=True)

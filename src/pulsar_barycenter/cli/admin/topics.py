@@ -1,0 +1,241 @@
+"""`topics`: of both domains, by their names. Source: Pulsar's `CmdTopics`."""
+
+import asyncio
+from typing import Any, Final
+
+from pulsar_barycenter.cli.admin.output import Form
+from pulsar_barycenter.cli.admin.permissions import TOPIC_PERMISSIONS
+from pulsar_barycenter.cli.admin.table import (
+    FORCE,
+    NAMESPACE,
+    TOPIC,
+    Flag,
+    Kind,
+    NotDoneError,
+    Resource,
+    Session,
+    Values,
+    WrongUsageError,
+    command,
+    filled,
+    parameters,
+    request,
+)
+
+_DOMAINS: Final = ("persistent", "non-persistent")
+_LATEST: Final = 2**63 - 1
+_AT_ONCE: Final = 16
+_PARTITIONS = Flag("-p --partitions", "partitions", "How many partitions.", Kind.NUMBER, required=True)
+_SUBSCRIPTION = Flag("-s --subscription", "subscription", "The subscription.", required=True)
+_SYSTEM = Flag("-ist --include-system-topic", "system", "Also topics of the system.", Kind.SWITCH)
+_STATS: Final = (
+    Flag("-gpb --get-precise-backlog", "precise", "Count the backlog exactly.", Kind.SWITCH),
+    Flag("-sbs --get-subscription-backlog-size", "sizes", "The backlog of subscriptions in bytes.", Kind.SWITCH),
+    Flag("-etb --get-earliest-time-in-backlog", "earliest", "When the oldest message was published.", Kind.SWITCH),
+)
+_STATS_QUERY: Final = {
+    "getPreciseBacklog": "precise",
+    "subscriptionBacklogSize": "sizes",
+    "getEarliestTimeInBacklog": "earliest",
+}
+
+
+async def _list(session: Session, values: Values) -> list[str]:
+    """List the topics of one domain or both; a domain that is switched off has none."""
+    domains = _DOMAINS if values["domain"] is None else (values["domain"].replace("_", "-"),)
+    query = {"bundle": "bundle", "includeSystemTopic": "system"}
+    found: list[str] = []
+    for domain in domains:
+        found += await session.call(
+            "GET", f"/{domain}{filled('/{namespace}', values)}", params=parameters(values, query)
+        )
+    return found
+
+
+async def _list_partitioned(session: Session, values: Values) -> list[str]:
+    found: list[str] = []
+    for domain in _DOMAINS:
+        path = f"/{domain}{filled('/{namespace}/partitioned', values)}"
+        found += await session.call("GET", path, params=parameters(values, {"includeSystemTopic": "system"}))
+    return found
+
+
+async def _look_up(session: Session, topic: str) -> str:
+    found = await session.call("GET", f"/topic/{topic}", root="/lookup/v2")
+    address = found.get("brokerUrlTls") if session.has_tls else None
+    return str(address or found["brokerUrl"])
+
+
+async def _lookup(session: Session, values: Values) -> str:
+    return await _look_up(session, filled("{topic}", values))
+
+
+async def _partitioned_lookup(session: Session, values: Values) -> dict[str, Any]:
+    """Return who serves each partition; the other way round if asked."""
+    topic = filled("{topic}", values)
+    count = (await session.call("GET", f"/{topic}/partitions"))["partitions"]
+    if not count:
+        raise NotDoneError(f"Topic {values['name']} is not a partitioned topic")
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def of(number: int) -> str:
+        async with gate:
+            return await _look_up(session, f"{topic}-partition-{number}")
+
+    served = dict(enumerate(await asyncio.gather(*map(of, range(count)))))
+    names = {number: f"{values['name']}-partition-{number}" for number in served}
+    if not values["by_broker"]:
+        return {names[number]: broker for number, broker in served.items()}
+    found: dict[str, list[str]] = {}
+    for number, broker in served.items():
+        found.setdefault(broker, []).append(names[number])
+    return dict(sorted(found.items()))
+
+
+async def _bundle_range(session: Session, values: Values) -> Any:
+    return await session.call("GET", filled("/topic/{topic}/bundle", values), root="/lookup/v2")
+
+
+async def _compact(session: Session, values: Values) -> str:
+    await session.call("PUT", filled("/{topic}/compaction", values))
+    return f"Topic compaction requested for {values['name']}"
+
+
+def _position(values: Values) -> dict[str, int]:
+    """Return the message id that was typed: `latest`, `earliest` or `LEDGER:ENTRY`."""
+    text = str(values["position"])
+    if text in ("latest", "earliest"):
+        number = _LATEST if text == "latest" else -1
+        return {"ledgerId": number, "entryId": number, "partitionIndex": -1}
+    ledger, _, entry = text.partition(":")
+    try:
+        return {"ledgerId": int(ledger), "entryId": int(entry), "partitionIndex": -1}
+    except ValueError as error:
+        raise WrongUsageError(f"--messageId is {text!r}: give latest, earliest or LEDGER:ENTRY") from error
+
+
+_OF_PARTITIONS: Final = "/{topic}/partitions"
+_OF_SUBSCRIPTION: Final = "/{topic}/subscription/{subscription}"
+
+TOPICS: Final = Resource(
+    "topics",
+    "Topics, partitions and subscriptions.",
+    (
+        command(
+            "list",
+            "List the topics of a namespace, partitions one by one.",
+            _list,
+            NAMESPACE,
+            Flag("-td --topic-domain", "domain", "Of one domain alone.", choices=(*_DOMAINS, "non_persistent")),
+            Flag("-b --bundle", "bundle", "Of one hash range alone."),
+            _SYSTEM,
+        ),
+        command(
+            "list-partitioned-topics",
+            "List the partitioned topics of a namespace.",
+            _list_partitioned,
+            NAMESPACE,
+            _SYSTEM,
+        ),
+        command(
+            "create",
+            "Create a topic without partitions.",
+            request("PUT", "/{topic}", body=lambda values: values["metadata"]),
+            TOPIC,
+            Flag("-m --metadata", "metadata", "Properties key=value, separated by commas.", Kind.PAIRS),
+        ),
+        command(
+            "create-partitioned-topic",
+            "Create a topic with partitions.",
+            request("PUT", _OF_PARTITIONS, body=lambda values: values["partitions"]),
+            TOPIC,
+            _PARTITIONS,
+        ),
+        command(
+            "update-partitioned-topic",
+            "Add partitions.",
+            request(
+                "POST",
+                _OF_PARTITIONS,
+                query={"updateLocalTopicOnly": "local", "force": "force"},
+                body=lambda values: values["partitions"],
+            ),
+            TOPIC,
+            _PARTITIONS,
+            Flag("-ulo --update-local-only", "local", "In this cluster alone.", Kind.SWITCH),
+            Flag("-f --force", "force", "Without looking whether topics are there.", Kind.SWITCH),
+        ),
+        command("get-partitioned-topic-metadata", "Show how many partitions.", request("GET", _OF_PARTITIONS), TOPIC),
+        command(
+            "delete-partitioned-topic",
+            "Delete a topic with all its partitions.",
+            request("DELETE", _OF_PARTITIONS, query={"force": "force"}),
+            TOPIC,
+            FORCE,
+        ),
+        command("delete", "Delete a topic.", request("DELETE", "/{topic}", query={"force": "force"}), TOPIC, FORCE),
+        command(
+            "create-missed-partitions",
+            "Create partitions that are missing.",
+            request("POST", "/{topic}/createMissedPartitions"),
+            TOPIC,
+        ),
+        command("lookup", "Show the address of the broker that serves a topic.", _lookup, TOPIC),
+        command(
+            "partitioned-lookup",
+            "Show the addresses of the brokers that serve the partitions.",
+            _partitioned_lookup,
+            TOPIC,
+            Flag("-s --sort-by-broker", "by_broker", "The partitions of each broker.", Kind.SWITCH),
+            form=Form.PAIRS,
+        ),
+        command("bundle-range", "Show the hash range of the bundle that a topic belongs to.", _bundle_range, TOPIC),
+        command("unload", "Close a topic; its next use loads it again.", request("PUT", "/{topic}/unload"), TOPIC),
+        command("stats", "Show the statistics.", request("GET", "/{topic}/stats", query=_STATS_QUERY), TOPIC, *_STATS),
+        command(
+            "stats-internal",
+            "Show ledgers and cursors.",
+            request("GET", "/{topic}/internalStats", query={"metadata": "metadata"}),
+            TOPIC,
+            Flag("-m --metadata", "metadata", "Also what is stored of each ledger.", Kind.SWITCH),
+        ),
+        command(
+            "info-internal", "Show ledgers and cursors as stored.", request("GET", "/{topic}/internal-info"), TOPIC
+        ),
+        command(
+            "partitioned-stats",
+            "Show the sums over all partitions.",
+            request("GET", "/{topic}/partitioned-stats", query={"perPartition": "each", **_STATS_QUERY}),
+            TOPIC,
+            Flag("--per-partition", "each", "Also each partition.", Kind.SWITCH),
+            *_STATS,
+        ),
+        command(
+            "partitioned-stats-internal",
+            "Show ledgers and cursors of all partitions.",
+            request("GET", "/{topic}/partitioned-internalStats"),
+            TOPIC,
+        ),
+        command("subscriptions", "List the subscriptions.", request("GET", "/{topic}/subscriptions"), TOPIC),
+        command(
+            "create-subscription",
+            "Create a subscription.",
+            request("PUT", _OF_SUBSCRIPTION, query={"replicated": "replicated"}, body=_position),
+            TOPIC,
+            _SUBSCRIPTION,
+            Flag("-m --messageId", "position", "Where it begins: latest, earliest or LEDGER:ENTRY.", default="latest"),
+            Flag("-r --replicated", "replicated", "In other clusters, too.", Kind.SWITCH),
+        ),
+        command(
+            "unsubscribe",
+            "Delete a subscription.",
+            request("DELETE", _OF_SUBSCRIPTION, query={"force": "force"}),
+            TOPIC,
+            _SUBSCRIPTION,
+            FORCE,
+        ),
+        command("compact", "Begin to compact a topic.", _compact, TOPIC),
+        command("compaction-status", "Show how compaction goes.", request("GET", "/{topic}/compaction"), TOPIC),
+        *TOPIC_PERMISSIONS,
+    ),
+)

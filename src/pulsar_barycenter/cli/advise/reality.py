@@ -1,0 +1,92 @@
+"""What the history of a data folder itself shows, beside its replay: moves, balance, what brokers reported."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pulsar_barycenter.cli.replay.inputs import GENERATED, REPORT_COLUMNS, USAGE_COLUMNS, Input, InputSpec, usages_of
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.pipeline.history import History, NoHistoryError
+from pulsar_barycenter.pipeline.storage.files import local_folder
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.replay.advice.document import Observed
+from pulsar_barycenter.replay.inputs.recorded import Usages
+
+_ALL: Final = 1 << 40
+_TOPICS_OF_A_TRACE: Final = 4
+
+
+@dataclass(frozen=True)
+class Reality:
+    """What there is of it; `doubts` say what could not be read, and why."""
+
+    observed: Observed | None = None
+    usages: Usages | None = None
+    doubts: tuple[str, ...] = ()
+
+
+def reality_of(spec: InputSpec) -> Reality:
+    """Return what a recorded history shows; nothing of made-up load and traces.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    name = spec.paths[0]
+    if name == GENERATED or name.endswith(".csv"):
+        return Reality()
+    folder = local_folder(name)
+    if folder is None:
+        return Reality(doubts=(f"what {name} shows of real moves is not read: it is not on this machine",))
+    history = History(PipelineLayout.of(Path(folder)), since_ms=spec.since_ms, until_ms=spec.until_ms)
+    doubts = []
+    moves: list[Mapping[str, object]] | None = None
+    try:
+        moves = history.moves(_ALL).select(["ended", "since_last_s", "is_back"]).to_pylist()
+    except NoHistoryError as error:
+        doubts.append(f"real moves are not known: {error}")
+    balance: pa.Table | None = None
+    try:
+        balance = history.imbalance()
+    except NoHistoryError as error:
+        doubts.append(f"the real balance is not known: {error}")
+    usages = usages_of(history.rows("broker_usage", USAGE_COLUMNS), history.rows("load_reports", REPORT_COLUMNS))
+    return Reality(_observed(moves, balance), usages, tuple(doubts))
+
+
+def _observed(moves: list[Mapping[str, object]] | None, balance: pa.Table | None) -> Observed | None:
+    if moves is None and balance is None:
+        return None
+    found: dict[str, int | float | None] = {}
+    if moves is not None:
+        left = [each for each in moves if each["ended"] == "moved"]
+        found |= {"moves": len(left), "departures": len(moves) - len(left), "flaps": sum(map(_is_flap, left))}
+    if balance is not None:
+        found["splits"] = pc.sum(balance.column("splits")).as_py()
+        found["max_over_mean"] = pc.mean(balance.column("usage_ratio")).as_py()
+        found["deviation"] = pc.mean(balance.column("usage_deviation")).as_py()
+    return Observed(**found)  # type: ignore[arg-type]
+
+
+def _is_flap(move: Mapping[str, object]) -> bool:
+    """Whether it is one by docs/measures.md: within half an hour of the last move, or back within an hour."""
+    since = move["since_last_s"]
+    return isinstance(since, float) and (since < 1800 or (bool(move["is_back"]) and since < 3600))
+
+
+def topic_names(spec: InputSpec, found: Input) -> dict[int, str]:
+    """Return the names of the topics that traces drive, by their hashes; of other inputs none is known."""
+    if not spec.paths[0].endswith(".csv"):
+        return {}
+    space = Bundle.parse(found.demand.bundles[0]).namespace
+    count = int(spec.shape.get("topics", _TOPICS_OF_A_TRACE))
+    topics = [
+        TopicName.of("persistent", space, f"{Path(path).stem}-{number}")
+        for path in spec.paths
+        for number in range(count)
+    ]
+    return {topic.hash32: str(topic) for topic in topics}

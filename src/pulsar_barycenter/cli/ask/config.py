@@ -1,0 +1,166 @@
+"""`barycenter config`: the settings in force on all brokers, where they come from, and dynamic ones changed."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, TypeVar
+from urllib.parse import quote
+
+import click
+import msgspec
+
+from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.attach.answers import without_report
+from pulsar_barycenter.attach.collector import admin_urls
+from pulsar_barycenter.cli.ask.examination import Asked, examine
+from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url, asking_client
+from pulsar_barycenter.cli.asking.options import with_client_conf, with_why
+from pulsar_barycenter.cli.failure import fail
+from pulsar_barycenter.cli.formats import with_format
+from pulsar_barycenter.cli.groups import CommandGroup
+from pulsar_barycenter.cli.suggestions import did_you_mean
+from pulsar_barycenter.cli.terminal import Column, print_table, printable
+from pulsar_barycenter.config.sources import Source
+from pulsar_barycenter.doctor.reading.cluster import ClusterUnreadableError
+from pulsar_barycenter.status.settings import Setting, settings_of
+
+_WIDTH: Final = 160
+_IN_FORCE_S: Final = 30.0
+_LOOKS_AGAIN_S: Final = 0.25
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _with_url(command: Command) -> Command:
+    command = with_client_conf(command)
+    return click.option("--url", help=f"The web address of any broker.  [{URL_VARIABLE}; http://127.0.0.1:8080]")(
+        command
+    )
+
+
+@click.group(name="config", cls=CommandGroup)
+def command() -> None:
+    """Show and change the configuration of a running cluster, Barycenter's or Apache Pulsar's."""
+
+
+@command.command(name="get")
+@click.argument("keys", nargs=-1, metavar="[KEY]...")
+@_with_url
+@click.option("--all", "is_all", is_flag=True, help="Also keys that have their defaults.")
+@with_format("table", "json", json="one object a key")
+def get(keys: tuple[str, ...], url: str | None, is_all: bool, form: str) -> None:
+    """Tell the values in force, and whether each is the default, from broker.conf, or dynamic.
+
+    Of dynamic ones it tells who changed them, when and why, if the brokers know. Without KEY: all that are not
+    defaults. What may be a secret is not shown. Ends with 1 if a KEY is not known.
+    """
+    settings = _settings(url)
+    known = [setting.key for setting in settings]
+    for key in keys:
+        if key not in known:
+            fail(f"no broker knows {key}{did_you_mean(key, known)}")
+    wanted = [each for each in settings if each.key in keys]
+    if not keys:
+        wanted = [each for each in settings if is_all or not each.is_default]
+    _print_settings(wanted, form, none="every setting has its default")
+
+
+@command.command(name="diff")
+@_with_url
+@with_format("table", "json", json="one object a key")
+def diff(url: str | None, form: str) -> None:
+    """Tell the settings in which brokers differ. Ends with 0, whether they do or not."""
+    _print_settings(
+        [each for each in _settings(url) if not each.is_alike], form, none="brokers do not differ in any setting"
+    )
+
+
+@command.command(name="set")
+@click.argument("key")
+@click.argument("value")
+@_with_url
+@click.option("--yes", is_flag=True, help="Do it; without, it is shown what would change.")
+@with_why("A reason, which the brokers keep.")
+def set_(key: str, value: str, url: str | None, yes: bool, why: str) -> None:
+    """Change a dynamic setting for all brokers, now and when they start; done when all go by it.
+
+    Ends with 0, with 1 if it cannot be set or is not in force everywhere.
+    """
+    before = {setting.key: setting for setting in _settings(url)}
+    dynamic = [setting.key for setting in before.values() if setting.is_dynamic]
+    if key not in dynamic:
+        why = "is read when a broker starts; set it in broker.conf" if key in before else "is known to no broker"
+        fail(f"{key} {why}{did_you_mean(key, dynamic) if key not in before else ''}")
+    now = before[key]
+    _print_settings([now], "table")
+    if list(now.values) == [value]:
+        click.echo(f"{key} is {value} on all brokers already")
+        return
+    if not yes:
+        click.echo(printable(f"would become {value}; nothing is done without --yes"))
+        return
+    try:
+        asyncio.run(_set(asked_url(url), key, value, why))
+    except AdminRequestError as error:
+        fail(without_report(error))
+    deadline = time.monotonic() + _IN_FORCE_S
+    while True:
+        (now,) = [setting for setting in _settings(url) if setting.key == key]
+        if list(now.values) == [value]:
+            click.echo(printable(f"{key} is {value} on {len(now.values[value]):,} brokers"))
+            return
+        if time.monotonic() > deadline:
+            _print_settings([now], "table")
+            fail(f"{key} is not {value} on all brokers after {_IN_FORCE_S:.0f} s")
+        time.sleep(_LOOKS_AGAIN_S)
+
+
+async def _set(url: str, key: str, value: str, why: str) -> None:
+    client = asking_client(why=why)
+    try:
+        await client.call("POST", url, f"/admin/v2/brokers/configuration/{quote(key, safe='')}/{quote(value, safe='')}")
+    finally:
+        await client.close()
+
+
+def _settings(url: str | None) -> list[Setting]:
+    try:
+        picture, _ = asyncio.run(examine(Asked(admin_urls(asked_url(url))), ("settings-apart",)))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    except ClusterUnreadableError as error:
+        fail(f"cannot ask the cluster: {error}")
+    found = settings_of(picture)
+    if not found:
+        fail("no broker tells its configuration; a superuser's token may be needed in BARYCENTER_TOKEN")
+    return found
+
+
+def _print_settings(settings: Sequence[Setting], form: str, *, none: str = "") -> None:
+    if form == "json":
+        for setting in settings:
+            click.echo(msgspec.json.encode(setting))
+        return
+    if not settings:
+        click.echo(none)
+        return
+    rows = []
+    for setting in settings:
+        for value, brokers in setting.values.items():
+            where = "all brokers" if setting.is_alike else ", ".join(brokers)
+            rows.append([setting.key, value, _source(setting, value), setting.default or "", where])
+    print_table(
+        [Column(title) for title in ("key", "value", "from", "default", "where")],
+        [[printable(cell) for cell in row] for row in rows],
+        plain_width=_WIDTH,
+    )
+
+
+def _source(setting: Setting, value: str) -> str:
+    """Return where a value comes from; of one that was set while brokers ran by whom, when and why."""
+    source, changed = setting.sources[value], setting.changed
+    if source is not Source.DYNAMIC or changed is None:
+        return str(source)
+    at = datetime.fromtimestamp(changed.at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return f"{source}, by {changed.by} at {at} UTC" + (f": {changed.why}" if changed.why else "")

@@ -1,0 +1,131 @@
+"""What `barycenter decide` and `barycenter explain` print: decisions as JSON lines, or as tables for people."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+import click
+import msgspec
+
+from pulsar_barycenter.cli.terminal import Column, Kind, print_table
+from pulsar_barycenter.load.cycle.decided import BundleState, Decided
+from pulsar_barycenter.load.reasons import Code, Reason, format_figure, render
+from pulsar_barycenter.load.shedding.transfer_plan import UPON
+from pulsar_barycenter.snapshots.snapshot_file import SnapshotFile
+
+_MOST_ROWS: Final = 40
+_MOST_NAMED: Final = 5
+_PLAIN_WIDTH: Final = 120
+_COLUMNS: Final = (
+    Column("broker"),
+    *(Column(title, Kind.FIGURE) for title in ("usage", "msg/s", "throughput", "bundles")),
+    Column("verdict", Kind.SENTENCE),
+)
+_TOLD_BY_CAUSE: Final = frozenset({Code.SAME_BROKER, Code.NO_DESTINATION, Code.CHOSEN_AGAIN})
+
+
+def headline(found: SnapshotFile, by: str) -> str:
+    """Return what is decided upon, and by what."""
+    snapshot = found.snapshot
+    taken = ""
+    if snapshot.taken_at_ms:
+        taken = f", as of {datetime.fromtimestamp(snapshot.taken_at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    sizes = f"{len(snapshot.brokers):,} brokers, {len(snapshot.bundles):,} bundles"
+    upon = "" if snapshot.extensible is None else UPON[snapshot.extensible.traffic]
+    return f"{found.source}: {sizes}{taken}; {by}" + (f"; upon {upon}" if upon else "")
+
+
+def print_state(state: BundleState) -> None:
+    carries = format_figure(state.figures.msg_throughput, "bytes/s")
+    may = f"cannot be shed: {state.held}" if state.held else "may be shed"
+    click.echo(f"{state.bundle}  on {state.broker}, {carries}, {state.topics:,} topics; {may}")
+
+
+def print_json(lines: Iterable[Decided]) -> None:
+    for line in lines:
+        click.echo(msgspec.json.encode(line).decode())
+
+
+def print_tables(lines: Sequence[Decided], *, explain: bool, shedding: Sequence[str] | None = None) -> None:
+    """Print the decisions of one cycle: brokers with their verdicts, what moves, is placed or split, what stays.
+
+    `explain` prints whole reasons, else what a glance takes in. `shedding` are the brokers that shed, where `lines` are
+    not all there are; those whose bundles move in `lines` are named before them.
+    """
+    verdicts = [line for line in lines if line.kind == "verdict"]
+    if verdicts:
+        _print_verdicts(verdicts, explain=explain)
+    sources = sources_of(lines) or list(shedding or ())
+    for line in lines:
+        if line.kind == "shed":
+            _print_round(line.reason, sources, explain=explain)
+    for title, kind in (("moves", "unload"), ("placed", "assign"), ("split", "split"), ("stays", "refuse")):
+        _print_bundles(title, [line for line in lines if line.kind == kind], explain=explain)
+
+
+def _print_verdicts(verdicts: Sequence[Decided], *, explain: bool) -> None:
+    shown = verdicts
+    if len(verdicts) > _MOST_ROWS:
+        shown = sorted(verdicts, key=lambda line: (-line.unloads, line.broker))[:_MOST_ROWS]
+    rows = []
+    for line in shown:
+        figures = line.figures
+        assert figures is not None
+        assert figures.usage is not None
+        does = f"sheds {line.unloads}" if line.unloads else "keeps all"
+        rows.append(
+            (
+                line.broker,
+                format_figure(figures.usage, "%"),
+                f"{figures.msg_rate:,.0f}",
+                format_figure(figures.msg_throughput, "bytes/s"),
+                f"{figures.bundles:,}",
+                f"{does}: {_words(line.reason, line.broker, explain=explain)}",
+            )
+        )
+    click.echo()
+    print_table(_COLUMNS, rows, plain_width=_PLAIN_WIDTH)
+    if len(shown) < len(verdicts):
+        click.echo(f"… and {len(verdicts) - len(shown):,} more brokers; --json tells of all")
+
+
+def sources_of(lines: Iterable[Decided]) -> list[str]:
+    """Return the brokers that give bundles away, each once."""
+    return list(dict.fromkeys(line.source for line in lines if line.kind == "unload"))
+
+
+def _print_round(reason: Reason, sources: Sequence[str], *, explain: bool) -> None:
+    """Print which brokers shed, of whom verdicts say why, or why none does, and what would change it."""
+    settings = f"; set by {', '.join(reason.settings)}" if reason.settings and not explain else ""
+    whole = _words(reason, "", explain=explain)
+    if reason.subject and sources:
+        more = f" and {len(sources) - _MOST_NAMED:,} more" if len(sources) > _MOST_NAMED else ""
+        whole = f"{', '.join(sources[:_MOST_NAMED])}{more} {'sheds' if len(sources) == 1 else 'shed'}"
+    click.echo(f"\n{whole}{settings}")
+
+
+def _print_bundles(title: str, lines: Sequence[Decided], *, explain: bool) -> None:
+    if not lines:
+        return
+    click.echo(f"\n{title} ({len(lines):,})")
+    for line in lines[:_MOST_ROWS]:
+        where = " → ".join(each for each in (line.source, line.destination) if each)
+        carries = "" if line.figures is None else format_figure(line.figures.msg_throughput, "bytes/s")
+        click.echo("  " + "  ".join(each for each in (line.bundle, where, carries) if each))
+        click.echo(f"      {_words(line.reason, line.reason.subject, explain=explain)}")
+        if line.placement is not None:
+            click.echo(f"      to {_words(line.placement, '', explain=explain)}")
+    if len(lines) > _MOST_ROWS:
+        click.echo(f"  … and {len(lines) - _MOST_ROWS:,} more; --json tells of all")
+
+
+def _words(reason: Reason, subject: str, *, explain: bool) -> str:
+    """Return the sentence without its `subject`; unless `explain`, without what a glance does not take in."""
+    if not explain:
+        cause = reason.cause if reason.code in _TOLD_BY_CAUSE else None
+        reason = msgspec.structs.replace(
+            reason, strategy="", settings=(), detail="", upon="", alternatives=(), more_alternatives=0, cause=cause
+        )
+        if cause is not None:
+            return f"{render(msgspec.structs.replace(reason, cause=None))}; because {_words(cause, '', explain=False)}"
+    return render(reason).removeprefix(f"{subject}: ")

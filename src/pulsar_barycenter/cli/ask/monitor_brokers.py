@@ -1,0 +1,82 @@
+"""`barycenter monitor-brokers`: Pulsar's live table of brokers."""
+
+import asyncio
+import time
+from collections.abc import Iterable
+from typing import Final
+
+import click
+
+from pulsar_barycenter.cli.ask.monitored import UNREADABLE, monitored
+from pulsar_barycenter.cli.asking.client import asked_url
+from pulsar_barycenter.cli.asking.options import with_client_conf
+from pulsar_barycenter.cli.failure import fail, in_words
+from pulsar_barycenter.cli.terminal import printable
+from pulsar_barycenter.metadata.open import SCHEMES
+from pulsar_barycenter.status.broker_tables import MonitoredBroker, broker_table, overall_table
+
+_OVERALL_EVERY_S: Final = 60.0
+
+
+@click.command(name="monitor-brokers")
+@click.option(
+    "--connect-string",
+    "place",
+    metavar="URL",
+    help="The web address of any broker, or a metadata store such as zk:host:2181.  [BARYCENTER_URL; http://127.0.0.1:8080]",
+)
+@click.option("--extensions", is_flag=True, help="As in pulsar-perf; whose reports these are is seen without.")
+@click.option(
+    "--interval",
+    "interval_s",
+    default=5.0,
+    show_default=True,
+    type=click.FloatRange(0.5, 3600),
+    help="Seconds from one look to the next.",
+)
+@click.option("--once", is_flag=True, help="Print every table once.")
+@with_client_conf
+def command(place: str | None, extensions: bool, interval_s: float, once: bool) -> None:
+    """Print brokers in the tables of `pulsar-perf monitor-brokers`, in the layout of their load manager.
+
+    A broker's table is printed when it is found and whenever its report changed, the table of all each minute. Works on
+    Barycenter and on Apache Pulsar.
+
+    Ends with Ctrl-C; with --once with 0, or with 1 if nobody tells anything.
+    """
+    address = place if place and place.partition(":")[0] in SCHEMES else asked_url(place)
+    known: dict[str, MonitoredBroker] = {}
+    overall_at = time.monotonic()
+    while True:
+        try:
+            now = {broker.name: broker for broker in asyncio.run(monitored(address))}
+        except UNREADABLE as error:
+            text = in_words(error) or f"{address} did not tell in time"
+            if once or not known:
+                fail(text)
+            click.echo(printable(f"barycenter: {text}"), err=True)
+        else:
+            _tell(told_of(known, now))
+            known = now
+            if once or time.monotonic() >= overall_at:
+                overall_at = time.monotonic() + _OVERALL_EVERY_S
+                _tell(overall_table(now.values()))
+        if once:
+            return
+        time.sleep(interval_s)
+
+
+def told_of(before: dict[str, MonitoredBroker], now: dict[str, MonitoredBroker]) -> list[str]:
+    """Return what is to be said of brokers since the last look: who came and left, and the tables that changed."""
+    lines = [f"Lost broker: {name}" for name in sorted(before.keys() - now.keys())]
+    for name, broker in sorted(now.items()):
+        if name not in before:
+            lines.append(f"Gained broker: {name}")
+        if broker != before.get(name):
+            lines += [*broker_table(broker), ""]
+    return lines
+
+
+def _tell(lines: Iterable[str]) -> None:
+    for line in lines:
+        click.echo(printable(line))

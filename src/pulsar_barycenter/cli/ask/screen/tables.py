@@ -1,0 +1,136 @@
+"""The tables of `barycenter top`: the columns of brokers, bundles, decisions and topics, and how each is ordered."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, Generic, TypeVar
+
+from pulsar_barycenter.load.reasons import format_figure
+from pulsar_barycenter.logs.decision_log import DecisionRecord
+from pulsar_barycenter.status.board import BundleRow, TopicRow
+from pulsar_barycenter.status.cluster_status import BrokerStatus
+
+UNKNOWN: Final = "-"
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[Row]):
+    """`key` orders rows, None last; figures stand to the right and come greatest first."""
+
+    title: str
+    key: Callable[[Row], Any]
+    cell: Callable[[Row], str]
+    is_figure: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Generic[Row]):
+    """A tab: `row_key` tells rows apart, `text` is what a filter looks at, `place` the column that orders at first."""
+
+    name: str
+    columns: Sequence[Column[Row]]
+    row_key: Callable[[Row], str]
+    text: Callable[[Row], str]
+    place: int
+
+
+def _number(title: str, value: Callable[[Row], float | None], digits: int = 0) -> Column[Row]:
+    def cell(row: Row) -> str:
+        found = value(row)
+        return UNKNOWN if found is None else f"{found:,.{digits}f}"
+
+    return Column(title, value, cell)
+
+
+def _throughput(title: str, value: Callable[[Row], float | None]) -> Column[Row]:
+    def cell(row: Row) -> str:
+        found = value(row)
+        return UNKNOWN if found is None else format_figure(found, "bytes/s")
+
+    return Column(title, value, cell)
+
+
+def _name(title: str, value: Callable[[Row], str]) -> Column[Row]:
+    return Column(title, value, value, is_figure=False)
+
+
+BROKERS: Final[Table[BrokerStatus]] = Table(
+    "brokers",
+    (
+        _name("broker", lambda row: row.broker),
+        _number("bundles", lambda row: row.bundles),
+        _number("topics", lambda row: row.topics),
+        _number("msg/s in", lambda row: row.msg_rate_in),
+        _number("msg/s out", lambda row: row.msg_rate_out),
+        _throughput("in", lambda row: row.msg_throughput_in),
+        _throughput("out", lambda row: row.msg_throughput_out),
+        _number("max %", lambda row: row.max_usage, 1),
+        _number("CPU %", lambda row: row.cpu, 1),
+        _number("memory %", lambda row: row.memory, 1),
+        _number("direct %", lambda row: row.direct_memory, 1),
+        _number("net in %", lambda row: row.bandwidth_in, 1),
+        _number("net out %", lambda row: row.bandwidth_out, 1),
+        _number("report, s", lambda row: row.reported_s_ago),
+    ),
+    lambda row: row.broker,
+    lambda row: row.broker,
+    7,
+)
+BUNDLES: Final[Table[BundleRow]] = Table(
+    "bundles",
+    (
+        _name("bundle", lambda row: row.bundle),
+        _name("broker", lambda row: row.broker + (f" → {row.going_to}" if row.going_to else "")),
+        _number("msg/s in", lambda row: row.msg_rate_in if row.is_known else None),
+        _number("msg/s out", lambda row: row.msg_rate_out if row.is_known else None),
+        _throughput("in", lambda row: row.msg_throughput_in if row.is_known else None),
+        _throughput("out", lambda row: row.msg_throughput_out if row.is_known else None),
+        _number("long msg/s", lambda row: row.long_rate),
+        _number("topics", lambda row: row.topics if row.is_known else None),
+        _number("producers", lambda row: row.producers if row.is_known else None),
+        _number("consumers", lambda row: row.consumers if row.is_known else None),
+    ),
+    lambda row: f"{row.bundle} {row.broker}",
+    lambda row: f"{row.bundle} {row.broker} {row.going_to}",
+    2,
+)
+DECISIONS: Final[Table[DecisionRecord]] = Table(
+    "decisions",
+    (
+        Column("at, UTC", lambda row: row.at, lambda row: clock(row.at)),
+        _name("what", lambda row: f"refused to {row.refused}" if row.kind == "refuse" else row.kind),
+        _name("bundle", lambda row: row.bundle),
+        _name("from", lambda row: row.source),
+        _name("to", lambda row: row.destination),
+        _name("why", lambda row: row.sentence),
+    ),
+    lambda row: f"{row.by} {row.number}",
+    lambda row: f"{row.kind} {row.refused} {row.bundle} {row.source} {row.destination} {row.sentence}",
+    0,
+)
+TOPICS: Final[Table[TopicRow]] = Table(
+    "topics",
+    (
+        _name("topic", lambda row: row.topic),
+        _name("broker", lambda row: row.broker),
+        _number("msg/s in", lambda row: row.msg_rate_in if row.is_known else None),
+        _number("msg/s out", lambda row: row.msg_rate_out if row.is_known else None),
+        _throughput("in", lambda row: row.msg_throughput_in if row.is_known else None),
+        _throughput("out", lambda row: row.msg_throughput_out if row.is_known else None),
+        _number("backlog", lambda row: row.backlog if row.is_known else None),
+        _number("stored, KiB", lambda row: row.storage_size / 1024 if row.is_known else None),
+        _number("subscriptions", lambda row: row.subscriptions if row.is_known else None),
+        _number("producers", lambda row: row.producers if row.is_known else None),
+        _number("consumers", lambda row: row.consumers if row.is_known else None),
+    ),
+    lambda row: row.topic,
+    lambda row: f"{row.topic} {row.broker}",
+    2,
+)
+TABLES: Final[tuple[Table[Any], ...]] = (BROKERS, BUNDLES, DECISIONS, TOPICS)
+
+
+def clock(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%m-%d %H:%M:%S")

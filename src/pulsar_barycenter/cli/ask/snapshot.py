@@ -1,0 +1,40 @@
+"""`barycenter snapshot`: what the leader of a running cluster decides upon, as a file."""
+
+import asyncio
+from pathlib import Path
+from typing import Final
+
+import click
+
+from pulsar_barycenter.cli.ask.running_cluster import ClusterError, snapshot_of
+from pulsar_barycenter.cli.asking.client import asked_url
+from pulsar_barycenter.cli.asking.options import with_client_conf
+from pulsar_barycenter.cli.failure import fail, in_words
+from pulsar_barycenter.load.snapshot.document import encode_snapshot
+from pulsar_barycenter.snapshots.snapshot_file import write_snapshot
+
+_OUT: Final = "The file to write: columns if it ends with .parquet, else JSON; - is standard output."
+
+
+@click.command(name="snapshot")
+@click.option("--url", help="The web address of any broker.  [BARYCENTER_URL; http://127.0.0.1:8080]")
+@click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path, allow_dash=True), help=_OUT)
+@with_client_conf
+def command(url: str | None, out: Path) -> None:
+    """Save what the leader decides upon.
+
+    Loads, windows, bundles on their way, policies, what the shedder remembers, and the configuration: all that
+    `barycenter decide` needs to say what the leader would do.
+    """
+    try:
+        document = asyncio.run(snapshot_of(asked_url(url)))
+        if str(out) == "-":
+            click.echo(encode_snapshot(document))
+        else:
+            write_snapshot(out, document)
+    except (ClusterError, OSError) as error:
+        fail(in_words(error))
+        return
+    bundles = sum(len(report.last_stats) for report in document.brokers.values())
+    told = f"{len(document.brokers):,} brokers, {bundles:,} bundles"
+    click.echo(told if str(out) == "-" else f"{out}: {told}", err=str(out) == "-")

@@ -1,0 +1,164 @@
+"""`barycenter status`: how a cluster fares, on one screen."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+import click
+import msgspec
+
+from pulsar_barycenter.attach.collector import admin_urls
+from pulsar_barycenter.cli.ask.examination import Asked, examine
+from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url
+from pulsar_barycenter.cli.asking.options import with_client_conf
+from pulsar_barycenter.cli.formats import with_format
+from pulsar_barycenter.cli.terminal import Column, Kind, print_table, printable
+from pulsar_barycenter.doctor.finding import Severity
+from pulsar_barycenter.doctor.reading.cluster import ClusterUnreadableError
+from pulsar_barycenter.load.reasons import format_figure
+from pulsar_barycenter.status.cluster_status import BrokerStatus, ClusterStatus, status_of
+
+SICK: Final = 1
+BLIND: Final = 2
+_WIDTH: Final = 120
+_UNKNOWN: Final = "-"
+
+
+@click.command(name="status")
+@click.option("--url", help=f"The web address of any broker, or several.  [{URL_VARIABLE}; http://127.0.0.1:8080]")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    default=5.0,
+    show_default=True,
+    type=click.FloatRange(0.1, 60),
+    help="Seconds after which a broker does not answer.",
+)
+@with_client_conf
+@with_format("text", "json", json="one object")
+def command(url: str | None, timeout_s: float, form: str) -> None:
+    """Tell how a cluster fares: its leader, what each broker carries, and the worst that `doctor` finds.
+
+    Loads are those that the leader decides upon; of Apache Pulsar, those of the brokers' own reports. Usages are
+    percent, and of a broker that does not answer nothing newer is known. Nothing is changed.
+
+    Ends with 0, with 1 if `doctor` finds a warning or worse, with 2 if no broker answers.
+    """
+    try:
+        urls = admin_urls(asked_url(url))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    try:
+        picture, diagnosis = asyncio.run(examine(Asked(urls, timeout_s=timeout_s)))
+    except ClusterUnreadableError as error:
+        click.echo(f"barycenter: cannot look at the cluster: {error}", err=True)
+        sys.exit(BLIND)
+    status = status_of(picture, diagnosis)
+    if form == "json":
+        click.echo(msgspec.json.encode(status))
+    else:
+        _print(status)
+    if not status.is_well:
+        sys.exit(SICK)
+
+
+def _print(status: ClusterStatus) -> None:
+    click.echo(_headline(status))
+    click.echo()
+    _print_brokers(status)
+    for broker in status.brokers:
+        if broker.failure:
+            click.echo(f"{printable(broker.broker)} does not answer: {printable(broker.failure)}")
+    click.echo()
+    click.echo(_health(status))
+
+
+def _print_brokers(status: ClusterStatus) -> None:
+    columns = [*_COLUMNS, *(column for column in _LIKE_OTHERS if _alike(status, column) is None)]
+    print_table(
+        [Column(title, kind) for title, kind, _ in columns],
+        [[printable(cell(broker)) for _, _, cell in columns] for broker in status.brokers],
+        plain_width=_WIDTH,
+    )
+
+
+def _headline(status: ClusterStatus) -> str:
+    whose = " of Apache Pulsar" if status.is_apache_pulsar else ""
+    if status.leaders:
+        led = f"brokers disagree on the leader: {', '.join(status.leaders)}"
+    else:
+        led = f"led by {status.leader}" if status.leader else "without a leader"
+    parts = [
+        f"cluster {status.cluster or '?'}{whose}",
+        led,
+        f"{status.namespaces:,} namespaces, {status.owned_bundles:,} of {status.bundles:,} bundles served",
+    ]
+    parts += [
+        f"{shown[0]} {alike}" for shown in _LIKE_OTHERS if (alike := _alike(status, shown)) not in (None, _UNKNOWN)
+    ]
+    if status.strategy is not None:
+        parts.append(f"sheds by {status.strategy}")
+    if status.pipeline_lag_s is not None:
+        parts.append("the leader goes by its own windows, not the pipeline's")
+    return printable("; ".join(parts))
+
+
+def _health(status: ClusterStatus) -> str:
+    counts = ", ".join(
+        f"{status.findings[severity]:,} {severity}" for severity in reversed(Severity) if severity in status.findings
+    )
+    if status.worst is None:
+        return "doctor: nothing found"
+    worst = f"{status.worst.severity} {status.worst.check}: {status.worst.subject}: {status.worst.sentence}"
+    return f"doctor: {counts}; {'the worst: ' if status.findings.total() > 1 else ''}{printable(worst)}"
+
+
+def _figure(value: float | None, digits: int = 0) -> str:
+    return _UNKNOWN if value is None else f"{value:,.{digits}f}"
+
+
+def _usage(name: str) -> Callable[[BrokerStatus], str]:
+    return lambda broker: _figure(getattr(broker, name), 1)
+
+
+_Shown: TypeAlias = tuple[str, Kind, Callable[[BrokerStatus], str]]
+_COLUMNS: Final[tuple[_Shown, ...]] = (
+    ("broker", Kind.NAME, lambda broker: broker.broker + (" *" if broker.leads else "")),
+    ("bundles", Kind.FIGURE, lambda broker: _figure(broker.bundles)),
+    ("topics", Kind.FIGURE, lambda broker: _figure(broker.topics)),
+    ("msg/s in", Kind.FIGURE, lambda broker: _figure(broker.msg_rate_in)),
+    ("msg/s out", Kind.FIGURE, lambda broker: _figure(broker.msg_rate_out)),
+    ("throughput in", Kind.FIGURE, lambda broker: _throughput(broker.msg_throughput_in)),
+    ("throughput out", Kind.FIGURE, lambda broker: _throughput(broker.msg_throughput_out)),
+    ("CPU %", Kind.FIGURE, _usage("cpu")),
+    ("memory %", Kind.FIGURE, _usage("memory")),
+    ("direct %", Kind.FIGURE, _usage("direct_memory")),
+    ("net in %", Kind.FIGURE, _usage("bandwidth_in")),
+    ("net out %", Kind.FIGURE, _usage("bandwidth_out")),
+    ("reported", Kind.TIME, lambda broker: _age(broker.reported_s_ago)),
+)
+_LIKE_OTHERS: Final[tuple[_Shown, ...]] = (
+    ("load manager", Kind.NAME, lambda broker: broker.manager or _UNKNOWN),
+    ("version", Kind.NAME, lambda broker: broker.version or _UNKNOWN),
+)
+"""What brokers of a cluster usually have in common, and is shown of each where they differ."""
+
+
+def _alike(status: ClusterStatus, shown: _Shown) -> str | None:
+    """Return what all brokers that answer have in common, None if they differ."""
+    cell = shown[2]
+    found = {cell(broker) for broker in status.brokers if not broker.failure}
+    return found.pop() if len(found) == 1 else None
+
+
+def _throughput(bytes_s: float | None) -> str:
+    return _UNKNOWN if bytes_s is None else format_figure(bytes_s, "bytes/s")
+
+
+def _age(seconds: float | None) -> str:
+    if seconds is None:
+        return _UNKNOWN
+    if abs(seconds) < 120:
+        return f"{seconds:,.0f} s ago"
+    return f"{seconds / 60:,.0f} min ago"

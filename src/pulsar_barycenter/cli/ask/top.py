@@ -1,0 +1,65 @@
+"""`barycenter top`: follow a running cluster on the whole terminal."""
+
+import asyncio
+import sys
+from typing import Final
+
+import click
+
+from pulsar_barycenter.cli.ask.running_cluster import decisions_of, snapshot_of
+from pulsar_barycenter.cli.ask.screen.top_screen import ClusterView, TopScreen
+from pulsar_barycenter.cli.ask.screen.topics import topics_of
+from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url
+from pulsar_barycenter.cli.asking.options import with_client_conf
+from pulsar_barycenter.cli.failure import fail
+from pulsar_barycenter.load.managers import short_name
+from pulsar_barycenter.status.board import board_of
+
+_DECISIONS: Final = 500
+"""So many of each broker's last decisions are asked for."""
+
+
+@click.command(name="top")
+@click.option("--url", help=f"The web address of any broker.  [{URL_VARIABLE}; http://127.0.0.1:8080]")
+@click.option(
+    "--interval",
+    "interval_s",
+    default=5.0,
+    show_default=True,
+    type=click.FloatRange(0.5, 3600),
+    help="Seconds from one look to the next.",
+)
+@with_client_conf
+def command(url: str | None, interval_s: float) -> None:
+    """Follow a running cluster: brokers, bundles, decisions and topics, sorted, filtered, and each with its reasons.
+
+    1 to 4 choose a table, s the column that it is ordered by, r reverses the order, / filters. Enter on a broker shows
+    its bundles, on a bundle its topics, on a topic what was decided about its bundle and why; w shows that at once. The
+    load is what the leader decides upon; topics are asked for while they are shown, at most 200.
+
+    Needs a terminal; `barycenter status` tells the same in a script. Apache Pulsar's leader tells nobody what it
+    decides upon: of that, `status` shows what can be had.
+    """
+    if not sys.stdout.isatty():
+        raise click.UsageError("top needs a terminal; `barycenter status` prints once, and as JSON with --json")
+    address = asked_url(url)
+
+    screen = TopScreen(lambda: seen_at(address), lambda bundles: topics_of(address, bundles), interval_s)
+    screen.run()
+    if screen.return_code:
+        fail("the screen ended with an error")
+
+
+async def seen_at(address: str) -> ClusterView:
+    """Return what the cluster of the broker at `address` says now.
+
+    Raises:
+        ClusterError: it does not answer.
+    """
+    snapshot, (decisions, _) = await asyncio.gather(
+        snapshot_of(address), decisions_of(address, {"limit": str(_DECISIONS)})
+    )
+    board = board_of(snapshot)
+    about = f"{len(board.brokers):,} brokers, {len(board.bundles):,} bundles"
+    strategy = short_name(snapshot.configuration.get("loadBalancerLoadSheddingStrategy", ""))
+    return ClusterView(f"{about}, sheds by {strategy}" if strategy else about, board, decisions)

@@ -1,0 +1,148 @@
+"""Where a cluster is, and as whom it is asked: `client.conf`, as Pulsar's tools read it, and contexts.
+
+| from | how |
+|---|---|
+| options | `--url` or `--admin-url`, `--auth-plugin`, `--auth-params`, `--tls-…`; they count first |
+| a context | `--context NAME`: one that `pulsar-shell` keeps by that name in `~/.pulsar-shell/configs.json` |
+| a file | that of `PULSAR_CLIENT_CONF`, unless a context is named |
+| Barycenter | `BARYCENTER_URL` and `BARYCENTER_TOKEN`, where nothing above says it |
+| else | this machine's port 8080, as nobody in particular |
+
+Plugins are those of tokens, OAuth 2.0, basic authentication and mutual TLS, by class name or in short. Secrets are in
+no error.
+Source: Pulsar's `PulsarAdminTool`, `PulsarAdminPropertiesProvider`, `FileConfigStore`, `AuthenticationUtil`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from pulsar_barycenter.attach.answers import TOKEN_VARIABLE
+from pulsar_barycenter.credentials.errors import KeyMaterialError
+from pulsar_barycenter.credentials.presented import NOTHING, Presented, presented, presented_text
+from pulsar_barycenter.credentials.tls import ClientTls
+
+USUAL_URL: Final = "http://localhost:8080"
+"""What `pulsar-admin` asks where nothing says it."""
+CONF_VARIABLE: Final = "PULSAR_CLIENT_CONF"
+CONTEXTS: Final = Path(".pulsar-shell") / "configs.json"
+"""Below the home folder."""
+_MOST_BYTES: Final = 1 << 20
+TLS: Final = "tls"
+_CERTIFICATE: Final = "tlsCertificateFilePath"
+
+
+class ClientConfError(ValueError):
+    """What is configured cannot be used; the text says which key or file, and what to do, and never a secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientConf:
+    """`shows` is how the client proves who it is, `tls` whom it trusts by https, None for the system's authorities."""
+
+    web_service_url: str = USUAL_URL
+    shows: Presented = NOTHING
+    tls: ClientTls | None = None
+
+
+def configured(
+    options: Mapping[str, Any],
+    environment: Mapping[str, str],
+    home: Path,
+    context: str | None = None,
+    *,
+    usual_url: str = USUAL_URL,
+) -> ClientConf:
+    """Return what options, a context or file, and variables say together.
+
+    `options` are keys of client.conf with what was typed, None where nothing was.
+
+    Raises:
+        ClientConfError: a file cannot be read or is none, there is no such context, or a value is not allowed.
+    """
+    file = environment.get(CONF_VARIABLE)
+    known: dict[str, str] = {}
+    if context is not None:
+        known = parsed(_context_text(home / CONTEXTS, context), f"context {context}")
+    elif file:
+        known = parsed(_text(Path(file)), file)
+    known |= {key: str(value) for key, value in options.items() if value is not None}
+    url = known.get("webServiceUrl") or environment.get("BARYCENTER_URL") or usual_url
+    plugin, params = known.get("authPlugin", ""), known.get("authParams", "")
+    token = "" if plugin else environment.get(TOKEN_VARIABLE, "").strip()
+    try:
+        shows = presented_text(token, TOKEN_VARIABLE) if token else presented(plugin, params, "authParams")
+    except KeyMaterialError as error:
+        raise ClientConfError(str(error)) from error
+    certificate, key = known.get("tlsCertificateFilePath", ""), known.get("tlsKeyFilePath", "")
+    if shows.method != TLS and certificate:
+        shows = replace(shows, certificate_file=certificate, key_file=key or certificate, setting=_CERTIFICATE)
+    tls = ClientTls(
+        known.get("tlsTrustCertsFilePath", ""),
+        shows,
+        verifies=not _truth(known, "tlsAllowInsecureConnection"),
+        verifies_host_name=_truth(known, "tlsEnableHostnameVerification", default=True),
+    )
+    return ClientConf(
+        web_service_url=(url if "://" in url or not url else f"http://{url}").rstrip("/"),
+        shows=shows,
+        tls=None if tls == ClientTls(shows=shows) and not shows.certificate_file else tls,
+    )
+
+
+def parsed(text: str, source: str) -> dict[str, str]:
+    """Return the keys of a client.conf that are set.
+
+    Raises:
+        ClientConfError: a line has no `=`; the line itself is not told, as it may hold a secret.
+    """
+    found = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()
+        if not line or line[0] in "#!":
+            continue
+        key, separator, value = line.partition("=")
+        if not separator:
+            raise ClientConfError(f"{source}, line {number} is not of the form key=value")
+        if value.strip():
+            found[key.strip()] = value.strip()
+    return found
+
+
+def _context_text(file: Path, name: str) -> str:
+    try:
+        stored = msgspec.json.decode(_text(file), type=_Contexts)
+    except msgspec.DecodeError as error:
+        raise ClientConfError(f"{file} is none of pulsar-shell's: {error}") from error
+    if name not in stored.configs:
+        raise ClientConfError(f"there is no context {name}; there are {', '.join(sorted(stored.configs)) or 'none'}")
+    return stored.configs[name].value
+
+
+class _Context(msgspec.Struct):
+    value: str
+
+
+class _Contexts(msgspec.Struct):
+    configs: dict[str, _Context] = {}
+
+
+def _text(file: Path) -> str:
+    try:
+        with file.open("rb") as opened:
+            content = opened.read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES:
+            raise ClientConfError(f"{file} is larger than {_MOST_BYTES:,} bytes")
+        return content.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ClientConfError(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _truth(known: Mapping[str, str], key: str, *, default: bool = False) -> bool:
+    text = known.get(key, "").lower()
+    if text not in ("", "true", "false"):
+        raise ClientConfError(f"{key} is {text!r}: give true or false")
+    return text == "true" if text else default

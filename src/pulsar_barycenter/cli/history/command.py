@@ -1,0 +1,274 @@
+"""`barycenter history`: questions to the recorded history of a cluster."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
+from typing import Final, get_args
+
+import click
+import pyarrow as pa
+from rich.console import Console
+
+from pulsar_barycenter.cli.failure import fail, in_words
+from pulsar_barycenter.cli.folders import WrongFolderError, check_load_folder
+from pulsar_barycenter.cli.formats import with_format
+from pulsar_barycenter.cli.groups import CommandGroup
+from pulsar_barycenter.cli.history.rows import print_rows, trend
+from pulsar_barycenter.cli.moments import Seconds, moment_ms
+from pulsar_barycenter.cli.pipeline.data_folder import opened
+from pulsar_barycenter.cli.progress import spark_progress, with_progress
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.logs.decision_log import Kind
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.errors import InvalidNameError
+from pulsar_barycenter.pipeline.history import END_OF_TIME, UNKNOWN, History, NoHistoryError, Ranking
+from pulsar_barycenter.pipeline.local_sql import QueryError, run_local_sql
+from pulsar_barycenter.pipeline.running.job_options import DataFolder, with_spark_settings
+from pulsar_barycenter.pipeline.storage.files import local_folder
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+
+_EVERY: Final = {"1m": 1, "5m": 5, "15m": 15, "1h": 60, "1d": 1440}
+
+Command = Callable[..., None]
+Conf = dict[str, str]
+
+
+def _common(command: Command) -> Command:
+    """The options that every question has."""
+    for option in reversed(
+        (
+            click.option(
+                "--data",
+                required=True,
+                type=DataFolder(exists=True),
+                metavar="DIR",
+                help="Data folder of the cluster: a path, or an address that Spark reaches.",
+            ),
+            click.option("--since", default="", help="Begin of the period: 15m, 2h, 3d ago, or 2026-01-31T12:00."),
+            click.option("--until", default="", help="End of the period, exclusive; likewise."),
+            with_format("table", "json", "csv", json="one object a line"),
+            with_spark_settings,
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@click.group(name="history", cls=CommandGroup)
+def command() -> None:
+    """Ask the recorded history of a cluster.
+
+    The pipeline keeps it as tables in the data folder (docs/tables.md). Ends with 0, with 1 if there is nothing to be
+    told, with 2 for wrong usage.
+    """
+
+
+@command.command(name="top")
+@_common
+@click.option("--limit", default=10, show_default=True, type=click.IntRange(1), help="How many bundles.")
+@click.option("--by", type=click.Choice(["rate", "throughput"]), default="rate", show_default=True)
+def top(data: str, conf: Conf, since: str, until: str, form: str, limit: int, by: str) -> None:
+    """Tell the bundles with the greatest mean traffic, in + out."""
+    ranking = Ranking.MSG_RATE if by == "rate" else Ranking.MSG_THROUGHPUT
+    with _history(data, conf, since, until) as history:
+        _answer(form, lambda: history.top_bundles(limit, by=ranking))
+
+
+_MANAGERS: Final = (*(str(kind) for kind in ManagerKind if kind is not ManagerKind.NOOP), UNKNOWN)
+
+
+def _with_manager(command: Command) -> Command:
+    option = click.option(
+        "--manager",
+        type=click.Choice(_MANAGERS),
+        help="Only decisions of this load manager; unknown: of logs that do not say which.",
+    )
+    return option(command)
+
+
+@command.command(name="decisions")
+@_common
+@_with_manager
+@click.option("--kind", type=click.Choice(get_args(Kind)), help="Only decisions of this kind.")
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1), help="Most decisions, the last ones.")
+def decisions(
+    data: str, conf: Conf, since: str, until: str, form: str, manager: str | None, kind: str | None, limit: int
+) -> None:
+    """Tell what was decided, by which load manager and strategy, and why."""
+    with _history(data, conf, since, until) as history:
+        _answer(form, lambda: history.decisions(limit, manager=manager or "", kind=kind or ""))
+
+
+@command.command(name="bundle")
+@_common
+@_with_manager
+@click.argument("bundle", metavar="TENANT/NAMESPACE/RANGE")
+@click.option("--every", type=click.Choice(list(_EVERY)), default="15m", show_default=True, help="Means per interval.")
+def bundle_life(
+    data: str, conf: Conf, since: str, until: str, form: str, manager: str | None, bundle: str, every: str
+) -> None:
+    """Tell a bundle's life: who owned it, what was decided about it, what it carried."""
+    try:
+        name = str(Bundle.parse(bundle))
+    except InvalidNameError as error:
+        raise click.UsageError(f"{bundle}: {error}") from None
+    with _history(data, conf, since, until) as history:
+        found = _life_of(history, name, timedelta(minutes=_EVERY[every]), manager or "")
+    for title, rows in found:
+        if form == "table":
+            click.echo("\n" + trend(title, rows, title))
+        print_rows(rows, form, kind=title)
+
+
+def _life_of(history: History, name: str, width: timedelta, manager: str) -> list[tuple[str, pa.Table]]:
+    """What there is of a bundle's owners, decisions and load; without any of it the program ends."""
+    parts: list[tuple[str, Callable[[], pa.Table]]] = [
+        ("owners", lambda: history.bundle_owners(name)),
+        ("decisions", lambda: history.bundle_decisions(name, manager=manager)),
+        ("load", lambda: history.bundle_load(name, every=width)),
+    ]
+    found: list[tuple[str, pa.Table]] = []
+    for title, ask in parts:
+        try:
+            found.append((title, ask()))
+        except NoHistoryError as error:
+            lacking = str(error)
+    if not found:
+        fail(lacking)
+    return found
+
+
+@command.command(name="moves")
+@_common
+@click.option("--bundle", default="", metavar="TENANT/NAMESPACE/RANGE", help="Only moves of this bundle.")
+@click.option("--broker", default="", metavar="HOST:PORT", help="Only moves from or to this broker.")
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1), help="Most moves, the last ones.")
+def moves(data: str, conf: Conf, since: str, until: str, form: str, bundle: str, broker: str, limit: int) -> None:
+    """Tell which bundles went from which broker to which, and why.
+
+    By who reported the bundle; the reason is that of the decision to unload it. A bundle whose broker is gone has none.
+    """
+    with _history(data, conf, since, until) as history:
+        _answer(form, lambda: history.moves(limit, bundle=bundle, broker=broker), none="nothing moved")
+
+
+@command.command(name="flapping")
+@_common
+@click.option("--within", type=Seconds(1), default="30m", show_default=True, help="What soon means.")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="Most bundles, the worst ones.")
+def flapping(data: str, conf: Conf, since: str, until: str, form: str, within: float, limit: int) -> None:
+    """Tell the bundles that moved again soon after a move, and how often back to where they had been."""
+    with _history(data, conf, since, until) as history:
+        _answer(
+            form,
+            lambda: history.flapping(limit, within=timedelta(seconds=within)),
+            none="no bundle moved again so soon",
+        )
+
+
+@command.command(name="brokers")
+@_common
+@click.option("--over", default=85.0, show_default=True, help="Threshold, percent of weighted usage.")
+def brokers(data: str, conf: Conf, since: str, until: str, form: str, over: float) -> None:
+    """Tell the brokers whose usage was above a threshold, and for which share of their reports."""
+    with _history(data, conf, since, until) as history:
+        _answer(form, lambda: history.brokers_over(over / 100), none="no broker was above it")
+
+
+@command.command(name="imbalance")
+@_common
+def imbalance(data: str, conf: Conf, since: str, until: str, form: str) -> None:
+    """Tell how evenly the brokers were loaded, interval by interval."""
+
+    def ask() -> pa.Table:
+        rows = history.imbalance()
+        if form == "table":
+            click.echo(trend("greatest over mean rate", rows, "balance") + "\n")
+        return rows
+
+    with _history(data, conf, since, until) as history:
+        _answer(form, ask)
+
+
+@command.command(name="sql")
+@click.argument("query")
+@click.option(
+    "--data",
+    required=True,
+    type=DataFolder(exists=True),
+    metavar="DIR",
+    help="Data folder of the cluster: a path, or an address that Spark reaches.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["duckdb", "spark"]),
+    help="What answers.  [default: duckdb; spark for an address that only Spark reaches, or with --master or --conf]",
+)
+@click.option("--master", metavar="URL", help="Spark master.  [default: local[*]]")
+@click.option("--format", "form", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)
+@click.option("--limit", default=10_000, show_default=True, type=click.IntRange(1), help="Most rows of the answer.")
+@with_spark_settings
+def sql(query: str, data: str, engine: str | None, master: str | None, form: str, limit: int, conf: Conf) -> None:
+    """Run SQL over the tables, each a view of its name (docs/tables.md has examples).
+
+    For example: barycenter history sql --data DIR "select broker, max(cpu_percent) from broker_usage group by broker"
+
+    DuckDB answers for a folder of this machine, in about a second and in 1 GiB of memory; it only reads. Spark takes
+    seconds to start, and has the SQL and the reach of Spark.
+    """
+    folder = local_folder(data)
+    wants_spark = folder is None or master is not None or bool(conf)
+    if engine == "duckdb" and wants_spark:
+        raise click.UsageError(
+            f"DuckDB reads folders of this machine, and {data} is none; leave out --engine duckdb"
+            if folder is None
+            else "--master and --conf are for Spark; leave out --engine duckdb, or these"
+        )
+    try:
+        if folder is not None:
+            check_load_folder(folder)
+        if folder is None or wants_spark or engine == "spark":
+            rows = _asked_of_spark(data, query, master or "local[*]", limit, conf)
+        else:
+            rows = run_local_sql(PipelineLayout.of(folder), query, limit=limit)
+    except (OSError, QueryError, WrongFolderError) as error:
+        fail(in_words(error))
+        return
+    print_rows(rows, form)
+
+
+def _asked_of_spark(data: str, query: str, master: str, limit: int, conf: Conf) -> pa.Table:
+    from pulsar_barycenter.pipeline.spark.sql import run_sql
+
+    with Console(stderr=True).status("starting Spark") as status:
+
+        def asking(tasks: Callable[[], tuple[int, int]]) -> AbstractContextManager[None]:
+            status.stop()
+            return spark_progress(tasks, "asking")
+
+        return run_sql(data, query, master=master, limit=limit, conf=conf, progress=asking)
+
+
+@contextmanager
+def _history(data: str, conf: Conf, since: str, until: str) -> Iterator[History]:
+    begin, end = moment_ms("--since", since), moment_ms("--until", until) or END_OF_TIME
+    if begin >= end:
+        raise click.UsageError(f"--since {since} is not before --until {until}")
+    with opened(data, conf) as storage:
+        yield History(storage, since_ms=begin, until_ms=end, progress=_reading)
+
+
+def _reading(files: Sequence[str], table: str) -> Iterator[str]:
+    return with_progress(files, f"reading {table}")
+
+
+def _answer(form: str, ask: Callable[[], pa.Table], *, none: str = "nothing") -> None:
+    try:
+        rows = ask()
+    except NoHistoryError as error:
+        fail(str(error))
+        return
+    if not len(rows) and form == "table":
+        click.echo(none)
+    else:
+        print_rows(rows, form)

@@ -1,0 +1,95 @@
+"""The rows of an answer, printed: a table for people, JSON or CSV for programs; and the course of a figure as bars."""
+
+import csv
+import io
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import click
+import msgspec
+import pyarrow as pa
+
+from pulsar_barycenter.cli.terminal import Column, Kind, output_width, print_table
+from pulsar_barycenter.load.reasons import format_figure
+
+_MOST_ROWS: Final = 200
+_BARS: Final = "▁▂▃▄▅▆▇█"
+_MOST_BARS: Final = 60
+_PLAIN_WIDTH: Final = 240
+
+_UNITS: Final = {
+    "msg_rate": "msg/s",
+    "msg_rate_max": "msg/s",
+    "msg_throughput": "bytes/s",
+    "msg_throughput_max": "bytes/s",
+    "share": "%",
+    "usage_mean": "%",
+    "usage_max": "%",
+    "usage_deviation": "%",
+}
+
+
+def print_rows(rows: pa.Table, form: str, *, kind: str = "") -> None:
+    """Print rows as `form` says: "table", "json" (one object a line, with `kind` if given), or "csv"."""
+    if form == "json":
+        extra = {"kind": kind} if kind else {}
+        for row in rows.to_pylist():
+            click.echo(msgspec.json.encode({**extra, **row}, enc_hook=str).decode())
+    elif form == "csv":
+        _print_csv(rows)
+    else:
+        _print_as_table(rows)
+
+
+def _print_csv(rows: pa.Table) -> None:
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(rows.column_names)
+    for row in rows.to_pylist():
+        writer.writerow([each.isoformat() if isinstance(each, datetime) else each for each in row.values()])
+    click.echo(out.getvalue(), nl=False)
+
+
+def _print_as_table(rows: pa.Table) -> None:
+    columns = [Column(field.name, _kind(field)) for field in rows.schema]
+    shown = [[_cell(name, value) for name, value in row.items()] for row in rows.slice(0, _MOST_ROWS).to_pylist()]
+    print_table(columns, shown, plain_width=_PLAIN_WIDTH)
+    if len(rows) > _MOST_ROWS:
+        click.echo(f"… and {len(rows) - _MOST_ROWS:,} more rows; --format csv or json tells all")
+
+
+def _kind(field: pa.Field) -> Kind:
+    if pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_decimal(field.type):
+        return Kind.FIGURE
+    if pa.types.is_temporal(field.type):
+        return Kind.TIME
+    return Kind.SENTENCE if field.name == "sentence" else Kind.NAME
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    if isinstance(value, bool | str):
+        return str(value)
+    if isinstance(value, float):
+        return format_figure(value, _UNITS[name]) if name in _UNITS else f"{value:,.4g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def trend(title: str, rows: pa.Table, kind: str) -> str:
+    """A line of a title and bars that show the course of the load, or of the imbalance; no bars without figures."""
+    column = {"load": "msg_rate", "balance": "msg_rate_ratio"}.get(kind)
+    values = [each for each in rows.column(column).to_pylist() if each is not None] if column else []
+    room = min(_MOST_BARS, output_width(_PLAIN_WIDTH) - len(title) - 2)
+    return f"{title}  {_bars(values, room)}" if len(values) > 1 and room > 0 else title
+
+
+def _bars(values: Sequence[float], width: int) -> str:
+    """At most `width` bars; each shows the greatest of the values it stands for."""
+    size = -(-len(values) // width)
+    shown = [max(values[i : i + size]) for i in range(0, len(values), size)]
+    most = max(shown)
+    return "".join(_BARS[int(each / most * (len(_BARS) - 1)) if most > 0 else 0] for each in shown)

@@ -1,0 +1,180 @@
+"""How commands carry out moves: shown first, begun when meant, told as they end, and written down."""
+
+import asyncio
+import getpass
+import hashlib
+import re
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from pulsar_barycenter.admin.client import AdminClient
+from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asking_client
+from pulsar_barycenter.cli.asking.options import with_client_conf, with_why
+from pulsar_barycenter.cli.failure import fail, in_words
+from pulsar_barycenter.cli.terminal import Column, Kind, print_table, printable
+from pulsar_barycenter.operations.admin_cluster import AdminCluster
+from pulsar_barycenter.operations.executor import Outcome, Pace, Tell, execute
+from pulsar_barycenter.operations.journal import Entry, Journal, JournalError, MoveState
+from pulsar_barycenter.operations.plan import Plan, PlanError, PlannedMove, read_plan
+
+STOPPED: Final = 1
+_MOST_SHOWN: Final = 50
+_MOST_BYTES: Final = 1 << 30
+_WIDTH: Final = 160
+_REQUEST_TIMEOUT_S: Final = 70.0
+_LONGEST_NAME: Final = 200
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def with_cluster(command: Command) -> Command:
+    """Give a command the options of all that acts on a cluster: `url`, `yes` and `timeout_s`."""
+    command = with_client_conf(command)
+    for option in reversed(
+        (
+            click.option("--url", help=f"The web address of any broker.  [{URL_VARIABLE}; http://127.0.0.1:8080]"),
+            click.option("--yes", is_flag=True, help="Do it; without, it is shown what would be done."),
+            click.option(
+                "--timeout",
+                "timeout_s",
+                default=60.0,
+                show_default=True,
+                type=click.FloatRange(1, 3600),
+                help="Seconds after which a bundle must be served by its new broker.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def with_pace(command: Command) -> Command:
+    """Give a command the options of many moves: `at_once`, `per_minute`."""
+    command = click.option(
+        "--per-minute",
+        default=60.0,
+        show_default=True,
+        type=click.FloatRange(0.1, 6000),
+        help="Most moves that begin within a minute.",
+    )(command)
+    return click.option(
+        "--at-once", default=1, show_default=True, type=click.IntRange(1, 100), help="Most moves under way."
+    )(command)
+
+
+def with_audit(default: str) -> Callable[[Command], Command]:
+    """Give a command the options of what is written down: `journal_file`, `why`; `default` says which file it is."""
+
+    def add(command: Command) -> Command:
+        command = with_why("A reason, which the journal and the brokers keep.")(command)
+        return click.option(
+            "--journal",
+            "journal_file",
+            type=click.Path(dir_okay=False, path_type=Path),
+            help=f"Where it is kept who moved what, when and why, and how far this is.  [{default}]",
+        )(command)
+
+    return add
+
+
+def open_cluster(url: str, why: str = "") -> tuple[AdminClient, AdminCluster]:
+    """Return a cluster to ask, and the client to close; brokers are told `why` something is done."""
+    client = asking_client(timeout_s=_REQUEST_TIMEOUT_S, why=why)
+    return client, AdminCluster(client, url)
+
+
+def print_moves(moves: tuple[PlannedMove, ...]) -> None:
+    print_table(
+        [Column("bundle"), Column("from"), Column("to"), Column("why", Kind.SENTENCE)],
+        [[printable(text) for text in (m.bundle, m.source, m.destination, m.sentence)] for m in moves[:_MOST_SHOWN]],
+        plain_width=_WIDTH,
+    )
+    if len(moves) > _MOST_SHOWN:
+        click.echo(f"… and {len(moves) - _MOST_SHOWN:,} more")
+
+
+def carry_out(
+    plan: Plan, moves: tuple[PlannedMove, ...], url: str, pace: Pace, journal: Journal, why: str = ""
+) -> None:
+    """Carry out these moves of a plan and say how each ended; the program ends with 1 if something stopped them."""
+    by, done = getpass.getuser(), 0
+
+    def write(move: PlannedMove | None, state: MoveState, detail: str, took_s: float | None) -> None:
+        journal.append(
+            Entry(
+                at=time.time_ns() // 1_000_000,
+                plan=plan.name,
+                by=by,
+                bundle=move.bundle if move else "",
+                source=move.source if move else "",
+                destination=move.destination if move else "",
+                state=state,
+                detail=detail,
+                why=why,
+                took_s=took_s,
+            )
+        )
+
+    def tell(move: PlannedMove, state: MoveState, detail: str, took_s: float | None) -> None:
+        nonlocal done
+        write(move, state, detail, took_s)
+        if state is MoveState.MOVED_AWAY:
+            click.echo(printable(f"{move.bundle}  {detail}"), err=True)
+        elif state is not MoveState.BEGUN:
+            done += 1
+            words = f"served by {move.destination}" if state is MoveState.SERVED else f"failed: {detail}"
+            click.echo(printable(f"{done:,}/{len(moves):,}  {move.bundle}  {words}  ({took_s or 0:.1f} s)"))
+
+    try:
+        with journal.held():
+            outcome = asyncio.run(_carried_out(moves, url, pace, tell, journal.asked_to_stop, why))
+            if asked := journal.asked_to_stop():
+                write(None, MoveState.CANCELLED, asked, None)
+    except (JournalError, OSError) as error:
+        fail(in_words(error))
+        return
+    if outcome.stopped_by:
+        left = len(moves) - outcome.served - outcome.failed
+        begun = f"stopped; {left:,} moves were not begun" if left else "stopped"
+        if outcome.moved_away and not left:
+            begun = f"{outcome.moved_away:,} bundles were moved away since"
+        click.echo(printable(f"barycenter: {begun}: {outcome.stopped_by}"), err=True)
+        sys.exit(STOPPED)
+
+
+async def _carried_out(
+    moves: tuple[PlannedMove, ...], url: str, pace: Pace, tell: Tell, stop: Callable[[], str], why: str
+) -> Outcome:
+    client, cluster = open_cluster(url, why)
+    try:
+        return await execute(moves, cluster, pace, tell, stop)
+    finally:
+        await client.close()
+
+
+def plan_in(file: Path) -> Plan:
+    """Return the plan in a file.
+
+    Raises:
+        PlanError, OSError: it is no plan, or cannot be read.
+    """
+    if file.stat().st_size > _MOST_BYTES:
+        raise PlanError(f"{file} is larger than a plan can be")
+    return read_plan(file.read_bytes())
+
+
+def journal_of(plan_file: Path) -> Path:
+    return plan_file.with_name(f"{plan_file.name}.journal")
+
+
+def journal_of_bundle(bundle: str) -> Path:
+    """Return the journal of a bundle that is moved by itself, in the folder where the command runs."""
+    name = re.sub(r"[^A-Za-z0-9._]", "-", bundle)
+    if len(name) > _LONGEST_NAME:  # a file system takes no longer names
+        name = f"{name[:_LONGEST_NAME]}-{hashlib.sha256(bundle.encode()).hexdigest()[:8]}"
+    return Path(f"move-{name}.journal")

@@ -1,0 +1,132 @@
+"""`barycenter drain`: a broker emptied, bundle by bundle, and kept so."""
+
+import asyncio
+import re
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+
+from pulsar_barycenter.cli.ask.running_cluster import ClusterError
+from pulsar_barycenter.cli.asking.client import asked_url
+from pulsar_barycenter.cli.failure import fail, in_words
+from pulsar_barycenter.cli.operate.carrying_out import (
+    STOPPED,
+    carry_out,
+    print_moves,
+    with_audit,
+    with_cluster,
+    with_pace,
+)
+from pulsar_barycenter.cli.operate.drained import Drained, set_drained, to_drain
+from pulsar_barycenter.cli.suggestions import did_you_mean
+from pulsar_barycenter.cli.terminal import printable
+from pulsar_barycenter.operations.draining import keeping_policy
+from pulsar_barycenter.operations.executor import NotNowError, Pace, RefusedError
+from pulsar_barycenter.operations.journal import Journal
+from pulsar_barycenter.operations.plan import plan_of
+from pulsar_barycenter.snapshots.decided_by import UNUSABLE
+
+UNREACHABLE: Final = (NotNowError, RefusedError, TimeoutError, ClusterError, *UNUSABLE)
+_TURNS: Final = 3
+"""How often what came to the broker meanwhile is moved, too."""
+_MOST_TOLD: Final = 20
+_NOT_KEPT: Final = (
+    "barycenter: Apache Pulsar has no setting that keeps a broker empty: look-ups of bundles without an owner and its "
+    "load manager may give it some again. Set loadBalancerSheddingEnabled=false meanwhile, and stop the broker once it "
+    "is empty"
+)
+
+
+@click.command(name="drain")
+@click.argument("broker", metavar="HOST:PORT")
+@with_cluster
+@with_pace
+@with_audit("drain-HOST-PORT.journal")
+def command(
+    broker: str,
+    url: str | None,
+    yes: bool,
+    timeout_s: float,
+    at_once: int,
+    per_minute: float,
+    journal_file: Path | None,
+    why: str,
+) -> None:
+    """Empty a broker of Barycenter or Apache Pulsar: each of its bundles goes where its leader would place it.
+
+    On Barycenter it then gets no bundle until `undrain`, while any other broker may serve it. On Apache Pulsar, which
+    has no such setting, bundles go to the brokers that have the fewest, and some may come back; an isolation policy,
+    whose command is printed, can keep them away.
+
+    It may be stopped at any time, or crash: the same command goes on with the bundles that are left.
+
+    Ends with 0 if the broker serves nothing but its own heartbeat, with 1 if not, with 2 for wrong usage.
+    """
+    address = asked_url(url)
+    found = _to_drain(address, broker)
+    print_plan(broker, found)
+    if not yes:
+        click.echo("nothing is done without --yes")
+        return
+    if found.drained is not None and broker not in found.drained:
+        try:
+            asyncio.run(set_drained(address, broker, is_drained=True, why=why))
+        except UNREACHABLE as error:
+            fail(in_words(error) or f"not all brokers know after a while that {broker} is drained; try again")
+        click.echo(printable(f"{broker} gets no more bundles"))
+    journal = Journal(journal_file or Path(f"drain-{re.sub(r'[^A-Za-z0-9.]', '-', broker)}.journal"))
+    for _ in range(_TURNS):
+        if not found.moves:
+            break
+        pace = Pace(at_once, per_minute, timeout_s, looks_back=False)  # where bundles go on to is no matter
+        carry_out(plan_of(found.moves), found.moves, address, pace, journal, why)
+        found = _to_drain(address, broker)
+    left = len(found.moves) + len(found.stay or {})
+    if left:
+        tell_stay(found)
+        click.echo(printable(f"barycenter: {broker} still serves {left:,} bundles"), err=True)
+        sys.exit(STOPPED)
+    kept = "" if found.drained is None else f"; it gets none until `barycenter undrain {broker}`"
+    click.echo(printable(f"{broker} serves no bundle{kept}"))
+
+
+def print_plan(broker: str, found: Drained) -> None:
+    count = len(found.moves) + len(found.stay or {})
+    click.echo(printable(f"{broker} serves {count:,} bundles that are not its own"))
+    if found.moves:
+        print_moves(found.moves)
+    tell_stay(found)
+    if found.drained is None:
+        click.echo(_NOT_KEPT, err=True)
+        tell_policy(broker, found)
+
+
+def tell_policy(broker: str, found: Drained) -> None:
+    """Say by what a broker of Apache Pulsar can be kept empty while it runs."""
+    commands = keeping_policy(found.cluster, broker, found.brokers)
+    if commands is None:
+        click.echo("no isolation policy can keep it empty: another broker has the same host", err=True)
+        return
+    told = "this isolation policy, set first, keeps those away that no other policy sends there; delete it afterwards:"
+    for line in (told, *(f"    {each}" for each in commands)):
+        click.echo(printable(line), err=True)
+
+
+def tell_stay(found: Drained) -> None:
+    told = list((found.stay or {}).items())
+    for bundle, sentence in told[:_MOST_TOLD]:
+        click.echo(printable(f"barycenter: {bundle} cannot leave: {sentence}"), err=True)
+    if len(told) > _MOST_TOLD:
+        click.echo(f"barycenter: nor can {len(told) - _MOST_TOLD:,} more", err=True)
+
+
+def _to_drain(address: str, broker: str) -> Drained:
+    try:
+        found = asyncio.run(to_drain(address, broker))
+    except UNREACHABLE as error:
+        fail(in_words(error) or "the cluster does not tell in time what the broker serves")
+    if broker not in found.brokers:
+        fail(f"{broker} is not registered{did_you_mean(broker, found.brokers)}")
+    return found

@@ -1,0 +1,60 @@
+"""`barycenter execute`: a plan of moves, carried out at a bounded rate and gone on with after a crash."""
+
+from pathlib import Path
+
+import click
+
+from pulsar_barycenter.cli.asking.client import asked_url
+from pulsar_barycenter.cli.failure import fail, in_words
+from pulsar_barycenter.cli.operate.carrying_out import (
+    carry_out,
+    journal_of,
+    plan_in,
+    print_moves,
+    with_audit,
+    with_cluster,
+    with_pace,
+)
+from pulsar_barycenter.operations.executor import Pace
+from pulsar_barycenter.operations.journal import Journal, JournalError, left_of
+from pulsar_barycenter.operations.plan import PlanError
+
+
+@click.command(name="execute")
+@click.argument("file", metavar="PLAN", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@with_cluster
+@with_pace
+@with_audit("PLAN.journal")
+def command(
+    file: Path,
+    url: str | None,
+    yes: bool,
+    timeout_s: float,
+    at_once: int,
+    per_minute: float,
+    journal_file: Path | None,
+    why: str,
+) -> None:
+    """Carry out a plan of moves, as `barycenter plan --json` prints one, on Barycenter or Apache Pulsar.
+
+    Each move counts only when its bundle is served where it was to go. A bundle that is no longer where the plan says
+    stops the plan, as somebody else balances, too; so does a move that fails. Stop it at any time, or have `barycenter
+    cancel` stop it: the same command goes on with what is left, as the journal tells. `verify` says what came of it,
+    `undo` is the way back.
+
+    Ends with 0, with 1 if something stopped it, with 2 for wrong usage.
+    """
+    journal = Journal(journal_file or journal_of(file))
+    try:
+        plan = plan_in(file)
+        left = left_of(plan, journal.read())
+    except (PlanError, JournalError, OSError) as error:
+        fail(in_words(error))
+        return
+    done = len(plan.moves) - len(left)
+    click.echo(f"{len(plan.moves):,} moves" + (f", {done:,} of them done already" if done else ""))
+    if not yes:
+        print_moves(left)
+        click.echo("nothing is done without --yes")
+    elif left:
+        carry_out(plan, left, asked_url(url), Pace(at_once, per_minute, timeout_s), journal, why)

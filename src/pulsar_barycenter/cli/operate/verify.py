@@ -1,0 +1,85 @@
+"""`barycenter verify`: whether each bundle of a plan is served where it was to go."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+
+from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url
+from pulsar_barycenter.cli.asking.options import with_client_conf
+from pulsar_barycenter.cli.failure import fail, in_words
+from pulsar_barycenter.cli.formats import with_format
+from pulsar_barycenter.cli.operate.carrying_out import open_cluster, plan_in
+from pulsar_barycenter.cli.terminal import Column, print_table, printable
+from pulsar_barycenter.operations.executor import NotNowError, RefusedError, when_told
+from pulsar_barycenter.operations.plan import PlanError
+from pulsar_barycenter.operations.verify import Verdict, verified
+
+_NOT_ALL: Final = 1
+_MOST_SHOWN: Final = 50
+_WIDTH: Final = 160
+_WITHIN_S: Final = 30.0
+_AT_ONCE: Final = 16
+
+
+@click.command(name="verify")
+@click.argument("file", metavar="PLAN", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--url", help=f"The web address of any broker.  [{URL_VARIABLE}; http://127.0.0.1:8080]")
+@with_client_conf
+@with_format("table", "json", json="one object a move")
+def command(file: Path, url: str | None, form: str) -> None:
+    """Tell of each move of a plan whether its bundle is served where it was to go, by the brokers' own word.
+
+    Ends with 0 if all are, with 1 if not, with 2 for wrong usage.
+    """
+    try:
+        plan = plan_in(file)
+        verdicts = verified(plan.moves, asyncio.run(_owned(asked_url(url))))
+    except (PlanError, NotNowError, RefusedError, TimeoutError, OSError) as error:
+        fail(in_words(error) or f"the cluster does not tell within {_WITHIN_S:.0f} s")
+        return
+    others = [each for each in verdicts if not each.is_done]
+    if form == "json":
+        for verdict in verdicts:
+            click.echo(msgspec.json.encode(verdict))
+    else:
+        _print_verdict(len(verdicts), others)
+    if others:
+        sys.exit(_NOT_ALL)
+
+
+def _print_verdict(count: int, others: Sequence[Verdict]) -> None:
+    click.echo(f"{count - len(others):,} of {count:,} bundles are served where they were to go")
+    if others:
+        rows = [
+            [printable(cell) for cell in (each.bundle, each.destination, ", ".join(each.served_by) or "nobody")]
+            for each in others[:_MOST_SHOWN]
+        ]
+        print_table([Column("bundle"), Column("to"), Column("served by")], rows, plain_width=_WIDTH)
+    if len(others) > _MOST_SHOWN:
+        click.echo(f"… and {len(others) - _MOST_SHOWN:,} more")
+
+
+async def _owned(url: str) -> dict[str, frozenset[str]]:
+    """Return what each registered broker serves.
+
+    Raises:
+        NotNowError, RefusedError, TimeoutError: a broker does not tell.
+    """
+    client, cluster = open_cluster(url)
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def owned(broker: str) -> frozenset[str]:
+        async with gate:
+            return await when_told(lambda: cluster.owned(broker))
+
+    try:
+        async with asyncio.timeout(_WITHIN_S):
+            brokers = await cluster.brokers()  # an address where nobody is, is told at once
+            return dict(zip(brokers, await asyncio.gather(*map(owned, brokers)), strict=True))
+    finally:
+        await client.close()

@@ -1,0 +1,5 @@
+"""`barycenter pipeline`: `command` with `run`, then `status` and `refold`, each a command of its group.
+
+`event_lines` tells a person what the running job says in events; `data_folder` opens the files of a command, here or
+where only Spark reaches. The job, its tables and their arithmetic are `pulsar_barycenter.pipeline`.
+"""

@@ -1,0 +1,36 @@
+"""The data folder of a command, opened: without Spark if it is of this machine."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from pulsar_barycenter.cli.failure import fail, in_words
+from pulsar_barycenter.cli.folders import WrongFolderError, check_load_folder
+from pulsar_barycenter.pipeline.storage.files import Storage, local_folder
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+
+
+@contextmanager
+def opened(data: str, conf: Mapping[str, str]) -> Iterator[Storage]:
+    """Give the files at `data`, by a Spark session of this block if need be; what hinders that ends the program."""
+    folder = local_folder(data)
+    if folder is not None:
+        try:
+            check_load_folder(folder)
+            yield PipelineLayout.of(folder)
+        except (OSError, WrongFolderError) as error:
+            fail(in_words(error))
+        return
+    # A folder of this machine needs neither the time nor the packages of Spark.
+    from pulsar_barycenter.pipeline.spark.addresses import open_storage
+    from pulsar_barycenter.pipeline.spark.java import JavaNotFoundError
+    from pulsar_barycenter.pipeline.spark.session import SPARK_ERRORS, create_session
+
+    cannot_open: tuple[type[Exception], ...] = (JavaNotFoundError, OSError, ValueError, *SPARK_ERRORS)
+    try:
+        session = create_session("barycenter", "local[1]", {"spark.driver.memory": "512m", **conf})
+        try:
+            yield open_storage(data, session)
+        finally:
+            session.stop()
+    except cannot_open as error:
+        fail(in_words(error))

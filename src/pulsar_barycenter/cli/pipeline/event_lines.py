@@ -1,0 +1,52 @@
+"""The events of the pipeline's job as lines for a person who watches them."""
+
+from collections.abc import Callable, MutableMapping
+from typing import Any, Final
+
+from pulsar_barycenter.cli.terminal import printable
+
+Event = MutableMapping[str, Any]
+
+
+def person_renderer(_logger: object, _method: str, event: Event) -> str:
+    """Return the line of an event; one that has no words of its own is printed by its fields. Of
+    what files and stores say, nothing steers a terminal."""
+    name = str(event.pop("event"))
+    at = str(event.pop("timestamp", ""))[11:19]
+    level = str(event.pop("level", "info"))
+    sentence = _SENTENCES[name](event) if name in _SENTENCES else _fields(name, event)
+    told = " ".join(map(printable, sentence.splitlines()))
+    return f"{at}  {told}" if level == "info" else f"{at}  {level.upper()}: {told}"
+
+
+def _fields(name: str, event: Event) -> str:
+    return " ".join([name.replace("_", " "), *(f"{key}={value}" for key, value in event.items())])
+
+
+def _batch(event: Event) -> str:
+    parts = [
+        f"batch {event['batch_id']}: {event['reports']:,} reports, {event['samples']:,} samples",
+        f"{event['bundles']:,} bundles in {event['seconds']:.2f} s",
+    ]
+    if event.get("lag_seconds") is not None:
+        parts.append(f"lag {event['lag_seconds']:.2f} s")
+    for field, words in (
+        ("late", "late"),
+        ("held", "waiting for one before them"),
+        ("duplicates", "there already"),
+        ("decisions", "decisions"),
+        ("corrupt", "refused"),
+    ):
+        if event.get(field):
+            parts.append(f"{event[field]:,} {words}")
+    return ", ".join(parts)
+
+
+_SENTENCES: Final[dict[str, Callable[[Event], str]]] = {
+    "pipeline_batch": _batch,
+    "pipeline_started": lambda event: f"reading the reports of {event['data']}, from batch {event['first_batch']} on",
+    "pipeline_stopped": lambda event: f"stopped in order after {event['batches']:,} batches",
+    "pipeline_cannot_run": lambda event: str(event["reason"]),
+    "pipeline_batch_failed": lambda event: f"{event['reason']}; trying again in {event['retry_in_s']:g} s",
+    "load_report_refused": lambda event: f"cannot read {event['file']}; kept with the reason in {event['kept_in']}",
+}

@@ -1,0 +1,114 @@
+"""`barycenter generate-load`: the load reports of a cluster that does not exist, for trials and for sizing."""
+
+import time
+from pathlib import Path
+
+import click
+
+from pulsar_barycenter.cli.failure import fail, in_words
+from pulsar_barycenter.cli.folders import WrongFolderError, check_no_history, keep_private
+from pulsar_barycenter.cli.moments import moment_ms, span_ms
+from pulsar_barycenter.cli.progress import with_progress
+from pulsar_barycenter.demo.load_generator import Distribution, LoadGenerator, LoadPlan, NamespaceTraces
+from pulsar_barycenter.demo.traces import TraceError, read_trace
+from pulsar_barycenter.logs.load_report_log import FileReportLog
+
+_KEEP_HOURS = 1e6
+
+
+@click.command(name="generate-load")
+@click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Data folder to fill.")
+@click.option("--brokers", default=3, show_default=True, type=click.IntRange(1, 10_000), help="Number of brokers.")
+@click.option("--bundles", default=300, show_default=True, type=click.IntRange(1), help="Bundles of the cluster.")
+@click.option("--interval", default="60s", show_default=True, metavar="SPAN", help="Between two reports of a broker.")
+@click.option("--duration", default="1h", show_default=True, metavar="SPAN", help="From the first report to the end.")
+@click.option("--start", default="", metavar="TIME", help="Of the first report.  [default: DURATION ago]")
+@click.option(
+    "--from-traces",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder of CSV files (timestamp,value), one topic each; or a folder of such folders, one namespace each.",
+)
+@click.option(
+    "--distribution",
+    type=click.Choice([str(each) for each in Distribution]),
+    help="Of the bundles' mean rates.  [default: lognormal; with traces even]",
+)
+@click.option(
+    "--mean-rate",
+    default=100.0,
+    show_default=True,
+    type=click.FloatRange(0, min_open=True),
+    help="Mean msg/s into a bundle.",
+)
+@click.option(
+    "--speedup",
+    default=1.0,
+    show_default=True,
+    type=click.FloatRange(0, min_open=True),
+    help="Seconds of the traces, or of the daily swing, in a second of the reports.",
+)
+@click.option("--add", is_flag=True, help="Write beside the load reports that are in OUT already.")
+@click.option("--seed", default=1, show_default=True, type=click.IntRange(0), help="The same seed, the same load.")
+def command(
+    out: Path,
+    brokers: int,
+    bundles: int,
+    interval: str,
+    duration: str,
+    start: str,
+    from_traces: Path | None,
+    distribution: str | None,
+    mean_rate: float,
+    speedup: float,
+    add: bool,
+    seed: int,
+) -> None:
+    """Write load reports into OUT/load-reports, as the brokers of a cluster would.
+
+    `barycenter pipeline run --data OUT --once` makes tables of them. Bundles are assigned to brokers by hash and stay.
+    CPU, memory and bandwidth follow from the rates: 1 KiB and two subscriptions a message, 10 µs of a core each time
+    one comes in or goes out, eight cores and 10 Gbit/s a broker.
+
+    A folder that holds a history is refused, unless --add says that this one is to be mixed with it.
+    """
+    interval_ms, duration_ms = span_ms("--interval", interval), span_ms("--duration", duration)
+    start_ms = moment_ms("--start", start) if start else time.time_ns() // 1_000_000 - duration_ms
+    keep_private()
+    try:
+        if not add:
+            check_no_history(out)
+        namespaces = _namespaces(from_traces) if from_traces else ()
+        chosen = Distribution(distribution or (Distribution.EVEN if namespaces else Distribution.LOGNORMAL))
+        plan = LoadPlan(
+            brokers=brokers,
+            bundles=bundles,
+            interval_ms=interval_ms,
+            start_ms=start_ms,
+            seed=seed,
+            distribution=chosen,
+            mean_rate=mean_rate,
+            speedup=speedup,
+            namespaces=namespaces,
+        )
+        generator = LoadGenerator(plan)
+        reports = generator.reports_until(start_ms + duration_ms)
+        (out / "load-reports").mkdir(parents=True, exist_ok=True)
+        log = FileReportLog(out / "load-reports", retention_hours=_KEEP_HOURS)
+        for number in with_progress(range(reports), "writing reports"):
+            log.append(generator.report(number))
+    except (TraceError, ValueError, OSError, WrongFolderError) as error:
+        fail(in_words(error))
+    click.echo(f"{reports:,} reports of {brokers:,} brokers with {bundles:,} bundles → {out / 'load-reports'}")
+
+
+def _namespaces(folder: Path) -> tuple[NamespaceTraces, ...]:
+    """The folder's CSV files as one namespace, or those of its folders as one each."""
+    folders = [folder] if any(folder.glob("*.csv")) else sorted(each for each in folder.iterdir() if each.is_dir())
+    found = [
+        NamespaceTraces(each.resolve().name, tuple(read_trace(file) for file in sorted(each.glob("*.csv"))))
+        for each in folders
+    ]
+    with_traces = tuple(each for each in found if each.traces)
+    if not with_traces:
+        raise TraceError(f"{folder} holds no .csv files of timestamp,value, nor folders of them")
+    return with_traces

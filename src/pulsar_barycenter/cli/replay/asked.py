@@ -1,0 +1,79 @@
+"""What `replay` and `advise` are asked alike: the input, its period and its seeds."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from pulsar_barycenter.cli.moments import moment_ms, span_ms
+from pulsar_barycenter.cli.replay.inputs import GENERATED, InputSpec, shape_of
+from pulsar_barycenter.pipeline.history import END_OF_TIME
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def with_input(folder: str) -> Callable[[Command], Command]:
+    """Give a command the options that say what is replayed: `inputs`, `shapes`, `since`, `until` and `step`.
+
+    `folder` says what data folders it takes.
+    """
+
+    def add(command: Command) -> Command:
+        for option in reversed(
+            (
+                click.option(
+                    "--input",
+                    "inputs",
+                    multiple=True,
+                    required=True,
+                    metavar="INPUT",
+                    help=f"{folder}, CSV traces of timestamp,value (repeated), a workload file (.yaml) of the"
+                    f" OpenMessaging benchmark, or {GENERATED}.",
+                ),
+                click.option(
+                    "--shape",
+                    "shapes",
+                    multiple=True,
+                    metavar="KEY=VALUE",
+                    help="Of CSV traces, workload files and made-up load; repeated.",
+                ),
+                click.option("--since", default="", help="Begin of the period: 15m, 2h, 3d ago, or 2026-01-31T12:00."),
+                click.option("--until", default="", help="End of the period, exclusive; likewise."),
+                click.option("--step", default="1m", show_default=True, help="Length of a step."),
+            )
+        ):
+            command = option(command)
+        return command
+
+    return add
+
+
+def input_of(inputs: Sequence[str], shapes: Sequence[str], since: str, until: str, step: str) -> InputSpec:
+    """Return what these options say.
+
+    Raises:
+        ReplayInputError: a shape is none.
+        click.UsageError: a time is none.
+    """
+    return InputSpec(
+        paths=tuple(inputs),
+        shape=shape_of(shapes),
+        since_ms=moment_ms("--since", since),
+        until_ms=moment_ms("--until", until) or END_OF_TIME,
+        step_ms=span_ms("--step", step),
+    )
+
+
+def seeds_of(text: str) -> list[int]:
+    """Return the seeds of `3` or `1-20`.
+
+    Raises:
+        click.UsageError: it is neither, or too many.
+    """
+    first, separator, last = text.partition("-")
+    if not (first.isdecimal() and (last.isdecimal() or not separator)) or len(text) > 20:
+        raise click.UsageError(f"--seeds {text}: give a number, or a range like 1-20")
+    found = range(int(first), int(last or first) + 1)
+    if not 1 <= len(found) <= 10_000:
+        raise click.UsageError(f"--seeds {text}: give one to 10000 seeds")
+    return list(found)

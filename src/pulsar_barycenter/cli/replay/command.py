@@ -1,0 +1,166 @@
+"""`barycenter replay`: recorded or made-up load through any load manager, strategy and setting, in virtual time."""
+
+import os
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from pulsar_barycenter.cli.failure import fail, in_words
+from pulsar_barycenter.cli.folders import WrongFolderError
+from pulsar_barycenter.cli.progress import with_progress
+from pulsar_barycenter.cli.replay.asked import input_of, seeds_of, with_input
+from pulsar_barycenter.cli.replay.inputs import Input, is_elsewhere, read_source
+from pulsar_barycenter.cli.replay.report.overview import About
+from pulsar_barycenter.cli.replay.report.page import command_of, write_report
+from pulsar_barycenter.cli.replay.results import RESULTS, print_board, write_results
+from pulsar_barycenter.cli.replay.running import (
+    Ended,
+    GridError,
+    GridFile,
+    digest_of,
+    one_command,
+    open_folder,
+    read_run,
+    run_on_processes,
+    waiting_of,
+)
+from pulsar_barycenter.config.broker_conf import ConfigError
+from pulsar_barycenter.load.managers import StrategyError
+from pulsar_barycenter.pipeline.history import NoHistoryError
+from pulsar_barycenter.pipeline.running.job_options import SparkMaster, with_spark_settings
+from pulsar_barycenter.replay.demand import ReplayInputError
+from pulsar_barycenter.replay.grid import CONFIGURED, scenarios
+
+if TYPE_CHECKING:
+    from pulsar_barycenter.cli.replay.spark_grid import SparkGrid
+
+UNUSABLE = (ReplayInputError, NoHistoryError, WrongFolderError, ConfigError, StrategyError, GridError, OSError)
+_FAILURES_TOLD: Final = 10
+
+
+@click.command(name="replay")
+@with_input("A data folder with the pipeline's tables (a path, or an address that Spark reaches)")
+@click.option(
+    "--strategy",
+    "strategies",
+    multiple=True,
+    default=(CONFIGURED,),
+    show_default=True,
+    help="A shedder, a shedder+placement, or a load manager; repeated.",
+)
+@click.option("--set", "sets", multiple=True, metavar="KEY=V1,V2", help="A key of broker.conf, varied; repeated.")
+@click.option("--seeds", default="0", show_default=True, metavar="N | A-B", help="Seeds of draws: one, or a range.")
+@click.option("--parts", default=1, show_default=True, type=click.IntRange(1, 1000), help="Periods to cut it into.")
+@click.option(
+    "--processes",
+    default=lambda: os.cpu_count() or 1,
+    show_default="processors",
+    type=click.IntRange(1, 256),
+    help="Processes of this machine to run on.",
+)
+@click.option(
+    "--master", type=SparkMaster(), metavar="URL", help="Spark master to run on, instead of --processes: local[2], …"
+)
+@with_spark_settings
+@click.option("--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder of the results.")
+def command(
+    inputs: tuple[str, ...],
+    shapes: tuple[str, ...],
+    since: str,
+    until: str,
+    step: str,
+    strategies: tuple[str, ...],
+    sets: tuple[str, ...],
+    seeds: str,
+    parts: int,
+    processes: int,
+    master: str | None,
+    conf: dict[str, str],
+    out: Path,
+) -> None:
+    """Replay load through any strategy and setting, and tell how well each balances and at what cost.
+
+    Every strategy runs with every combination of settings, seeds and periods, by the rounds of the live leader, on
+    processes of this machine or, with --master, as one Spark job. --out gets report.html, results.json, moves, splits
+    and balance of each step as Parquet, and a file for each run: the same command goes on where a killed one was.
+    docs/replay.md tells of inputs, docs/measures.md what is measured.
+
+    Ends with 0, with 1 if the input or a strategy is not usable or a run failed, with 2 for wrong usage.
+    """
+    with ExitStack() as held:
+        try:
+            spec = input_of(inputs, shapes, since, until, step)
+            numbers = seeds_of(seeds)
+            spark = _started(held, master, conf) if is_elsewhere(spec) else None
+            source = spark.read(spec) if spark else read_source(spec)
+            found = source.input(numbers[0])
+            base = dict(found.settings)
+            grid = scenarios(strategies, sets, numbers, _periods(found.demand.steps, parts), base)
+            open_folder(out, GridFile(spec=spec, base=base, digest=digest_of(found)))
+            held.enter_context(one_command(out))
+            for doubt in found.doubts:
+                click.echo(f"barycenter: {doubt}", err=True)
+            words = _in_words(found)
+            click.echo(f"{words}; {len(grid)} runs", err=True)
+            waiting = waiting_of(grid, out)
+            done = len(grid) - len(waiting)
+            if done:
+                click.echo(f"{done} of {len(grid)} runs are done already", err=True)
+            if master is not None and waiting:
+                ended = (spark or _started(held, master, conf)).run(waiting, source, base, out)
+            else:
+                ended = run_on_processes(waiting, source, base, out, processes)
+            with closing(ended):
+                _follow(ended, done, len(grid))
+            runs = [run for each in with_progress(grid, "reading") if (run := read_run(out, each)) is not None]
+            write_results(out, runs)
+            about = About(command_of(click.get_current_context()), words, found.doubts, base)
+            report = write_report(out, runs, about)
+        except UNUSABLE as error:
+            fail(in_words(error))
+            return
+    print_board(runs)
+    click.echo(f"report: {report}", err=True)
+
+
+def _started(held: ExitStack, master: str | None, conf: Mapping[str, str]) -> "SparkGrid":
+    # a grid of this machine needs neither the time nor the packages of Spark
+    from pulsar_barycenter.cli.replay.spark_grid import spark_started
+
+    return held.enter_context(spark_started(master, conf))
+
+
+def _follow(ended: Generator[Ended], done: int, runs: int) -> None:
+    """Tell of each run as it ends.
+
+    Raises:
+        GridError: some failed.
+    """
+    failed = 0
+    for number, each in enumerate(ended, done + 1):
+        words = f"{number}/{runs} {each.scenario.told}"
+        failed += bool(each.reason)
+        if not each.reason:
+            click.echo(words, err=True)
+        elif failed <= _FAILURES_TOLD:
+            click.echo(f"{words}: failed: {each.reason}", err=True)
+    if failed:
+        raise GridError(
+            f"{failed} of {runs} runs failed, so {RESULTS} is not written; the others are kept, and the same command"
+            " tries only these again"
+        )
+
+
+def _in_words(found: Input) -> str:
+    demand = found.demand
+    hours = demand.steps * demand.step_ms / 3_600_000
+    return f"{len(demand.bundles)} bundles on {len(found.cluster.brokers)} brokers, {hours:g} h in {demand.steps} steps"
+
+
+def _periods(steps: int, parts: int) -> list[tuple[int, int]]:
+    if parts > steps:
+        raise ReplayInputError(f"{steps} steps cannot be cut into {parts} periods; give fewer with --parts")
+    return [(steps * part // parts, steps * (part + 1) // parts) for part in range(parts)]

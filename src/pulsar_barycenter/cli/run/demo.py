@@ -1,0 +1,149 @@
+"""`barycenter demo`: see a cluster balance itself, survive a crash, and read the report."""
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import Any
+
+import click
+import pulsar  # noqa: F401  # clients are processes of their own; that they can run is seen before a cluster starts
+
+from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.cli.failure import fail, in_words
+from pulsar_barycenter.cli.formats import with_format
+from pulsar_barycenter.cli.interrupt import InterruptedBySignal
+from pulsar_barycenter.cli.moments import Seconds
+from pulsar_barycenter.config.broker_conf import ConfigError, with_overrides
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.demo.scenario import Demo, DemoSettings
+from pulsar_barycenter.demo.summary import verdict
+from pulsar_barycenter.demo.traces import TraceError, read_trace, synthetic_traces, unique_names
+from pulsar_barycenter.snapshots.decided_by import WrongWordError, texts_of
+from pulsar_barycenter.standalone.errors import StandaloneError
+
+
+@click.command(name="demo")
+@click.option("--brokers", default=3, show_default=True, type=click.IntRange(1, 16), help="Number of brokers.")
+@click.option("--duration", default="120s", show_default=True, type=Seconds(10), help="Of load: 120s, 5m.")
+@click.option(
+    "--trace",
+    "traces",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    help="A CSV file, or a folder of them; one topic each.",
+)
+@click.option(
+    "--speedup", default=1440.0, show_default=True, type=click.FloatRange(0.001), help="Trace seconds a second."
+)
+@click.option("--seed", default=1, show_default=True, type=int, help="Seed of the synthetic mix.")
+@click.option(
+    "--out",
+    default=Path("demo-out"),
+    show_default=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the report.",
+)
+@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="A key of broker.conf; may be repeated.")
+@click.option("--chaos/--no-chaos", default=True, show_default=True, help="Kill the busiest broker half-way.")
+@click.option(
+    "--web-port", default=18080, show_default=True, type=click.IntRange(1, 65535), help="HTTP port of broker 0."
+)
+@click.option(
+    "--broker-port", default=16650, show_default=True, type=click.IntRange(1, 65535), help="Binary port of broker 0."
+)
+@with_format("table", "json", json="the summary")
+def command(
+    brokers: int,
+    duration: float,
+    traces: tuple[Path, ...],
+    speedup: float,
+    seed: int,
+    out: Path,
+    changes: tuple[str, ...],
+    chaos: bool,
+    web_port: int,
+    broker_port: int,
+    form: str,
+) -> None:
+    """Start a cluster, drive it with stock Pulsar clients, write a report.
+
+    The cluster begins with one broker; the others join, the load spreads, and half-way the busiest broker is killed.
+    Rates follow the traces (CSV files with timestamp,value), or a synthetic mix: skewed, with a daily swing and bursts.
+    Settings are those of a cluster that balances within seconds; --set changes them. OUT gets report.html and
+    summary.json; of a run that Ctrl-C ends, those of the time until then.
+    """
+    try:
+        texts = texts_of(changes)
+        with_overrides(BrokerConfig(), texts)
+        out.mkdir(parents=True, exist_ok=True)
+        chosen = unique_names([read_trace(file) for file in trace_files(traces)]) if traces else synthetic_traces(seed)
+        settings = DemoSettings(
+            out=out,
+            traces=chosen,
+            trace_paths=traces,
+            seed=None if traces else seed,
+            changes=texts,
+            load=f"{len(chosen)} traces" if traces else f"a synthetic mix (seed {seed})",
+            brokers=brokers,
+            duration_s=duration,
+            speedup=speedup,
+            chaos=chaos,
+            web_port=web_port,
+            broker_port=broker_port,
+        )
+        summary, signalled = asyncio.run(_run(Demo(settings)))
+    except WrongWordError as error:
+        raise click.UsageError(str(error)) from error
+    except (StandaloneError, TraceError, ConfigError, AdminRequestError, OSError) as error:
+        fail(in_words(error))
+        return
+    if not summary:
+        raise InterruptedBySignal(signalled)
+    if form == "json":
+        click.echo((out / "summary.json").read_text(), nl=False)
+    else:
+        click.echo(sentences(summary, out))
+    if signalled:
+        raise InterruptedBySignal(signalled)
+    if summary["messages_lost"]:
+        fail(f"{summary['messages_lost']} acknowledged messages did not arrive; logs are in {out}/data/logs")
+
+
+async def _run(demo: Demo) -> tuple[dict[str, Any], int]:
+    """Return the summary, empty if there was nothing to sum up, and the signal that ended the run early, or 0."""
+    loop = asyncio.get_running_loop()
+    running = asyncio.create_task(demo.run(), name="demo")
+    numbers: list[int] = []
+
+    def interrupted(number: int) -> None:
+        if not numbers:  # a second one does not keep the first from ending the processes
+            running.cancel()
+        numbers.append(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupted, number)
+    try:
+        return await running, 0
+    except asyncio.CancelledError:
+        return demo.write_so_far(), numbers[0]
+
+
+def trace_files(paths: tuple[Path, ...]) -> list[Path]:
+    """Return the CSV files among `paths`, those of a folder by name.
+
+    Raises:
+        TraceError: a folder has none.
+    """
+    files: list[Path] = []
+    for path in paths:
+        found = sorted(path.glob("*.csv")) if path.is_dir() else [path]
+        if not found:
+            raise TraceError(f"{path}: no CSV file in this folder")
+        files += found
+    return files
+
+
+def sentences(summary: dict[str, Any], out: Path) -> str:
+    """Return the figures as the lines that end a demo."""
+    lines = [*verdict(summary), ("report", str(out / "report.html"))]
+    return "\n".join(f"{label:<10} {text}" for label, text in lines)

@@ -1,0 +1,212 @@
+"""`barycenter tokens`: make keys and tokens, and look into tokens; by the words of Pulsar's `bin/pulsar tokens`."""
+
+import base64
+import os
+import re
+import secrets
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+
+from pulsar_barycenter.cli.failure import fail, in_words
+from pulsar_barycenter.cli.groups import CommandGroup
+from pulsar_barycenter.credentials.bounds import MAX_ROLE
+from pulsar_barycenter.credentials.errors import CredentialsError
+from pulsar_barycenter.credentials.key_material import read_file
+from pulsar_barycenter.credentials.token_keys import (
+    PUBLIC_ALGORITHMS,
+    SECRET_ALGORITHMS,
+    SigningKey,
+    VerifyingKey,
+    new_key_pair,
+    private_key,
+    public_key,
+    secret_key,
+    signing_secret_key,
+)
+from pulsar_barycenter.credentials.tokens import Refused, TokenRules, create_token, unverified, verdict
+
+_TOKEN_VARIABLE: Final = "TOKEN"  # noqa: S105  # the name of a variable
+_SPAN: Final = re.compile(r"(\d{1,9})(s|m|h|d|w|y)")
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
+
+_PUBLIC_ALGORITHM = click.option(
+    "-a",
+    "--signature-algorithm",
+    "algorithm",
+    type=click.Choice(PUBLIC_ALGORITHMS),
+    default="RS256",
+    show_default=True,
+    help="What the pair of keys is for.",
+)
+_SECRET_KEY = click.option("-sk", "--secret-key", default="", metavar="KEY", help="A path, file:/// or data: URL.")
+_GIVEN = (
+    click.argument("token", default=""),
+    click.option("-i", "--stdin", is_flag=True, help="Read the token from standard input."),
+    click.option("-f", "--token-file", type=click.Path(path_type=Path), help="Read the token from a file."),
+)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """End the program with what is wrong with a key or a token."""
+    try:
+        yield
+    except CredentialsError as error:
+        fail(str(error))
+
+
+def _takes_token(command: Any) -> Any:
+    for option in reversed(_GIVEN):
+        command = option(command)
+    return command
+
+
+@click.group(name="tokens", cls=CommandGroup)
+def command() -> None:
+    """Make keys and tokens by which clients say who they are, and look into tokens.
+
+    Options and files are those of Pulsar's own `bin/pulsar tokens`.
+    """
+
+
+@command.command(name="create-secret-key")
+@click.option(
+    "-a",
+    "--signature-algorithm",
+    "algorithm",
+    type=click.Choice(list(SECRET_ALGORITHMS)),
+    default="HS256",
+    show_default=True,
+    help="What the key is for; it is as long as that needs.",
+)
+@click.option("-b", "--base64", "encoded", is_flag=True, help="Write it in Base64, as data:;base64, wants it.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write it into this new file.")
+def create_secret_key(algorithm: str, encoded: bool, output: Path | None) -> None:
+    """Make a secret key, which signs tokens and checks them. Whoever has it can be anybody."""
+    key = secrets.token_bytes(SECRET_ALGORITHMS[algorithm])
+    data = base64.b64encode(key) if encoded else key
+    if output is None:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    else:
+        _write_new(output, data, private=True)
+
+
+@command.command(name="create-key-pair")
+@_PUBLIC_ALGORITHM
+@click.option("--output-private-key", "private_file", required=True, type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--output-public-key", "public_file", required=True, type=click.Path(dir_okay=False, path_type=Path))
+def create_key_pair(algorithm: str, private_file: Path, public_file: Path) -> None:
+    """Make a private key, which signs tokens, and its public key, which brokers check them with; into new files."""
+    private, public = new_key_pair(algorithm)
+    _write_new(private_file, private, private=True)
+    _write_new(public_file, public, private=False)
+
+
+@command.command(name="create")
+@click.option("-s", "--subject", required=True, help="The role that the token gives.")
+@click.option("-e", "--expiry-time", "life", default="", metavar="SPAN", help="1h, 3d, 10y.  [default: it never ends]")
+@_PUBLIC_ALGORITHM
+@_SECRET_KEY
+@click.option("-pk", "--private-key", default="", metavar="KEY", help="Of a pair: a path, file:/// or data: URL.")
+@click.option("-hs", "--headers", multiple=True, metavar="NAME=VALUE", help="A header more; may be repeated.")
+def create(
+    subject: str, life: str, algorithm: str, secret_key: str, private_key: str, headers: tuple[str, ...]
+) -> None:
+    """Make a token and print it. One of --secret-key and --private-key signs it."""
+    if not (subject.isprintable() and 0 < len(subject) <= MAX_ROLE):
+        raise click.BadParameter(f"a role has from 1 to {MAX_ROLE} printable characters", param_hint="--subject")
+    pairs = [header.partition("=") for header in headers]
+    if not all(name and sign for name, sign, _ in pairs):
+        raise click.BadParameter("write NAME=VALUE", param_hint="--headers")
+    expires_at_s = round(time.time() + _span_s(life)) if life else None
+    with _told():
+        key = _signing_key(secret_key, private_key, algorithm)
+    click.echo(create_token(key, subject, expires_at_s=expires_at_s, headers={name: text for name, _, text in pairs}))
+
+
+@command.command(name="show")
+@_takes_token
+def show(token: str, stdin: bool, token_file: Path | None) -> None:
+    """Print what a token says, whoever signed it. It may stand in the variable TOKEN, too."""
+    with _told():
+        found = unverified(_given(token, stdin, token_file))
+        if isinstance(found, Refused):
+            raise CredentialsError(found.reason)
+    header, claims = found
+    click.echo(_as_json(header))
+    click.echo("---")
+    click.echo(_as_json(claims))
+
+
+@command.command(name="validate")
+@_takes_token
+@_PUBLIC_ALGORITHM
+@_SECRET_KEY
+@click.option("-pk", "--public-key", default="", metavar="KEY", help="Of a pair: a path, file:/// or data: URL.")
+def validate(
+    token: str, stdin: bool, token_file: Path | None, algorithm: str, secret_key: str, public_key: str
+) -> None:
+    """Print what a token says if brokers with that key believe it now; else say why they do not, and end with 1."""
+    with _told():
+        key = _verifying_key(secret_key, public_key, algorithm)
+        found = verdict(_given(token, stdin, token_file), TokenRules(key), time.time())
+        if isinstance(found, Refused):
+            raise CredentialsError(found.reason)
+    click.echo(_as_json(found.claims))
+
+
+def _signing_key(secret: str, private: str, algorithm: str) -> SigningKey:
+    _require_one(secret, "--secret-key", private, "--private-key")
+    return signing_secret_key(secret, "--secret-key") if secret else private_key(private, algorithm, "--private-key")
+
+
+def _verifying_key(secret: str, public: str, algorithm: str) -> VerifyingKey:
+    _require_one(secret, "--secret-key", public, "--public-key")
+    return secret_key(secret, "--secret-key") if secret else public_key(public, algorithm, "--public-key")
+
+
+def _require_one(one: str, name: str, other: str, other_name: str) -> None:
+    if bool(one) == bool(other):
+        raise click.UsageError(f"Give one of {name} and {other_name}.")
+
+
+def _given(token: str, stdin: bool, file: Path | None) -> str:
+    if token:
+        return token.strip()
+    if stdin:
+        return sys.stdin.read(1 << 20).strip()
+    if file is not None:
+        return read_file(file, "--token-file").decode(errors="replace").strip()
+    if os.environ.get(_TOKEN_VARIABLE):
+        return os.environ[_TOKEN_VARIABLE].strip()
+    raise click.UsageError("Give a token, --stdin, --token-file, or the variable TOKEN.")
+
+
+def _span_s(text: str) -> int:
+    found = _SPAN.fullmatch(text.strip())
+    if found is None or int(found[1]) * _SECONDS[found[2]] > 10**10:
+        raise click.BadParameter(f"{text!r} is no span such as 1h, 3d or 10y", param_hint="--expiry-time")
+    return int(found[1]) * _SECONDS[found[2]]
+
+
+def _write_new(file: Path, data: bytes, *, private: bool) -> None:
+    """Write a file that was not there: a key that is overwritten is lost, and with it every token that it signed."""
+    try:
+        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o644), "wb") as opened:
+            opened.write(data)
+    except FileExistsError:
+        fail(f"{file} is there already, and a key is not overwritten; remove it first if it may go")
+    except OSError as error:
+        fail(in_words(error))
+
+
+def _as_json(value: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

@@ -1,0 +1,222 @@
+"""The keys of broker.conf about serving: the broker in its cluster, topics, clients, ledgers."""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from pulsar_barycenter.config.key import (
+    AtLeastOne,
+    Bundles,
+    Count,
+    CountOrOff,
+    IntervalMillis,
+    IntervalSeconds,
+    Millis,
+    Names,
+    Partitions,
+    Port,
+    Positive,
+    about,
+    key_name,
+)
+
+
+class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
+    """See `BrokerConfig`, which has these keys."""
+
+    # ---- The broker and its cluster ----
+    cluster_name: Annotated[str, about("Name of the cluster. Pulsar has no default.")] = "standalone"
+    metadata_store_url: Annotated[
+        str,
+        about(
+            "`sqlite:PATH`, `memory:NAME`, `zk:HOST:PORT`, `etcd:http://HOST:PORT`, `oxia://HOST:PORT`. Blank: a file."
+        ),
+    ] = ""
+    metadata_store_config_path: Annotated[str, about("File: TLS keys, user, password or token of that store.")] = ""
+    configuration_metadata_store_url: Annotated[
+        str, about("Store shared by clusters. Only the cluster's own store is offered, so leave it blank or equal.")
+    ] = ""
+    metadata_store_session_timeout_millis: Annotated[
+        IntervalMillis,
+        about("After this time without a sign of life a broker's session ends, and with it its ownership of bundles."),
+    ] = 10_000
+    metadata_store_operation_timeout_seconds: Annotated[
+        IntervalSeconds, about("Longest wait for one answer of the store.")
+    ] = 30.0
+    metadata_store_cache_expiry_seconds: Annotated[
+        IntervalSeconds, about("Age at which a cached record is read again even if no change was told.")
+    ] = 300.0
+    zookeeper_session_expired_policy: Annotated[
+        Literal["reconnect", "shutdown"],
+        about("When the session is lost: register again and go on, or end the process."),
+    ] = "reconnect"
+    broker_service_port: Annotated[
+        Port | None, about("Port of the binary protocol; 0 picks a free one, blank is none.", blank_is_none=True)
+    ] = 6650
+    broker_service_port_tls: Annotated[Port | None, about("The same with TLS; see security.md.")] = None
+    web_service_port: Annotated[
+        Port | None, about("Port of the REST interface; 0 picks a free one, blank is none.", blank_is_none=True)
+    ] = 8080
+    web_service_port_tls: Annotated[Port | None, about("The same with TLS.")] = None
+    bind_address: Annotated[str, about("Address to listen at. Pulsar's default is 0.0.0.0.")] = "127.0.0.1"
+    bind_addresses: Annotated[str, about("More listeners. Not offered yet.", offered=False)] = ""
+    advertised_address: Annotated[
+        str,
+        about("Host name in all URLs and in the broker id. Blank: 127.0.0.1 if bound to loopback, else the host name."),
+    ] = ""
+    advertised_listeners: Annotated[
+        str, about("Further addresses that clients may ask for: `name:pulsar://host:port,…`.")
+    ] = ""
+    internal_listener_name: Annotated[
+        str, about("The one of `advertisedListeners` that brokers use among themselves, and clients that name none.")
+    ] = ""
+    broker_shutdown_timeout_ms: Annotated[
+        Millis, about("Time for an orderly shutdown; 0 ends at once.", dynamic=True)
+    ] = 60_000
+    status_file_path: Annotated[str, about("If set, `/status.html` answers 200 only while this file exists.")] = ""
+    bootstrap_namespaces: Annotated[Names, about("Namespaces that a broker owns from its start.")] = ()
+    authorization_enabled: Annotated[
+        bool, about("Ask whether a client may do what it asks for; needs authentication. See authorization.md.")
+    ] = False
+    authorization_allow_wildcards_matching: Annotated[
+        bool, about("Let roles in grants begin or end with `*`, which stands for any text.")
+    ] = False
+    super_user_roles: Annotated[Names, about("Roles with all rights; of no effect without authorization.")] = ()
+
+    web_service_allowed_hosts: Annotated[
+        Names, about("More names of hosts under which the REST interface may be asked; `*` is any. See rest-api.md.")
+    ] = ()
+    web_service_request_timeout_seconds: Annotated[
+        IntervalSeconds, about("Longest wait for a HTTP request to come with its whole header, and then for its body.")
+    ] = 30.0
+    max_http_server_connections: Annotated[Count, about("Most HTTP connections, more get 503; 0 is no limit.")] = 2_048
+    max_concurrent_http_requests: Annotated[
+        Count, about("HTTP requests under way at once, more get 503; 0 is no limit.")
+    ] = 1_024
+
+    # ---- Names, topics and limits ----
+    default_number_of_namespace_bundles: Annotated[Bundles, about("Bundles of a new namespace.")] = 32
+    default_number_of_system_namespace_bundles: Annotated[
+        Bundles | None, about("Bundles of `pulsar/system`; none (4.x): `defaultNumberOfNamespaceBundles`.")
+    ] = 64
+    max_tenants: Annotated[Count, about("Most tenants; 0 is no limit.", dynamic=True)] = 0
+    max_namespaces_per_tenant: Annotated[Count, about("Most namespaces of a tenant; 0 is no limit.", dynamic=True)] = 0
+    max_topics_per_namespace: Annotated[Count, about("Most topics of a namespace; 0 is no limit.", dynamic=True)] = 0
+    max_num_partitions_per_partitioned_topic: Annotated[
+        Count, about("Most partitions of a topic; 0 is no other limit than 10,000, which holds always.", dynamic=True)
+    ] = 0
+    allow_auto_topic_creation: Annotated[bool, about("Create a topic when it is first used.", dynamic=True)] = True
+    allow_auto_topic_creation_type: Annotated[
+        Literal["non-partitioned", "partitioned"], about("Kind of a topic created by use.", dynamic=True)
+    ] = "non-partitioned"
+    default_num_partitions: Annotated[Partitions, about("Partitions of a topic created by use.", dynamic=True)] = 1
+    allow_auto_subscription_creation: Annotated[bool, about("Create a subscription by its use.", dynamic=True)] = True
+    broker_delete_inactive_topics_enabled: Annotated[
+        bool, about("Delete topics without producers and subscriptions.", dynamic=True)
+    ] = True
+    broker_delete_inactive_topics_frequency_seconds: Annotated[
+        IntervalSeconds,
+        about("How often to look for inactive topics, and how long a topic must have been idle.", dynamic=True),
+    ] = 60.0
+    force_delete_namespace_allowed: Annotated[bool, about("Allow `force=true` of namespaces.", dynamic=True)] = False
+    force_delete_tenant_allowed: Annotated[bool, about("Allow `force=true` of tenants.", dynamic=True)] = False
+    max_concurrent_lookup_request: Annotated[
+        AtLeastOne, about("Lookups under way at once; more are told to try again.", dynamic=True)
+    ] = 50_000
+    max_concurrent_topic_load_request: Annotated[
+        AtLeastOne, about("Topics being loaded at once; more wait.", dynamic=True)
+    ] = 5_000
+    topic_load_timeout_seconds: Annotated[IntervalSeconds, about("Longest load of a topic.", dynamic=True)] = 60.0
+    enable_persistent_topics: Annotated[bool, about("Serve persistent topics.")] = True
+    enable_non_persistent_topics: Annotated[bool, about("Serve non-persistent topics.")] = True
+
+    # ---- Connections, producers and consumers ----
+    broker_max_connections: Annotated[
+        Count, about("Most connections to the binary port, more are refused; 0 is no limit.")
+    ] = 0
+    broker_max_connections_per_ip: Annotated[Count, about("The same from one address.")] = 0
+    max_producers_per_topic: Annotated[
+        Count, about("Most producers of a topic; 0 is no limit. A namespace's policy wins.", dynamic=True)
+    ] = 0
+    max_consumers_per_topic: Annotated[
+        Count, about("Most consumers of a topic; 0 is no limit. A namespace's policy wins.", dynamic=True)
+    ] = 0
+    max_consumers_per_subscription: Annotated[
+        Count, about("Most consumers of a subscription; 0 is no limit. A namespace's policy wins.", dynamic=True)
+    ] = 0
+    max_subscriptions_per_topic: Annotated[
+        Count, about("Most subscriptions of a topic; 0 is no limit. A namespace's policy wins.", dynamic=True)
+    ] = 0
+    max_message_publish_buffer_size_in_mb: Annotated[
+        CountOrOff,
+        about(
+            "Memory for messages that are not stored yet, of all connections together: none is read on beyond it. -1 "
+            "is no limit. Pulsar takes half of its direct memory.",
+            unit="MiB",
+        ),
+    ] = 512
+    max_message_size: Annotated[AtLeastOne, about("Largest message that a producer may send.", unit="bytes")] = (
+        5_242_880
+    )
+    keep_alive_interval_seconds: Annotated[
+        IntervalSeconds, about("Silence after which a connection is pinged; closed after as much again.")
+    ] = 30.0
+    connection_liveness_check_timeout_millis: Annotated[
+        Millis,
+        about("Time for the holder of a name to prove it is alive, before a newcomer replaces it.", dynamic=True),
+    ] = 5_000
+    max_pending_publish_requests_per_connection: Annotated[
+        AtLeastOne, about("Unanswered messages of a connection at which the broker stops reading it.")
+    ] = 1_000
+    broker_deduplication_enabled: Annotated[bool, about("Drop messages that a producer sent twice.")] = False
+    max_unacked_messages_per_consumer: Annotated[
+        Count, about("Unacknowledged messages at which a consumer gets no more; 0 is no limit.", dynamic=True)
+    ] = 50_000
+    max_unacked_messages_per_subscription: Annotated[
+        Count, about("Unacknowledged messages at which a subscription gets no more; 0 is no limit.", dynamic=True)
+    ] = 200_000
+    active_consumer_failover_delay_time_millis: Annotated[
+        Millis, about("Delay before a Failover subscription goes to another consumer.")
+    ] = 1_000
+    dispatcher_max_read_batch_size: Annotated[
+        AtLeastOne, about("Most entries read at once for a subscription.", dynamic=True, unit="entries")
+    ] = 100
+    broker_service_compaction_threshold_in_bytes: Annotated[
+        Count, about("Uncompacted bytes at which a topic is compacted; 0: by request.", dynamic=True, unit="bytes")
+    ] = 0
+    broker_service_compaction_monitor_interval_in_seconds: Annotated[
+        IntervalSeconds, about("How often to look for topics to be compacted.")
+    ] = 60.0
+    topic_compaction_retain_null_key: Annotated[bool, about("Keep messages without a key in compacted topics.")] = False
+    stats_update_frequency_in_secs: Annotated[IntervalSeconds, about("How often rates of topics are computed.")] = 60.0
+    expose_topic_level_metrics_in_prometheus: Annotated[
+        bool, about("Show figures of every topic at `/metrics`, not only of every namespace.")
+    ] = True
+    expose_consumer_level_metrics_in_prometheus: Annotated[
+        bool, about("Show figures of every consumer at `/metrics`, too, where those of topics are shown.")
+    ] = False
+    expose_producer_level_metrics_in_prometheus: Annotated[
+        bool, about("Show figures of every producer at `/metrics`, too, where those of topics are shown.")
+    ] = False
+    expose_bundles_metrics_in_prometheus: Annotated[
+        bool,
+        about("Show figures of every bundle at `/metrics`. The extensible load manager's brokers: with 5.x alone."),
+    ] = False
+
+    # ---- Ledgers ----
+    managed_ledger_max_entries_per_ledger: Annotated[
+        AtLeastOne, about("Entries after which a new ledger is begun.", unit="entries")
+    ] = 50_000
+    managed_ledger_max_size_per_ledger_mbytes: Annotated[
+        AtLeastOne, about("Size after which a new ledger is begun.", unit="MiB")
+    ] = 2_048
+    managed_ledger_default_mark_delete_rate_limit: Annotated[
+        Positive, about("Most writes a second of a cursor's position.", unit="1/s")
+    ] = 1.0
+    auto_skip_non_recoverable_data: Annotated[
+        bool,
+        about("Never deliver entries and ledgers that cannot be read; without, reading stops there.", dynamic=True),
+    ] = False
+    managed_ledger_cache_size_mb: Annotated[
+        Count, about("Memory for recent entries of all topics. Pulsar takes a fifth of its direct memory.", unit="MiB")
+    ] = 64

@@ -1,0 +1,279 @@
+"""Tokens that an issuer gives to a client for its id and secret: the flow *client credentials* of OAuth 2.0.
+
+The parameters are those of Pulsar's clients, as one object of JSON:
+
+| parameter | what it is |
+|---|---|
+| `type` | `client_credentials`, or not there |
+| `issuerUrl` | the issuer, whose metadata name its token endpoint |
+| `privateKey` | `file:///path`, or `data:application/json;base64,…`: an object with `client_id` and `client_secret` |
+| `audience`, `scope` | what the token is to be for; either may lack |
+| `trustCertsFilePath` | PEM file of the authorities that the issuer's certificate is of; blank: the system's |
+| `wellKnownMetadataPath` | where below the issuer its metadata are; `/.well-known/openid-configuration` |
+| `connectTimeout`, `readTimeout` | whole seconds as `PT10S`, `PT30S`, which are the defaults |
+
+`issuer_url` and `private_key` are the names of the C++ and Python clients, and taken, too. A token is shown until nine
+tenths of its time are over. The secret goes by https alone, or to loopback; a redirect is not followed.
+Source: `AuthenticationOAuth2`, `ClientCredentialsFlow`, `TokenClient` of `org.apache.pulsar.client.impl.auth.oauth2`,
+and RFC 6749, section 4.4. Unlike there, http leads nowhere but to loopback unless `barycenterHttpAllowed` is `true`.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from pulsar_barycenter.credentials.bounds import MAX_TOKEN
+from pulsar_barycenter.credentials.errors import IssuerError, KeyMaterialError, NoTokenError
+from pulsar_barycenter.credentials.issuer_http import IssuerHttp
+from pulsar_barycenter.credentials.issuers import MAX_URL, discovery_url
+from pulsar_barycenter.credentials.key_material import read_key_material
+
+SHOWN_FOR: Final = 0.9
+"""Of a token's lifetime; after that another one is asked for."""
+MAX_TEXT: Final = 2_000
+"""Characters of a parameter, of an id and of a secret."""
+
+_UNSTATED_LIFETIME_S: Final = 60.0
+"""Of a token of which the issuer does not say how long it is valid."""
+_LONGEST_LIFETIME_S: Final = 366 * 86_400.0
+_RETRY_S: Final = 1.0
+"""How long an issuer that gave no token is not asked again."""
+_CLIENT_CREDENTIALS: Final = "client_credentials"
+_SECONDS: Final = re.compile(r"PT(\d{1,3})S", re.ASCII)
+_ERROR_CODE: Final = re.compile(r"[a-z_]{1,50}", re.ASCII)
+_NAMES_OF_CPP: Final = {"issuer_url": "issuerUrl", "private_key": "privateKey"}
+_EXAMPLE: Final = '{"issuerUrl": "https://issuer", "privateKey": "file:///path/credentials.json", "audience": "…"}'
+
+
+class _KeyFile(msgspec.Struct):
+    client_id: str
+    client_secret: str
+    type: str = _CLIENT_CREDENTIALS
+
+
+class _TokenAnswer(msgspec.Struct):
+    access_token: str
+    expires_in: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCredentials:
+    """Who asks which issuer for what. `setting` is where the parameters stand, for messages."""
+
+    issuer: str
+    private_key: str = field(repr=False)
+    audience: str
+    scope: str
+    metadata_url: str
+    http: IssuerHttp
+    setting: str
+
+    @classmethod
+    def of(cls, parameters: str, setting: str) -> "ClientCredentials":
+        """Read the parameters, and look whether the credentials that they name can be read.
+
+        Raises:
+            KeyMaterialError: they are not of their form, or cannot be.
+        """
+        said = _parameters(parameters, setting)
+        issuer = _required(said, "issuerUrl", setting)
+        path = said.get("wellKnownMetadataPath", "")
+        made = cls(
+            issuer,
+            _required(said, "privateKey", setting),
+            said.get("audience", ""),
+            said.get("scope", ""),
+            f"{issuer.removesuffix('/')}/{path.removeprefix('/')}" if path else discovery_url(issuer),
+            IssuerHttp(
+                connect_timeout_s=_timeout_s(said, "connectTimeout", 10, setting),
+                read_timeout_s=_timeout_s(said, "readTimeout", 30, setting),
+                trust_file=said.get("trustCertsFilePath", ""),
+                trust_setting=setting,
+                asks_https=False,
+                asks_https_elsewhere=said.get("barycenterHttpAllowed") != "true",
+            ),
+            setting,
+        )
+        if (refusal := made.http.refusal(issuer)) is not None:
+            raise KeyMaterialError(setting, f"the issuerUrl {refusal}")
+        made.http.check()
+        made.key_file()
+        return made
+
+    def key_file(self) -> _KeyFile:
+        """Return id and secret as they are now.
+
+        Raises:
+            KeyMaterialError: they cannot be read.
+        """
+        data = read_key_material(self.private_key, f"{self.setting}, privateKey")
+        wanted = 'write {"type": "client_credentials", "client_id": "…", "client_secret": "…"} into privateKey'
+        try:
+            found = msgspec.json.decode(data, type=_KeyFile)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            raise KeyMaterialError(self.setting, wanted) from None
+        if found.type != _CLIENT_CREDENTIALS or not all(
+            0 < len(each) <= MAX_TEXT for each in (found.client_id, found.client_secret)
+        ):
+            raise KeyMaterialError(self.setting, wanted)
+        return found
+
+    async def token(self) -> tuple[str, float]:
+        """Ask for a token, and return it and for how many seconds it is valid.
+
+        Raises:
+            NoTokenError: the issuer cannot be asked, or gives none.
+            KeyMaterialError: a file cannot be read any more.
+        """
+        key_file = self.key_file()
+        form = {
+            "grant_type": _CLIENT_CREDENTIALS,
+            "client_id": key_file.client_id,
+            "client_secret": key_file.client_secret,
+            "audience": self.audience,
+            "scope": self.scope,
+        }
+        try:
+            endpoint = _token_endpoint(await self.http.get(self.metadata_url), self.metadata_url)
+            status, body = await self.http.post(endpoint, {name: said for name, said in form.items() if said})
+            return _token(status, body, endpoint)
+        except IssuerError as error:
+            raise NoTokenError(self.setting, f"there is no token: {error}") from error
+
+
+class ObtainedToken:
+    """The token that is shown at the moment, obtained anew when it is about to end. Its clock is that of the loop.
+
+    One question at a time is on its way; whoever needs the token meanwhile waits for the same answer.
+    """
+
+    def __init__(
+        self, credentials: ClientCredentials, now_s: Callable[[], float] = lambda: asyncio.get_running_loop().time()
+    ) -> None:
+        self.credentials = credentials
+        self._now_s = now_s
+        self._token = ""
+        self._shown_until_s = 0.0
+        self._ends_s = 0.0
+        self._failure: NoTokenError | None = None
+        self._failed_s = 0.0
+        self._turn: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
+
+    @property
+    def token(self) -> str:
+        """The latest one.
+
+        Raises:
+            NoTokenError: there is none yet.
+        """
+        if not self._token:
+            raise self._failure or NoTokenError(self.credentials.setting, "there is no token yet")
+        return self._token
+
+    async def renew(self, *, not_this: str | None = None) -> None:
+        """Have a token at hand that is not about to end, and that is not the one that a broker wants no more.
+
+        While there is none to be had, one that is about to end goes on to be shown.
+
+        Raises:
+            NoTokenError, KeyMaterialError: there is none to be had.
+        """
+        if self._is_good(not_this, self._shown_until_s):
+            return
+        async with self._lock():
+            if self._is_good(not_this, self._shown_until_s):
+                return
+            try:
+                await self._obtain()
+            except KeyMaterialError:
+                if not self._is_good(not_this, self._ends_s):
+                    raise
+
+    async def _obtain(self) -> None:
+        if self._failure is not None and self._now_s() - self._failed_s < _RETRY_S:
+            raise NoTokenError(self._failure.setting, self._failure.detail)
+        try:
+            token, lifetime_s = await self.credentials.token()
+        except NoTokenError as error:
+            self._failure, self._failed_s = error, self._now_s()
+            raise
+        self._failure = None
+        self._token = token
+        self._shown_until_s = self._now_s() + SHOWN_FOR * lifetime_s
+        self._ends_s = self._now_s() + lifetime_s
+
+    def _is_good(self, not_this: str | None, until_s: float) -> bool:
+        return bool(self._token) and self._token != not_this and self._now_s() < until_s
+
+    def _lock(self) -> asyncio.Lock:
+        """Return the lock of this loop: commands run several, one after the other."""
+        loop = asyncio.get_running_loop()
+        if self._turn is None or self._turn[0] is not loop:
+            self._turn = (loop, asyncio.Lock())
+        return self._turn[1]
+
+
+def _parameters(text: str, setting: str) -> Mapping[str, str]:
+    try:
+        said = msgspec.json.decode(text, type=dict[str, str])
+    except (msgspec.MsgspecError, RecursionError):
+        raise KeyMaterialError(setting, f"write {_EXAMPLE}") from None
+    said = {_NAMES_OF_CPP.get(name, name): value.strip() for name, value in said.items()}
+    if said.get("type", _CLIENT_CREDENTIALS) != _CLIENT_CREDENTIALS:
+        raise KeyMaterialError(setting, "its type is not known: there is client_credentials")
+    if said.get("tokenEndpointAuthMethod", "client_secret_post") != "client_secret_post":
+        raise KeyMaterialError(setting, "its tokenEndpointAuthMethod is not known: there is client_secret_post")
+    if any(len(value) > MAX_TEXT for name, value in said.items() if name != "privateKey"):
+        raise KeyMaterialError(setting, f"a parameter has more than {MAX_TEXT:,} characters")
+    return said
+
+
+def _required(said: Mapping[str, str], name: str, setting: str) -> str:
+    if not said.get(name):
+        raise KeyMaterialError(setting, f"{name} is missing; write {_EXAMPLE}")
+    return said[name]
+
+
+def _timeout_s(said: Mapping[str, str], name: str, usual_s: float, setting: str) -> float:
+    if not said.get(name):
+        return usual_s
+    found = _SECONDS.fullmatch(said[name])
+    if found is None or int(found[1]) == 0:
+        raise KeyMaterialError(setting, f"{name} is no number of seconds from PT1S to PT999S")
+    return float(found[1])
+
+
+def _token_endpoint(document: bytes, url: str) -> str:
+    try:
+        endpoint = msgspec.json.decode(document, type=dict[str, object]).get("token_endpoint")
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise IssuerError(url, "is no object of JSON") from None
+    if not isinstance(endpoint, str) or not 0 < len(endpoint) <= MAX_URL:
+        raise IssuerError(url, "names no token_endpoint")
+    return endpoint
+
+
+def _token(status: int, body: bytes, url: str) -> tuple[str, float]:
+    if status != 200:
+        raise IssuerError(url, f"refuses with status {status}{_error_code(body)}; check id, secret and audience")
+    try:
+        answer = msgspec.json.decode(body, type=_TokenAnswer, strict=False)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise IssuerError(url, "answers with no access_token") from None
+    token, lifetime_s = answer.access_token, answer.expires_in
+    if not 0 < len(token) <= MAX_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
+        raise IssuerError(url, f"answers with no access_token of at most {MAX_TOKEN:,} characters")
+    return token, min(max(_UNSTATED_LIFETIME_S if lifetime_s is None else lifetime_s, 0.0), _LONGEST_LIFETIME_S)
+
+
+def _error_code(body: bytes) -> str:
+    """Return the `error` of an answer, such as invalid_client; what else it says may be anything."""
+    try:
+        code = msgspec.json.decode(body, type=dict[str, object]).get("error")
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return ""
+    return f" ({code})" if isinstance(code, str) and _ERROR_CODE.fullmatch(code) else ""

@@ -1,0 +1,43 @@
+"""The decisions of a cluster's brokers, read from their logs as they grow; a killed broker's log stays readable."""
+
+from pathlib import Path
+
+import msgspec
+
+from pulsar_barycenter.demo.record import Event
+from pulsar_barycenter.logs.decision_log import DecisionRecord
+
+_KINDS = {"assign": "assignment", "unload": "unload", "split": "split"}
+
+
+class DecisionReader:
+    """Return what was decided since the last call; a line that is still being written waits for the next."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._offsets: dict[Path, int] = {}
+        self._decoder = msgspec.json.Decoder(DecisionRecord)
+
+    def new_events(self) -> list[Event]:
+        events = []
+        for file in sorted(self._folder.glob("*.jsonl")):
+            with file.open("rb") as lines:
+                lines.seek(self._offsets.get(file, 0))
+                complete = lines.read().rpartition(b"\n")[0]
+            self._offsets[file] = self._offsets.get(file, 0) + len(complete) + (1 if complete else 0)
+            events += [event for line in complete.splitlines() if (event := self._event(line)) is not None]
+        return events
+
+    def _event(self, line: bytes) -> Event | None:
+        decision = self._decoder.decode(line)
+        kind = _KINDS.get(decision.kind)
+        if kind is None:
+            return None
+        return Event(
+            at_s=decision.at / 1000,
+            kind=kind,
+            bundle=decision.bundle,
+            source=decision.source or None,
+            destination=decision.destination or None,
+            reason=decision.sentence,
+        )

@@ -1,0 +1,152 @@
+"""The terminal while a demo runs: brokers and their load, what moved and why, what clients have done."""
+
+import sys
+import time
+from collections.abc import Sequence
+from types import TracebackType
+
+from rich.bar import Bar
+from rich.console import Console, Group
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from pulsar_barycenter.demo.plan import Progress
+from pulsar_barycenter.demo.record import Event, LoadSample, Record, imbalance
+
+_SHOWN_EVENTS = 8
+_PLAIN_EVERY_S = 10.0
+_SHORT_REASON = 150
+_COLOURS = {
+    "assignment": "blue",
+    "unload": "yellow",
+    "split": "magenta",
+    "broker joined": "green",
+    "broker killed": "red",
+}
+
+
+class LiveView:
+    """Draw the record of a running demo on standard error; without a terminal, a line there now and then instead."""
+
+    def __init__(self, record: Record, duration_s: float) -> None:
+        self._record = record
+        self._duration_s = duration_s
+        self._console = Console(stderr=True)
+        self._live = Live(console=self._console, refresh_per_second=4) if self._console.is_terminal else None
+        self._phase = "starting"
+        self._title = "Barycenter demo"
+        self._progress: Progress | None = None
+        self._plain_at_s = 0.0
+        self._told: set[Event] = set()
+
+    def __enter__(self) -> "LiveView":
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._live.stop()
+
+    def dashboards(self, web_urls: Sequence[str]) -> None:
+        """Tell where a browser finds the cluster: at the first broker, and at the others should that one be killed."""
+        first, *others = (f"{url}/" for url in web_urls)
+        also = f" (or {', '.join(others)})" if others else ""
+        if self._live:
+            self._title = f"Barycenter demo · look at it in a browser: {first}{also}"
+            self._draw()
+        else:
+            self._print(f"look at it in a browser: {first}{also}")
+
+    def phase(self, text: str) -> None:
+        self._phase = text
+        if self._live:
+            self._draw()
+        else:
+            self._print(text)
+
+    def update(self, progress: Progress | None) -> None:
+        self._progress = progress
+        if self._live:
+            self._draw()
+            return
+        for event in self._record.events:  # one that is read late stands before others that were told
+            if event not in self._told:
+                self._told.add(event)
+                self._print(_sentence(event, self._record.started_at_s))
+        now_s = time.monotonic()
+        if now_s - self._plain_at_s >= _PLAIN_EVERY_S:
+            self._plain_at_s = now_s
+            self._print(f"{self._elapsed_s():.0f} s: {self._totals()}")
+
+    def _draw(self) -> None:
+        assert self._live is not None
+        shown = Group(self._head(), self._brokers(), self._events())
+        self._live.update(Panel(shown, title=self._title, subtitle=self._phase))
+
+    def _head(self) -> Table:
+        head = Table.grid(expand=True)
+        head.add_column(ratio=1)
+        head.add_row(ProgressBar(total=self._duration_s, completed=min(self._elapsed_s(), self._duration_s)))
+        head.add_row(Text(self._totals()))
+        return head
+
+    def _brokers(self) -> Table:
+        latest = latest_samples(self._record)
+        top = max((sample.msg_rate for sample in latest), default=0.0) or 1.0
+        table = Table(box=None, expand=True, pad_edge=False)
+        for title in ("broker", "messages/s", "", "bundles", "used"):
+            table.add_column(title, justify="right" if title in {"messages/s", "bundles", "used"} else "left")
+        for sample in latest:
+            gone = sample.broker == self._record.killed_broker and self._record.killed_at_s is not None
+            bar = Text("killed", style="red") if gone else Bar(top, 0, sample.msg_rate, width=30, color="blue")
+            cells = ["–"] * 3 if gone else [f"{sample.msg_rate:,.0f}", str(sample.bundles), f"{sample.usage:.0%}"]
+            table.add_row(sample.broker, cells[0], bar, cells[1], cells[2])
+        return table
+
+    def _events(self) -> Text:
+        text = Text()
+        for event in self._record.events[-_SHOWN_EVENTS:]:
+            text.append(_sentence(event, self._record.started_at_s) + "\n", style=_COLOURS.get(event.kind, ""))
+        return text
+
+    def _totals(self) -> str:
+        progress = self._progress
+        if progress is None:
+            return "no messages yet"
+        value = imbalance([sample.msg_rate for sample in latest_samples(self._record)])
+        shown = "" if value is None else f", imbalance {value:.2f}"
+        return f"{progress.produced:,} produced, {progress.consumed:,} consumed, {progress.waiting:,} under way{shown}"
+
+    def _elapsed_s(self) -> float:
+        return max(0.0, time.time() - self._record.started_at_s)
+
+    def _print(self, text: str) -> None:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+
+
+def latest_samples(record: Record) -> list[LoadSample]:
+    """Return the newest sample of each broker, by broker name."""
+    latest: dict[str, LoadSample] = {}
+    for sample in record.samples:
+        latest[sample.broker] = sample
+    return [latest[broker] for broker in sorted(latest)]
+
+
+def _sentence(event: Event, started_at_s: float) -> str:
+    where = " → ".join(place for place in (event.source, event.destination) if place)
+    subject = " ".join(part for part in (event.bundle, where) if part)
+    reason = f": {_in_short(event.reason)}" if event.reason else ""
+    return f"{event.at_s - started_at_s:6.1f} s  {event.kind}  {subject}{reason}"
+
+
+def _in_short(reason: str) -> str:
+    """Return what a glance takes in: the cause if the reason names one, cut; the report has the whole."""
+    cause = reason.partition("because ")[2] or reason
+    return cause if len(cause) <= _SHORT_REASON else cause[: _SHORT_REASON - 1] + "…"

@@ -1,0 +1,189 @@
+"""Which broker owned each bundle when, and which moves went back: told from the events of a record.
+
+An owner is the one that was decided on; how long clients waited for it is in the gaps of their topics. The parts of
+a split bundle have its history: a part that returns to a broker that had the whole has moved back.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final
+
+from pulsar_barycenter.demo.record import Event, Record
+from pulsar_barycenter.naming.bundle import Bundle, BundleRange
+from pulsar_barycenter.naming.errors import InvalidNameError
+
+AGAIN_WITHIN_S: Final = 60.0
+"""A bundle that moves again within this time was not at rest: its load has hardly been seen at the new place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tenure:
+    """One owner of a bundle, None while it had none; from_s ≤ time < until_s, seconds since 1970."""
+
+    owner: str | None
+    from_s: float
+    until_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A bundle went from one owner to another, by the event of this index in the record.
+
+    `failed_over` says that its owner was killed: nobody chose to move it. `back` names a chosen move to a broker that
+    had it before; `again_after_s` is the time since the last move if a chosen one came within `AGAIN_WITHIN_S`.
+    `after_split` says that a part of a split bundle was placed for the first time.
+    """
+
+    index: int
+    at_s: float
+    bundle: str
+    source: str
+    destination: str
+    failed_over: bool
+    back: bool
+    again_after_s: float | None
+    after_split: bool
+
+    @property
+    def moved_back(self) -> bool:
+        """Whether it returned to a former owner or came soon after another move."""
+        return self.back or self.again_after_s is not None
+
+
+@dataclass(slots=True)
+class Lane:
+    """The owners of one bundle over time; `root` is the bundle that it was split from, at the farthest."""
+
+    bundle: str
+    root: str
+    tenures: list[Tenure] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Followed:
+    lane: Lane
+    owner: str | None
+    since_s: float
+    owners: list[str] = field(default_factory=list)
+    moved_at_s: float | None = None
+    unplaced_part: bool = False
+
+    def pass_to(self, owner: str | None, at_s: float) -> None:
+        if at_s > self.since_s:
+            self.lane.tenures.append(Tenure(self.owner, self.since_s, at_s))
+        self.owner, self.since_s = owner, at_s
+        if owner is not None:
+            self.owners.append(owner)
+
+
+def follow_bundles(record: Record, ended_at_s: float) -> tuple[list[Lane], list[Move]]:
+    """Return a lane of each bundle up to `ended_at_s`, parts after their whole, and all moves, oldest first.
+
+    A bundle of which the first that is known is its unload was at the source from the start. A split whose parts
+    nothing happened to leaves the lane of the whole: the parts stayed where they were, under names not told.
+    """
+    followed: dict[str, _Followed] = {}
+    lanes: list[Lane] = []
+    moves: list[Move] = []
+    killed: set[str] = set()
+    split: set[str] = set()
+
+    def begin(bundle: str, root: str, owner: str | None, at_s: float) -> _Followed:
+        lanes.append(Lane(bundle, root))
+        owners = [] if owner is None else [owner]
+        followed[bundle] = _Followed(lanes[-1], owner, at_s, owners)
+        return followed[bundle]
+
+    for index, event in enumerate(record.events):
+        if event.kind == "broker joined":
+            killed.discard(event.destination or "")
+        elif event.kind == "broker killed" and event.source is not None:
+            killed.add(event.source)
+            for state in followed.values():
+                if state.owner == event.source:
+                    state.pass_to(None, event.at_s)
+        elif event.kind == "split":
+            state = followed.get(event.bundle) or begin(
+                event.bundle, event.bundle, event.source, min(record.started_at_s, event.at_s)
+            )
+            parts = _parts(event.bundle, record.events[index + 1 :])
+            if parts:
+                state.pass_to(state.owner, event.at_s)
+                del followed[event.bundle]
+                split.add(event.bundle)
+            for name in parts:
+                part = begin(name, state.lane.root, state.owner, event.at_s)
+                part.owners, part.moved_at_s = list(state.owners), state.moved_at_s
+                part.unplaced_part = True
+        elif event.kind in ("assignment", "unload") and event.bundle not in split:
+            known = followed.get(event.bundle)
+            if known is None:
+                since_s = event.at_s if event.source is None else min(record.started_at_s, event.at_s)
+                known = begin(event.bundle, event.bundle, event.source or event.destination, since_s)
+            moves += _pass_on(known, event, index, killed)
+
+    for state in followed.values():
+        state.pass_to(None, ended_at_s)
+    return sorted((lane for lane in lanes if lane.tenures), key=_place), moves
+
+
+def _place(lane: Lane) -> tuple[str, float, str]:
+    return lane.root, lane.tenures[0].from_s if lane.root != lane.bundle else -math.inf, lane.bundle
+
+
+def _pass_on(state: _Followed, event: Event, index: int, killed: set[str]) -> list[Move]:
+    """Give the bundle to the destination of `event`; return the move if it is one."""
+    destination = event.destination
+    if destination == state.owner:
+        return []
+    if destination is None or not state.owners:
+        state.pass_to(destination, event.at_s)
+        return []
+    source = state.owners[-1]
+    failed_over = source in killed
+    since_s = None if state.moved_at_s is None else event.at_s - state.moved_at_s
+    move = Move(
+        index=index,
+        at_s=event.at_s,
+        bundle=event.bundle,
+        source=source,
+        destination=destination,
+        failed_over=failed_over,
+        back=not failed_over and destination in state.owners,
+        again_after_s=since_s if since_s is not None and since_s <= AGAIN_WITHIN_S and not failed_over else None,
+        after_split=state.unplaced_part and event.kind == "assignment",
+    )
+    state.pass_to(destination, event.at_s)
+    state.moved_at_s, state.unplaced_part = event.at_s, False
+    return [move]
+
+
+def _parts(name: str, later: Sequence[Event]) -> list[str]:
+    """Return the bundles that `name` was split into, in order: those that later events name, and what lies between."""
+    whole = _bundle(name)
+    if whole is None:
+        return []
+    named = {part.range for event in later if (part := _bundle(event.bundle)) and _is_part(part, whole)}
+    outermost = [
+        one for one in named if not any(o != one and o.lower <= one.lower and one.upper <= o.upper for o in named)
+    ]
+    if not outermost:
+        return []
+    edges = sorted(
+        {whole.range.lower, whole.range.upper, *(edge for one in outermost for edge in (one.lower, one.upper))}
+    )
+    return [str(Bundle(whole.namespace, BundleRange(*ends))) for ends in pairwise(edges)]
+
+
+def _is_part(bundle: Bundle, whole: Bundle) -> bool:
+    inside = whole.range.lower <= bundle.range.lower and bundle.range.upper <= whole.range.upper
+    return inside and bundle.namespace == whole.namespace and bundle.range != whole.range
+
+
+def _bundle(name: str) -> Bundle | None:
+    try:
+        return Bundle.parse(name)
+    except InvalidNameError:
+        return None

@@ -1,0 +1,162 @@
+"""The data of a report: what its pictures are drawn from and its tables list, made once of a record.
+
+Times are seconds since the load began; brokers are named by letters in the order in which they started, so that a
+name fits where a colour stands.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any, Final
+
+from pulsar_barycenter.demo.moves import Lane, Move, follow_bundles
+from pulsar_barycenter.demo.plan import TopicResult
+from pulsar_barycenter.demo.record import Event, LoadSample, Record, imbalance_over_time
+from pulsar_barycenter.pages.reasons import short_reason
+
+MOST_POINTS: Final = 1200
+"""Of a line; of a longer one each point is the mean of as many neighbours as are needed to stay below."""
+
+MOST_TABLE_ROWS: Final = 24
+"""Of the table of loads, which is there for those who see no pictures."""
+
+_KINDS: Final = {
+    "assignment": "assigned",
+    "unload": "unloaded",
+    "split": "split",
+    "broker joined": "broker started",
+    "broker killed": "broker killed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One event as the table tells it; `note` says what is to be said of a move that went back."""
+
+    number: int
+    at_s: float
+    what: str
+    bundle: str
+    source: str | None
+    destination: str | None
+    note: str
+    short_reason: str
+    reason: str
+
+
+class ReportData:
+    """Everything that a report shows of a run up to `ended_at_s`, seconds since 1970."""
+
+    def __init__(self, record: Record, topics: Sequence[TopicResult], ended_at_s: float) -> None:
+        self._record = record
+        self._topics = topics
+        last_s = max((sample.at_s for sample in record.samples), default=ended_at_s)
+        self.end_s = max(self._since(max(ended_at_s, last_s)), 1.0)
+        self.letters = letters_of_brokers(record)
+        self.lanes, self.moves = follow_bundles(record, record.started_at_s + self.end_s)
+        moved = {move.index: move for move in self.moves}
+        self.rows = [self._row(index, event, moved.get(index)) for index, event in enumerate(record.events)]
+
+    def pictures(self) -> dict[str, Any]:
+        """Return what the script of the page draws, ready for JSON."""
+        brokers = list(self.letters)
+        return {
+            "end": self.end_s,
+            "brokers": [{"name": name, "letter": letter} for name, letter in self.letters.items()],
+            "load": [self._line(name) for name in brokers],
+            "imbalance": _thinned(
+                [(self._since(at_s), round(value, 3)) for at_s, value in imbalance_over_time(self._record.samples)]
+            ),
+            "lanes": [self._lane(lane) for lane in self.lanes],
+            "moments": [
+                [row.what, row.at_s, row.number, self.letters.get(row.source or row.destination or "", "")]
+                for row in self.rows
+                if row.what.startswith("broker")
+            ],
+            "gaps": [
+                {
+                    "name": topic.topic.rpartition("/")[2],
+                    "longest": round(topic.longest_gap_s, 2),
+                    "spans": [[self._since(start), self._since(end)] for start, end in topic.gaps],
+                }
+                for topic in sorted(self._topics, key=lambda topic: -topic.longest_gap_s)
+            ],
+        }
+
+    def load_table(self) -> list[tuple[float, list[LoadSample | None]]]:
+        """Return times with each broker's load then, None for one that did not answer."""
+        times = sorted({sample.at_s for sample in self._record.samples})
+        by_place = {(sample.at_s, sample.broker): sample for sample in self._record.samples}
+        step = -(-len(times) // MOST_TABLE_ROWS) or 1
+        return [
+            (self._since(at_s), [by_place.get((at_s, broker)) for broker in self.letters]) for at_s in times[::step]
+        ]
+
+    def owners_of(self, lane: Lane) -> list[tuple[float, float, str | None]]:
+        return [(self._since(one.from_s), self._since(one.until_s), one.owner) for one in lane.tenures]
+
+    def _lane(self, lane: Lane) -> dict[str, Any]:
+        numbers = {name: index for index, name in enumerate(self.letters)}
+        spans = [
+            [-1 if owner is None else numbers[owner], from_s, until_s]
+            for from_s, until_s, owner in self.owners_of(lane)
+        ]
+        marks = [[row.what, row.at_s, row.number, bool(row.note)] for row in self.rows if row.bundle == lane.bundle]
+        return {"name": lane.bundle, "root": lane.root, "spans": spans, "marks": marks}
+
+    def _line(self, broker: str) -> list[list[float]]:
+        samples = [sample for sample in self._record.samples if sample.broker == broker]
+        return _thinned(
+            [(self._since(one.at_s), round(one.msg_rate, 1), one.bundles, round(one.usage * 100, 1)) for one in samples]
+        )
+
+    def _row(self, index: int, event: Event, move: Move | None) -> Row:
+        return Row(
+            number=index + 1,
+            at_s=self._since(event.at_s),
+            what="failed over" if move and move.failed_over else _KINDS.get(event.kind, event.kind),
+            bundle=event.bundle,
+            source=event.source or (move.source if move else None),
+            destination=event.destination,
+            note=_note(move),
+            short_reason=self._short(event.reason),
+            reason=event.reason,
+        )
+
+    def _short(self, reason: str) -> str:
+        short = short_reason(reason)
+        name, separator, rest = short.partition(": ")
+        return f"{self.letters[name]}: {rest}" if separator and name in self.letters else short
+
+    def _since(self, at_s: float) -> float:
+        return round(at_s - self._record.started_at_s, 2)
+
+
+def letters_of_brokers(record: Record) -> dict[str, str]:
+    """Return a letter for each broker that the record names, in the order in which they started."""
+    names = [event.destination for event in record.events if event.kind == "broker joined"]
+    names += sorted({sample.broker for sample in record.samples})
+    names += [place for event in record.events for place in (event.source, event.destination)]
+    known = dict.fromkeys(name for name in names if name)
+    return {name: chr(ord("A") + index) if index < 26 else f"B{index}" for index, name in enumerate(known)}
+
+
+def _note(move: Move | None) -> str:
+    if move is None:
+        return ""
+    said = ["back to a former owner"] if move.back else []
+    if move.again_after_s is not None:
+        said.append(f"again after {move.again_after_s:.0f} s")
+    return ("placed after a split: " if said and move.after_split else "") + ", ".join(said)
+
+
+def _thinned(points: Sequence[tuple[float, ...]]) -> list[list[float]]:
+    size = -(-len(points) // MOST_POINTS) or 1
+    parts = (points[start : start + size] for start in range(0, len(points), size))
+    return [[round(fmean(column), 2) for column in zip(*part, strict=True)] for part in parts]
+
+
+def short_names(names: Sequence[str]) -> Mapping[str, str]:
+    """Return each bundle's range alone where all are of one namespace, else the whole names."""
+    namespaces = {name.rpartition("/")[0] for name in names}
+    return {name: name.rpartition("/")[2] if len(namespaces) == 1 else name for name in names}

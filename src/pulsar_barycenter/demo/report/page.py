@@ -1,0 +1,40 @@
+"""One HTML page of a run, pictures first."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pulsar_barycenter.demo.plan import TopicResult
+from pulsar_barycenter.demo.record import Record
+from pulsar_barycenter.demo.report.data import ReportData, short_names
+from pulsar_barycenter.demo.summary import verdict
+from pulsar_barycenter.pages.page import rendered
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """How the run came about: the command that repeats it, its settings in words, the brokers' configuration."""
+
+    command: str
+    settings: Mapping[str, str]
+    configuration: Mapping[str, str] = field(default_factory=dict)
+
+
+def render_report(
+    record: Record, topics: list[TopicResult], summary: dict[str, Any], origin: Origin | None = None
+) -> str:
+    """Return the report as a self-contained HTML page: it loads nothing from anywhere.
+
+    It may be made at any time of a run: what was not seen yet is not there.
+    """
+    data = ReportData(record, topics, record.started_at_s + summary["duration_seconds"])
+    return rendered(
+        "pulsar_barycenter.demo.report",
+        data.pictures(),
+        summary=summary,
+        verdict=verdict(summary),
+        data=data,
+        short=short_names([lane.bundle for lane in data.lanes]),
+        topics=sorted(topics, key=lambda topic: -topic.produced),
+        origin=origin,
+    )

@@ -1,0 +1,138 @@
+"""The figures of a demo, computed from what was seen."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pulsar_barycenter.demo.moves import AGAIN_WITHIN_S, follow_bundles
+from pulsar_barycenter.demo.plan import ClientResult
+from pulsar_barycenter.demo.record import Record, mean_imbalance
+
+_LAST_PART = 0.2
+
+
+def summarise(
+    record: Record,
+    result: ClientResult,
+    *,
+    affected_topics: Sequence[str],
+    pipeline_lags_s: Sequence[float],
+    ended_at_s: float,
+) -> dict[str, Any]:
+    """Return the figures of `summary.json`.
+
+    `imbalance_before` is the mean of max/mean over the brokers from the time when the last broker joined to the
+    first unload after it; `imbalance_after` is that of the last fifth of the run. `recovery_seconds` is the time
+    from the kill to the first receipt of the last of `affected_topics` (those of the killed broker), None if one
+    of them was never served again or there are none; `failovers` counts the bundles that were assigned anew because
+    of the kill.
+    `moves` are changes of owner, `moved_back` those of them that were chosen, not forced by the kill, and went to a
+    former owner or came within a minute of the last; `bundles_moved_back` counts the bundles of these,
+    `moved_back_after_split` those that placed a part of a split bundle for the first time.
+    """
+    moves = follow_bundles(record, ended_at_s)[1]
+    moved_back = [move for move in moves if move.moved_back]
+    topics = result.topics
+    recoveries = [result.recovered.get(topic) for topic in affected_topics]
+    recovered = [seconds for seconds in recoveries if seconds is not None]
+    joined_s = max(
+        (event.at_s for event in record.events if event.kind == "broker joined"), default=record.started_at_s
+    )
+    unloads = (event.at_s for event in record.events if event.kind == "unload" and event.at_s >= joined_s)
+    balancing_s = min(unloads, default=ended_at_s)
+    return {
+        "messages_produced": sum(topic.produced for topic in topics),
+        "messages_consumed": sum(topic.consumed for topic in topics),
+        "messages_lost": sum(topic.lost for topic in topics),
+        "messages_duplicated": sum(topic.duplicated for topic in topics),
+        "out_of_order": sum(topic.out_of_order for topic in topics),
+        "messages_refused": sum(topic.failed for topic in topics),
+        "assignments": record.count("assignment"),
+        "unloads": record.count("unload"),
+        "splits": record.count("split"),
+        "moves": len(moves),
+        "moved_back": len(moved_back),
+        "bundles_moved_back": len({move.bundle for move in moved_back}),
+        "moved_back_after_split": sum(move.after_split for move in moved_back),
+        "killed_broker": record.killed_broker,
+        "failovers": _failovers(record),
+        "topics_affected": len(recoveries),
+        "recovery_seconds": max(recovered, default=None) if len(recovered) == len(recoveries) else None,
+        "imbalance_before": mean_imbalance(record.samples, joined_s, max(balancing_s, joined_s + 3)),
+        "imbalance_after": mean_imbalance(
+            record.samples, ended_at_s - _LAST_PART * (ended_at_s - record.started_at_s), ended_at_s
+        ),
+        "pipeline_batches": len(pipeline_lags_s),
+        "pipeline_lag_seconds_p50": _percentile(pipeline_lags_s, 50),
+        "pipeline_lag_seconds_p99": _percentile(pipeline_lags_s, 99),
+        "longest_gap_seconds": max((topic.longest_gap_s for topic in topics), default=0.0),
+        "duration_seconds": ended_at_s - record.started_at_s,
+    }
+
+
+def verdict(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return what the figures of a run come to: a heading and a sentence each."""
+    said = [
+        (
+            "messages",
+            f"{summary['messages_produced']:,} produced, {summary['messages_consumed']:,} consumed, "
+            f"{summary['messages_lost']:,} lost, {summary['messages_duplicated']:,} delivered again, "
+            f"{summary['out_of_order']:,} out of order",
+        ),
+        (
+            "balance",
+            f"busiest/mean {_shown(summary['imbalance_before'])} before, {_shown(summary['imbalance_after'])} after; "
+            f"{counted(summary['assignments'], 'assignment')}, {counted(summary['unloads'], 'unload')}, "
+            f"{counted(summary['splits'], 'split')}",
+        ),
+        ("moved back", _moved_back(summary)),
+    ]
+    if summary["killed_broker"] is not None:
+        bundles = counted(summary["failovers"], "bundle")
+        served = summary["recovery_seconds"]
+        if not summary["topics_affected"]:
+            after = "no topic was served there"
+        elif served is None:
+            after = "not all topics were served again"
+        else:
+            after = f"all topics served after {served:.2f} s"
+        said.append(("fail-over", f"{bundles}, {after}"))
+    batches = counted(summary["pipeline_batches"], "batch", "batches")
+    said.append(("pipeline", f"{batches}, lag p99 {_shown(summary['pipeline_lag_seconds_p99'], ' s')}"))
+    return said
+
+
+def _moved_back(summary: dict[str, Any]) -> str:
+    if not summary["moves"]:
+        return "no bundle moved"
+    moves = counted(summary["moves"], "move")
+    if not summary["moved_back"]:
+        return f"none of {moves} went to a former owner or came within {AGAIN_WITHIN_S:.0f} s of the last"
+    bundles, parts = counted(summary["bundles_moved_back"], "bundle"), summary["moved_back_after_split"]
+    return (
+        f"{summary['moved_back']:,} of {moves}, of {bundles}, went to a former owner "
+        f"or came within {AGAIN_WITHIN_S:.0f} s of the last"
+        f"{f'; {parts:,} placed parts of a split' if parts else ''}"
+    )
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun, in the singular for one."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def _shown(value: float | None, unit: str = "") -> str:
+    return "–" if value is None else f"{value:.2f}{unit}"
+
+
+def _failovers(record: Record) -> int:
+    """Count the killed broker's bundles that were assigned to another one afterwards."""
+    if record.killed_at_s is None:
+        return 0
+    later = (event for event in record.events if event.kind == "assignment" and event.at_s >= record.killed_at_s)
+    return len({event.bundle for event in later} & record.killed_bundles)
+
+
+def _percentile(values: Sequence[float], percent: float) -> float | None:
+    return float(np.percentile(values, percent)) if values else None

@@ -1,0 +1,173 @@
+"""What the leader decides upon: loads that are old or absurd, and why load may never move."""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from pulsar_barycenter.doctor.finding import Finding, Severity, found
+from pulsar_barycenter.doctor.picture import Picture
+from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData, ResourceUsage
+
+_PAUSE_KEY: Final = "loadBalancerReportUpdateMaxIntervalMinutes"
+_USUAL_PAUSE_MIN: Final = 15.0
+_SHORTEST_SILENCE_MS: Final = 60_000
+_FUTURE_MS: Final = 60_000
+_MOST_OVER: Final = 1.5
+"""A usage above so many times its limit is no measurement: one of both is wrong."""
+SWITCHES: Final[Mapping[str, str]] = {
+    "loadBalancerEnabled": "no broker sheds, splits or reports by itself",
+    "loadBalancerSheddingEnabled": "no bundle ever leaves a broker because of its load",
+}
+"""Keys that turn balancing off, and what comes of it."""
+_RESOURCES: Final = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
+_FIGURES: Final = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
+_UNKNOWN: Final = -1.0
+
+
+def preallocations(picture: Picture) -> Iterator[Finding]:
+    """The leader counts bundles for a broker that is gone."""
+    assert picture.snapshot is not None
+    for broker, bundles in sorted(picture.snapshot.preallocated.items()):
+        if bundles and broker not in picture.registered:
+            yield found(
+                Severity.WARNING,
+                broker,
+                f"the leader has {len(bundles):,} bundles on their way to it, and it is not registered",
+                "they are forgotten with the next round; if they stay, restart the leader: another one begins anew",
+            )
+
+
+def old_reports(picture: Picture) -> Iterator[Finding]:
+    """A broker has not reported its load for longer than it may."""
+    limit_ms = longest_silence_ms(picture)
+    for broker, report, now_ms in _reports(picture):
+        at_ms = report.last_update if isinstance(report, LocalBrokerData) else report.reported_at
+        if at_ms and now_ms - at_ms > limit_ms and broker in picture.registered:
+            yield found(
+                Severity.WARNING,
+                broker,
+                f"its load report is {(now_ms - at_ms) / 60_000:,.0f} min old, and one is due every {_PAUSE_KEY}: the "
+                "leader places and sheds by what was",
+                "look for errors of writing in its log; a broker whose report stays old is to be restarted",
+            )
+        elif at_ms and at_ms - now_ms > _FUTURE_MS:
+            yield found(
+                Severity.WARNING,
+                broker,
+                f"its load report is of {(at_ms - now_ms) / 1000:,.0f} s from now, by another clock",
+                "have both machines set their clocks by NTP: timedatectl set-ntp true, or chronyc makestep",
+            )
+
+
+def longest_silence_ms(picture: Picture) -> int:
+    """Return after which silence a report is old: twice the longest pause that any broker may let pass."""
+    pauses = [_USUAL_PAUSE_MIN]
+    told = [(broker.settings or {}).get(_PAUSE_KEY, "") for broker in picture.answering]
+    for text in told:
+        try:
+            pauses.append(float(text))
+        except ValueError:
+            continue
+    longest = max(pauses[1:], default=_USUAL_PAUSE_MIN)
+    return max(round(longest * 2 * 60_000) if math.isfinite(longest) else 0, _SHORTEST_SILENCE_MS)
+
+
+def absurd_reports(picture: Picture) -> Iterator[Finding]:
+    """A report has figures that cannot be."""
+    for broker, report, _ in _reports(picture):
+        faults = [fault for name in _RESOURCES if (fault := _fault(name, getattr(report, name)))]
+        faults += [f"{name} is {getattr(report, name)}" for name in _FIGURES if not _is_amount(getattr(report, name))]
+        if faults:
+            yield found(
+                Severity.WARNING,
+                broker,
+                f"its load report says what cannot be: {'; '.join(faults)}",
+                "for bandwidths set loadBalancerOverrideBrokerNicSpeedGbps; for the rest see "
+                "loadBalancerHostUsageScope, and which limits its container has",
+            )
+
+
+def _fault(name: str, usage: ResourceUsage) -> str:
+    if usage.usage == usage.limit == _UNKNOWN:
+        return ""
+    if not (_is_amount(usage.usage) and math.isfinite(usage.limit)):
+        return f"{name} is {usage.usage} of {usage.limit}"
+    if usage.limit > 0 and usage.usage > usage.limit * _MOST_OVER:
+        return f"{name} is {usage.percent:,.0f} % of its limit"
+    return ""
+
+
+def _is_amount(figure: float) -> bool:
+    return math.isfinite(figure) and figure >= 0
+
+
+def _reports(picture: Picture) -> Iterator[tuple[str, LocalBrokerData | BrokerLoadData, int]]:
+    """Yield each broker's report as the leader has it, else as it is stored, and what time it is where that was."""
+    if picture.snapshot is not None:
+        now_ms = picture.snapshot.taken_at or picture.now_ms
+        for broker, report in sorted(picture.snapshot.brokers.items()):
+            yield broker, report, now_ms
+        if picture.snapshot.extensible is not None:
+            for broker, load in sorted(picture.snapshot.extensible.loads.items()):
+                yield broker, load, now_ms
+    elif picture.store is not None:
+        for broker, stored in sorted(picture.store.brokers.items()):
+            if stored is not None and stored.last_update:
+                yield broker, stored, picture.now_ms
+
+
+def idle_shedder(picture: Picture) -> Iterator[Finding]:
+    """Load never moves: balancing or shedding is off, or there is nobody to move it to."""
+    for key, effect in SWITCHES.items():
+        brokers = [broker.broker for broker in picture.answering if (broker.settings or {}).get(key) == "false"]
+        if brokers:
+            where = "" if len(brokers) == len(picture.answering) else f" at {', '.join(brokers)}"
+            yield found(
+                Severity.INFO,
+                f"{key}=false",
+                f"it is off{where}: {effect}",
+                f"if that is not meant: pulsar-admin brokers update-dynamic-config --config {key} --value true",
+            )
+    if len(picture.registered) == 1:
+        yield found(
+            Severity.INFO,
+            next(iter(picture.registered)),
+            "it is the only broker, so there is nobody to shed to",
+            "start another broker with the same metadataStoreUrl",
+        )
+
+
+def cool_down(picture: Picture) -> Iterator[Finding]:
+    """Every bundle was unloaded a short while ago, and is left alone for that."""
+    assert picture.snapshot is not None
+    recent = set(picture.snapshot.recently_unloaded)
+    reported = {bundle for report in picture.snapshot.brokers.values() for bundle in report.last_stats}
+    if reported and reported <= recent:
+        yield found(
+            Severity.INFO,
+            f"{len(reported):,} bundles",
+            "all were unloaded a short while ago, so none of them is shed now",
+            "wait for loadBalancerSheddingGracePeriodMinutes; if bundles move to and fro, raise the shedder's "
+            "threshold",
+        )
+
+
+def late_pipeline(picture: Picture) -> Iterator[Finding]:
+    """The leader decides without the pipeline's windows, because they are late or there are none."""
+    lag_s = picture.pipeline_lag_s
+    if lag_s is None:
+        return
+    limits = [config.load_balancer_pipeline_max_lag_seconds for _, config in picture.configurations()]
+    asked_for = any(
+        config.barycenter_extensible_pipeline_enabled
+        for broker, config in picture.configurations()
+        if any(each.broker == broker and each.owns_by_records for each in picture.answering)
+    )
+    if lag_s > max(limits, default=math.inf):
+        yield found(
+            Severity.WARNING if asked_for else Severity.INFO,
+            "pipeline",
+            f"a load report waits for {lag_s:,.0f} s to be published, so the leader decides by its own figures",
+            "if the cluster has a pipeline: barycenter pipeline status --data FOLDER tells its lag and trouble",
+        )

@@ -1,0 +1,152 @@
+"""Who is there, who leads, and whether their clocks agree."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from pulsar_barycenter.doctor.finding import Finding, Severity, found
+from pulsar_barycenter.doctor.picture import CHANNEL_LEADER, LEADER, Picture
+
+SKEW_WARNING_MS: Final = 2_000
+SKEW_ERROR_MS: Final = 30_000
+
+
+def silent_brokers(picture: Picture) -> Iterator[Finding]:
+    """A registered broker does not answer."""
+    for broker in picture.brokers or ():
+        if broker.failure:
+            yield found(
+                Severity.ERROR,
+                broker.broker,
+                f"it is registered and tells nothing: {broker.failure}",
+                "look whether its process lives and what its log says. If it hangs, end it (kill -9 PID): its bundles "
+                "go to others when its session ends (metadataStoreSessionTimeoutMillis). Then start it again",
+            )
+
+
+def registration(picture: Picture) -> Iterator[Finding]:
+    """Brokers differ in whom they take to be there."""
+    if picture.store is not None:
+        expected, by = picture.registered, "the metadata store"
+    else:
+        told = [broker.registered for broker in picture.answering if broker.registered is not None]
+        if not told:
+            return
+        expected, by = Counter(told).most_common(1)[0][0], "most brokers"
+    for broker in picture.answering:
+        if broker.registered is not None and broker.registered != expected:
+            yield found(
+                Severity.ERROR,
+                broker.broker,
+                f"it takes {_named(broker.registered - expected, 'nobody')} to be registered whom {by} does not name, "
+                f"and misses {_named(expected - broker.registered, 'nobody')}",
+                "it does not hear of changes: look for metadata-store errors in its log, then restart it",
+            )
+        if broker.broker not in expected:
+            yield found(
+                Severity.ERROR,
+                broker.broker,
+                f"it answers and is not registered by {by}, so it is given no bundles",
+                "if it is not just starting or stopping, restart it; its log says registration_lost and why",
+            )
+
+
+def leadership(picture: Picture) -> Iterator[Finding]:
+    """Nobody leads, more than one does, or a broker is mistaken about it."""
+    leading = sorted(broker.broker for broker in picture.answering if broker.leads)
+    if len(leading) > 1:
+        yield found(
+            Severity.CRITICAL,
+            ", ".join(leading),
+            "each believes that it leads, so each moves bundles",
+            "restart all of them but the one that leaderBroker of most brokers names",
+        )
+    named = Counter(broker.leader for broker in picture.answering if broker.leader)
+    for broker in picture.answering:
+        if broker.leader == broker.broker and broker.leads is False:
+            yield found(
+                Severity.ERROR,
+                broker.broker,
+                "it is named as the leader and believes that it follows, so nobody sheds, splits or places bundles",
+                "restart it; another broker is elected meanwhile",
+            )
+        if broker.leads and broker.leader != broker.broker:
+            yield found(
+                Severity.ERROR,
+                broker.broker,
+                f"it leads and names {broker.leader or 'nobody'} as the leader",
+                "restart it; another broker is elected meanwhile",
+            )
+    if len(named) > 1:
+        words = "; ".join(f"{leader} say {count} of the brokers" for leader, count in sorted(named.items()))
+        yield found(
+            Severity.ERROR,
+            ", ".join(sorted(named)),
+            f"brokers name different leaders: {words}",
+            "restart those of the minority; they do not hear of changes in the metadata store",
+        )
+    yield from _leader_there(picture, set(named))
+
+
+def _leader_there(picture: Picture, named: set[str]) -> Iterator[Finding]:
+    written = {leader for leader in picture.store.leaders.values() if leader} if picture.store is not None else set()
+    if picture.answering and not named and all(not broker.leads for broker in picture.answering):
+        yield found(
+            Severity.ERROR,
+            "leader",
+            "no broker knows a leader, so nobody sheds, splits or places bundles",
+            "wait for a session time-out; if it stays so, look for metadata-store errors in the brokers' logs",
+        )
+    for broker in picture.brokers or ():
+        if broker.failure and broker.broker in named:
+            yield found(
+                Severity.ERROR,
+                broker.broker,
+                "it is named as the leader and does not answer, so nobody sheds, splits or places bundles",
+                "see silent-broker; another broker is elected when its session ends",
+            )
+    for leader in sorted((named | written) - picture.registered):
+        yield found(
+            Severity.ERROR,
+            leader,
+            "it is named as the leader and is not registered",
+            "wait for a session time-out; if it stays so, restart it, or one of the brokers that name it",
+        )
+    for path, leader in sorted((picture.store.leaders if picture.store is not None else {}).items()):
+        if named and leader and path == _path_in_use(picture) and leader not in named:
+            yield found(
+                Severity.ERROR,
+                path,
+                f"the metadata store names {leader} as the leader, brokers name {', '.join(sorted(named))}",
+                "restart the brokers that name another than the store does",
+            )
+
+
+def _path_in_use(picture: Picture) -> str:
+    """Return where the brokers that answer elect their leader; "" while they run different load managers."""
+    kinds = {broker.owns_by_records for broker in picture.answering}
+    if len(kinds) != 1:
+        return ""
+    return CHANNEL_LEADER if kinds == {True} else LEADER
+
+
+def clocks(picture: Picture) -> Iterator[Finding]:
+    """Clocks differ by more than is due to how they were read."""
+    read = [(broker.clock_ms, broker.broker) for broker in picture.answering if broker.clock_ms is not None]
+    if len(read) < 2:
+        return
+    (_, behind), slowest = min((span, name) for span, name in read)
+    for (ahead, _), broker in sorted(read):
+        skew_ms = ahead - behind
+        if skew_ms >= SKEW_WARNING_MS:
+            yield found(
+                Severity.ERROR if skew_ms >= SKEW_ERROR_MS else Severity.WARNING,
+                broker,
+                f"its clock is at least {skew_ms / 1000:,.0f} s ahead of that of {slowest}; ages of load reports, "
+                "cool-downs and retention are wrong by as much",
+                "have both machines set their clocks by NTP: timedatectl set-ntp true, or chronyc makestep",
+            )
+
+
+def _named(brokers: frozenset[str], nobody: str) -> str:
+    return ", ".join(sorted(brokers)) or nobody

@@ -1,0 +1,155 @@
+"""The bundles of namespaces: whether they tile the hash range, who goes by which, and whether there are enough."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from pulsar_barycenter.doctor.finding import Finding, Severity, found
+from pulsar_barycenter.doctor.picture import Picture, is_users
+from pulsar_barycenter.naming.bundle import MAX_HASH, parse_boundary
+from pulsar_barycenter.naming.errors import InvalidNameError
+
+_UNTILED = (
+    "write the boundaries anew with the tools of the metadata store: they rise from 0x00000000 to 0xffffffff, each a "
+    "quoted text; the copy in /admin/policies/{namespace} may still be whole. Then restart the brokers"
+)
+
+
+def tiling(picture: Picture) -> Iterator[Finding]:
+    """Boundaries do not tile the hash range."""
+    for name, boundaries in sorted(picture.known_boundaries.items()):
+        fault = untiled(boundaries)
+        if fault:
+            yield found(
+                Severity.CRITICAL,
+                name,
+                f"its bundles do not tile the hash range: {fault}; topics of it cannot be found",
+                _UNTILED.format(namespace=name),
+            )
+        elif out_of_order(boundaries):
+            yield found(
+                Severity.WARNING,
+                name,
+                "its boundaries are not in rising order, each once; brokers of Apache Pulsar cannot read them",
+                _UNTILED.format(namespace=name),
+            )
+    known = picture.known_boundaries
+    for namespace in picture.namespaces or ():
+        if namespace.failure and namespace.name not in known:
+            yield found(
+                Severity.CRITICAL,
+                namespace.name,
+                f"no broker can tell its bundles: {namespace.failure}",
+                _UNTILED.format(namespace=namespace.name),
+            )
+
+
+def untiled(boundaries: Sequence[str]) -> str:
+    """Return in words why boundaries, in whatever order, do not tile the hash range from 0 to 0xffffffff.
+
+    It is blank if they do. None at all stand for a single bundle.
+    """
+    try:
+        edges = sorted(parse_boundary(boundary) for boundary in boundaries)
+    except InvalidNameError as error:
+        return str(error)
+    if not edges:
+        return ""
+    if edges[0] != 0:
+        return f"the first begins at 0x{edges[0]:08x}, not at 0x00000000"
+    if edges[-1] != MAX_HASH:
+        return f"the last ends at 0x{edges[-1]:08x}, not at 0xffffffff"
+    return ""
+
+
+def out_of_order(boundaries: Sequence[str]) -> bool:
+    """Tell whether boundaries, each a hash, fall or come twice."""
+    return any(upper <= lower for lower, upper in pairwise(map(parse_boundary, boundaries)))
+
+
+def boundary_copies(picture: Picture) -> Iterator[Finding]:
+    """The copy of the boundaries in the policies is another than the list that is served by."""
+    assert picture.store is not None
+    for name, boundaries in sorted(picture.store.boundaries.items()):
+        copy = picture.store.copies.get(name)
+        if copy and boundaries and copy != boundaries:
+            yield found(
+                Severity.WARNING,
+                name,
+                f"its policies list {len(copy) - 1:,} bundles, and {len(boundaries) - 1:,} are served; tools that read "
+                "policies see the former",
+                "the next split brings the copy in step; brokers do not serve by it",
+            )
+
+
+def stale_bundles(picture: Picture) -> Iterator[Finding]:
+    """A broker goes by other boundaries than the metadata store has."""
+    known = picture.known_boundaries
+    for broker in picture.answering:
+        for name, boundaries in sorted(broker.boundaries.items()):
+            if known.get(name) and boundaries != known[name]:
+                yield found(
+                    Severity.ERROR,
+                    f"{broker.broker} {name}",
+                    f"it goes by {len(boundaries) - 1:,} bundles, the metadata store has {len(known[name]) - 1:,}: its "
+                    "cache is stale, and it sends clients to the wrong owners",
+                    f"restart {broker.broker}",
+                )
+
+
+def stale_policies(picture: Picture) -> Iterator[Finding]:
+    """A broker goes by other policies of a namespace than the rest.
+
+    Compared are the fields that all of them tell: brokers of two versions may tell different ones.
+    """
+    told: dict[str, dict[str, Mapping[str, object]]] = {}
+    for broker in picture.answering:
+        for name, policies in broker.policies.items():
+            told.setdefault(name, {})[broker.broker] = policies
+    for name, by_broker in sorted(told.items()):
+        shared = frozenset.intersection(*map(frozenset, by_broker.values()))
+        for odd in minority({broker: _text(policies, shared) for broker, policies in by_broker.items()}):
+            yield found(
+                Severity.ERROR,
+                f"{odd} {name}",
+                "it goes by other policies of this namespace than most brokers do: its cache is stale",
+                f"restart {odd}; compare `pulsar-admin namespaces policies {name}` at both",
+            )
+
+
+def _text(policies: Mapping[str, object], fields: Collection[str]) -> str:
+    return msgspec.json.encode({name: policies[name] for name in sorted(fields)}, order="deterministic").decode()
+
+
+def minority(told: Mapping[str, str]) -> list[str]:
+    """Return who says something else than most do; of two that are as many, those who say the greater text."""
+    counts = Counter(told.values())
+    most = min(counts, key=lambda text: (-counts[text], text), default="")
+    return sorted(name for name, text in told.items() if text != most)
+
+
+def few_bundles(picture: Picture) -> Iterator[Finding]:
+    """A namespace has fewer bundles than there are brokers."""
+    brokers = len(picture.registered)
+    for name, bundles in sorted(picture.bundles.items()):
+        if is_users(name) and len(bundles) < brokers:
+            yield found(
+                Severity.INFO,
+                name,
+                f"it has {len(bundles):,} bundles and there are {brokers:,} brokers, so that some never serve it",
+                f"if it carries much load: pulsar-admin namespaces split-bundle --bundle LARGEST {name}",
+            )
+
+
+def unreadable_keys(picture: Picture) -> Iterator[Finding]:
+    """A key of the metadata store holds what no broker can read."""
+    assert picture.store is not None
+    for path, reason in sorted(picture.store.unreadable.items()):
+        yield found(
+            Severity.ERROR,
+            path,
+            f"its value cannot be read: {reason}",
+            "write it anew, or delete it if it is not needed, with the tools of the metadata store",
+        )

@@ -1,0 +1,144 @@
+"""Who owns which bundle: by what brokers say of themselves, and by the locks and records that are written down."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from pulsar_barycenter.doctor.finding import Finding, Severity, found
+from pulsar_barycenter.doctor.picture import Picture, is_users, namespace_of
+from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitState
+
+
+def owned_twice(picture: Picture) -> Iterator[Finding]:
+    """Two brokers serve one bundle."""
+    for bundle, holders in sorted(picture.holders.items()):
+        if len(holders) > 1:
+            where = picture.written_owners.get(bundle)
+            right = f"; its {where[1]} names {where[0]}" if where is not None else ""
+            yield found(
+                Severity.CRITICAL,
+                bundle,
+                f"{' and '.join(holders)} say that they serve it{right}. Ledgers are fenced, so of the two one cannot "
+                "write",
+                "restart the broker that is not named" if where is not None else f"restart {holders[-1]}",
+            )
+
+
+def unowned(picture: Picture) -> Iterator[Finding]:
+    """A bundle has no owner: normal until a topic of it is used."""
+    if picture.brokers is None and not picture.registered:
+        return  # a cluster that is stopped owns nothing
+    unheard = [broker.broker for broker in picture.brokers or () if broker.owned is None]
+    owned = {*picture.holders, *picture.written_owners}
+    for broker in picture.answering:
+        owned.update(broker.owned or ())
+    for namespace, bundles in sorted(picture.bundles.items()):
+        free = sorted(bundles - owned)
+        if free and is_users(namespace):
+            unsure = f"; {', '.join(unheard)} may own some, and was not heard" if unheard else ""
+            shown = free[0] if len(free) == 1 else f"{free[0].rpartition('/')[2]} and {len(free) - 1:,} more"
+            yield found(
+                Severity.INFO,
+                namespace,
+                f"{len(free):,} of {len(bundles):,} bundles have no owner{unsure}: {shown}",
+                "none is needed: a bundle gets an owner when a client looks up a topic of it",
+            )
+
+
+def owner_gone(picture: Picture) -> Iterator[Finding]:
+    """The owner that is written down is no registered broker."""
+    for bundle, (owner, where) in sorted(picture.written_owners.items()):
+        if owner in picture.registered:
+            continue
+        if where == "lock":
+            mend = (
+                "a lock ends with the session of its broker; if none of that id runs and the lock stays, delete the "
+                f"key /namespace/{bundle} with the tools of the metadata store. Clients cannot reach these topics"
+            )
+        else:
+            mend = (
+                "the leader gives such a bundle to another broker some time after its owner left "
+                "(loadBalancerServiceUnitStateMonitorIntervalInSeconds); if it stays, restart the leader"
+            )
+        yield found(Severity.ERROR, bundle, f"its {where} names {owner or 'nobody'}, which is not registered", mend)
+
+
+def owner_differs(picture: Picture) -> Iterator[Finding]:
+    """The owner that is written down and the broker that serves differ."""
+    heard = {broker.broker: broker for broker in picture.answering if broker.owned is not None}
+    for bundle, (owner, where) in sorted(picture.written_owners.items()):
+        holders = picture.holders.get(bundle, ())
+        others = [holder for holder in holders if holder != owner]
+        if others:
+            yield found(
+                Severity.ERROR,
+                bundle,
+                f"{', '.join(others)} serves it, and its {where} names {owner}",
+                f"restart {others[0]}: it serves what it does not own",
+            )
+        elif owner in heard and bundle not in (heard[owner].owned or {}) and not _in_motion(picture, bundle):
+            yield found(
+                Severity.ERROR,
+                bundle,
+                f"its {where} names {owner}, which says that it does not own it, so nobody serves it",
+                f"restart {owner}, which gives up all that is written in its name",
+            )
+    if picture.store is not None:
+        yield from _unwritten(picture)
+
+
+def _unwritten(picture: Picture) -> Iterator[Finding]:
+    """Yield what brokers serve without a lock; of brokers with records only if these can be read."""
+    assert picture.store is not None
+    for bundle, holders in sorted(picture.holders.items()):
+        if bundle in picture.written_owners:
+            continue
+        for broker in picture.answering:
+            if broker.broker in holders and not broker.owns_by_records:
+                yield found(
+                    Severity.CRITICAL,
+                    bundle,
+                    f"{broker.broker} serves it without a lock, so that another broker may take it as well",
+                    f"restart {broker.broker}",
+                )
+
+
+def _in_motion(picture: Picture, bundle: str) -> bool:
+    """Tell whether a bundle is on its way, by its record or its lock."""
+    store = picture.store
+    if store is None:
+        return False
+    record, lock = store.records.get(bundle), store.locks.get(bundle)
+    return (record is not None and record.state.is_in_flight) or (lock is not None and lock.disabled)
+
+
+def unknown_bundles(picture: Picture) -> Iterator[Finding]:
+    """What is owned is no bundle of its namespace any more."""
+    claims = Counter((broker.broker, bundle) for broker in picture.answering for bundle in broker.owned or ())
+    for broker, bundle in sorted(claims):
+        namespace = namespace_of(bundle)
+        if not is_users(namespace):
+            continue
+        known = picture.bundles.get(namespace)
+        if known is not None and bundle not in known:
+            yield found(
+                Severity.ERROR,
+                bundle,
+                f"{broker} owns it, and {namespace} has no such bundle: it was split, and the broker goes by the "
+                "boundaries of before",
+                f"restart {broker}; until then clients of some topics may be sent in circles",
+            )
+
+
+def stuck_records(picture: Picture) -> Iterator[Finding]:
+    """A record of the ownership channel waits for a broker that is gone."""
+    for bundle, record in sorted((picture.store.records if picture.store is not None else {}).items()):
+        waits_for = record.source_broker if record.state is ServiceUnitState.RELEASING else record.owner
+        if record.state.is_in_flight and waits_for and waits_for not in picture.registered:
+            age_s = max(0, picture.now_ms - record.timestamp) / 1000
+            yield found(
+                Severity.WARNING,
+                bundle,
+                f"its record is {record.state} for {age_s:,.0f} s and waits for {waits_for}, which is not registered",
+                "the leader repairs it (loadBalancerInFlightServiceUnitStateWaitingTimeInMillis); if it stays, restart "
+                "the leader",
+            )

@@ -1,0 +1,262 @@
+"""A plain picture of a cluster: what each broker says, what the leader decides upon, what the metadata store holds.
+
+None stands for what could not be had; an empty collection for something that was had and is empty.
+"""
+
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from pulsar_barycenter.config.broker_conf import ConfigError, keys, with_overrides
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.config.sources import NotedChange
+from pulsar_barycenter.doctor.finding import Unseen
+from pulsar_barycenter.load.managers import ManagerKind, StrategyError, manager_kind
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData
+from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitStateData
+from pulsar_barycenter.load.snapshot.document import SnapshotDocument
+from pulsar_barycenter.naming.bundles import NamespaceBundles
+from pulsar_barycenter.naming.errors import InvalidBundlesError, InvalidNameError
+from pulsar_barycenter.naming.namespace import NamespaceName, is_broker_bound, is_system_namespace
+
+MANAGER_KEY: Final = "loadManagerClassName"
+PLACE_KEY: Final = "loadManagerServiceUnitStateTableViewClassName"
+LEADER: Final = "/loadbalance/leader"
+CHANNEL_LEADER: Final = "/loadbalance/extension/leader"
+"""Where brokers of the extensible load manager elect theirs, and LEADER where those of the others do."""
+OWN_KEY: Final = "barycenterPulsarCompatibility"
+"""A broker that has this key is ours."""
+
+
+class Part(enum.Enum):
+    """What a check may need of a picture."""
+
+    BROKERS = "the brokers"
+    NAMESPACES = "the namespaces"
+    SETTINGS = "the settings of the brokers"
+    SNAPSHOT = "what the leader decides upon"
+    WRITTEN_OWNERS = "the locks or records of owners"
+    STORE = "the metadata store"
+    LEDGERS = "the folder of the ledgers"
+    FILE = "broker.conf"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerView:
+    """What one broker said. If `failure` is not blank it said nothing, and this is why.
+
+    `clock_ms` are the least and the greatest by which its clock may be ahead of the doctor's. `leader` is whom it
+    believes to lead, "" if nobody; `leads` whether it leads itself by its own belief. `owned` maps bundles that it
+    holds to whether it serves them. `boundaries` and `policies` are those of namespaces as it has them at hand.
+    `report` is its own load report; only brokers are asked whose leader tells no snapshot, Apache Pulsar's.
+    """
+
+    broker: str
+    failure: str = ""
+    version: str | None = None
+    report: LocalBrokerData | None = None
+    clock_ms: tuple[int, int] | None = None
+    registered: frozenset[str] | None = None
+    leader: str | None = None
+    leads: bool | None = None
+    owned: Mapping[str, bool] | None = None
+    settings: Mapping[str, str] | None = None
+    overrides: Mapping[str, str] | None = None
+    dynamic_keys: frozenset[str] | None = None
+    setting_changes: Mapping[str, NotedChange] | None = None
+    boundaries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    policies: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+
+    @property
+    def answers(self) -> bool:
+        return not self.failure
+
+    @property
+    def owns_by_records(self) -> bool:
+        """Whether it runs the extensible load manager, whose owners are records, not locks."""
+        return self.settings is not None and is_extensible(self.settings.get(MANAGER_KEY, ""))
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceView:
+    """The boundaries of a namespace as the store has them; `failure` says why they are not known."""
+
+    name: str
+    boundaries: tuple[str, ...] = ()
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """The lock of a bundle: its holder's id, and whether it serves the bundle already and still."""
+
+    broker: str
+    disabled: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreView:
+    """What the metadata store holds. `brokers` are registrations, None where one cannot be read; `leaders` maps each
+    path of an election to the broker that is written there; `copies` are the boundaries in the policies;
+    `ledgers_folder` is how the folder of the brokers names itself; `unreadable` maps paths to reasons."""
+
+    url: str = ""
+    brokers: Mapping[str, LocalBrokerData | None] = field(default_factory=dict)
+    leaders: Mapping[str, str] = field(default_factory=dict)
+    locks: Mapping[str, Lock] = field(default_factory=dict)
+    records: Mapping[str, ServiceUnitStateData] = field(default_factory=dict)
+    boundaries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    copies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    overrides: Mapping[str, str] | None = None
+    ledgers_folder: str = ""
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LedgersView:
+    """The folder of the ledgers as this machine sees it: its name for itself, "" if it has none, and pairs of why it
+    cannot hold ledgers and what to do."""
+
+    folder: str
+    identity: str = ""
+    problems: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FileView:
+    """The broker.conf of a broker: the names of all keys that are not this version's, or why it cannot be read."""
+
+    file: str
+    other_keys: tuple[str, ...] = ()
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """`now_ms` is the doctor's clock. `brokers` is None if no broker was asked, `namespaces` if none could be listed.
+
+    `pipeline_lag_s` is what the leader's figures tell, and is None unless it decides without the pipeline's."""
+
+    now_ms: int
+    brokers: tuple[BrokerView, ...] | None = None
+    namespaces: tuple[NamespaceView, ...] | None = None
+    snapshot: SnapshotDocument | None = None
+    pipeline_lag_s: float | None = None
+    store: StoreView | None = None
+    ledgers: LedgersView | None = None
+    file: FileView | None = None
+    unseen: tuple[Unseen, ...] = ()
+
+    def has(self, part: Part) -> bool:
+        match part:
+            case Part.BROKERS:
+                return self.brokers is not None
+            case Part.NAMESPACES:
+                return self.namespaces is not None or self.store is not None
+            case Part.SETTINGS:
+                return any(broker.settings is not None for broker in self.answering)
+            case Part.SNAPSHOT:
+                return self.snapshot is not None
+            case Part.WRITTEN_OWNERS:
+                by_leader = self.snapshot is not None and self.snapshot.extensible is not None
+                return self.store is not None or by_leader
+            case Part.STORE:
+                return self.store is not None
+            case Part.LEDGERS:
+                return self.ledgers is not None
+            case Part.FILE:
+                return self.file is not None
+
+    @cached_property
+    def answering(self) -> tuple[BrokerView, ...]:
+        return tuple(broker for broker in self.brokers or () if broker.answers)
+
+    @cached_property
+    def registered(self) -> frozenset[str]:
+        """The brokers that are registered: by the store, else by any broker that tells."""
+        if self.store is not None:
+            return frozenset(self.store.brokers)
+        return frozenset().union(*(broker.registered or () for broker in self.answering))
+
+    @cached_property
+    def known_boundaries(self) -> Mapping[str, tuple[str, ...]]:
+        """The boundaries of every namespace that has some, by the store, else as brokers read them."""
+        if self.store is not None:
+            return {**self.store.copies, **self.store.boundaries}
+        return {each.name: each.boundaries for each in self.namespaces or () if not each.failure}
+
+    @cached_property
+    def bundles(self) -> Mapping[str, frozenset[str]]:
+        """The bundles of each namespace whose boundaries tile the hash range."""
+        made = {}
+        for name, boundaries in self.known_boundaries.items():
+            try:
+                bundles = NamespaceBundles.from_boundaries(NamespaceName.parse(name), boundaries)
+            except (InvalidNameError, InvalidBundlesError):
+                continue
+            made[name] = frozenset(map(str, bundles.bundles))
+        return made
+
+    @cached_property
+    def holders(self) -> Mapping[str, tuple[str, ...]]:
+        """The brokers that serve each bundle, as they say themselves, sorted."""
+        holders: dict[str, list[str]] = {}
+        for broker in self.answering:
+            for bundle, serves in (broker.owned or {}).items():
+                if serves:
+                    holders.setdefault(bundle, []).append(broker.broker)
+        return {bundle: tuple(sorted(brokers)) for bundle, brokers in holders.items()}
+
+    @cached_property
+    def written_owners(self) -> Mapping[str, tuple[str, str]]:
+        """The owner of each bundle that is written down, and where: a lock, or a record of the ownership channel."""
+        written: dict[str, tuple[str, str]] = {}
+        if self.snapshot is not None and self.snapshot.extensible is not None:
+            written.update((bundle, (broker, "record")) for bundle, broker in self.snapshot.extensible.owners.items())
+        if self.store is not None:
+            for bundle, record in self.store.records.items():
+                if record.owner:
+                    written[bundle] = (record.owner, "record")
+            written.update((bundle, (lock.broker, "lock")) for bundle, lock in self.store.locks.items())
+        return written
+
+    def configurations(self) -> Iterator[tuple[str, BrokerConfig]]:
+        """Yield the configuration in force of each broker of ours that tells it; one that does not parse is left out,
+        and told by `unparsed_settings`."""
+        for broker in self.answering:
+            if broker.settings is not None and OWN_KEY in broker.settings:
+                try:
+                    yield broker.broker, configuration_of(broker.settings)
+                except ConfigError:
+                    continue
+
+
+def configuration_of(settings: Mapping[str, str]) -> BrokerConfig:
+    """Return the configuration that texts say; keys that are not known are left out.
+
+    Raises:
+        ConfigError: a value is not allowed.
+    """
+    return with_overrides(BrokerConfig(), {key: text for key, text in settings.items() if key in keys()})
+
+
+def is_extensible(class_name: str) -> bool:
+    try:
+        return manager_kind(class_name) is ManagerKind.EXTENSIBLE
+    except StrategyError:
+        return False
+
+
+def namespace_of(bundle: str) -> str:
+    return bundle.rpartition("/")[0]
+
+
+def is_users(namespace: str) -> bool:
+    """Tell whether a namespace is neither a broker's own nor the system's; those exist without policies."""
+    try:
+        name = NamespaceName.parse(namespace)
+    except InvalidNameError:
+        return True
+    return not (is_broker_bound(name) or is_system_namespace(name))

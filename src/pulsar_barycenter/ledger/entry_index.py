@@ -1,0 +1,91 @@
+"""What is known of a ledger's entries without their data, in columns: 24 bytes an entry, no object each."""
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from operator import sub
+
+from pulsar_barycenter.ledger.position import EntryInfo
+
+
+class EntryIndex:
+    """Sizes, message counts and publish times of the entries 0, 1, … of one ledger.
+
+    Sizes and counts are kept as running sums, so that any range is measured by one subtraction and a limit
+    is found by bisection.
+    """
+
+    __slots__ = ("_bytes", "_messages", "_times")
+
+    def __init__(self) -> None:
+        self._bytes = array("Q", [0])
+        self._messages = array("Q", [0])
+        self._times = array("Q")
+
+    def __len__(self) -> int:
+        return len(self._times)
+
+    @property
+    def total_bytes(self) -> int:
+        return self._bytes[-1]
+
+    @property
+    def memory_bytes(self) -> int:
+        return 24 * len(self._times)
+
+    def extend(self, sizes: Sequence[int], num_messages: Sequence[int], publish_times_ms: Sequence[int]) -> None:
+        """Append the entries whose columns are given; all three have one length."""
+        self._extend_sum(self._bytes, sizes)
+        self._extend_sum(self._messages, num_messages)
+        self._times.extend(publish_times_ms)
+
+    @staticmethod
+    def _extend_sum(sums: "array[int]", values: Sequence[int]) -> None:
+        running = accumulate(values, initial=sums[-1])
+        next(running)
+        sums.extend(running)
+
+    def bytes_before(self, entry_id: int) -> int:
+        return self._bytes[entry_id]
+
+    def bytes_between(self, first: int, stop: int) -> int:
+        """Return the size of the entries `first` (inclusive) to `stop` (exclusive) together."""
+        return self._bytes[stop] - self._bytes[first]
+
+    def messages_between(self, first: int, stop: int) -> int:
+        """Return the messages in the entries `first` (inclusive) to `stop` (exclusive)."""
+        return self._messages[stop] - self._messages[first]
+
+    def info(self, entry_id: int) -> EntryInfo:
+        if not 0 <= entry_id < len(self._times):
+            raise IndexError(entry_id)
+        return EntryInfo(
+            self._bytes[entry_id + 1] - self._bytes[entry_id],
+            self._messages[entry_id + 1] - self._messages[entry_id],
+            self._times[entry_id],
+        )
+
+    def message_counts(self, first: int, stop: int) -> list[int]:
+        return list(map(sub, self._messages[first + 1 : stop + 1], self._messages[first:stop]))
+
+    def publish_times(self, first: int, stop: int) -> "array[int]":
+        return self._times[first:stop]
+
+    def max_publish_time(self, first: int, stop: int) -> int:
+        return max(self._times[first:stop])
+
+    def first_published_at_or_after(self, time_ms: int) -> int | None:
+        """Return the first entry with that publish time or a later one; producers' clocks may run backwards."""
+        return next((i for i, t in enumerate(self._times) if t >= time_ms), None)
+
+    def stop_within(self, first: int, stop: int, max_bytes: int, max_messages: int | None) -> int:
+        """Return where to stop reading from `first`, exclusive and at most `stop`.
+
+        At least one entry is taken; beyond it no more than `max_bytes` together with it, and no entry that
+        begins at or after `max_messages` messages (the entry that reaches the number is taken whole).
+        """
+        if max_messages is not None and max_messages > 0:
+            stop = bisect_left(self._messages, self._messages[first] + max_messages, first, stop)
+        stop = min(stop, bisect_right(self._bytes, self._bytes[first] + max_bytes, first, stop + 1) - 1)
+        return max(stop, first + 1)

@@ -1,0 +1,318 @@
+"""The bytes of a ledger file, and how a torn tail is told from a damaged middle. No I/O here.
+
+    file    header (64 bytes), then entries without gaps; all numbers little-endian
+    header  magic 8s | version u32 | 0 u32 | ledger id u64 | epoch u64 | CRC u32 of all before | 0 u32
+            | fence: epoch u64, CRC u32 | durable mark: CRC u32, u64
+    entry   length u32 | num_messages u32 | publish_time_ms u64 | CRC u32 of the data | CRC u32 of the 20 bytes
+            before, begun with the ledger's id and the entry's | data
+
+The fence field is written by a later owner, in place; it begins as the writer's own epoch. The durable mark is
+written by the writer after each fdatasync, before it reports: it is the end of the last group that is known to
+be on the disk (it may lag by one group after a power cut, and never runs ahead).
+
+As an entry's own checksum is begun with its ledger's id and its own, another ledger's bytes never pass for it, and an
+entry behind damage tells which one it is. Of an entry that is gone for good a repair leaves a head alone: length 0,
+and `GONE` in place of the CRC of its data, which no entry can have.
+
+Damage is judged by the first bytes that do not hold, at offset X:
+
+- The file ends inside an entry: a torn tail, cut. (Should that be before the durable mark, the file was shortened
+  by someone; it is cut too, and the caller is told so that it can be logged as an error.)
+- A checksum fails at X ≥ durable mark: a torn tail, cut. A group may reach the disk in any order before its
+  fdatasync, so entries behind X may be whole; none of them was reported.
+- A checksum fails at X < durable mark, or the mark's own fails: damage. A length that was changed falls under this
+  rule, for it has its own checksum; it never passes for a file that ends too early. `survey` finds what is whole.
+
+Version 1 begins the checksum of an entry's head with the ledger's id alone, and its mark has no checksum. It is read;
+what is written is version 2.
+"""
+
+import struct
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from pulsar_barycenter.ledger.entry_index import EntryIndex
+from pulsar_barycenter.ledger.errors import LedgerCorruptedError, LedgerVersionError
+
+MAGIC: Final = b"BARYLDGR"
+VERSION: Final = 2
+HEADER_SIZE: Final = 64
+FENCE_OFFSET: Final = 40
+FENCE_SIZE: Final = 12
+MARK_OFFSET: Final = 52
+ENTRY_HEADER_SIZE: Final = 24
+GONE: Final = 0x454E4F47
+"""In place of the CRC of no data, which is 0: the entry is gone."""
+
+_IDENTITY: Final = struct.Struct("<8sIIQQ")
+_FENCE: Final = struct.Struct("<QI")
+_MARK: Final = struct.Struct("<IQ")
+_CRC: Final = struct.Struct("<I")
+_ENTRY: Final = struct.Struct("<IIQI")
+ENTRY: Final = struct.Struct("<IIQII")
+"""An entry's head: length, num_messages, publish_time_ms, CRC of the data, CRC of the head."""
+_WINDOW: Final = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """`durable` None: the mark is damaged."""
+
+    ledger_id: int
+    epoch: int
+    fenced_by: int
+    durable: int | None
+    version: int = VERSION
+
+
+class Heads(NamedTuple):
+    """What the checksums of a ledger's entry heads begin with: `seed ^ (entry id & mask)`."""
+
+    seed: int
+    mask: int
+
+    @classmethod
+    def of(cls, ledger_id: int, version: int = VERSION) -> "Heads":
+        return cls(int(crc32c(ledger_id.to_bytes(8, "little"))), 0 if version == 1 else 0xFFFFFFFF)
+
+    def begin(self, entry_id: int) -> int:
+        return self.seed ^ (entry_id & self.mask)
+
+
+def encode_header(ledger_id: int, epoch: int) -> bytes:
+    identity = _IDENTITY.pack(MAGIC, VERSION, 0, ledger_id, epoch)
+    fence = encode_fence(epoch)
+    return identity + _CRC.pack(crc32c(identity)) + bytes(4) + fence + encode_mark(HEADER_SIZE)
+
+
+def encode_fence(epoch: int) -> bytes:
+    value = struct.pack("<Q", epoch)
+    return value + _CRC.pack(crc32c(value))
+
+
+def encode_mark(durable: int) -> bytes:
+    return _MARK.pack(crc32c(durable.to_bytes(8, "little")), durable)
+
+
+def decode_mark(data: bytes, version: int) -> int | None:
+    """Return the durable mark in the header `data`; None if its checksum does not hold."""
+    checksum, durable = _MARK.unpack_from(data, MARK_OFFSET)
+    return int(durable) if version == 1 or checksum == crc32c(data[MARK_OFFSET + 4 : HEADER_SIZE]) else None
+
+
+def decode_fence(file: str, data: bytes) -> int:
+    """Return the epoch in the fence field.
+
+    Raises:
+        LedgerCorruptedError: the field's checksum does not hold.
+    """
+    if len(data) == FENCE_SIZE:
+        epoch, checksum = _FENCE.unpack(data)
+        if crc32c(data[:8]) == checksum:
+            return int(epoch)
+    raise LedgerCorruptedError(file, FENCE_OFFSET, "the fence field's checksum does not hold")
+
+
+def decode_header(file: str, data: bytes, ledger_id: int) -> Header:
+    """Return the header in the first 64 bytes of a ledger's file.
+
+    Raises:
+        LedgerCorruptedError: it is not that of this ledger, of an unknown version, or damaged.
+    """
+    if len(data) < HEADER_SIZE or data[:8] != MAGIC:
+        raise LedgerCorruptedError(file, 0, "not a ledger file")
+    _, version, _, found_id, epoch = _IDENTITY.unpack_from(data)
+    if _CRC.unpack_from(data, _IDENTITY.size)[0] != crc32c(data[: _IDENTITY.size]):
+        raise LedgerCorruptedError(file, 0, "the header's checksum does not hold")
+    if not 1 <= version <= VERSION:
+        raise LedgerVersionError(file, version, VERSION)
+    if found_id != ledger_id:
+        raise LedgerCorruptedError(file, 16, f"holds ledger {found_id} in place of {ledger_id}")
+    fenced_by = decode_fence(file, data[FENCE_OFFSET : FENCE_OFFSET + FENCE_SIZE])
+    return Header(ledger_id, epoch, fenced_by, decode_mark(data, version), version)
+
+
+def encode_entries(items: Sequence[tuple[bytes, int, int]], heads: Heads, first: int) -> list[bytes]:
+    """Return the bytes of (data, num_messages, publish_time_ms) entries as parts to be joined; `first` is the id of
+    the first.
+
+    Raises:
+        struct.error: a number does not fit its field.
+    """
+    parts: list[bytes] = []
+    pack, checksum, pack_checksum = _ENTRY.pack, crc32c, _CRC.pack
+    seed, mask = heads
+    for entry_id, (data, num_messages, publish_time_ms) in enumerate(items, first):
+        head = pack(len(data), num_messages, publish_time_ms, checksum(data))
+        parts += (head, pack_checksum(checksum(head, seed ^ (entry_id & mask))), data)
+    return parts
+
+
+def encode_gone(heads: Heads, first: int, count: int) -> bytes:
+    """Return the bytes of `count` entries from `first` on that are gone."""
+    head = _ENTRY.pack(0, 0, 0, GONE)
+    return b"".join(head + _CRC.pack(crc32c(head, heads.begin(first + at))) for at in range(count))
+
+
+def offset_of(index: EntryIndex, entry_id: int) -> int:
+    """Return where an entry begins in the file; of the one after the last, where the file ends."""
+    return HEADER_SIZE + ENTRY_HEADER_SIZE * entry_id + index.bytes_before(entry_id)
+
+
+def decode_entries(file: str, data: bytes, offset: int, first: int, count: int, heads: Heads) -> list[bytes]:
+    """Return the data of the `count` entries from `first` on in `data`, which was read at `offset` of the file; fewer
+    if one behind the first is damaged.
+
+    Raises:
+        LedgerCorruptedError: a checksum of the first does not hold, or bytes of it are missing.
+    """
+    result: list[bytes] = []
+    at = 0
+    for entry_id in range(first, first + count):
+        end = entry_end(data, at, heads.begin(entry_id), with_data=True)
+        if end is None or end > len(data):
+            if result:
+                break
+            raise LedgerCorruptedError(file, offset + at, "an entry's checksum does not hold", (entry_id, entry_id))
+        result.append(data[at + ENTRY_HEADER_SIZE : end])
+        at = end
+    return result
+
+
+def entry_end(data: bytes, at: int, head_begin: int, *, with_data: bool) -> int | None:
+    """Return where the entry at `at` ends, maybe beyond `data`; None if a checksum does not hold.
+
+    `head_begin` is what `Heads.begin` returns for the entry.
+    """
+    if at + ENTRY_HEADER_SIZE > len(data):
+        return at + ENTRY_HEADER_SIZE
+    length, _, _, data_checksum, head_checksum = ENTRY.unpack_from(data, at)
+    if crc32c(data[at : at + ENTRY_HEADER_SIZE - 4], head_begin) != head_checksum:
+        return None
+    body = at + ENTRY_HEADER_SIZE
+    end = int(body + length)
+    if with_data and end <= len(data) and crc32c(memoryview(data)[body:end]) != data_checksum:
+        return None if length or data_checksum != GONE else end
+    return end
+
+
+class Damage(NamedTuple):
+    """Entries `first`..`last` (inclusive) of a ledger that cannot be read: the bytes `begin`..`end` (exclusive).
+
+    `exact` is False where their number is not known, which is so at the end of a ledger that was never closed, and
+    where heads of version 1 are lost.
+    """
+
+    first: int
+    last: int
+    begin: int
+    end: int
+    exact: bool = True
+
+
+@dataclass(slots=True)
+class Scan:
+    """The entries of a file. `end` is where the last whole one ends; `torn` tells that more bytes followed, and
+    `shortened` that the file ends before its durable mark.
+
+    `gone` are the ranges (first, last) that a repair has marked as gone, `damage` what cannot be read: both sorted,
+    no messages and no bytes in the index. With damage, `offsets` says where each entry begins, 0 where it cannot be
+    read.
+    """
+
+    index: EntryIndex = field(default_factory=EntryIndex)
+    end: int = HEADER_SIZE
+    torn: bool = False
+    shortened: bool = False
+    gone: list[tuple[int, int]] = field(default_factory=list)
+    damage: list[Damage] = field(default_factory=list)
+    offsets: "array[int] | None" = None
+    version: int = VERSION
+
+    def offset_of(self, entry_id: int) -> int:
+        """Return where an entry begins in the file; of the one after the last, where the file ends."""
+        if self.offsets is not None:
+            return self.offsets[entry_id] if entry_id < len(self.offsets) else self.end
+        return HEADER_SIZE + ENTRY_HEADER_SIZE * entry_id + self.index.bytes_before(entry_id)
+
+
+def scan(
+    file: str,
+    read: Callable[[int, int], bytes],
+    size: int,
+    header: Header,
+    *,
+    with_data: bool,
+    entry_count: int | None = None,
+) -> Scan:
+    """Find the entries of a file of `size` bytes; `read(offset, length)` returns its bytes, fewer only at its end.
+
+    `with_data` checks the data too, not the entries' heads alone. With `entry_count` the scan ends after as many
+    entries and any damage before is an error, as the ledger is known to have them.
+
+    Raises:
+        LedgerCorruptedError: durable bytes are damaged, or there are fewer than `entry_count` entries.
+    """
+    found = Scan(version=header.version)
+    columns = Columns(found.index)
+    seed, mask = Heads.of(header.ledger_id, header.version)
+    durable = size if header.durable is None else header.durable
+    window, base = b"", HEADER_SIZE
+    at = HEADER_SIZE
+    while at < size and (entry_count is None or columns.count < entry_count):
+        end = entry_end(window, at - base, seed ^ (columns.count & mask), with_data=with_data)
+        if end is not None and end > len(window) and base + len(window) < size:
+            # The window ends inside this entry: read on from the entry, as far as it is known to reach.
+            wanted = max(_WINDOW, end - (at - base))
+            if base != at or len(window) < min(wanted, size - at):
+                window, base = read(at, wanted), at
+                continue
+        if end is None or end > len(window):
+            found.torn = True
+            if entry_count is not None or (end is None and at < durable):
+                raise LedgerCorruptedError(file, at, "a checksum does not hold" if end is None else "the file ends")
+            break
+        length, num_messages, publish_time_ms, data_checksum = _ENTRY.unpack_from(window, at - base)
+        if data_checksum == GONE and not length:
+            join_ranges(found.gone, columns.count, columns.count)
+        columns.add(length, num_messages, publish_time_ms)
+        at = base + end
+    columns.flush()
+    if entry_count is not None and len(found.index) < entry_count:
+        raise LedgerCorruptedError(file, at, f"{entry_count} entries expected, {len(found.index)} found")
+    found.end = at
+    found.shortened = entry_count is None and at < durable
+    return found
+
+
+def join_ranges(ranges: list[tuple[int, int]], first: int, last: int) -> None:
+    """Add a range that lies behind all others; one that touches the last is joined to it."""
+    if ranges and ranges[-1][1] + 1 == first:
+        first = ranges.pop()[0]
+    ranges.append((first, last))
+
+
+class Columns:
+    """Gathers columns in lists, which is faster than the index entry by entry."""
+
+    __slots__ = ("_counts", "_index", "_sizes", "_times", "count")
+
+    def __init__(self, index: EntryIndex) -> None:
+        self._index = index
+        self._sizes: list[int] = []
+        self._counts: list[int] = []
+        self._times: list[int] = []
+        self.count = 0
+
+    def add(self, size: int, num_messages: int, publish_time_ms: int) -> None:
+        self._sizes.append(size)
+        self._counts.append(num_messages)
+        self._times.append(publish_time_ms)
+        self.count += 1
+
+    def flush(self) -> None:
+        self._index.extend(self._sizes, self._counts, self._times)

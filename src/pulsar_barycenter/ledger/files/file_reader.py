@@ -1,0 +1,107 @@
+"""Reading the entries of a ledger's file."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from functools import partial
+
+from pulsar_barycenter.ledger.entry_index import EntryIndex
+from pulsar_barycenter.ledger.errors import LedgerCorruptedError
+from pulsar_barycenter.ledger.files import file_format as fmt
+from pulsar_barycenter.ledger.files.examine import examine, read_exactly
+from pulsar_barycenter.ledger.files.folder import LedgerFolder
+from pulsar_barycenter.ledger.position import EntryInfo, joined
+
+
+class FileLedgerReader:
+    """Reads entries that are known to be complete; holds no open file of its own.
+
+    Damage is found when the ledger is opened, or, as data is not read then, when an entry is read: all of the file is
+    looked through then, once, so that the damage of a ledger is known as a whole. `is_growing` says that a writer adds
+    to `found`, which then stays.
+    """
+
+    __slots__ = ("_folder", "_found", "_heads", "_is_known", "_ledger_id")
+
+    def __init__(self, folder: LedgerFolder, ledger_id: int, found: fmt.Scan, *, is_growing: bool = False) -> None:
+        self._folder = folder
+        self._ledger_id = ledger_id
+        self._found = found
+        self._heads = fmt.Heads.of(ledger_id, found.version)
+        self._is_known = is_growing or found.offsets is not None
+
+    @property
+    def entry_count(self) -> int:
+        return len(self._found.index)
+
+    @property
+    def index(self) -> EntryIndex:
+        return self._found.index
+
+    @property
+    def file(self) -> str:
+        return self._folder.path(self._ledger_id)
+
+    @property
+    def gone(self) -> Sequence[tuple[int, int]]:
+        return self._found.gone
+
+    @property
+    def damage(self) -> Sequence[tuple[int, int]]:
+        return joined((damage.first, damage.last) for damage in self._found.damage)
+
+    def info(self, entry_id: int) -> EntryInfo:
+        return self._found.index.info(entry_id)
+
+    async def read(self, first: int, last: int, max_bytes: int) -> Sequence[bytes]:
+        found = self._found
+        stop = min(last + 1, len(found.index))
+        if not 0 <= first < stop:
+            return []
+        at = bisect_right(found.damage, first, key=_first_entry)
+        if at and first <= found.damage[at - 1].last:
+            raise self._error(found.damage[at - 1])
+        if at < len(found.damage):
+            stop = min(stop, found.damage[at].first)
+        stop = found.index.stop_within(first, stop, max_bytes, None)
+        begin = found.offset_of(first)
+        size = found.index.bytes_between(first, stop) + fmt.ENTRY_HEADER_SIZE * (stop - first)
+        try:
+            return await self._folder.run(partial(self._read, begin, size, first, stop - first))
+        except LedgerCorruptedError:
+            await self._learn()
+            raise
+
+    def _error(self, damage: fmt.Damage) -> LedgerCorruptedError:
+        detail = f"the entries {damage.first} to {damage.last} cannot be read"
+        return LedgerCorruptedError(self.file, damage.begin, detail, (damage.first, damage.last))
+
+    async def _learn(self) -> None:
+        """Look through all of the file, as damage was found in it; what is whole then was read wrongly before."""
+        if not self._is_known:
+            self._is_known = True
+            found = await self._folder.run(self._examine)
+            if len(found.index) >= len(self._found.index):
+                self._found = found
+
+    def _examine(self) -> fmt.Scan:
+        file = self._folder.files.pin(self.file)
+        try:
+            count = len(self._found.index)
+            return examine(self.file, file.descriptor, self._ledger_id, entry_count=count, with_data=True)
+        finally:
+            self._folder.files.unpin(file)
+
+    def _read(self, begin: int, size: int, first: int, count: int) -> list[bytes]:
+        file = self._folder.files.pin(self.file)
+        try:
+            data = read_exactly(file.descriptor, begin, size)
+        finally:
+            self._folder.files.unpin(file)
+        return fmt.decode_entries(self.file, data, begin, first, count, self._heads)
+
+    def close(self) -> None:
+        self._folder.files.forget(self.file)
+
+
+def _first_entry(damage: fmt.Damage) -> int:
+    return damage.first

@@ -1,0 +1,211 @@
+"""Ledgers as files of a folder that all brokers share.
+
+Appends are committed in groups by the threads of `group_commit`; all other file work runs on the small pool of the
+`LedgerFolder`, so the event loop never waits for a disk.
+
+Fencing. A later owner writes its epoch into the fence field, then reads. The writer reads the field after each
+fdatasync and before it reports. Whichever way the two interleave, an entry that is reported was complete in the
+file before the fence was written, so the later owner has read it.
+
+Both go by what is in the file, not by what this machine remembers of it: where a file system keeps memories that
+other machines do not refresh, all of this is done without them (`LedgerFolder`).
+
+The fence is written under the file's lock, for a writer whose disk is full holds that while it shortens the file
+(`file_writer`). It is waited for within bounds, in case the writer's process is stopped just there.
+"""
+
+import errno
+import fcntl
+import os
+import time
+import uuid
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from pulsar_barycenter.ledger.caches import Caches
+from pulsar_barycenter.ledger.errors import LedgerCorruptedError, LedgerError, LedgerFencedError
+from pulsar_barycenter.ledger.files import file_format as fmt
+from pulsar_barycenter.ledger.files.examine import examine
+from pulsar_barycenter.ledger.files.file_reader import FileLedgerReader
+from pulsar_barycenter.ledger.files.file_writer import FileLedgerWriter
+from pulsar_barycenter.ledger.files.folder import FILE_MODE, FOLDER_MODE, LedgerFolder
+from pulsar_barycenter.ledger.files.group_commit import GroupCommitter
+from pulsar_barycenter.ledger.storage import OnDurable
+
+log = structlog.get_logger(__name__)
+
+_LOCK_ATTEMPTS: Final = 400
+_LOCK_INTERVAL_S: Final = 0.005
+
+
+class FileLedgerStorage:
+    """Ledger files under `root`, which is created. `sync` False leaves durability to the operating system: it
+    survives the end of the process, not of the machine. `direct` goes past this machine's caches, for a file system
+    that several mount (`folder_needs`).
+
+    Raises (on construction): LedgerFolderInUseError, LedgerError: as `shared_lock`.
+    """
+
+    def __init__(
+        self,
+        root: str | Path,
+        *,
+        sync: bool = True,
+        caches: Caches | None = None,
+        max_open_files: int = 256,
+        commit_threads: int = 2,
+        direct: bool = False,
+    ) -> None:
+        self.folder = LedgerFolder(str(Path(root)), sync=sync, max_open_files=max_open_files, direct=direct)
+        self._caches = caches or Caches.of()
+        self._commit_threads = commit_threads
+        self._committer: GroupCommitter | None = None
+        self._writers: set[FileLedgerWriter] = set()
+        self._closed = False
+        self._identity = uuid.uuid4().hex
+
+    @property
+    def caches(self) -> Caches:
+        return self._caches
+
+    @property
+    def identity(self) -> str:
+        return self._identity
+
+    async def create(self, ledger_id: int, *, epoch: int, on_durable: OnDurable) -> FileLedgerWriter:
+        await self.folder.run(partial(_create, self.folder, ledger_id, epoch))
+        if self._committer is None:
+            self._committer = GroupCommitter(threads=self._commit_threads)
+        writer = FileLedgerWriter(self.folder, self._committer, ledger_id, epoch, on_durable, self._writers.discard)
+        self._writers.add(writer)
+        return writer
+
+    async def fence(self, ledger_id: int, *, epoch: int) -> FileLedgerReader:
+        found = await self.folder.run(partial(_fence, self.folder, ledger_id, epoch))
+        return FileLedgerReader(self.folder, ledger_id, found)
+
+    async def open(self, ledger_id: int, *, entry_count: int) -> FileLedgerReader:
+        found = await self.folder.run(partial(_open, self.folder, ledger_id, entry_count))
+        return FileLedgerReader(self.folder, ledger_id, found)
+
+    async def delete(self, ledger_id: int) -> None:
+        await self.folder.run(partial(_delete, self.folder, ledger_id))
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self.folder.refuse_work()
+        for writer in list(self._writers):
+            await writer.close()
+        if self._committer is not None:
+            self._committer.stop()
+        self.folder.close()
+
+
+# ---- blocking file work of the storage, on its pool ----
+
+
+def _create(folder: LedgerFolder, ledger_id: int, epoch: int) -> None:
+    """Make the file, header included, durable before anything is told of it."""
+    path = folder.path(ledger_id)
+    parent = os.path.dirname(path)
+    if not os.path.isdir(parent):
+        os.makedirs(parent, mode=FOLDER_MODE, exist_ok=True)
+        _sync(folder, os.path.dirname(parent))
+    try:
+        descriptor = os.open(path, folder.flags | os.O_CREAT | os.O_EXCL, FILE_MODE)
+    except FileExistsError as error:
+        raise LedgerError(f"{path}: exists already") from error
+    try:
+        header = fmt.encode_header(ledger_id, epoch)
+        if os.pwrite(descriptor, header, 0) != len(header):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        if folder.sync:
+            os.fsync(descriptor)
+        _sync(folder, parent)
+    except BaseException:
+        os.close(descriptor)
+        os.unlink(path)
+        raise
+    folder.files.adopt(path, descriptor)
+
+
+def _sync(folder: LedgerFolder, path: str) -> None:
+    if folder.sync:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _delete(folder: LedgerFolder, ledger_id: int) -> None:
+    path = folder.path(ledger_id)
+    folder.files.forget(path)
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+
+
+def _open(folder: LedgerFolder, ledger_id: int, entry_count: int) -> fmt.Scan:
+    path = folder.path(ledger_id)
+    file = folder.files.pin(path)
+    try:
+        return examine(path, file.descriptor, ledger_id, entry_count=entry_count, with_data=False)
+    finally:
+        folder.files.unpin(file)
+
+
+def _fence(folder: LedgerFolder, ledger_id: int, epoch: int) -> fmt.Scan:
+    """Write the fence, then read: nothing that is reported later than the fence is missing from what is read.
+
+    Where the header is damaged the fence is written all the same: a former owner's writer will find it.
+    """
+    path = folder.path(ledger_id)
+    descriptor = os.open(path, folder.flags)  # its own, as locks belong to an opening of the file
+    try:
+        _lock(path, descriptor)
+        fenced_by = _fenced_by(path, descriptor, ledger_id)
+        if epoch < fenced_by:
+            raise LedgerFencedError(path, epoch, fenced_by)
+        os.pwrite(descriptor, fmt.encode_fence(epoch), fmt.FENCE_OFFSET)
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        found = examine(path, descriptor, ledger_id, entry_count=None, with_data=True)
+        if folder.sync:
+            os.fdatasync(descriptor)  # entries that the former owner had written and not synced count from now on
+    finally:
+        os.close(descriptor)
+    if found.shortened:
+        log.error("ledger_shortened", file=path, end=found.end, entries=len(found.index))
+    elif found.torn:
+        log.info("ledger_tail_cut", file=path, end=found.end, entries=len(found.index))
+    return found
+
+
+def _fenced_by(path: str, descriptor: int, ledger_id: int) -> int:
+    """Return the epoch in the fence field; 0 if it cannot be read, though the file is this ledger's."""
+    data = os.pread(descriptor, fmt.HEADER_SIZE, 0)
+    try:
+        return fmt.decode_header(path, data, ledger_id).fenced_by
+    except LedgerCorruptedError:
+        examine(path, descriptor, ledger_id, entry_count=None, with_data=True)
+    with suppress(LedgerCorruptedError):
+        return fmt.decode_fence(path, data[fmt.FENCE_OFFSET : fmt.FENCE_OFFSET + fmt.FENCE_SIZE])
+    return 0
+
+
+def _lock(path: str, descriptor: int) -> None:
+    for _ in range(_LOCK_ATTEMPTS):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_LOCK_INTERVAL_S)
+        else:
+            return
+    raise LedgerError(f"{path}: a former owner holds the file's lock; its process may be stopped")

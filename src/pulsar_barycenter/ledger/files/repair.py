@@ -1,0 +1,197 @@
+"""What is wrong with a ledger's file on the disk, and a file in its place that keeps all that is whole.
+
+No broker may run on the files; `folder.exclusive` sees to it. A repaired file is written whole beside the damaged one,
+which is kept under a name of its own; then one rename puts it in its place. Whenever that is cut short, the ledger's
+name has the damaged file or the repaired one, and the damaged bytes are there in either case.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from pulsar_barycenter.ledger.errors import LedgerCorruptedError
+from pulsar_barycenter.ledger.files import file_format as fmt
+from pulsar_barycenter.ledger.files.examine import examine, read_exactly
+from pulsar_barycenter.ledger.files.folder import FILE_MODE, FOLDER_MODE, ledger_path
+from pulsar_barycenter.ledger.position import joined
+
+UNFINISHED: Final = ".unfinished"
+KEPT: Final = ".damaged"
+"""What is added to the name of a damaged file that was replaced."""
+
+
+class FileState(StrEnum):
+    WHOLE = "whole"
+    DAMAGED = "damaged"
+    MISSING = "missing"
+    UNREADABLE = "unreadable"
+    """Nothing of the ledger was found in the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerFile:
+    """A ledger's file as it was found; `entries` is what the ledger is known to have, None if it was never closed."""
+
+    ledger_id: int
+    path: str
+    entries: int | None
+    state: FileState
+    detail: str = ""
+    epoch: int = 0
+    found: fmt.Scan = field(default_factory=fmt.Scan)
+
+    @property
+    def lost(self) -> list[tuple[int, int]]:
+        """The ranges (first, last) that cannot be read; of a ledger that was never closed those before its last."""
+        if self.state in (FileState.MISSING, FileState.UNREADABLE):
+            return [(0, self.entries - 1)] if self.entries else []
+        return joined((damage.first, damage.last) for damage in self.found.damage)
+
+    @property
+    def readable(self) -> list[tuple[int, int]]:
+        """The ranges (first, last) of whole entries."""
+        ranges = []
+        first = 0
+        for lost in [*sorted([*self.lost, *self.found.gone]), (len(self.found.index), 0)]:
+            if lost[0] > first:
+                ranges.append((first, lost[0] - 1))
+            first = max(first, lost[1] + 1)
+        return ranges
+
+
+def inspect(root: str, ledger_id: int, entries: int | None) -> LedgerFile:
+    """Read a ledger's file from its first byte to its last.
+
+    Raises:
+        OSError: it cannot be read at all.
+        LedgerVersionError: a later release wrote it.
+    """
+    path = ledger_path(root, ledger_id)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return LedgerFile(ledger_id, path, entries, FileState.MISSING, "there is no such file")
+    try:
+        return _inspect(path, descriptor, ledger_id, entries)
+    finally:
+        os.close(descriptor)
+
+
+def _inspect(path: str, descriptor: int, ledger_id: int, entries: int | None) -> LedgerFile:
+    details, epoch = [], 0
+    try:
+        header = fmt.decode_header(path, os.pread(descriptor, fmt.HEADER_SIZE, 0), ledger_id)
+        epoch = header.fenced_by
+        if header.durable is None:
+            details.append("the durable mark's checksum does not hold")
+    except LedgerCorruptedError as error:
+        details.append(error.detail)
+    try:
+        found = examine(path, descriptor, ledger_id, entry_count=entries, with_data=True)
+    except LedgerCorruptedError as error:
+        return LedgerFile(ledger_id, path, entries, FileState.UNREADABLE, error.detail)
+    if found.shortened:
+        details.append(f"the file ends at byte {found.end}, before its durable mark")
+    elif found.damage:
+        places = ", ".join(f"{damage.begin}-{damage.end - 1}" for damage in found.damage)
+        details.append(f"checksums do not hold in the bytes {places}")
+    elif found.offsets is not None:
+        details.append("there are bytes between its entries that belong to none")
+    state = FileState.DAMAGED if details else FileState.WHOLE
+    return LedgerFile(ledger_id, path, entries, state, "; ".join(details), epoch, found)
+
+
+def repair(damaged: LedgerFile, *, epoch: int) -> str | None:
+    """Put a file in the place of a damaged one that keeps every whole entry at its position, the others marked gone.
+
+    `epoch` is at least that of the last owner. Returns where the damaged file is kept, None if there was none.
+
+    Raises:
+        OSError: it could not be done, for want of space for instance; the damaged file is as it was.
+    """
+    path = damaged.path
+    unfinished = path + UNFINISHED
+    _make_folder(os.path.dirname(path))
+    with suppress(FileNotFoundError):
+        os.unlink(unfinished)
+    descriptor = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
+    try:
+        try:
+            _write(descriptor, damaged, max(epoch, damaged.epoch))
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        kept = None if damaged.state is FileState.MISSING else _keep(path)
+        os.replace(unfinished, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(unfinished)
+        raise
+    _sync_folder(os.path.dirname(path))
+    return kept
+
+
+def _write(descriptor: int, damaged: LedgerFile, epoch: int) -> None:
+    os.write(descriptor, fmt.encode_header(damaged.ledger_id, epoch))
+    for part in _parts(damaged):
+        rest = memoryview(part)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+    end = os.lseek(descriptor, 0, os.SEEK_CUR)
+    os.pwrite(descriptor, fmt.encode_mark(end), fmt.MARK_OFFSET)
+
+
+def _parts(damaged: LedgerFile) -> Iterator[bytes]:
+    """Yield the bytes of every entry, read anew and checked once more, or of the mark that it is gone."""
+    heads = fmt.Heads.of(damaged.ledger_id)
+    if damaged.state in (FileState.MISSING, FileState.UNREADABLE):
+        yield fmt.encode_gone(heads, 0, damaged.entries or 0)
+        return
+    found = damaged.found
+    absent = {at for first, last in [*damaged.lost, *found.gone] for at in range(first, last + 1)}
+    source = os.open(damaged.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        old_heads = fmt.Heads.of(damaged.ledger_id, found.version)
+        for entry_id in range(len(found.index)):
+            if entry_id in absent:
+                yield fmt.encode_gone(heads, entry_id, 1)
+                continue
+            at = found.offset_of(entry_id)
+            size, num_messages, publish_time_ms = found.index.info(entry_id)
+            data = read_exactly(source, at, fmt.ENTRY_HEADER_SIZE + size)
+            (whole,) = fmt.decode_entries(damaged.path, data, at, entry_id, 1, old_heads)
+            yield b"".join(fmt.encode_entries([(whole, num_messages, publish_time_ms)], heads, entry_id))
+    finally:
+        os.close(source)
+
+
+def _keep(path: str) -> str:
+    """Give the damaged file a second name that nothing else has; one that it has already will do."""
+    number = 1
+    while True:
+        kept = path + KEPT + ("" if number == 1 else f"-{number}")
+        try:
+            os.link(path, kept, follow_symlinks=False)
+        except FileExistsError:
+            if os.path.samestat(os.lstat(path), os.lstat(kept)):
+                return kept
+            number += 1
+        else:
+            return kept
+
+
+def _make_folder(folder: str) -> None:
+    if not os.path.isdir(folder):
+        os.mkdir(folder, FOLDER_MODE)
+        _sync_folder(os.path.dirname(folder))
+
+
+def _sync_folder(folder: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

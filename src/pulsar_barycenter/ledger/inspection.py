@@ -1,0 +1,163 @@
+"""All ledgers of a folder that no broker runs on, beside what the metadata store knows of them: checked, and repaired.
+
+The store tells which topics there are, which ledgers each has, and how many entries of those that were closed.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from pulsar_barycenter.ledger.errors import LedgerError
+from pulsar_barycenter.ledger.files.folder import ledger_files
+from pulsar_barycenter.ledger.files.repair import FileState, LedgerFile, inspect, repair
+from pulsar_barycenter.ledger.managed.compacted_topic import COMPACTION_CURSOR, compacted_ledger_id
+from pulsar_barycenter.ledger.managed.managed_ledger import MANAGED_LEDGERS
+from pulsar_barycenter.ledger.managed.records import CursorRecord, LedgerRecord, ManagedLedgerRecord, decode
+from pulsar_barycenter.ledger.position import positions_text
+from pulsar_barycenter.metadata.store import MetadataStore
+from pulsar_barycenter.naming.errors import InvalidNameError
+from pulsar_barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.naming.topic import TopicName, decode_local_name, encode_local_name
+
+
+@dataclass(frozen=True, slots=True)
+class ListedLedger:
+    """A ledger that a topic's record lists. One `in_use` is wanted whole; another is what a compaction that was cut
+    short has left, in part or not at all, and is deleted when a broker opens the topic."""
+
+    topic: TopicName
+    epoch: int
+    record: LedgerRecord
+    in_use: bool = True
+
+    @property
+    def entries(self) -> int | None:
+        """How many entries it has; None if it was not closed, so that only its file tells."""
+        return self.record.entries if self.record.closed else None
+
+
+class LedgerReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A ledger for people and scripts. Positions are `ledger:entry` or ranges of them, both ends inclusive.
+
+    `lost` cannot be read, `gone` was marked so by an earlier repair. With `is_estimated` the positions behind the
+    first that is lost may be higher than they were; with `loses_end` entries at the end are lost whose number nobody
+    knows.
+    """
+
+    topic: str
+    ledger: int
+    file: str
+    state: str
+    detail: str = ""
+    readable: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+    is_estimated: bool = False
+    loses_end: bool = False
+    is_repaired: bool = False
+    kept: str | None = None
+    """Where the damaged file is, once another is in its place."""
+    error: str | None = None
+    """Why it could not be read, or repaired."""
+
+    @property
+    def is_whole(self) -> bool:
+        return self.state == FileState.WHOLE
+
+
+async def listed_ledgers(store: MetadataStore) -> AsyncIterator[ListedLedger]:
+    """Yield the ledgers of every topic, by the topics' names, compacted ones last.
+
+    Raises:
+        MetadataError: the store did not answer, or a record in it cannot be understood.
+    """
+    async for path, value in _records(store, MANAGED_LEDGERS):
+        *namespace, domain, local_name = path.removeprefix(f"{MANAGED_LEDGERS}/").split("/")
+        try:
+            topic = TopicName.of(domain, NamespaceName.parse("/".join(namespace)), decode_local_name(local_name))
+        except InvalidNameError:
+            continue  # no broker finds it either
+        record = decode(path, value, ManagedLedgerRecord)
+        for ledger in record.ledgers:
+            yield ListedLedger(topic, record.epoch, ledger)
+        in_force = await _compacted_ledger(store, path) if record.compacted_ledgers else None
+        for ledger in record.compacted_ledgers:
+            yield ListedLedger(topic, record.epoch, ledger, in_use=ledger.ledger_id == in_force)
+
+
+async def _compacted_ledger(store: MetadataStore, topic_path: str) -> int | None:
+    path = f"{topic_path}/{encode_local_name(COMPACTION_CURSOR)}"
+    found = await store.get(path)
+    return None if found is None else compacted_ledger_id(decode(path, found.value, CursorRecord).properties)
+
+
+async def _records(store: MetadataStore, folder: str) -> AsyncIterator[tuple[str, bytes]]:
+    """Yield the topmost keys below `folder`; what is below these are cursors."""
+    for name in await store.children(folder):
+        path = f"{folder}/{name}"
+        found = await store.get(path)
+        if found is not None:
+            yield path, found.value
+        else:
+            async for record in _records(store, path):
+                yield record
+
+
+def check_ledger(root: str, listed: ListedLedger) -> LedgerReport:
+    """Read all of a ledger; whatever hinders that is in the report."""
+    try:
+        return _report(listed, inspect(root, listed.record.ledger_id, listed.entries))
+    except (OSError, LedgerError) as error:
+        return _failed(listed, error)
+
+
+def repair_ledger(root: str, listed: ListedLedger) -> LedgerReport:
+    """Read all of a ledger, and if it is damaged put a repaired file in its place; the report tells what was lost."""
+    try:
+        found = inspect(root, listed.record.ledger_id, listed.entries)
+        report = _report(listed, found)
+        if not report.is_whole:
+            report = msgspec.structs.replace(report, is_repaired=True, kept=repair(found, epoch=listed.epoch))
+    except (OSError, LedgerError) as error:
+        return _failed(listed, error)
+    return report
+
+
+def unlisted_files(root: str, listed: set[int]) -> Iterator[str]:
+    """Yield the files of ledgers that no topic has: of a deletion that was cut short, or of another folder."""
+    for ledger_id, path in ledger_files(root):
+        if ledger_id not in listed:
+            yield path
+
+
+def _report(listed: ListedLedger, found: LedgerFile) -> LedgerReport:
+    ledger_id = found.ledger_id
+    damage = found.found.damage
+
+    def texts(ranges: list[tuple[int, int]]) -> tuple[str, ...]:
+        return tuple(positions_text(ledger_id, first, last) for first, last in ranges)
+
+    inexact = [each for each in damage if not each.exact]
+    at_end = [each for each in inexact if each.last == len(found.found.index) - 1]
+    is_absent = found.state in (FileState.MISSING, FileState.UNREADABLE)
+    return LedgerReport(
+        topic=str(listed.topic),
+        ledger=ledger_id,
+        file=found.path,
+        state=str(found.state),
+        detail=found.detail,
+        readable=texts(found.readable),
+        lost=texts(found.lost),
+        gone=texts(found.found.gone),
+        is_estimated=len(inexact) > len(at_end),
+        loses_end=bool(at_end) or found.found.shortened or (is_absent and found.entries is None),
+    )
+
+
+def _failed(listed: ListedLedger, error: OSError | LedgerError) -> LedgerReport:
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    file = getattr(error, "filename", None) or getattr(error, "file", "")
+    return LedgerReport(
+        topic=str(listed.topic), ledger=listed.record.ledger_id, file=str(file), state="unreadable", error=text
+    )

@@ -1,0 +1,184 @@
+"""Appends of a topic: which ledger they go to, when the next one begins, and what fails together.
+
+A ledger is made at the first append. When it is full its successor is made beside the appends; then appends wait until
+everything in the old one is reported, one group commit, and go on in the new one. When a writer fails, its ledger
+ends at its durable length and all that is not durable fails at once, so that no entry passes an earlier one; the
+next append begins another ledger.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Final, Protocol
+
+import structlog
+
+from pulsar_barycenter.ledger.errors import LedgerError
+from pulsar_barycenter.ledger.managed.append_queue import AppendQueue
+from pulsar_barycenter.ledger.managed.segments import Segment
+from pulsar_barycenter.ledger.managed.stats import NOTHING_WRITTEN, Interval, WriteStats
+from pulsar_barycenter.ledger.position import NewEntry
+from pulsar_barycenter.ledger.settings import LedgerSettings
+from pulsar_barycenter.ledger.storage import LedgerWriter
+
+log = structlog.get_logger(__name__)
+
+_ROLL_RETRY_S: Final = 1.0
+
+
+class AppenderOwner(Protocol):
+    """What the appender needs of its managed ledger."""
+
+    @property
+    def settings(self) -> LedgerSettings: ...
+    @property
+    def name(self) -> str: ...
+    def check_open(self) -> None: ...
+    def start(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]: ...
+    async def create_ledger(self) -> tuple[Segment, LedgerWriter]: ...
+    def entries_durable(self, segment: Segment, first: int, entries: list[bytes], contexts: list[object]) -> None: ...
+    def entries_failed(self, contexts: list[object], error: LedgerError) -> None: ...
+    def ledger_closed(self, segment: Segment) -> None: ...
+    async def ledger_rolled(self) -> None: ...
+
+
+class Appender:
+    __slots__ = ("_owner", "_queue", "_roll_at_s", "_segment", "_stats", "_stopped", "_switch", "_writer")
+
+    def __init__(self, owner: AppenderOwner) -> None:
+        self._owner = owner
+        self._queue = AppendQueue()
+        self._writer: LedgerWriter | None = None
+        self._segment: Segment | None = None
+        self._switch: asyncio.Task[None] | None = None
+        self._roll_at_s = float("-inf")
+        self._stopped = False
+        self._stats: WriteStats | None = None
+
+    @property
+    def last_interval(self) -> Interval:
+        """What was written in the last statistics interval."""
+        return NOTHING_WRITTEN if self._stats is None else self._stats.last
+
+    def end_interval(self, seconds: float) -> None:
+        if self._stats is not None:
+            self._stats.end_interval(seconds)
+
+    def extend(self, entries: Sequence[NewEntry], contexts: Sequence[object]) -> None:
+        writer, queue, stats = self._writer, self._queue, self._stats
+        if stats is None:
+            stats = self._stats = WriteStats()
+        if stats.times_next:
+            stats.begin_timing(asyncio.get_running_loop().time(), queue.count)
+        if writer is not None:
+            writer.extend(entries)
+            queue.extend(entries, contexts)
+            return
+        self._owner.check_open()
+        queue.waiting.extend(zip(entries, contexts, strict=True))
+        if self._switch is None:
+            self._switch = self._owner.start(self._begin(), f"begin-ledger-{self._owner.name}")
+
+    async def _begin(self) -> None:
+        try:
+            segment, writer = await self._owner.create_ledger()
+        except LedgerError as error:
+            self._switch = None
+            self.fail(error)
+            return
+        self._switch = None
+        self.write_to(segment, writer)
+
+    def write_to(self, segment: Segment, writer: LedgerWriter) -> None:
+        """Go on in a ledger that is listed, and empty."""
+        if self._stopped:
+            self._release(writer)
+            return
+        self._writer, self._segment = writer, segment
+        try:
+            self._queue.hand_over(writer)
+        except LedgerError as error:  # the storage was closed before its topics
+            self._writer = self._segment = None
+            self.fail(error)
+
+    def group_done(self, segment: Segment, last_id: int, error: LedgerError | None) -> None:
+        """Take the report of a ledger's writer."""
+        if self._stopped:
+            return
+        if error is not None:
+            self._writer_failed(segment, error)
+            return
+        assert segment.reader is not None, "a ledger being written keeps its reader"
+        first, size = segment.entries, segment.size
+        segment.grow(segment.reader.index, last_id + 1)
+        if self._stats is not None:
+            self._stats.written(last_id + 1 - first, segment.size - size, asyncio.get_running_loop().time())
+        entries, contexts = self._queue.take(last_id + 1 - first)
+        self._owner.entries_durable(segment, first, entries, contexts)
+        if self._switch is None and segment is self._segment and self._writer is not None and self._is_full(segment):
+            self._roll_soon()
+
+    def _is_full(self, segment: Segment) -> bool:
+        settings = self._owner.settings
+        return segment.entries >= settings.max_entries_per_ledger or segment.size >= settings.max_bytes_per_ledger
+
+    def _roll_soon(self) -> None:
+        if asyncio.get_running_loop().time() >= self._roll_at_s:
+            self._switch = self._owner.start(self._roll(), f"roll-ledger-{self._owner.name}")
+
+    async def _roll(self) -> None:
+        """Go on in a new ledger once everything in the old one is reported."""
+        old, old_writer = self._segment, self._writer
+        try:
+            segment, writer = await self._owner.create_ledger()
+        except LedgerError as error:
+            self._switch = None
+            self._roll_at_s = asyncio.get_running_loop().time() + _ROLL_RETRY_S
+            log.warning("ledger_not_rolled", topic=self._owner.name, error=str(error))
+            if self._writer is None:
+                self.fail(error)
+            return
+        if old_writer is not None and old is not None and self._writer is old_writer:
+            self._writer = None  # appends wait from here on
+            await old_writer.close()
+            self._owner.ledger_closed(old)
+        self._switch = None
+        self.write_to(segment, writer)
+        await self._owner.ledger_rolled()
+
+    def _writer_failed(self, segment: Segment, error: LedgerError) -> None:
+        if segment is self._segment:
+            if self._writer is not None:
+                self._release(self._writer)
+            self._writer = self._segment = None
+            self._owner.ledger_closed(segment)
+        log.warning("appends_failed", topic=self._owner.name, ledger=segment.ledger_id, error=str(error))
+        self.fail(error)
+
+    def _release(self, writer: LedgerWriter) -> None:
+        self._owner.start(writer.close(), f"release-ledger-{self._owner.name}")
+
+    def fail(self, error: LedgerError) -> None:
+        """Fail all that is not durable, what waits for a ledger too."""
+        if self._stats is not None:
+            self._stats.failed()
+        self._owner.entries_failed(self._queue.take_all(), error)
+
+    def stop(self) -> list[object]:
+        """Report nothing more; return the contexts of all that is not reported."""
+        self._stopped = True
+        if self._writer is not None:
+            self._release(self._writer)
+            self._writer = None
+        return self._queue.take_all()
+
+    async def finish(self) -> None:
+        """Wait until everything appended is reported, and close the ledger being written. No append may follow."""
+        while self._switch is not None:
+            await asyncio.wait([self._switch])
+        writer, segment = self._writer, self._segment
+        self._writer = None
+        if writer is not None and segment is not None:
+            await writer.close()
+            self._segment = None
+            if not segment.closed:
+                self._owner.ledger_closed(segment)

@@ -1,0 +1,452 @@
+"""The compacted form of a topic: a ledger of its own that holds the entries which compaction kept, at their positions.
+
+The cursor `__compaction` says which ledger that is, in its property `CompactedTopicLedger`, and up to which entry of
+the topic it stands for all entries: its mark-delete position, the *horizon*. Both are one record, so one write puts a
+compacted ledger in force. Around it the order of the steps is what makes them safe:
+
+1. A ledger's id is in the topic's record before its file is made, and its length before it is put in force.
+2. Then it is put in force; the topic's own ledgers are trimmed after that.
+3. Its predecessor moves to the ledgers that are to be deleted, and is deleted.
+
+Whoever opens the topic after a crash deletes every compacted ledger of the record that is not in force: before the
+second step the new one, after it the former one. What is to be kept, and when, is not decided here.
+
+Source: Pulsar's `CompactedTopicImpl`, whose ledgers have the same content in another form.
+"""
+
+import asyncio
+import struct
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final, Protocol, Self
+
+import structlog
+
+from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerError, LedgerUnavailableError
+from pulsar_barycenter.ledger.managed.cursor import Cursor
+from pulsar_barycenter.ledger.managed.entry_reads import EntryReads
+from pulsar_barycenter.ledger.managed.ledger_list import LEDGER_ID_COUNTER, LedgerList
+from pulsar_barycenter.ledger.managed.losses import Losses
+from pulsar_barycenter.ledger.managed.records import LedgerRecord
+from pulsar_barycenter.ledger.managed.segments import Segment, Segments, record_of, segment_of
+from pulsar_barycenter.ledger.position import EARLIEST, Entry, Position
+from pulsar_barycenter.ledger.storage import LedgerStorage, LedgerWriter
+from pulsar_barycenter.ledger.tail_cache import TailWindow
+from pulsar_barycenter.metadata.clock import Clock
+from pulsar_barycenter.metadata.coordination.counter import next_counter_value
+from pulsar_barycenter.metadata.errors import MetadataError
+from pulsar_barycenter.metadata.store import MetadataStore
+
+log = structlog.get_logger(__name__)
+
+COMPACTION_CURSOR: Final = "__compaction"
+LEDGER_PROPERTY: Final = "CompactedTopicLedger"
+
+_HEAD: Final = struct.Struct(">qqH")
+"""What an entry of a compacted ledger begins with: its position in the topic, and how many words say what of it was
+kept."""
+_WORD: Final = 8
+_REMEMBERED_STARTS: Final = 64
+_REMEMBERED_PLACES: Final = 1024
+_MOST_IN_FLIGHT: Final = 4 << 20
+
+
+def compacted_ledger_id(properties: Mapping[str, str]) -> int | None:
+    """Return the compacted ledger that the properties of the compaction cursor name, if any."""
+    text = properties.get(LEDGER_PROPERTY, "")
+    return int(text) if text.isdecimal() else None
+
+
+class CompactedOwner(Protocol):
+    """What a compacted topic needs of its managed ledger."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def cursors(self) -> Mapping[str, Cursor]: ...
+    def check_open(self) -> None: ...
+    async def open_cursor(self, name: str, initial: Position) -> Cursor: ...
+    async def delete_cursor(self, name: str) -> None: ...
+
+
+class KeptEntry(Entry):
+    """An entry that was kept, at its position in the topic. `kept` are the messages of a batch that were, as words of
+    64 bits, the first message being the lowest bit of the first; none: all of it was."""
+
+    kept: tuple[int, ...] = ()
+
+    @property
+    def last_kept(self) -> int | None:
+        """The index of the last message of a batch that was kept; None if all of it was."""
+        return (len(self.kept) - 1) * 64 + self.kept[-1].bit_length() - 1 if self.kept else None
+
+
+class CompactedLedger:
+    """A compacted ledger to be read: the entries that were kept of all up to `horizon`, inclusive, in their order."""
+
+    __slots__ = ("_places", "_reads", "_segments", "_starts", "_unused", "_users", "horizon", "segment")
+
+    def __init__(self, segment: Segment, horizon: Position, storage: LedgerStorage, losses: Losses) -> None:
+        self.segment = segment
+        self.horizon = horizon
+        self._segments = Segments()
+        self._segments.append(segment)
+        self._reads = EntryReads(storage, self._segments, TailWindow(storage.caches.tail), losses)
+        # Where readers that go on will go on, and what the search for others came by.
+        self._starts: OrderedDict[Position, int] = OrderedDict()
+        self._places: OrderedDict[int, tuple[int, Position]] = OrderedDict()
+        self._users = 0
+        self._unused = asyncio.Event()
+        self._unused.set()
+
+    def __enter__(self) -> Self:
+        """Keep the ledger from being deleted meanwhile."""
+        self._users += 1
+        self._unused.clear()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._users -= 1
+        if not self._users:
+            self._unused.set()
+
+    async def wait_unused(self) -> None:
+        await self._unused.wait()
+
+    async def read(
+        self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None = None
+    ) -> list[KeptEntry]:
+        """Return the entries at `start` (inclusive) and after that were kept; bounds and errors are those of
+        `ManagedLedger.read`."""
+        first = await self._find(start)
+        found = await self._reads.read(Position(self.segment.ledger_id, first), max_entries, max_bytes, max_messages)
+        if not found:
+            return []
+        entries = [_original(entry) for entry in found]
+        last = entries[-1].position
+        self._remember(self._starts, Position(last.ledger_id, last.entry_id + 1), found[-1].position.entry_id + 1)
+        return entries
+
+    @staticmethod
+    def _remember(memory: "OrderedDict[Any, Any]", key: object, value: object) -> None:
+        memory[key] = value
+        memory.move_to_end(key)
+        if len(memory) > (_REMEMBERED_STARTS if isinstance(key, Position) else _REMEMBERED_PLACES):
+            memory.popitem(last=False)
+
+    async def _find(self, start: Position) -> int:
+        """Return where the entries at `start` and after begin."""
+        if start.ledger_id < 0:
+            return 0
+        known = self._starts.get(start)
+        if known is not None:
+            return known
+        first, stop = 0, self.segment.entries
+        while first < stop:
+            middle = (first + stop) // 2
+            place = await self._place(middle)
+            if place is None or place[1] >= start:
+                stop = middle
+            else:
+                first = place[0] + 1
+        return first
+
+    async def _place(self, entry_id: int) -> tuple[int, Position] | None:
+        """Return the entry at `entry_id`, or the next that is not missing: its id, and its position in the topic."""
+        place = self._places.get(entry_id)
+        if place is None:
+            found = await self._reads.read(Position(self.segment.ledger_id, entry_id), 1, 0, None)
+            if not found:
+                return None
+            place = found[0].position.entry_id, _original(found[0]).position
+            self._remember(self._places, entry_id, place)
+        return place
+
+    async def last_entry(self) -> KeptEntry | None:
+        """Return the last of the entries; None if none was kept."""
+        last = self._segments.last_position
+        found = await self._reads.read(last, 1, 0, None) if last.entry_id >= 0 else []
+        return _original(found[0]) if found else None
+
+    async def find_by_publish_time(self, time_ms: int) -> Position | None:
+        """Return the first entry that was published at `time_ms` or later, or None if all are older."""
+        found = await self._reads.find_by_publish_time(time_ms)
+        place = None if found is None else await self._place(found.entry_id)
+        return None if place is None else place[1]
+
+
+def _original(entry: Entry) -> KeptEntry:
+    ledger_id, entry_id, words = _HEAD.unpack_from(entry.data)
+    begin = _HEAD.size + words * _WORD
+    found = KeptEntry(Position(ledger_id, entry_id), entry.data[begin:], entry.num_messages, entry.publish_time_ms)
+    if words:
+        found.kept = struct.unpack_from(f">{words}Q", entry.data, _HEAD.size)
+    return found
+
+
+class CompactedLedgerWriter:
+    """Writes a compacted ledger: entries are added in the order of their positions."""
+
+    __slots__ = ("_changed", "_durable", "_error", "_in_flight", "_sizes", "entries", "segment", "size", "writer")
+
+    writer: LedgerWriter
+
+    def __init__(self, segment: Segment) -> None:
+        self.segment = segment
+        self.entries = 0
+        self.size = 0
+        self._durable = 0
+        self._in_flight = 0
+        self._sizes: list[int] = []
+        self._error: LedgerError | None = None
+        self._changed = asyncio.Event()
+
+    def group_done(self, last_id: int, error: LedgerError | None) -> None:
+        """Take the report of the storage."""
+        if error is not None:
+            self._error = error
+        else:
+            done = last_id + 1 - self._durable
+            self._in_flight -= sum(self._sizes[:done])
+            del self._sizes[:done]
+            self._durable = last_id + 1
+        self._changed.set()
+
+    async def add(self, entry: Entry, data: bytes, kept: Sequence[int] = ()) -> None:
+        """Append `data` as what is left of `entry`, `kept` saying what (see `KeptEntry`); waits while many bytes are
+        not durable yet.
+
+        Raises:
+            LedgerError: it could not be written.
+        """
+        while self._in_flight > _MOST_IN_FLIGHT and self._error is None:
+            self._changed.clear()
+            await self._changed.wait()
+        if self._error is not None:
+            raise self._error
+        words = b"".join(word.to_bytes(_WORD, "big") for word in kept)
+        stored = _HEAD.pack(*entry.position, len(kept)) + words + data
+        self.writer.append(stored, entry.num_messages, entry.publish_time_ms)
+        self.entries += 1
+        self.size += len(stored)
+        self._in_flight += len(stored)
+        self._sizes.append(len(stored))
+
+    async def finish(self) -> None:
+        """Wait until all is durable; the ledger is complete then.
+
+        Raises:
+            LedgerError: it could not be written.
+        """
+        await self.writer.close()
+        if self._error is not None:
+            raise self._error
+        segment = self.segment
+        segment.reader = self.writer.reader
+        segment.grow(segment.reader.index, self.entries)
+        segment.closed = True
+
+
+class CompactedTopic:
+    """What is compacted of the topic of `owner`, and the one compaction that may be under way."""
+
+    __slots__ = ("_ledgers", "_losses", "_owner", "_stopped", "_storage", "_store", "_task", "current")
+
+    def __init__(
+        self, owner: CompactedOwner, store: MetadataStore, storage: LedgerStorage, ledgers: LedgerList, losses: Losses
+    ) -> None:
+        self._owner = owner
+        self._store = store
+        self._storage = storage
+        self._ledgers = ledgers
+        self._losses = losses
+        self._task: asyncio.Task[None] | None = None
+        self._stopped = False
+        self.current: CompactedLedger | None = None
+        """The compacted ledger in force; None before the first compaction."""
+
+    # ---- reading ----
+
+    @property
+    def horizon(self) -> Position:
+        """The last entry of the topic that the compacted ledger stands for; EARLIEST without one."""
+        return EARLIEST if self.current is None else self.current.horizon
+
+    async def read(
+        self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None = None
+    ) -> tuple[list[KeptEntry], Position]:
+        """Return what was kept at `start` and after, up to the horizon, and where reading goes on behind that.
+
+        No entries: nothing more was kept, and reading goes on behind the horizon, where the topic is as it was written.
+        """
+        while (current := self.current) is not None and start <= current.horizon:
+            with current:
+                found = await current.read(start, max_entries, max_bytes, max_messages)
+            if found:
+                last = found[-1].position
+                return found, Position(last.ledger_id, last.entry_id + 1)
+            start = Position(current.horizon.ledger_id, current.horizon.entry_id + 1)
+        return [], start
+
+    async def last_entry(self) -> KeptEntry | None:
+        """Return the last of the entries that were kept; None if none was, or nothing is compacted."""
+        if self.current is None:
+            return None
+        with self.current as current:
+            return await current.last_entry()
+
+    async def find_by_publish_time(self, time_ms: int) -> Position | None:
+        """Return the first entry that was kept and published at `time_ms` or later; None if there is none."""
+        if self.current is None:
+            return None
+        with self.current as current:
+            return await current.find_by_publish_time(time_ms)
+
+    # ---- taking over ----
+
+    def load(self) -> None:
+        """Find the compacted ledger in force, once the cursors are known; the others are to be deleted."""
+        cursor = self._owner.cursors.get(COMPACTION_CURSOR)
+        ledger_id = None if cursor is None else compacted_ledger_id(cursor.properties)
+        for record in list(self._ledgers.compacted):
+            if record.ledger_id == ledger_id and record.closed and cursor is not None:
+                self.current = CompactedLedger(segment_of(record), cursor.mark_delete, self._storage, self._losses)
+            else:
+                self._ledgers.drop_compacted(record.ledger_id)
+        if ledger_id is not None and self.current is None:
+            log.error("compacted_ledger_unknown", topic=self._owner.name, ledger=ledger_id)
+
+    # ---- compaction ----
+
+    async def open_cursor(self) -> Cursor:
+        """Return the cursor that keeps from being trimmed what was not compacted yet, created if there is none."""
+        return await self._owner.open_cursor(COMPACTION_CURSOR, EARLIEST)
+
+    @property
+    def is_running(self) -> bool:
+        return self._task is not None
+
+    def start(self, work: Coroutine[Any, Any, None], done: Callable[[asyncio.Task[None]], None]) -> None:
+        """Run a compaction, the only one meanwhile, in a task that ends with the topic at the latest.
+
+        Raises:
+            LedgerClosedError: the topic is closing.
+        """
+        assert self._task is None, "one compaction at a time"
+        if self._stopped:
+            work.close()
+            raise LedgerClosedError(f"{self._owner.name}: the managed ledger is closed")
+        self._task = asyncio.get_running_loop().create_task(work, name=f"compaction-{self._owner.name}")
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._task = None
+            done(task)
+
+        self._task.add_done_callback(ended)
+
+    async def stop(self) -> None:
+        """End the compaction that is under way, if any; none begins afterwards."""
+        self._stopped = True
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def begin(self) -> CompactedLedgerWriter:
+        """Make a compacted ledger, which is in force only once it is `put_in_force`; else `give_up` it.
+
+        Raises:
+            LedgerFencedError, LedgerFullError, LedgerUnavailableError: there is none.
+        """
+        self._owner.check_open()
+        try:
+            ledger_id = await next_counter_value(self._store, LEDGER_ID_COUNTER)
+        except MetadataError as error:
+            raise LedgerUnavailableError(str(error)) from error
+        begun = CompactedLedgerWriter(Segment(ledger_id, created_at_ms=self._owner.clock.now_ms()))
+        self._ledgers.compacted.append(record_of(begun.segment))
+        try:
+            await self._ledgers.save()
+            begun.writer = await self._storage.create(ledger_id, epoch=self._owner.epoch, on_durable=begun.group_done)
+        except BaseException:
+            # Asked to be made, it may exist: it is deleted as soon as the record can be written again.
+            self._ledgers.drop_compacted(ledger_id)
+            raise
+        return begun
+
+    async def put_in_force(self, written: CompactedLedgerWriter, horizon: Position) -> None:
+        """Have readers go by a finished ledger, which stands for all entries up to `horizon`; delete the former one.
+
+        If it fails nothing has changed as far as can be seen; what the metadata store holds may be either, and both
+        ledgers stay until the next compaction, or the next opening.
+
+        Raises:
+            LedgerFencedError: a later owner has the topic.
+            LedgerUnavailableError: the metadata store did not answer.
+        """
+        segment, former = written.segment, self.current
+        self._replace(record_of(segment))
+        await self._ledgers.save()
+        cursor = await self.open_cursor()
+        await cursor.move(horizon, {LEDGER_PROPERTY: str(segment.ledger_id)})
+        self.current = CompactedLedger(segment, horizon, self._storage, self._losses)
+        self._storage.caches.readers.add(segment)
+        if former is not None:
+            await former.wait_unused()
+        self._forget(former)
+        for record in list(self._ledgers.compacted):
+            if record.ledger_id != segment.ledger_id:
+                self._ledgers.drop_compacted(record.ledger_id)
+        await self._delete_dropped()
+
+    def _replace(self, record: LedgerRecord) -> None:
+        listed = self._ledgers.compacted
+        listed[[each.ledger_id for each in listed].index(record.ledger_id)] = record
+
+    async def _delete_dropped(self) -> None:
+        """Delete what is off the list, unless that cannot be told to the store: then the next trimming does."""
+        try:
+            await self._ledgers.save()
+            await self._ledgers.delete_dropped()
+        except LedgerError as error:
+            log.warning("compacted_ledger_not_deleted", topic=self._owner.name, error=str(error))
+
+    def _forget(self, ledger: CompactedLedger | None) -> None:
+        if ledger is not None:
+            self._storage.caches.readers.remove(ledger.segment)
+            self._losses.dropped(ledger.segment)
+
+    async def give_up(self, begun: CompactedLedgerWriter) -> None:
+        """Delete a ledger that was never to be put in force."""
+        await begun.writer.close()
+        self._ledgers.drop_compacted(begun.segment.ledger_id)
+        await self._delete_dropped()
+
+    async def forget(self) -> None:
+        """Delete the compacted ledger and the cursor: the topic is as if it had never been compacted.
+
+        Raises:
+            LedgerFencedError, LedgerUnavailableError: as `ManagedLedger.delete_cursor`.
+        """
+        assert self._task is None, "no compaction is under way"
+        await self._owner.delete_cursor(COMPACTION_CURSOR)
+        former, self.current = self.current, None
+        if former is not None:
+            await former.wait_unused()
+        self._forget(former)
+        self.drop_all()
+        await self._delete_dropped()
+
+    # ---- closing ----
+
+    def drop_all(self) -> None:
+        """Have all compacted ledgers deleted with those that are off the list."""
+        for record in list(self._ledgers.compacted):
+            self._ledgers.drop_compacted(record.ledger_id)
+
+    def release(self) -> None:
+        if self.current is not None:
+            self._storage.caches.readers.remove(self.current.segment)

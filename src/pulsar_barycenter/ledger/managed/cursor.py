@@ -1,0 +1,313 @@
+"""A subscription's place in a topic: everything up to a position is acknowledged, and some entries beyond it.
+
+A durable cursor is a record in the metadata store, written at most so many times a second. What had been
+acknowledged but not yet written when a broker dies is delivered again: Pulsar's at-least-once.
+Source: Pulsar's `ManagedCursorImpl`.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import NamedTuple, Protocol
+
+import structlog
+
+from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerError, LedgerFencedError
+from pulsar_barycenter.ledger.managed.acked_ranges import AckedRanges
+from pulsar_barycenter.ledger.managed.records import CursorRecord, RecordKeeper
+from pulsar_barycenter.ledger.managed.segments import Segments
+from pulsar_barycenter.ledger.position import EARLIEST, Position
+from pulsar_barycenter.ledger.settings import LedgerSettings
+
+log = structlog.get_logger(__name__)
+
+_RETRY_S = 1.0
+
+
+class Backlog(NamedTuple):
+    """What a subscription has not acknowledged. For how exact `messages` is see `Segment.messages_between`."""
+
+    entries: int
+    messages: int
+
+
+class CursorOwner(Protocol):
+    """What a cursor needs of its managed ledger."""
+
+    @property
+    def settings(self) -> LedgerSettings: ...
+    @property
+    def segments(self) -> Segments: ...
+    @property
+    def last_position(self) -> Position: ...
+    def start(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]: ...
+    def cursor_moved(self, before: Position, after: Position) -> None: ...
+    def fenced(self, error: LedgerFencedError) -> None: ...
+
+
+class Cursor:
+    """Made by `ManagedLedger.open_cursor` and `ManagedLedger.new_non_durable_cursor`."""
+
+    __slots__ = (
+        "_closed", "_dirty", "_keeper", "_last_write_s", "_mark_delete", "_owner", "_ranges", "_timer", "_writing",
+        "name", "on_mark_delete", "properties",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        owner: CursorOwner,
+        name: str,
+        mark_delete: Position,
+        *,
+        keeper: RecordKeeper | None,
+        properties: Mapping[str, str],
+    ) -> None:
+        self._owner = owner
+        self.name = name
+        self._mark_delete = mark_delete
+        self._keeper = keeper
+        self.properties: dict[str, str] = dict(properties)
+        self._ranges = AckedRanges()
+        self.on_mark_delete: Callable[[Position], None] | None = None
+        """Called when the mark-delete position grew by acknowledgements, with the new one."""
+        self._dirty = False
+        self._closed = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._writing: asyncio.Task[None] | None = None
+        self._last_write_s = float("-inf")
+
+    @property
+    def is_durable(self) -> bool:
+        return self._keeper is not None
+
+    @property
+    def mark_delete(self) -> Position:
+        """The last of the entries acknowledged without a gap; it need not exist any more, nor ever have existed."""
+        return self._mark_delete
+
+    @property
+    def first_unacked(self) -> Position:
+        """Where delivery begins anew: the first entry after the mark-delete position, or where it will stand."""
+        return self._owner.segments.next_valid(self._mark_delete)
+
+    @property
+    def acked_ranges(self) -> list[tuple[int, int, int]]:
+        """The entries acknowledged beyond the mark-delete position as (ledger, first, last), both inclusive."""
+        return list(self._ranges)
+
+    @property
+    def backlog_entries(self) -> int:
+        segments = self._owner.segments
+        return segments.entries_between(self._mark_delete, self._owner.last_position) - self._ranges.entries
+
+    @property
+    def backlog(self) -> Backlog:
+        """Count what is not acknowledged; costs a step per ledger and per range."""
+        segments = self._owner.segments
+        messages = segments.messages_between(self._mark_delete, self._owner.last_position)
+        for ledger_id, first, last in self._ranges:
+            segment = segments.find(ledger_id)
+            if segment is not None:
+                messages -= segment.messages_between(first, last + 1)
+        return Backlog(self.backlog_entries, max(messages, 0))
+
+    def is_acked(self, position: Position) -> bool:
+        return position <= self._mark_delete or self._ranges.contains(*position)
+
+    def is_unacked_from(self, position: Position) -> bool:
+        """Tell whether no entry at `position` or behind it is acknowledged; False if that would take a search."""
+        return position > self._mark_delete and not self._ranges
+
+    def ack_individual(self, positions: Iterable[Position]) -> int:
+        """Acknowledge entries, in any order; return how many were not before. Unknown ones are ignored."""
+        before = self._mark_delete
+        ledger_id, entry_id = before
+        last, segments, ranges = self._owner.last_position, self._owner.segments, self._ranges
+        fresh = 0
+        for position in positions:
+            ledger, entry = position
+            if ledger == ledger_id and entry == entry_id + 1 and not ranges and position <= last:
+                # In order, as most acknowledgements come: the mark moves, no range is made. The ledger has
+                # the entry unless it is an older one that ended here.
+                if not segments.has(position):
+                    continue
+                entry_id = entry
+                fresh += 1
+            elif (ledger, entry) > (ledger_id, entry_id) and position <= last and segments.has(position):
+                fresh += ranges.add(ledger, entry)
+        if fresh:
+            self._move(before, self._absorb(Position(ledger_id, entry_id)))
+        return fresh
+
+    def ack_cumulative(self, position: Position) -> bool:
+        """Acknowledge everything up to `position`, inclusive; entry -1 is everything before that ledger.
+
+        Returns False, and does nothing, if the mark-delete position is there already. A position behind the
+        last entry counts as the last entry.
+        """
+        before = self._mark_delete
+        position = Position(*min(position, self._owner.last_position))
+        if position <= before:
+            return False
+        self._ranges.remove_through(*position)
+        self._move(before, self._absorb(position))
+        return True
+
+    def _absorb(self, mark: Position) -> Position:
+        """Let the mark pass the ranges that begin right after it."""
+        while self._ranges:
+            ledger_id, entry_id = self._owner.segments.next_valid(mark)
+            last = self._ranges.take_from(ledger_id, entry_id)
+            if last is None:
+                break
+            mark = Position(ledger_id, last)
+        return mark
+
+    def _move(self, before: Position, mark: Position) -> None:
+        self._mark_delete = mark
+        self.changed()
+        if mark != before:
+            self._owner.cursor_moved(before, mark)
+            if self.on_mark_delete is not None:
+                self.on_mark_delete(mark)
+
+    async def reset(self, position: Position) -> None:
+        """Make `position` the next entry to deliver, forget later acknowledgements, and store that.
+
+        One before the first entry (EARLIEST) begins with the first that exists; one behind the last with the
+        next that is appended.
+        """
+        ledger_id, entry_id = max(position, Position(0, 0))
+        self._mark_delete = min(Position(ledger_id, max(entry_id - 1, -1)), self._owner.last_position)
+        if position <= EARLIEST:
+            self._mark_delete = EARLIEST
+        self._ranges.clear()
+        await self.store()
+
+    async def move(self, position: Position, properties: Mapping[str, str]) -> None:
+        """Store that everything up to `position` is acknowledged, together with `properties`, and go by both only
+        then: nothing that the stored record still needs is trimmed meanwhile.
+
+        Raises:
+            LedgerFencedError: a later owner has the topic.
+            LedgerUnavailableError: the metadata store did not take it, or may have; here nothing has changed.
+        """
+        keeper = self._keeper
+        assert keeper is not None, "a durable cursor"
+        async with keeper.lock:
+            record = CursorRecord(epoch=keeper.epoch, mark_delete=position, properties=dict(properties))
+            try:
+                await keeper.write(record)
+            except LedgerFencedError as error:
+                self._closed = True
+                self._owner.fenced(error)
+                raise
+            except BaseException:
+                self._dirty = True
+                raise
+            before, self._mark_delete = self._mark_delete, position
+            self.properties = record.properties
+            self._ranges.remove_through(*position)
+        self._owner.cursor_moved(before, position)
+
+    async def set_properties(self, properties: Mapping[str, str]) -> None:
+        """Replace the properties and store them."""
+        self.properties = dict(properties)
+        await self.store()
+
+    async def store(self) -> None:
+        """Write the record now, whatever was written before; raises as `flush`."""
+        self._dirty = True
+        await self.flush()
+
+    def changed(self) -> None:
+        """Have the record written soon, no more often than the settings allow."""
+        self._dirty = True
+        if self._keeper is None or self._closed or self._timer is not None or self._writing is not None:
+            return
+        rate = self._owner.settings.mark_delete_per_second
+        loop = asyncio.get_running_loop()
+        due_s = self._last_write_s + 1 / rate if rate > 0 else 0.0
+        self._timer = loop.call_at(max(due_s, loop.time()), self._write_soon)
+
+    def _write_soon(self) -> None:
+        self._timer = None
+        self._writing = self._owner.start(self._write_in_background(), f"write-cursor-{self.name}")
+
+    async def _write_in_background(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._last_write_s = loop.time()
+        try:
+            await self.flush()
+        except LedgerFencedError:
+            return  # the managed ledger was told by flush
+        except LedgerError as error:
+            log.warning("cursor_not_written", cursor=self.name, error=str(error))
+            self._last_write_s = loop.time() + _RETRY_S
+        finally:
+            self._writing = None
+        if self._dirty:
+            self.changed()
+
+    async def flush(self) -> None:
+        """Write the record if it is not up to date.
+
+        Raises:
+            LedgerFencedError: a later owner has written it; the managed ledger is told.
+            LedgerUnavailableError: the metadata store did not take it.
+        """
+        keeper = self._keeper
+        if keeper is None:
+            self._dirty = False
+            return
+        async with keeper.lock:
+            if not self._dirty:
+                return
+            self._dirty = False
+            try:
+                await keeper.write(self._record(keeper.epoch))
+            except LedgerFencedError as error:
+                self._closed = True
+                self._owner.fenced(error)
+                raise
+            except BaseException:
+                self._dirty = True
+                raise
+
+    def _record(self, epoch: int) -> CursorRecord:
+        ranges = tuple(self._ranges)[: self._owner.settings.max_persisted_ranges]
+        return CursorRecord(epoch=epoch, mark_delete=self._mark_delete, ranges=ranges, properties=self.properties)
+
+    def restore(self, record: CursorRecord) -> None:
+        """Take over stored ranges that still make sense."""
+        for ledger_id, first, last in record.ranges:
+            segment = self._owner.segments.find(ledger_id)
+            if segment is not None and (ledger_id, first) > self._mark_delete and last < segment.entries:
+                self._ranges.restore(ledger_id, first, last)
+
+    def abandon(self) -> None:
+        """Stop writing; what is not stored is lost."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def close(self) -> None:
+        """Write what is not stored, then stop. Idempotent.
+
+        Raises:
+            LedgerFencedError, LedgerUnavailableError: as `flush`; the cursor is closed all the same.
+        """
+        if not self._closed:
+            self.abandon()
+            await self.flush()
+
+    async def delete(self) -> None:
+        """Delete the record, after `abandon`."""
+        if self._keeper is not None:
+            async with self._keeper.lock:
+                self._dirty = False
+                await self._keeper.delete()
+
+    def check_open(self) -> None:
+        if self._closed:
+            raise LedgerClosedError(f"cursor {self.name} is closed")

@@ -1,0 +1,126 @@
+"""Reading a topic's entries: from the cached tail where they are in it, else from the ledgers."""
+
+from pulsar_barycenter.ledger.entry_index import EntryIndex
+from pulsar_barycenter.ledger.managed.losses import LOSSES, Losses
+from pulsar_barycenter.ledger.managed.segments import Segment, Segments
+from pulsar_barycenter.ledger.position import Entry, EntryInfo, EntryRun, Position, entries
+from pulsar_barycenter.ledger.reader import LedgerReader
+from pulsar_barycenter.ledger.storage import LedgerStorage
+from pulsar_barycenter.ledger.tail_cache import TailWindow
+
+
+class EntryReads:
+    """The read half of a managed ledger, whose methods of the same names say what these do."""
+
+    __slots__ = ("_losses", "_segments", "_storage", "_tail", "entries_read", "rate")
+
+    def __init__(self, storage: LedgerStorage, segments: Segments, tail: TailWindow, losses: Losses) -> None:
+        self._losses = losses
+        self._storage = storage
+        self._segments = segments
+        self._tail = tail
+        self.entries_read = 0
+        """In this interval, from memory or not; an entry counts as often as it is read."""
+        self.rate = 0.0
+        """Entries a second, in the last interval."""
+
+    def end_interval(self, seconds: float) -> None:
+        self.rate = self.entries_read / seconds
+        self.entries_read = 0
+
+    def read_cached(
+        self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None
+    ) -> list[Entry] | None:
+        cached = self._cached(start, max_entries, max_bytes, max_messages)
+        if cached is None:
+            return [] if self._segments.at_or_after(start) is None else None
+        ledger_id, first, data, index = cached
+        stop = first + len(data)
+        return entries(ledger_id, first, data, index.message_counts(first, stop), index.publish_times(first, stop))
+
+    def cached_run(
+        self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None
+    ) -> EntryRun | None:
+        cached = self._cached(start, max_entries, max_bytes, max_messages)
+        if cached is None:
+            return None
+        ledger_id, first, data, index = cached
+        stop = first + len(data)
+        return EntryRun(ledger_id, first, data, index.messages_between(first, stop), index.bytes_between(first, stop))
+
+    def _cached(
+        self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None
+    ) -> tuple[int, int, list[bytes], EntryIndex] | None:
+        """Return what of a read the tail holds: the ledger, the first entry, the data of at least that one, and the
+        index that knows them."""
+        found = self._segments.at_or_after(start)
+        if found is None:
+            return None
+        segment, first = found
+        chunk = self._tail.find(segment.ledger_id, first)
+        if chunk is None:
+            return None
+        chunk_first, data, index = chunk
+        stop = index.stop_within(first, min(first + max_entries, chunk_first + len(data)), max_bytes, max_messages)
+        self.entries_read += stop - first
+        return segment.ledger_id, first, data[first - chunk_first : stop - chunk_first], index
+
+    async def read(self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None) -> list[Entry]:
+        while True:
+            cached = self.read_cached(start, max_entries, max_bytes, max_messages)
+            if cached is not None:
+                return cached
+            found = self._segments.at_or_after(start)
+            if found is None:
+                return []
+            segment, first = found
+            try:
+                reader = await self._reader(segment)
+                if not self._segments.has(Position(segment.ledger_id, first)):
+                    continue  # known to be missing since the ledger was opened
+                index = reader.index
+                stop = segment.missing.next_after(first, min(first + max_entries, segment.entries))
+                stop = index.stop_within(first, stop, max_bytes, max_messages)
+                data = await reader.read(first, stop - 1, max_bytes)
+            except LOSSES as error:
+                if segment in self._segments and not self._losses.passes_over(segment, error, segment.reader):
+                    raise
+                continue  # passed over, or trimmed meanwhile
+            stop = first + len(data)
+            self.entries_read += len(data)
+            return entries(
+                segment.ledger_id, first, data, index.message_counts(first, stop), index.publish_times(first, stop)
+            )
+
+    async def _reader(self, segment: Segment) -> LedgerReader:
+        readers = self._storage.caches.readers
+        if segment.reader is not None:
+            readers.touch(segment)
+            return segment.reader
+        self._losses.check_readable(segment)
+        reader = await self._storage.open(segment.ledger_id, entry_count=segment.entries)
+        self._losses.opened(segment, reader)
+        if segment in self._segments:
+            readers.open(segment, reader)
+        return reader
+
+    async def info(self, position: Position) -> EntryInfo | None:
+        if not self._segments.has(position):
+            return None
+        segment = self._segments.find(position.ledger_id)
+        assert segment is not None, "it has the entry"
+        return (await self._reader(segment)).info(position.entry_id)
+
+    async def find_by_publish_time(self, time_ms: int) -> Position | None:
+        for segment in list(self._segments):
+            if segment.entries and segment.max_publish_time_ms >= time_ms:
+                try:
+                    reader = await self._reader(segment)
+                except LOSSES as error:
+                    if segment in self._segments and not self._losses.passes_over(segment, error, segment.reader):
+                        raise
+                    continue
+                entry_id = reader.index.first_published_at_or_after(time_ms)
+                if entry_id is not None and entry_id < segment.entries:
+                    return Position(segment.ledger_id, entry_id)
+        return None

@@ -1,0 +1,279 @@
+"""The ledgers of a topic as its record lists them: taken over, recovered, begun, saved, deleted.
+
+The order of the steps is what makes them safe. A ledger's file is made before it is listed: listing it then proves
+that no later owner has read the list yet, so whoever takes over will find the ledger and fence it. A ledger is taken
+off the list before its file is deleted, and stands among those to be deleted until it is, so a crash between is made
+up for at the next opening.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Final, Protocol, TypeAlias
+
+import structlog
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from pulsar_barycenter.ledger.errors import (
+    LedgerError,
+    LedgerFencedError,
+    LedgerNotFoundError,
+    LedgerUnavailableError,
+)
+from pulsar_barycenter.ledger.managed.losses import LOSSES, Losses
+from pulsar_barycenter.ledger.managed.records import LedgerRecord, ManagedLedgerRecord, RecordKeeper
+from pulsar_barycenter.ledger.managed.segments import Segment, Segments, record_of, segment_of
+from pulsar_barycenter.ledger.storage import LedgerStorage, LedgerWriter
+from pulsar_barycenter.metadata.clock import Clock
+from pulsar_barycenter.metadata.coordination.counter import next_counter_value
+from pulsar_barycenter.metadata.errors import MetadataError
+from pulsar_barycenter.metadata.store import MetadataStore
+
+log = structlog.get_logger(__name__)
+
+LEDGER_ID_COUNTER: Final = "/counters/ledger-id"
+
+
+GroupDone: TypeAlias = Callable[[Segment, int, LedgerError | None], None]
+Made: TypeAlias = tuple[Segment, LedgerWriter]
+Making: TypeAlias = asyncio.Task[Made]
+"""A ledger to write to."""
+
+
+class ListOwner(Protocol):
+    """What a list needs of its managed ledger."""
+
+    @property
+    def name(self) -> str: ...
+    def fenced(self, error: LedgerFencedError) -> None: ...
+    def start(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]: ...
+
+
+class LedgerList:
+    """The ledgers of `owner`, whose record `keeper` writes."""
+
+    __slots__ = ("_deleting", "_keeper", "_losses", "_owner", "_storage", "compacted", "properties", "segments")
+
+    def __init__(self, owner: ListOwner, storage: LedgerStorage, keeper: RecordKeeper, losses: Losses) -> None:
+        self._owner = owner
+        self._losses = losses
+        self._storage = storage
+        self._keeper = keeper
+        self.segments = Segments()
+        self._deleting: list[int] = []
+        self.compacted: list[LedgerRecord] = []
+        """The compacted ledgers whose files may exist, in force or not, oldest first."""
+        self.properties: dict[str, str] = {}
+
+    @property
+    def has_dropped(self) -> bool:
+        """Whether ledgers are off the list whose files may still exist."""
+        return bool(self._deleting)
+
+    # ---- taking over ----
+
+    def make_next(self, store: MetadataStore, clock: Clock, group_done: GroupDone) -> Making:
+        """Begin to make the ledger to write to, for `take_over` or `undo`."""
+        return asyncio.create_task(self._make(store, clock, group_done), name=f"make-ledger-{self._owner.name}")
+
+    async def take_over(self, *, create: bool, alone: bool, making: Making | None) -> Made | None:
+        """Make the record this owner's; from then on the former owner's writes to it fail.
+
+        `alone` says that nothing else in this process has the topic open. The next ledger, if one is being made, is
+        listed in the same write; it is returned if there were others before, and undone if not.
+
+        Raises:
+            LedgerFencedError: an owner of this or a higher epoch has it.
+            LedgerNotFoundError: there is no such topic and `create` is False.
+            LedgerUnavailableError: the metadata store did not answer.
+        """
+        is_listed = True  # or may be, if it is not known whether the record was written
+        made = None
+        try:
+            made = await self._take_over(create, alone, making)
+            is_listed = made is not None
+        except (LedgerFencedError, LedgerNotFoundError):
+            is_listed = False
+            raise
+        finally:
+            if made is None and making is not None:
+                self.undo(making, is_listed=is_listed)
+        return made
+
+    def undo(self, making: Making, *, is_listed: bool) -> None:
+        """Close a ledger that is not used, and delete it unless it may be in the list: there it has to be found."""
+        self._owner.start(self._undo(making, is_listed=is_listed), f"undo-ledger-{self._owner.name}")
+
+    async def _take_over(self, create: bool, alone: bool, making: Making | None) -> Made | None:
+        keeper = self._keeper
+        while True:
+            record = await self._read(create, alone)
+            made = await self._made(making, record.ledgers) if making is not None and record.ledgers else None
+            ledgers = record.ledgers if made is None else (*record.ledgers, record_of(made[0]))
+            identity = self._storage.identity
+            if await keeper.take_over(
+                replace(record, epoch=keeper.epoch, open=True, opened_by=identity, ledgers=ledgers)
+            ):
+                break
+            log.debug("managed_ledger_changed_while_opened", topic=self._owner.name)
+        self._adopt(record)
+        if made is not None:
+            self.segments.append(made[0])
+        return made
+
+    async def _read(self, create: bool, alone: bool) -> ManagedLedgerRecord:
+        keeper = self._keeper
+        record = await keeper.load(ManagedLedgerRecord)
+        if record is None:
+            if not create:
+                raise LedgerNotFoundError(f"{self._owner.name}: there is no such topic")
+            return ManagedLedgerRecord()
+        if record.epoch > keeper.epoch or (record.epoch == keeper.epoch and self._may_be_open(record, alone)):
+            raise LedgerFencedError(keeper.path, keeper.epoch, record.epoch)
+        return record
+
+    async def _made(self, making: Making, before: Sequence[LedgerRecord]) -> Made | None:
+        """Wait for the next ledger; None if there is none, or a living former owner has begun a later one."""
+        await asyncio.wait([making])
+        if (error := making.exception()) is not None:
+            log.warning("ledger_not_made_ahead", topic=self._owner.name, error=str(error))
+            return None
+        return made if (made := making.result())[0].ledger_id > before[-1].ledger_id else None
+
+    async def _undo(self, making: Making, *, is_listed: bool) -> None:
+        with suppress(LedgerError):
+            segment, writer = await making
+            await writer.close()
+            if not is_listed:
+                await self._storage.delete(segment.ledger_id)
+
+    def _may_be_open(self, record: ManagedLedgerRecord, alone: bool) -> bool:
+        """Tell whether the owner that last wrote the record may still use it: not if it closed it, nor if it was
+        this process and nothing here has it open, as when opening or closing was cut short."""
+        return record.open and (record.opened_by != self._storage.identity or not alone)
+
+    def _adopt(self, record: ManagedLedgerRecord) -> None:
+        self.properties = dict(record.properties)
+        self._deleting = list(record.deleting)
+        self.compacted = list(record.compacted_ledgers)
+        for ledger in record.ledgers:
+            self.segments.append(segment_of(ledger))
+
+    async def recover(self) -> None:
+        """Fence the ledgers that were left open and close them at their recovered length.
+
+        One that is absent, or of which nothing can be read, stays open in the list, to be recovered when it is there
+        again; until then it stands for one entry that cannot be read, so that it is not passed over unseen.
+
+        Raises:
+            LedgerFencedError: a later owner has fenced one.
+        """
+        left_open = [segment for segment in self.segments if not segment.closed and segment.reader is None]
+        for segment in left_open:
+            try:
+                segment.reader = await self._storage.fence(segment.ledger_id, epoch=self._keeper.epoch)
+            except LOSSES as error:
+                segment.entries = 1
+                self._losses.not_recovered(segment, error)
+                continue
+            segment.entries = segment.size = segment.messages = 0
+            segment.grow(segment.reader.index, segment.reader.entry_count)
+            segment.closed = True
+            self._losses.opened(segment, segment.reader)
+            if segment.entries:
+                self._storage.caches.readers.add(segment)
+            else:
+                self.drop(segment)
+            log.info(
+                "ledger_recovered", topic=self._owner.name, ledger=segment.ledger_id, entries=segment.entries,
+                epoch=self._keeper.epoch,
+            )  # fmt: skip
+        if left_open:
+            await self.save()
+
+    # ---- the list ----
+
+    async def begin(self, store: MetadataStore, clock: Clock, group_done: GroupDone) -> Made:
+        """Make a ledger and list it; its writer reports to `group_done`, as `OnDurable` says.
+
+        Raises:
+            LedgerFencedError, LedgerFullError, LedgerUnavailableError: there is no new ledger.
+        """
+        segment, writer = await self._make(store, clock, group_done)
+        self.segments.append(segment)
+        try:
+            await self.save()
+        except LedgerError as error:
+            self.segments.remove(segment)
+            await writer.close()
+            if isinstance(error, LedgerUnavailableError):
+                self._deleting.append(segment.ledger_id)  # it may be listed: it goes when the list can be written again
+            else:
+                await self._storage.delete(segment.ledger_id)
+            raise
+        return segment, writer
+
+    async def _make(self, store: MetadataStore, clock: Clock, group_done: GroupDone) -> Made:
+        """Make a ledger that nobody knows of."""
+        try:
+            ledger_id = await next_counter_value(
+                store, LEDGER_ID_COUNTER, later=lambda work: self._owner.start(work, "forget-ledger-id-key")
+            )
+        except MetadataError as error:
+            raise LedgerUnavailableError(str(error)) from error
+        segment = Segment(ledger_id, created_at_ms=clock.now_ms())
+        report = partial(group_done, segment)
+        writer = await self._storage.create(ledger_id, epoch=self._keeper.epoch, on_durable=report)
+        segment.reader = writer.reader
+        return segment, writer
+
+    async def save(self, *, is_open: bool = True) -> None:
+        """Write the record.
+
+        Raises:
+            LedgerFencedError: a later owner has written it; the owner was told.
+            LedgerUnavailableError: the metadata store did not take it.
+        """
+        keeper = self._keeper
+        async with keeper.lock:
+            record = ManagedLedgerRecord(
+                epoch=keeper.epoch,
+                open=is_open,
+                opened_by=self._storage.identity,
+                ledgers=tuple(map(record_of, self.segments)),
+                deleting=tuple(self._deleting),
+                compacted=tuple(self.compacted) or UNSET,
+                properties=self.properties,
+            )
+            try:
+                await keeper.write(record)
+            except LedgerFencedError as error:
+                self._owner.fenced(error)
+                raise
+
+    def drop(self, segment: Segment) -> None:
+        """Take a ledger off the list, once it is saved; `delete_dropped` deletes it then."""
+        self.segments.remove(segment)
+        self._storage.caches.readers.remove(segment)
+        self._losses.dropped(segment)
+        self._deleting.append(segment.ledger_id)
+
+    def drop_compacted(self, ledger_id: int) -> None:
+        """Take a compacted ledger off the list as `drop` does one of the topic's own; idempotent."""
+        kept = [record for record in self.compacted if record.ledger_id != ledger_id]
+        if len(kept) < len(self.compacted):
+            self.compacted = kept
+            self._deleting.append(ledger_id)
+
+    async def delete_dropped(self) -> None:
+        for ledger_id in list(self._deleting):
+            await self._storage.delete(ledger_id)
+            if ledger_id in self._deleting:
+                self._deleting.remove(ledger_id)
+            log.debug("ledger_deleted", topic=self._owner.name, ledger=ledger_id)
+
+    def release_readers(self) -> None:
+        for segment in self.segments:
+            self._storage.caches.readers.remove(segment)

@@ -1,0 +1,499 @@
+"""A topic's storage: one unbroken row of entries over ledgers that are rolled, recovered and trimmed.
+
+One owner at a time. The owner's epoch, granted with the bundle, is written to the topic's record first; then the
+ledgers that the former owner had left open are fenced and closed at their recovered length. A former owner that
+still runs fails at whichever it touches first: the fence in its ledger, the version of the record or of a cursor.
+
+Ledgers are made at the first append, so a topic that nobody writes to has none. While a ledger is full its
+successor is prepared beside the appends; the change itself waits for one group commit.
+Source: Pulsar's `ManagedLedgerImpl`, with the epoch in BookKeeper's place.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
+from enum import Enum
+from typing import Final, Literal, Self
+
+import structlog
+
+from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerError, LedgerFencedError
+from pulsar_barycenter.ledger.managed.append_queue import OnEntriesDurable, OnEntriesFailed, OnFenced
+from pulsar_barycenter.ledger.managed.appender import Appender
+from pulsar_barycenter.ledger.managed.compacted_topic import CompactedTopic
+from pulsar_barycenter.ledger.managed.cursor import Cursor
+from pulsar_barycenter.ledger.managed.entry_reads import EntryReads
+from pulsar_barycenter.ledger.managed.ledger_list import LedgerList
+from pulsar_barycenter.ledger.managed.losses import DamagedLedger, Losses
+from pulsar_barycenter.ledger.managed.records import RecordKeeper
+from pulsar_barycenter.ledger.managed.segments import Segment, Segments
+from pulsar_barycenter.ledger.managed.stats import Interval, ManagedLedgerStats
+from pulsar_barycenter.ledger.managed.topic_cursors import TopicCursors
+from pulsar_barycenter.ledger.position import EARLIEST, Entry, EntryInfo, EntryRun, NewEntry, Position
+from pulsar_barycenter.ledger.settings import LedgerSettings
+from pulsar_barycenter.ledger.storage import LedgerStorage, LedgerWriter
+from pulsar_barycenter.ledger.tail_cache import TailWindow
+from pulsar_barycenter.metadata.clock import Clock
+from pulsar_barycenter.metadata.store import MetadataStore
+from pulsar_barycenter.naming.topic import TopicName
+
+log = structlog.get_logger(__name__)
+
+MANAGED_LEDGERS: Final = "/managed-ledgers"
+"""The topics' records lie below this path."""
+
+
+class _State(Enum):
+    OPEN = "open"
+    CLOSING = "closing"
+    CLOSED = "closed"
+    FENCED = "fenced"
+
+
+def managed_ledger_path(topic: TopicName) -> str:
+    """Return the path of the topic's record; its children are the cursors."""
+    return f"{MANAGED_LEDGERS}/{topic.persistence_name}"
+
+
+def _ignore(*_: object) -> None:
+    return
+
+
+class ManagedLedger:
+    """Made by `open`. All methods belong to the event loop that opened it."""
+
+    __slots__ = (
+        "_alone",
+        "_appender",
+        "_close_task",
+        "_cursors",
+        "_keeper",
+        "_last",
+        "_ledgers",
+        "_losses",
+        "_reads",
+        "_registered",
+        "_segments",
+        "_state",
+        "_storage",
+        "_store",
+        "_tail",
+        "_tasks",
+        "_trimming",
+        "clock",
+        "compacted",
+        "on_durable",
+        "on_failed",
+        "on_fenced",
+        "settings",
+        "topic",
+    )
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        storage: LedgerStorage,
+        topic: TopicName,
+        *,
+        epoch: int,
+        clock: Clock,
+        settings: LedgerSettings,
+        on_durable: OnEntriesDurable,
+        on_failed: OnEntriesFailed,
+        on_fenced: OnFenced,
+    ) -> None:
+        self.topic = topic
+        self.clock = clock
+        self.settings = settings
+        self.on_durable = on_durable
+        self.on_failed = on_failed
+        self.on_fenced = on_fenced
+        self._store = store
+        self._storage = storage
+        self._keeper = RecordKeeper(store, managed_ledger_path(topic), epoch=epoch)
+        self._state = _State.OPEN
+        self._losses = Losses(self)
+        self._ledgers = LedgerList(self, storage, self._keeper, self._losses)
+        self._segments = self._ledgers.segments
+        self._last = EARLIEST
+        self._cursors = TopicCursors(self, store, self._keeper)
+        self._tail = TailWindow(storage.caches.tail)
+        self._reads = EntryReads(storage, self._segments, self._tail, self._losses)
+        self._appender = Appender(self)
+        self.compacted = CompactedTopic(self, store, storage, self._ledgers, self._losses)
+        self._trimming = True  # as it were, until the cursors are known that need ledgers
+        self._registered = self._alone = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._close_task: asyncio.Task[None] | None = None
+
+    # ---- opening ----
+
+    @classmethod
+    async def open(
+        cls,
+        store: MetadataStore,
+        storage: LedgerStorage,
+        topic: TopicName,
+        *,
+        epoch: int,
+        clock: Clock,
+        settings: LedgerSettings | None = None,
+        create: bool = True,
+        closed: asyncio.Event | None = None,
+        on_durable: OnEntriesDurable = _ignore,
+        on_failed: OnEntriesFailed = _ignore,
+        on_fenced: OnFenced = _ignore,
+    ) -> Self:
+        """Take the topic over under `epoch` and recover it.
+
+        The epoch must be higher than that of every owner before. It may be the same if that owner has closed the
+        topic, or was this process, whose opening or closing was cut short, and has it open no longer. `closed` is set
+        when that owner has closed it: the ledger for the next append is made beside that, and nothing else before.
+
+        Raises:
+            LedgerFencedError: an owner of this or a higher epoch has it.
+            LedgerNotFoundError: there is no such topic and `create` is False.
+            LedgerUnavailableError: the metadata store did not answer.
+        """
+        ledger = cls(
+            store, storage, topic, epoch=epoch, clock=clock, settings=settings or LedgerSettings(),
+            on_durable=on_durable, on_failed=on_failed, on_fenced=on_fenced,
+        )  # fmt: skip
+        ledger._alone = storage.caches.register(ledger._keeper.path)
+        ledger._registered = True
+        try:
+            await ledger._take_over(create, closed)
+        except BaseException:
+            ledger._appender.stop()
+            ledger._release_readers()
+            raise
+        return ledger
+
+    async def _take_over(self, create: bool, closed: asyncio.Event | None) -> None:
+        ledgers = self._ledgers
+        making = None
+        if closed is not None:
+            making = ledgers.make_next(self._store, self.clock, self._appender.group_done)
+            try:
+                await closed.wait()
+            except BaseException:
+                ledgers.undo(making, is_listed=False)
+                raise
+        taking_over = ledgers.take_over(create=create, alone=self._alone, making=making)
+        made, _ = await asyncio.gather(taking_over, self._cursors.read_ahead(), return_exceptions=True)
+        if isinstance(made, BaseException):
+            raise made
+        if made is not None:
+            self._appender.write_to(*made)
+        await ledgers.recover()
+        self._last = self._segments.last_position
+        await self._cursors.load()
+        self.compacted.load()
+        self._trimming = False
+        self._trim_soon()
+
+    # ---- appending ----
+
+    def append(self, entry: bytes, num_messages: int, publish_time_ms: int, context: object) -> None:
+        """Queue `entry`; `on_durable` or `on_failed` is called later with `context`.
+
+        Raises:
+            LedgerFencedError: a later owner has taken the topic over.
+            LedgerClosedError: it is closed or closing.
+            ValueError: `num_messages` is negative.
+        """
+        self.extend([(entry, num_messages, publish_time_ms)], [context])
+
+    def extend(self, entries: Sequence[NewEntry], contexts: Sequence[object]) -> None:
+        """Queue `entries`, each with the context of its place, as `append` does one: if it raises, none is queued."""
+        for _, num_messages, _ in entries:
+            if num_messages < 0:
+                raise ValueError(f"an entry has no negative number of messages: {num_messages}")
+        self._appender.extend(entries, contexts)
+
+    def check_open(self) -> None:
+        if self._state is _State.FENCED:
+            raise LedgerFencedError(self.name, self._keeper.epoch, self._keeper.epoch + 1)
+        if self._state is not _State.OPEN:
+            raise LedgerClosedError(f"{self.topic}: the managed ledger is closed")
+
+    async def create_ledger(self) -> tuple[Segment, LedgerWriter]:
+        return await self._ledgers.begin(self._store, self.clock, self._appender.group_done)
+
+    def entries_durable(self, segment: Segment, first: int, entries: list[bytes], contexts: list[object]) -> None:
+        assert segment.reader is not None, "a ledger being written keeps its reader"
+        self._tail.append(segment.ledger_id, first, entries, segment.reader.index)
+        self._last = segment.last_position
+        self.on_durable(contexts, Position(segment.ledger_id, first))
+
+    def entries_failed(self, contexts: list[object], error: LedgerError) -> None:
+        if contexts:
+            self.on_failed(contexts, error)
+        if isinstance(error, LedgerFencedError):
+            self.fenced(error)
+
+    def ledger_closed(self, segment: Segment) -> None:
+        segment.closed = True
+        self._storage.caches.readers.add(segment)
+
+    async def ledger_rolled(self) -> None:
+        with suppress(LedgerError):  # the closed length is in the next write of the record, or is recovered
+            await self._ledgers.save()
+        self._trim_soon()
+
+    def fenced(self, error: LedgerFencedError) -> None:
+        """Stop for good: a later owner has the topic. Fails what is not reported, then tells `on_fenced` once."""
+        if self._state in (_State.FENCED, _State.CLOSED):
+            return
+        self._state = _State.FENCED
+        self._cursors.abandon()
+        log.warning("managed_ledger_fenced", topic=self.name, epoch=error.epoch, fenced_by=error.fenced_by)
+        if failed := self._appender.stop():
+            self.on_failed(failed, error)
+        self.on_fenced(error)
+
+    # ---- the topic ----
+
+    @property
+    def name(self) -> str:
+        return str(self.topic)
+
+    @property
+    def epoch(self) -> int:
+        return self._keeper.epoch
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        return self._ledgers.properties
+
+    async def set_properties(self, properties: Mapping[str, str]) -> None:
+        """Replace the topic's properties and store them."""
+        self.check_open()
+        self._ledgers.properties = dict(properties)
+        await self._ledgers.save()
+
+    # ---- reading ----
+
+    @property
+    def segments(self) -> Segments:
+        return self._segments
+
+    @property
+    def last_position(self) -> Position:
+        """The last durable entry; EARLIEST if there never was one."""
+        return self._last
+
+    def next_valid(self, position: Position) -> Position:
+        """Return the first entry after `position`, exclusive; where there is none, the place after the last."""
+        return self._segments.next_valid(position)
+
+    @property
+    def stats(self) -> ManagedLedgerStats:
+        return ManagedLedgerStats.of(self._segments)
+
+    def read_cached(
+        self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None = None
+    ) -> list[Entry] | None:
+        """Return entries as `read` does if the first is in memory; an empty list at the end, None on a miss."""
+        return [] if start > self._last else self._reads.read_cached(start, max_entries, max_bytes, max_messages)
+
+    def cached_run(
+        self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None = None
+    ) -> EntryRun | None:
+        """Return what `read_cached` does as one value; None at the end too."""
+        return None if start > self._last else self._reads.cached_run(start, max_entries, max_bytes, max_messages)
+
+    @property
+    def last_interval(self) -> tuple[Interval, float]:
+        """What was written in the last interval, and entries a second that were read in it, from memory or not."""
+        return self._appender.last_interval, self._reads.rate
+
+    def end_interval(self, seconds: float) -> None:
+        """Begin another statistics interval; the one that is over had so many seconds."""
+        self._appender.end_interval(seconds)
+        self._reads.end_interval(seconds)
+
+    @property
+    def damaged_ledgers(self) -> list[DamagedLedger]:
+        """What was found damaged since the topic was opened, by ledgers."""
+        return list(self._losses)
+
+    def entries_missing(self) -> None:
+        """Entries are known to be no more: cursors pass them, nobody waits for them."""
+        self._last = self._segments.last_position
+        self._trim_soon()
+
+    async def read(
+        self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None = None
+    ) -> list[Entry]:
+        """Return the entries at `start` (inclusive) and after, oldest first; none at the end of the topic.
+
+        At least one entry where there is one, then as many as keep within `max_entries`, within `max_bytes`
+        together, and begin before `max_messages` messages are reached; all of one ledger, so there may be fewer.
+
+        Raises:
+            LedgerCorruptedError, LedgerNotFoundError: the first entry cannot be read, and is not to be skipped.
+        """
+        return await self._reads.read(start, max_entries, max_bytes, max_messages)
+
+    async def info(self, position: Position) -> EntryInfo | None:
+        """Return what is kept beside an entry, or None if there is no such entry."""
+        return await self._reads.info(position)
+
+    async def find_by_publish_time(self, time_ms: int) -> Position | None:
+        """Return the first entry that was published at `time_ms` or later, or None if all are older."""
+        return await self._reads.find_by_publish_time(time_ms)
+
+    # ---- cursors ----
+
+    @property
+    def cursors(self) -> Mapping[str, Cursor]:
+        """The durable cursors by name."""
+        return self._cursors.by_name
+
+    async def open_cursor(
+        self,
+        name: str,
+        initial: Position | Literal["earliest", "latest"] = "latest",
+        properties: Mapping[str, str] | None = None,
+    ) -> Cursor:
+        """Return the durable cursor `name`, created if it does not exist.
+
+        `initial` and `properties` count for a new one only: "earliest" delivers all there is, "latest" what is
+        appended from now on, a position that entry and those after it.
+
+        Raises:
+            LedgerFencedError, LedgerClosedError, LedgerUnavailableError
+        """
+        self.check_open()
+        known = self._cursors.by_name.get(name)
+        if known is not None:
+            return known
+        return await self._cursors.create(name, self._mark_for(initial), properties or {})
+
+    def _mark_for(self, initial: Position | Literal["earliest", "latest"]) -> Position:
+        if initial == "latest":
+            return self._last
+        if initial == "earliest" or initial <= EARLIEST:
+            return EARLIEST
+        ledger_id, entry_id = initial
+        return min(Position(ledger_id, max(entry_id - 1, -1)), self._last)
+
+    def new_non_durable_cursor(self, start: Position | Literal["earliest", "latest"], name: str = "reader") -> Cursor:
+        """Return a cursor in memory alone, which delivers from `start`, inclusive, and holds back no trimming."""
+        self.check_open()
+        return Cursor(self, name, self._mark_for(start), keeper=None, properties={})
+
+    async def delete_cursor(self, name: str) -> None:
+        """Delete a durable cursor; one that is absent is no error."""
+        if await self._cursors.delete(name):
+            self._trim_soon()
+
+    def cursor_moved(self, before: Position, after: Position) -> None:
+        """Trim when a cursor may have been the last to leave a ledger."""
+        if after.ledger_id != before.ledger_id or len(self._segments) > 1:
+            self._trim_soon()
+
+    # ---- trimming ----
+
+    def _consumed(self) -> list[Segment]:
+        return self._segments.consumed(self._last, [cursor.mark_delete for cursor in self.cursors.values()])
+
+    def _trim_soon(self) -> None:
+        if self._trimming or self._state is not _State.OPEN or not (self._ledgers.has_dropped or self._consumed()):
+            return
+        self._trimming = True
+        self.start(self._trim(), f"trim-{self.topic}")
+
+    async def _trim(self) -> None:
+        """Take consumed ledgers off the record first, then delete them; a crash between is made up for at opening."""
+        try:
+            for segment in self._consumed():
+                self._ledgers.drop(segment)
+            await self._ledgers.save()
+            await self._ledgers.delete_dropped()
+        except LedgerFencedError:
+            return
+        except LedgerError as error:
+            log.warning("ledgers_not_trimmed", topic=self.name, error=str(error))
+        finally:
+            self._trimming = False
+
+    # ---- closing ----
+
+    def start(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def close(self) -> None:
+        """Wait for what was appended, write the cursors and the ledger's length, release everything. Idempotent.
+
+        Never fails: what the metadata store does not take is recovered by the next owner.
+        """
+        if self._close_task is None:
+            self._close_task = asyncio.get_running_loop().create_task(self._close(), name=f"close-{self.topic}")
+        await asyncio.shield(self._close_task)
+
+    async def _close(self) -> None:
+        is_open = self._state is _State.OPEN
+        if is_open:
+            self._state = _State.CLOSING
+        await self.compacted.stop()
+        if is_open:
+            await self._appender.finish()
+            await self._store_last_state()
+            self._appender.stop()
+        await self._release_all()
+        if self._state is not _State.FENCED:
+            self._state = _State.CLOSED
+
+    async def _store_last_state(self) -> None:
+        """Write the cursors and the list at once, so that a store that writes in groups is waited for once."""
+        for segment in [s for s in self._segments if s.closed and not s.entries]:
+            self._ledgers.drop(segment)
+        writes = (*(cursor.close() for cursor in self._cursors.by_name.values()), self._ledgers.save(is_open=False))
+        for error in await asyncio.gather(*writes, return_exceptions=True):
+            if isinstance(error, LedgerError):
+                log.warning("managed_ledger_not_closed_in_store", topic=self.name, error=str(error))
+            elif error is not None:
+                raise error
+
+    async def _release_all(self) -> None:
+        current = asyncio.current_task()
+        running = [task for task in self._tasks if task is not current]
+        if running:
+            await asyncio.wait(running)
+        self._release_readers()
+
+    def _release_readers(self) -> None:
+        self._cursors.abandon()
+        self._tail.clear()
+        if self._registered:
+            self._storage.caches.unregister(self._keeper.path)
+            self._registered = False
+        self.compacted.release()
+        self._ledgers.release_readers()
+
+    async def delete(self) -> None:
+        """Close the topic and delete its ledgers, cursors and record.
+
+        Raises:
+            LedgerFencedError: a later owner has it.
+            LedgerUnavailableError: the metadata store did not answer; try again after opening it anew.
+        """
+        self.check_open()
+        self._state = _State.CLOSING
+        await self.compacted.stop()
+        await self._appender.finish()
+        for segment in list(self._segments):
+            self._ledgers.drop(segment)
+        self.compacted.drop_all()
+        await self._ledgers.save(is_open=False)
+        await self._ledgers.delete_dropped()
+        for name in list(self._cursors.by_name):
+            await self.delete_cursor(name)
+        await self._keeper.delete()
+        await self._release_all()
+        self._state = _State.CLOSED

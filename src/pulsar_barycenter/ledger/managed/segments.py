@@ -1,0 +1,223 @@
+"""The ledgers of a topic in order, and the arithmetic of positions over them."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Iterator
+
+from pulsar_barycenter.ledger.entry_index import EntryIndex
+from pulsar_barycenter.ledger.managed.missing import MissingEntries
+from pulsar_barycenter.ledger.managed.records import LedgerRecord
+from pulsar_barycenter.ledger.position import EARLIEST, Position
+from pulsar_barycenter.ledger.reader import LedgerReader
+
+
+class Segment:
+    """One ledger of a managed ledger. `entries`, `size` and `messages` count what is durable.
+
+    Of the ids below `entries` those in `missing` are no more: a repair marked them so, or reading passed over them.
+    They are known once the ledger was read, and count in `size` and `messages` before that.
+    """
+
+    __slots__ = (
+        "closed", "created_at_ms", "entries", "ledger_id", "max_publish_time_ms", "messages", "missing", "reader",
+        "size",
+    )  # fmt: skip
+
+    def __init__(self, ledger_id: int, *, created_at_ms: int) -> None:
+        self.ledger_id = ledger_id
+        self.created_at_ms = created_at_ms
+        self.entries = 0
+        self.size = 0
+        self.messages = 0
+        self.max_publish_time_ms = 0
+        self.closed = False
+        self.reader: LedgerReader | None = None
+        self.missing = MissingEntries()
+
+    @property
+    def last_position(self) -> Position:
+        return Position(self.ledger_id, self.entries - 1)
+
+    def miss(self, ranges: Iterable[tuple[int, int]], index: EntryIndex | None) -> bool:
+        """Take entries as no more, `index` being the columns that tell what is left; return whether any was new."""
+        is_new = self.missing.add(
+            (first, min(last, self.entries - 1)) for first, last in ranges if first < self.entries
+        )
+        if is_new and index is not None:
+            self.size = index.bytes_between(0, self.entries)
+            self.messages = index.messages_between(0, self.entries)
+            for first, last in self.missing:
+                self.size -= index.bytes_between(first, last + 1)
+                self.messages -= index.messages_between(first, last + 1)
+        elif is_new and self.missing.count == self.entries:
+            self.size = self.messages = 0
+        return is_new
+
+    def grow(self, index: EntryIndex, entries: int) -> None:
+        """Take over the durable entries up to `entries` (exclusive) from their columns."""
+        first = self.entries
+        if entries <= first:
+            return
+        self.size += index.bytes_between(first, entries)
+        self.messages += index.messages_between(first, entries)
+        self.max_publish_time_ms = max(self.max_publish_time_ms, index.max_publish_time(first, entries))
+        self.entries = entries
+
+    def messages_between(self, first: int, stop: int) -> int:
+        """Return the messages in the entries `first`..`stop` (exclusive).
+
+        Exact while the ledger's columns are in memory, for whole ledgers, and where no entry is a batch; else
+        the ledger's mean per entry is taken.
+        """
+        count = stop - first - self.missing.between(first, stop)
+        present = self.entries - self.missing.count
+        if count == present:
+            return self.messages
+        if self.messages == present:
+            return count
+        if self.reader is None:
+            return round(self.messages * count / present)
+        index = self.reader.index
+        cut = ((max(one, first), min(last + 1, stop)) for one, last in self.missing)
+        lost = sum(index.messages_between(begin, end) for begin, end in cut if begin < end)
+        return index.messages_between(first, stop) - lost
+
+    def bytes_between(self, first: int, stop: int) -> int:
+        """Return the size of the entries `first`..`stop` (exclusive), as exactly as `messages_between`."""
+        if stop - first == self.entries:
+            return self.size
+        if self.reader is None:
+            return round(self.size * (stop - first) / self.entries)
+        return self.reader.index.bytes_between(first, stop)
+
+
+def segment_of(record: LedgerRecord) -> Segment:
+    segment = Segment(record.ledger_id, created_at_ms=record.created_at)
+    segment.entries, segment.size, segment.messages = record.entries, record.size, record.messages
+    segment.max_publish_time_ms = record.max_publish_time
+    segment.closed = record.closed
+    return segment
+
+
+def record_of(segment: Segment) -> LedgerRecord:
+    return LedgerRecord(
+        ledger_id=segment.ledger_id,
+        entries=segment.entries,
+        size=segment.size,
+        messages=segment.messages,
+        max_publish_time=segment.max_publish_time_ms,
+        closed=segment.closed,
+        created_at=segment.created_at_ms,
+    )
+
+
+class Segments:
+    """The ledgers of a topic, oldest first."""
+
+    __slots__ = ("_ids", "_segments")
+
+    def __init__(self) -> None:
+        self._segments: list[Segment] = []
+        self._ids: list[int] = []
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __contains__(self, segment: object) -> bool:
+        return segment in self._segments
+
+    def append(self, segment: Segment) -> None:
+        assert not self._ids or segment.ledger_id > self._ids[-1], "ledger ids grow"
+        self._segments.append(segment)
+        self._ids.append(segment.ledger_id)
+
+    def remove(self, segment: Segment) -> None:
+        at = self._segments.index(segment)
+        del self._segments[at], self._ids[at]
+
+    def find(self, ledger_id: int) -> Segment | None:
+        at = bisect_left(self._ids, ledger_id)
+        return self._segments[at] if at < len(self._ids) and self._ids[at] == ledger_id else None
+
+    def has(self, position: Position) -> bool:
+        """Tell whether `position` is a durable entry."""
+        segment = self.find(position.ledger_id)
+        entry_id = position.entry_id
+        return (
+            segment is not None
+            and 0 <= entry_id < segment.entries
+            and segment.missing.present_from(entry_id) == entry_id
+        )
+
+    @property
+    def last_position(self) -> Position:
+        """The last durable entry that is not missing, or EARLIEST."""
+        return self.at_or_before(Position(self._ids[-1], self._segments[-1].entries)) if self._ids else EARLIEST
+
+    def at_or_before(self, position: Position) -> Position:
+        """Return the entry at `position`, or the last one before it, or EARLIEST."""
+        for segment in reversed(self._segments[: bisect_right(self._ids, position.ledger_id)]):
+            last = segment.entries - 1
+            if segment.ledger_id == position.ledger_id:
+                last = min(last, position.entry_id)
+            last = segment.missing.present_until(last)
+            if last >= 0:
+                return Position(segment.ledger_id, last)
+        return EARLIEST
+
+    def at_or_after(self, position: Position) -> tuple[Segment, int] | None:
+        """Return the ledger and id of the entry at `position`, or of the first one after it."""
+        ledger_id, entry_id = position
+        for at in range(bisect_left(self._ids, ledger_id), len(self._ids)):
+            segment = self._segments[at]
+            first = max(entry_id, 0) if segment.ledger_id == ledger_id else 0
+            first = segment.missing.present_from(first)
+            if first < segment.entries:
+                return segment, first
+        return None
+
+    def next_valid(self, position: Position) -> Position:
+        """Return the first entry after `position`, exclusive; without one, where the last ledger would go on."""
+        found = self.at_or_after(Position(position.ledger_id, position.entry_id + 1))
+        if found is not None:
+            return Position(found[0].ledger_id, found[1])
+        last = max(position, self.last_position)
+        return Position(last.ledger_id, last.entry_id + 1)
+
+    def consumed(self, last: Position, marks: Collection[Position]) -> list[Segment]:
+        """Return the closed ledgers before that of `last` which all marks, up to which all is acknowledged, have passed
+        with all that is missing before their ends; and empty ones."""
+        consumed = []
+        for segment in self._segments:
+            if not segment.closed:
+                continue
+            if segment.entries:
+                end = segment.last_position
+                if end.ledger_id == last.ledger_id or any(m < end and self.next_valid(m) <= end for m in marks):
+                    break
+            consumed.append(segment)
+        return consumed
+
+    def entries_between(self, after: Position, upto: Position) -> int:
+        """Count the entries after `after` (exclusive) up to `upto` (inclusive)."""
+        return sum(stop - first - s.missing.between(first, stop) for s, first, stop in self._spans(after, upto))
+
+    def messages_between(self, after: Position, upto: Position) -> int:
+        """Count the messages in `entries_between`; see `Segment.messages_between` for how exactly."""
+        return sum(segment.messages_between(first, stop) for segment, first, stop in self._spans(after, upto))
+
+    def bytes_between(self, after: Position, upto: Position) -> int:
+        """Return the size of `entries_between`; of a part of a ledger that is not open, by its mean entry."""
+        return sum(segment.bytes_between(first, stop) for segment, first, stop in self._spans(after, upto))
+
+    def _spans(self, after: Position, upto: Position) -> Iterator[tuple[Segment, int, int]]:
+        for at in range(bisect_left(self._ids, after.ledger_id), len(self._ids)):
+            segment = self._segments[at]
+            if segment.ledger_id > upto.ledger_id:
+                return
+            first = max(after.entry_id + 1, 0) if segment.ledger_id == after.ledger_id else 0
+            stop = min(upto.entry_id + 1, segment.entries) if segment.ledger_id == upto.ledger_id else segment.entries
+            if first < stop:
+                yield segment, first, stop

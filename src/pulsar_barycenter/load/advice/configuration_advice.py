@@ -1,0 +1,147 @@
+"""What is wrong, or probably not meant, in a load-balancing configuration, before a cluster has to show it.
+
+    >>> for each in advice(BrokerConfig(load_balancer_broker_threshold_shedder_percentage=100)):
+    ...     print(each.severity, each)
+    warning loadBalancerBrokerThresholdShedderPercentage=100: no broker can lie that far above the mean, so \
+    ThresholdShedder never sheds; set it lower, Pulsar's default is 10
+
+Everything is judged by the keys alone, without a cluster: thresholds that no load can reach or that every load does,
+strategies that the load manager does not have, settings that undo one another, keys that nobody reads.
+Pulsar's defaults get no advice. Needs no numpy: every broker asks at its start and after each dynamic change.
+"""
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from pulsar_barycenter.config.broker_conf import FORMER_NAMES, default_config, keys
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.config.key import format_value, key_name
+from pulsar_barycenter.load.advice.facts import Advice, Facts, Severity
+from pulsar_barycenter.load.advice.rules import findings
+from pulsar_barycenter.load.managers import (
+    ManagerKind,
+    StrategyError,
+    UnknownLoadManagerError,
+    manager_kind,
+    short_name,
+)
+from pulsar_barycenter.load.strategies import BOTH, PLACEMENT_KEY, SHEDDING_KEY, are_apart, placer_name, shedder_name
+
+__all__ = ["Advice", "Severity", "advice", "key_advice"]
+
+
+def advice(config: BrokerConfig, *, network_bytes_per_s: float | None = None) -> list[Advice]:
+    """Return the advice on a configuration: what is refused first, then warnings, then notes; within them by subject.
+
+    `network_bytes_per_s` is what a broker's network carries in each direction, if the caller knows; the keys that
+    override its speed tell otherwise.
+    """
+    facts = Facts(config, network_bytes_per_s)
+    found = [*_names(facts), *findings(facts)]
+    return sorted(dict.fromkeys(found), key=lambda each: list(Severity).index(each.severity))
+
+
+def key_advice(names: Iterable[str]) -> list[Advice]:
+    """Return the advice on names of keys, as a file gives them: those that nobody here knows, and former names."""
+    found = []
+    for name in names:
+        if name in FORMER_NAMES:
+            newer, _ = FORMER_NAMES[name]
+            found.append(Advice(name, "…", Severity.NOTE, f"a former name of {newer}", f"write {newer}"))
+        elif name not in keys():
+            near = difflib.get_close_matches(name, list(keys()), n=1, cutoff=0.8)
+            mend = f"did you mean {near[0]}?" if near else "remove it if nothing else reads the file"
+            found.append(Advice(name, "…", Severity.WARNING, "a key that is not known here and has no effect", mend))
+    return found
+
+
+# ---- names ----
+
+_SHEDDING: Final = "load_balancer_load_shedding_strategy"
+_PLACEMENT: Final = "load_balancer_load_placement_strategy"
+_MANAGER: Final = "load_manager_class_name"
+
+
+def _names(facts: Facts) -> Iterator[Advice]:
+    """Yield advice on class names."""
+    config = facts.config
+    try:
+        manager_kind(config.load_manager_class_name)
+    except UnknownLoadManagerError as error:
+        yield _refused(facts, _MANAGER, error, Severity.WARNING, "the simple load manager is used, as in Pulsar")
+    match facts.manager:
+        case ManagerKind.MODULAR:
+            yield from _of_modular(facts)
+        case ManagerKind.EXTENSIBLE:
+            yield from _of_extensible(facts)
+        case _:
+            why = f"the {facts.manager} load manager does not read it"
+            yield from _unread(facts, why)
+
+
+def _of_modular(facts: Facts) -> Iterator[Advice]:
+    checks: tuple[tuple[str, Callable[[BrokerConfig], str]], ...] = (
+        (_SHEDDING, shedder_name),
+        (_PLACEMENT, placer_name),
+    )
+    is_refused = False
+    for attribute, check in checks:
+        try:
+            check(facts.config)
+        except StrategyError as error:
+            yield _refused(facts, attribute, error, Severity.REFUSED, "")
+            is_refused = True
+    if not is_refused and facts.config.barycenter_pulsar_compatibility != "4.x" and are_apart(facts.config):
+        yield _apart(facts)
+
+
+def _apart(facts: Facts) -> Advice:
+    """Return what comes of one strategy that sheds and places as one beside another."""
+    shedder, named = shedder_name(facts.config), short_name(facts.config.load_balancer_load_placement_strategy)
+    if named in BOTH:
+        return facts.advise(
+            _PLACEMENT,
+            f"{named} places what it shed itself, and {shedder} sheds; {facts.placer} places instead, as in Pulsar",
+            f"set it to {facts.placer}, or another that only places",
+            Severity.NOTE,
+        )
+    return facts.advise(
+        _SHEDDING,
+        f"{shedder} chooses who receives a bundle, but {named} places it, perhaps elsewhere",
+        f"set {PLACEMENT_KEY}={shedder}",
+    )
+
+
+def _of_extensible(facts: Facts) -> Iterator[Advice]:
+    own, named = shedder_name(facts.config, ManagerKind.EXTENSIBLE), facts.config.load_balancer_load_shedding_strategy
+    defaults = default_config(facts.config.barycenter_pulsar_compatibility)
+    if short_name(named) != own and named != defaults.load_balancer_load_shedding_strategy:
+        yield facts.advise(
+            _SHEDDING,
+            f"the extensible load manager sheds by {own} alone and uses it instead, as in Pulsar",
+            f"set {SHEDDING_KEY}={own}",
+        )
+    yield from _unread(facts, "the extensible load manager has a placement of its own", shedding=False)
+
+
+def _unread(facts: Facts, why: str, *, shedding: bool = True) -> Iterator[Advice]:
+    """Yield a note on each strategy key that was set for nothing."""
+    defaults = default_config(facts.config.barycenter_pulsar_compatibility)
+    for attribute, concerned in ((_SHEDDING, shedding), (_PLACEMENT, True)):
+        if concerned and getattr(facts.config, attribute) != getattr(defaults, attribute):
+            name = key_name(attribute)
+            yield facts.advise(attribute, f"it has no effect: {why}", f"remove {name}", Severity.NOTE)
+
+
+def _refused(facts: Facts, attribute: str, error: StrategyError, severity: Severity, effect: str) -> Advice:
+    """Return what an error says as advice: up to its last semicolon the sentence, then the mend."""
+    text, _, mend = str(error).rpartition("; ")
+    value = format_value(getattr(facts.config, attribute))
+    for start in (
+        f"{key_name(attribute)}={value!r} is ",
+        f"{key_name(attribute)}={value!r} ",
+        f"{key_name(attribute)} is ",
+    ):
+        text = text.removeprefix(start)
+    return facts.advise(attribute, f"{text}; {effect}" if effect else text, mend, severity)

@@ -1,0 +1,106 @@
+"""What the rules of configuration advice look at, and what they say. See `configuration_advice`."""
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.config.key import format_value, key_name
+from pulsar_barycenter.load.managers import ManagerKind, StrategyError, manager_in_force
+from pulsar_barycenter.load.reports.weights import resource_weights
+from pulsar_barycenter.load.strategies import placer_name, shedder_name
+
+
+class Severity(enum.StrEnum):
+    REFUSED = "refused"
+    """A broker does not start with it."""
+    WARNING = "warning"
+    """It does not do what its key promises."""
+    NOTE = "note"
+    """It works; it may not be what was meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """One key, its value as a broker.conf has it, what it comes to, and what to do about it."""
+
+    key: str
+    value: str
+    severity: Severity
+    sentence: str
+    mend: str
+
+    def __str__(self) -> str:
+        return f"{self.key}={self.value}: {self.sentence}; {self.mend}"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What rules ask of a configuration."""
+
+    config: BrokerConfig
+    known_network: float | None = None
+
+    @cached_property
+    def manager(self) -> ManagerKind:
+        return manager_in_force(self.config)
+
+    @cached_property
+    def shedder(self) -> str:
+        """The shedder's short name; "" if there is none or shedding is off."""
+        config = self.config
+        if not (config.load_balancer_enabled and config.load_balancer_shedding_enabled):
+            return ""
+        try:
+            return shedder_name(config)
+        except StrategyError:
+            return ""
+
+    @cached_property
+    def placer(self) -> str:
+        try:
+            return placer_name(self.config)
+        except StrategyError:
+            return ""
+
+    @cached_property
+    def weights(self) -> tuple[float, ...]:
+        """The weights that count for the load manager's usage: CPU, direct memory, both bandwidths (memory)."""
+        config = self.config
+        weights = resource_weights(config)
+        extensible = self.manager is ManagerKind.EXTENSIBLE
+        return (*weights, config.load_balancer_memory_resource_weight) if extensible else weights
+
+    @cached_property
+    def full(self) -> float:
+        """The usage (a fraction) of a broker that is full: the largest weight."""
+        return max(self.weights)
+
+    @cached_property
+    def network(self) -> float | None:
+        """Bytes/s that a broker's network carries in + out; None if it is not known."""
+        each_way = self.known_network
+        speed, nics = (
+            self.config.load_balancer_override_broker_nic_speed_gbps,
+            self.config.load_balancer_override_broker_nics,
+        )
+        if each_way is None and speed is not None and nics:
+            each_way = speed * len(nics) * 1e9 / 8
+        return None if each_way is None else 2 * each_way
+
+    def advise(self, attribute: str, sentence: str, mend: str, severity: Severity = Severity.WARNING) -> Advice:
+        """Return advice on the key of an attribute of `BrokerConfig`."""
+        value = format_value(getattr(self.config, attribute))
+        return Advice(key_name(attribute), value, severity, sentence, mend)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`attribute` of `BrokerConfig`: its key is the one to change."""
+
+    attribute: str
+    holds: Callable[[Facts], bool]
+    sentence: str
+    mend: str
+    severity: Severity = Severity.WARNING

@@ -1,0 +1,96 @@
+"""What is decided upon a snapshot, line by line, and where a bundle is: values, whoever prints them."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+
+import msgspec
+
+from pulsar_barycenter.load.reasons import Reason
+from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
+
+
+class Figures(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
+    """What a broker or bundle carries: rates are msg/s, throughput is bytes/s, both in + out; usage is a fraction.
+
+    A broker's are those of its newest report, a bundle's those of its short window.
+    """
+
+    msg_rate: float
+    msg_throughput: float
+    usage: float | None = None
+    bundles: int | None = None
+
+
+class Decided(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
+    """One line. `kind` as in the decision log, and "verdict": why `broker` sheds (`unloads` bundles) or does not.
+
+    `placement` says why a bundle goes to `destination`.
+    """
+
+    cycle: int
+    kind: str
+    broker: str = ""
+    figures: Figures | None = None
+    unloads: int = 0
+    bundle: str = ""
+    source: str = ""
+    destination: str = ""
+    refused: str = ""
+    sentence: str
+    reason: Reason
+    placement: Reason | None = None
+
+
+class BundleState(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """Where a bundle is and what it carries; `held` says why no shedder may choose it, "" if any may."""
+
+    kind: str = "bundle"
+    bundle: str
+    broker: str
+    figures: Figures
+    topics: int
+    held: str
+
+
+def state_of(snapshot: LoadSnapshot, bundle: str) -> list[BundleState]:
+    """Return a state for each broker that reports the bundle."""
+    bundles = snapshot.bundles
+    found = []
+    for row in range(bisect_left(bundles.names, bundle), bisect_right(bundles.names, bundle)):
+        why = (
+            (bundles.broker_bound[row], "its namespace belongs to the broker"),
+            (bundles.recently_unloaded[row], "it was unloaded a short while ago"),
+            (not bundles.listed[row], "its broker reports figures of it, but does not list it"),
+            (not bundles.has_windows[row], "nothing is known of its past"),
+        )
+        figures = Figures(msg_rate=float(bundles.short.rate[row]), msg_throughput=float(bundles.short.throughput[row]))
+        found.append(
+            BundleState(
+                bundle=bundle,
+                broker=snapshot.brokers.names[bundles.owner[row]],
+                figures=figures,
+                topics=int(bundles.topics[row]),
+                held=next((text for holds, text in why if holds), ""),
+            )
+        )
+    return found
+
+
+def concerning(
+    lines: Iterable[Decided], snapshot: LoadSnapshot, *, bundle: str = "", namespace: str = "", broker: str = ""
+) -> list[Decided]:
+    """Return the lines that are about what is given, one of the three: of a bundle the verdict on its owner, too."""
+    owners = {state.broker for state in state_of(snapshot, bundle)} if bundle else set()
+    return [line for line in lines if _concerns(line, owners, bundle, namespace, broker)]
+
+
+def _concerns(line: Decided, owners: set[str], bundle: str, namespace: str, broker: str) -> bool:
+    if line.kind == "verdict":
+        return line.broker in owners or line.broker == broker
+    if line.kind == "shed":
+        return bool(owners or namespace or broker)
+    if bundle:
+        return line.bundle == bundle
+    if namespace:
+        return line.bundle.rpartition("/")[0] == namespace
+    return broker in (line.source, line.destination)

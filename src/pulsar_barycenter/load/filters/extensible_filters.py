@@ -1,0 +1,185 @@
+"""The filters of the extensible load manager, one after the other; and which transfers they allow.
+
+    live brokers ▸ load manager class ▸ maximum topics ▸ version ▸ anti-affinity ▸ isolation
+
+Each filter narrows the candidates of the one before. Unlike in the modular load manager nobody comes back: a filter
+that cannot judge leaves the candidates as they are, and when nobody is left nobody is chosen. A namespace with an
+isolation policy is not held to the kinds of topics that brokers enable.
+
+Drained brokers are none of the candidates; all filters are asked once more with them if they leave nobody else.
+
+Source: Pulsar's `ExtensibleLoadManagerImpl.selectAsync`, `TransferShedder.isTransferable` (4.x). Where we differ:
+brokers that run the same load manager may name its class in short.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from pulsar_barycenter.load.filters.anti_affinity import anti_affinity
+from pulsar_barycenter.load.filters.broker_version import broker_version
+from pulsar_barycenter.load.filters.load_manager_class import load_manager_class
+from pulsar_barycenter.load.filters.max_topics import below_max_topics
+from pulsar_barycenter.load.filters.namespace_policies import ONLY_DRAINED, policy_candidates
+from pulsar_barycenter.load.filters.outcome import FilterFailedError, FilterOutcome, PlacementRequest, narrowed
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.policies import DRAINED_KEY
+from pulsar_barycenter.load.reasons import Code
+from pulsar_barycenter.load.snapshot.drained import drained_rows
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Integers, LoadSnapshot
+
+if TYPE_CHECKING:
+    from pulsar_barycenter.config.broker_config import BrokerConfig
+
+_Filter = Callable[[Flags], Sequence[FilterOutcome]]
+"""Of the outcomes for some candidates the last one counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtensibleFilterSettings:
+    """`transfer`: what is unloaded goes to a broker that was chosen for it; `move_with_policies`: bundles may move
+    though their namespace has an isolation policy or an anti-affinity group."""
+
+    load_manager_class_name: str = ManagerKind.EXTENSIBLE.class_name
+    max_topics: int = 50_000
+    prefer_later_versions: bool = False
+    failure_domains: bool = False
+    excluded_namespaces: Collection[str] = ()
+    transfer: bool = True
+    move_with_policies: bool = False
+
+    @staticmethod
+    def of(config: "BrokerConfig") -> "ExtensibleFilterSettings":
+        return ExtensibleFilterSettings(
+            max_topics=config.load_balancer_broker_max_topics,
+            prefer_later_versions=config.prefer_later_versions,
+            failure_domains=config.failure_domains_enabled,
+            excluded_namespaces=frozenset(config.load_balancer_shedding_excluded_namespaces),
+            transfer=config.load_balancer_transfer_enabled,
+            move_with_policies=config.load_balancer_shedding_bundles_with_policies_enabled,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowed:
+    """What the filters kept, what each did, and why some could not judge."""
+
+    candidates: Flags
+    outcomes: tuple[FilterOutcome, ...]
+    failures: tuple[str, ...]
+
+
+def narrow(
+    snapshot: LoadSnapshot, request: PlacementRequest, settings: ExtensibleFilterSettings, candidates: Flags
+) -> Narrowed:
+    """Return which of `candidates` may own the bundle; drained ones only if the filters leave nobody else."""
+    drained = drained_rows(snapshot)
+    if drained is None or not (candidates & drained).any():
+        return _narrowed(snapshot, request, settings, candidates)
+    spared = narrowed(candidates, candidates & ~drained, Code.DRAINED, (DRAINED_KEY,))
+    found = _narrowed(snapshot, request, settings, spared.kept)
+    if found.candidates.any():
+        return replace(found, outcomes=(spared, *found.outcomes))
+    found = _narrowed(snapshot, request, settings, candidates)
+    if not found.candidates.any():
+        return found
+    told = narrowed(candidates, candidates, Code.DRAINED, (DRAINED_KEY,), note=ONLY_DRAINED)
+    return replace(found, outcomes=(told, *found.outcomes))
+
+
+def _narrowed(
+    snapshot: LoadSnapshot, request: PlacementRequest, settings: ExtensibleFilterSettings, candidates: Flags
+) -> Narrowed:
+    outcomes: list[FilterOutcome] = []
+    failures: list[str] = []
+    for judge in _filters(snapshot, request, settings):
+        try:
+            found = judge(candidates)
+        except FilterFailedError as error:
+            failures.append(str(error))
+            continue
+        outcomes.extend(found)
+        candidates = found[-1].kept if found else candidates
+    return Narrowed(candidates, tuple(outcomes), tuple(failures))
+
+
+def _filters(
+    snapshot: LoadSnapshot, request: PlacementRequest, settings: ExtensibleFilterSettings
+) -> Iterator[_Filter]:
+    yield lambda among: [load_manager_class(snapshot, among, settings.load_manager_class_name)]
+    yield lambda among: [below_max_topics(snapshot, among, settings.max_topics)]
+    if settings.prefer_later_versions:
+        yield lambda among: [broker_version(snapshot, among)] if among.any() else []
+    yield lambda among: anti_affinity(snapshot, among, request.namespace, failure_domains=settings.failure_domains)
+    yield lambda among: [policy_candidates(snapshot, request, among)]
+
+
+_Kind: TypeAlias = tuple[str | None, str | None]
+"""The isolation policy and the anti-affinity group of a namespace."""
+
+_FREE: Final[_Kind] = (None, None)
+
+
+class AllowedTransfers:
+    """Which transfers may be in one snapshot.
+
+    What the filters leave depends on the kind of a namespace alone, so they are asked once for each kind.
+    """
+
+    def __init__(self, snapshot: LoadSnapshot, settings: ExtensibleFilterSettings) -> None:
+        self._snapshot, self._settings = snapshot, settings
+        self._are_free = not snapshot.policies.isolation and not snapshot.policies.groups
+        self._kinds: dict[int, _Kind] = {}
+        self._left: dict[_Kind, list[bool]] = {}
+
+    def __call__(self, bundles: Integers, source: int, destination: int | None) -> list[bool]:
+        """Tell which of these bundles may leave `source`, for `destination` if one is meant; all are rows.
+
+        All filters have to be able to judge, and to keep the destination. Without one, or if bundles are not
+        transferred but merely unloaded, it is enough that some other broker is left. A bundle is taken to hold
+        persistent topics, whatever it holds: Pulsar's check, too, makes the bundle of its name and knows none of its
+        topics.
+        """
+        if not len(bundles):
+            return []
+        if self._are_free:
+            return [self._allows(_FREE, int(bundles[0]), source, destination)] * len(bundles)
+        kinds = [self._kind(namespace) for namespace in self._snapshot.bundles.namespace[bundles].tolist()]
+        one_of = dict(zip(kinds, bundles.tolist(), strict=True))
+        allowed = {kind: self._allows(kind, row, source, destination) for kind, row in one_of.items()}
+        return [allowed[kind] for kind in kinds]
+
+    def _kind(self, namespace: int) -> _Kind:
+        found = self._kinds.get(namespace)
+        if found is None:
+            name, policies = self._snapshot.namespaces[namespace], self._snapshot.policies
+            policy = policies.isolation.of_namespace(name)
+            found = self._kinds[namespace] = None if policy is None else policy.name, policies.groups.get(name)
+        return found
+
+    def _allows(self, kind: _Kind, bundle: int, source: int, destination: int | None) -> bool:
+        """Tell whether bundles of that kind, such as the one in that row, may leave `source` for `destination`."""
+        left = self._left.get(kind)
+        if left is None:
+            left = self._left[kind] = self._left_by_filters(kind, bundle)
+        if destination is not None and not left[destination]:
+            return False
+        if destination is None or not self._settings.transfer:
+            return left.count(True) > left[source]
+        return destination != source
+
+    def _left_by_filters(self, kind: _Kind, bundle: int) -> list[bool]:
+        """Return which brokers may take bundles of that kind; nobody if a filter cannot judge."""
+        if kind == _FREE or self._settings.move_with_policies:
+            request = PlacementRequest(self._snapshot.bundles.names[bundle])
+            narrowed = narrow(self._snapshot, request, self._settings, live_brokers(self._snapshot))
+            if not narrowed.failures:
+                left: list[bool] = narrowed.candidates.tolist()
+                return left
+        return [False] * len(self._snapshot.brokers)
+
+
+def live_brokers(snapshot: LoadSnapshot) -> Flags:
+    """Return the brokers that are registered."""
+    load = snapshot.extensible
+    return snapshot.brokers.everyone if load is None else load.live

@@ -1,0 +1,177 @@
+"""Which brokers the policies of a namespace allow: the candidates that every selection starts from.
+
+| the namespace           | candidates                                                                           |
+|-------------------------|--------------------------------------------------------------------------------------|
+| has an isolation policy | its primary brokers; while fewer than `min_limit` of them live, the secondary ones too |
+| has none                | brokers that are primary in no policy and enable the kind of topics the bundle holds |
+
+A drained broker is a candidate of nobody while another one is: with an isolation policy it does not count as live, so
+that the secondary brokers help out in its place. Where policies leave drained brokers alone, these serve all the same.
+
+A policy does not look at the kind of topics. Without policies at all only the kind counts: non-persistent topics if
+the bundle holds any, else persistent ones. A broker id without a port fits no policy and is left out once there are
+any.
+
+Source: Pulsar's `LoadManagerShared.applyNamespacePolicies`, `SimpleResourceAllocationPolicies`.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import msgspec
+import numpy as np
+
+from pulsar_barycenter.load.filters.outcome import FilterOutcome, PlacementRequest, narrowed
+from pulsar_barycenter.load.policies import DRAINED_KEY, BrokerHosts, IsolationPolicies, IsolationPolicy, host_of_broker
+from pulsar_barycenter.load.reasons import Code
+from pulsar_barycenter.load.snapshot.drained import drained_rows
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
+
+ISOLATION_SETTING = "namespaceIsolationPolicies"
+ONLY_DRAINED = "only drained brokers may serve it, so one of them does"
+
+
+@dataclass(frozen=True, eq=False)
+class IsolationColumns:
+    """What policies say of brokers; each is asked when the first namespace needs it."""
+
+    brokers: tuple[str, ...]
+    isolation: IsolationPolicies
+
+    def of(self, policy: IsolationPolicy) -> tuple[Flags, Flags]:
+        """Return which brokers are primary in the policy, and which are secondary and not primary."""
+        found = self._found.get(policy.name)
+        if found is None:
+            primary = self._matching(policy.primary)
+            found = self._found[policy.name] = primary, self._matching(policy.secondary) & ~primary
+        return found
+
+    @cached_property
+    def _found(self) -> dict[str, tuple[Flags, Flags]]:
+        return {}
+
+    @cached_property
+    def shared(self) -> Flags:
+        """Brokers that are primary in no policy."""
+        return ~self._matching(self.isolation.primary)
+
+    @cached_property
+    def without_port(self) -> Flags:
+        nameless = (host_of_broker(broker) is None for broker in self.brokers)
+        return np.fromiter(nameless, bool, len(self.brokers))
+
+    @cached_property
+    def _hosts(self) -> BrokerHosts:
+        return self.isolation.hosts(self.brokers)
+
+    def _matching(self, regexes: Iterable[str]) -> Flags:
+        flags = np.zeros(len(self.brokers), bool)
+        flags[list(self._hosts.matching(regexes))] = True
+        return flags
+
+
+@lru_cache(maxsize=4)
+def _isolation_columns(brokers: tuple[str, ...], isolation: IsolationPolicies) -> IsolationColumns:
+    return IsolationColumns(brokers, isolation)
+
+
+def isolation_columns(snapshot: LoadSnapshot) -> IsolationColumns:
+    """Return the columns of a snapshot, the same ones for the same brokers and policies: matching costs much."""
+    memo, isolation = snapshot.brokers.memo, snapshot.policies.isolation
+    found: IsolationColumns | None = memo.get(("isolation columns", None))
+    if found is None or found.isolation is not isolation:
+        found = memo["isolation columns", None] = _isolation_columns(snapshot.brokers.names, isolation)
+    return found
+
+
+def policy_candidates(snapshot: LoadSnapshot, request: PlacementRequest, among: Flags | None = None) -> FilterOutcome:
+    """Return which live brokers may serve the bundle.
+
+    Or which `among` them: only those count as live then, and whoever asks has left out drained ones.
+    """
+    isolation = snapshot.policies.isolation
+    policy = isolation.of_namespace(request.namespace)
+    if policy is not None or among is not None:
+        return _candidates(snapshot, request, policy, among)
+    memo, key = snapshot.brokers.memo, ("without policy", request.non_persistent)
+    found: tuple[IsolationPolicies, frozenset[str], FilterOutcome] | None = memo.get(key)
+    if found is None or found[0] is not isolation or found[1] != snapshot.policies.drained:
+        outcome = _candidates(snapshot, request, None, None)
+        found = memo[key] = isolation, snapshot.policies.drained, outcome
+    return found[2]
+
+
+def _candidates(
+    snapshot: LoadSnapshot, request: PlacementRequest, policy: IsolationPolicy | None, among: Flags | None
+) -> FilterOutcome:
+    def judged(live: Flags) -> FilterOutcome:
+        if policy is None:
+            return _without_policy(snapshot, request, live)
+        return _of_policy(isolation_columns(snapshot), policy, request.namespace, live)
+
+    if among is not None:
+        return judged(among)
+    everyone, drained = snapshot.brokers.everyone, drained_rows(snapshot)
+    return judged(everyone) if drained is None else sparing(everyone, drained, judged)
+
+
+def sparing(live: Flags, drained: Flags, judge: Callable[[Flags], FilterOutcome]) -> FilterOutcome:
+    """Return what `judge` leaves of the live brokers that are not drained; if that is nobody, of all, and say so."""
+    found = judge(live & ~drained)
+    if found.left:
+        return narrowed(
+            among=live,
+            kept=found.kept,
+            code=found.code,
+            settings=(DRAINED_KEY, *found.settings),
+            codes=((live & drained, Code.DRAINED), *found.codes),
+            note=found.note,
+        )
+    found = judge(live)
+    if not found.left:
+        return found
+    return msgspec.structs.replace(found, note="; ".join(filter(None, (ONLY_DRAINED, found.note))))
+
+
+def _without_policy(snapshot: LoadSnapshot, request: PlacementRequest, live: Flags) -> FilterOutcome:
+    enabled = snapshot.brokers.non_persistent if request.non_persistent else snapshot.brokers.persistent
+    kind = narrowed(
+        live,
+        live & enabled,
+        Code.TOPIC_KIND_DISABLED,
+        ("enableNonPersistentTopics" if request.non_persistent else "enablePersistentTopics",),
+    )
+    isolation = snapshot.policies.isolation
+    return kind if not isolation else _shared(isolation_columns(snapshot), kind)
+
+
+def _of_policy(columns: IsolationColumns, policy: IsolationPolicy, namespace: str, live: Flags) -> FilterOutcome:
+    primary, secondary = columns.of(policy)
+    primary, secondary = live & primary, live & secondary
+    count = int(np.count_nonzero(primary))
+    fails_over = count < policy.min_limit
+    note = f"{namespace} has isolation policy {policy.name}, {count} of whose primary brokers live"
+    if fails_over:
+        note += f", fewer than min_limit {policy.min_limit}, so the secondary ones help out"
+    return narrowed(
+        among=live,
+        kept=primary | secondary if fails_over else primary,
+        code=Code.NOT_IN_ISOLATION_POLICY,
+        settings=(ISOLATION_SETTING,),
+        codes=((columns.without_port, Code.ID_WITHOUT_PORT), (secondary, Code.SECONDARY_IN_RESERVE)),
+        note=note,
+    )
+
+
+def _shared(columns: IsolationColumns, kind: FilterOutcome) -> FilterOutcome:
+    """Return what remains of the brokers of the right kind for a namespace that no policy is for."""
+    others, nameless = kind.kept & ~columns.shared, kind.kept & columns.without_port
+    gone = others | nameless
+    return narrowed(
+        among=kind.among,
+        kept=kind.kept & ~gone,
+        code=kind.code,
+        settings=(ISOLATION_SETTING, *kind.settings) if gone.any() else kind.settings,
+        codes=((nameless, Code.ID_WITHOUT_PORT), (others, Code.KEPT_FOR_OTHERS)),
+    )

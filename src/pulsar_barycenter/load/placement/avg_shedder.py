@@ -1,0 +1,129 @@
+"""AvgShedder as placement: the broker that the shedding plan names for the bundle, else one drawn at random.
+
+The plan of a round holds for one attempt to carry it out, and while bundles are looked up meanwhile. Its destination is
+left for another broker if it is overloaded and some candidate is not; the broker that the bundle is to leave is never
+drawn in its place. Of bundles that no plan names nothing is remembered.
+
+Worked example (overload limit 85 %): a bundle of b1 (95 %) was to go to b2 (20 %). If b2 has come to 90 % since, b3 at
+60 % gets it; if b3 is at 88 %, b2 gets it all the same. If b2 is no candidate any more, one of the others but b1 is
+drawn; with none there is no destination, and the bundle stays.
+
+When to use it: with the AvgShedder, which chose the destinations. When not: with any other shedder; Pulsar then places
+by LeastLongTermMessageRate instead, and so it is here, since what no plan names is drawn blindly, a full broker as soon
+as an empty one.
+
+Source: Pulsar's `AvgShedder` (5.0.1).
+"""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Self, TypeAlias
+
+import numpy as np
+
+from pulsar_barycenter.load.decisions import OVERLOAD_KEY
+from pulsar_barycenter.load.placement.placer import Figures, PlacementChoice, Placer, no_choice
+from pulsar_barycenter.load.reasons import Code, Compared
+from pulsar_barycenter.load.reports.load_report import DEFAULT_WEIGHTS, ResourceWeights
+from pulsar_barycenter.load.reports.weights import resource_weights
+from pulsar_barycenter.load.shedding.avg_shedder import NAME
+from pulsar_barycenter.load.shedding.shedder import SheddingPlan
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
+
+if TYPE_CHECKING:
+    from pulsar_barycenter.config.broker_config import BrokerConfig
+
+_KEYS: Final = (OVERLOAD_KEY,)
+
+
+class Move(NamedTuple):
+    """The brokers, by id, that a plan takes a bundle from and to."""
+
+    source: str
+    destination: str
+
+
+Planned: TypeAlias = Mapping[str, Move]
+"""What is remembered: bundle to its move, of the plan that is carried out; empty at other times."""
+
+NOTHING_PLANNED: Final[Planned] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class AvgShedderPlacement(Placer[Planned]):
+    """`overload_limit` is in percent."""
+
+    name: ClassVar[str] = NAME
+
+    overload_limit: float = 85.0
+    weights: ResourceWeights = DEFAULT_WEIGHTS
+
+    @classmethod
+    def of(cls, config: "BrokerConfig") -> Self:
+        return cls(config.load_balancer_broker_overloaded_threshold_percentage, resource_weights(config))
+
+    def start(self) -> Planned:
+        return NOTHING_PLANNED
+
+    def decide(
+        self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: Planned
+    ) -> tuple[PlacementChoice, Planned]:
+        """Choose the planned broker; one that is not overloaded, but for the source, if it is; else draw.
+
+        A usage equal to the limit is not above it.
+        """
+        return self._choice(snapshot, candidates, memory.get(bundle), rng), memory
+
+    def _choice(
+        self, snapshot: LoadSnapshot, candidates: Flags, move: Move | None, rng: random.Random
+    ) -> PlacementChoice:
+        if move is None:
+            return drawn(candidates, rng, Code.DRAWN)
+        index = snapshot.brokers.index
+        source, planned = index.get(move.source), index.get(move.destination)
+        others = candidates.copy()
+        if source is not None:
+            others[source] = False
+        if planned is None or not candidates[planned]:
+            return drawn(others, rng, Code.PLANNED_IS_GONE)
+        score = snapshot.brokers.weighted_usage(self.weights) * 100
+        if score[planned] > self.overload_limit:
+            others[planned] = False
+            instead = others & np.less_equal(score, self.overload_limit)
+            if instead.any():
+                usage = float(score[planned]) / 100
+                what = f"usage of {move.destination}"
+                compared = Compared(what, usage, ">", "overload limit", self.overload_limit / 100, "%")
+                return drawn(instead, rng, Code.PLANNED_IS_OVERLOADED, compared)
+        return PlacementChoice(planned, NAME, Code.PLANNED, rejected_count=int(candidates.sum()) - 1)
+
+    def planned(self, plan: SheddingPlan, memory: Planned) -> Planned:
+        """Remember the moves of the AvgShedder's plan, and no others."""
+        if plan.strategy != NAME:
+            return memory
+        bundles, brokers = plan.snapshot.bundles, plan.snapshot.brokers.names
+        sources = {bundles.names[row]: brokers[bundles.owner[row]] for row in plan.rows.tolist()}
+        return {bundle: Move(sources[bundle], broker) for bundle, broker in plan.destinations().items()}
+
+    def tried(self, plan: SheddingPlan, memory: Planned) -> Planned:
+        """Forget the plan."""
+        return NOTHING_PLANNED
+
+
+def drawn(candidates: Flags, rng: random.Random, code: Code, *compared: Compared) -> PlacementChoice:
+    """Draw one of `candidates`; none if there is none."""
+    rows = candidates.nonzero()[0]
+    if not len(rows):
+        return no_choice(NAME)
+    chosen = int(rows[rng.randrange(len(rows))])
+    return PlacementChoice(
+        chosen,
+        NAME,
+        code,
+        rejected_count=len(rows) - 1,
+        settings=_KEYS if compared else (),
+        figures=partial(Figures, compared),
+    )

@@ -1,0 +1,83 @@
+"""AvgShedder as placement by Pulsar 4.x: the broker that the bundle is pinned to, else one drawn at random.
+
+What is remembered are pins, bundle to broker. A pin holds while its broker is a candidate, even if loads have changed
+and that broker is overloaded; a bundle without one is pinned to the broker it draws.
+
+When to use it: with the AvgShedder, which in 4.x does not work without it. When not: with any other shedder, which is
+refused, since what has no pin is drawn blindly, a full broker as soon as an empty one.
+
+Source: Pulsar's `AvgShedder` (4.x). Where we differ: pins go by the bundle's name, not by its figures, which change
+with each report; those of planned bundles are dropped once their unload was tried, and those to brokers that left with
+the next plan.
+"""
+
+import random
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from pulsar_barycenter.load.growing_map import GrowingMap
+from pulsar_barycenter.load.placement.avg_shedder import drawn
+from pulsar_barycenter.load.placement.placer import PlacementChoice, Placer, no_choice
+from pulsar_barycenter.load.reasons import Code
+from pulsar_barycenter.load.shedding.avg_shedder import NAME
+from pulsar_barycenter.load.shedding.shedder import SheddingPlan
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
+
+if TYPE_CHECKING:
+    from pulsar_barycenter.config.broker_config import BrokerConfig
+
+
+class Pins(GrowingMap[str, str]):
+    """Bundle to broker; a value: adding makes another one."""
+
+    __slots__ = ()
+
+    def planned(self, destinations: Mapping[str, str], brokers: Collection[str]) -> "Pins":
+        """Return these with `destinations` on top, and without those to other than `brokers`."""
+        live = set(brokers)
+        return Pins({bundle: broker for bundle, broker in {**self, **destinations}.items() if broker in live})
+
+    def without(self, bundles: Collection[str]) -> "Pins":
+        gone = set(bundles)
+        return Pins({bundle: broker for bundle, broker in self.items() if bundle not in gone}) if gone else self
+
+
+@dataclass(frozen=True, slots=True)
+class AvgShedderPins(Placer[Pins]):
+    """Has no settings of its own."""
+
+    name: ClassVar[str] = NAME
+
+    @classmethod
+    def of(cls, _config: "BrokerConfig") -> Self:
+        return cls()
+
+    def start(self) -> Pins:
+        return Pins()
+
+    def decide(
+        self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: Pins
+    ) -> tuple[PlacementChoice, Pins]:
+        """Choose the bundle's pin if that is a candidate, else draw one and pin it."""
+        rows = candidates.nonzero()[0]
+        if not len(rows):
+            return no_choice(NAME), memory
+        pinned = snapshot.brokers.index.get(memory.get_or_none(bundle) or "")
+        if pinned is not None and candidates[pinned]:
+            return PlacementChoice(pinned, NAME, Code.PINNED, rejected_count=len(rows) - 1), memory
+        choice = drawn(candidates, rng, Code.DRAWN)
+        assert choice.broker is not None
+        return choice, memory.adding(bundle, snapshot.brokers.names[choice.broker])
+
+    def planned(self, plan: SheddingPlan, memory: Pins) -> Pins:
+        """Pin the bundles of the AvgShedder's plan to its destinations; pins to brokers that left are dropped."""
+        if plan.strategy != NAME:
+            return memory
+        return memory.planned(plan.destinations(), plan.snapshot.brokers.names)
+
+    def tried(self, plan: SheddingPlan, memory: Pins) -> Pins:
+        """Drop the pins of the plan's bundles."""
+        if plan.strategy != NAME:
+            return memory
+        return memory.without([plan.snapshot.bundles.names[row] for row in plan.rows.tolist()])

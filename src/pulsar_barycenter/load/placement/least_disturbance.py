@@ -1,0 +1,308 @@
+"""LeastDisturbance as placement: the broker that the plan names, else the one that will be the least loaded with it.
+
+What a bundle will take is what it took when a round last saw it, or what those of its namespace take on average; what a
+broker has is its reported usage and all that is on its way to it. Both are translated by the line of each broker
+(`shedding.least_disturbance.usage_lines`), so that one of twice the strength gets twice as much. A bundle without load
+goes to the one with the fewest bundles of those that are nearly as little loaded.
+
+Worked example: brokers at 50 % and 60 %, and a bundle that would take 20 points of the first and 8 of the second, which
+is stronger. It goes to the second: 68 % is less than 70 %.
+
+When to use it: with the LeastDisturbance as shedder. When not: with any other; Pulsar's rule for AvgShedder, that one
+which sheds and places as one is named by both keys, holds for it, too.
+
+Source: our own.
+"""
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Self
+
+import msgspec
+import numpy as np
+
+from pulsar_barycenter.load.placement.placer import Figures, PlacementChoice, Placer, least_rows, no_choice
+from pulsar_barycenter.load.reasons import MAX_ALTERNATIVES, Alternative, Code, of_figures
+from pulsar_barycenter.load.shedding.least_disturbance.assignment import IDLE
+from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import NOBODY, BundleLoads, first_loads
+from pulsar_barycenter.load.shedding.least_disturbance.prediction import typical_work
+from pulsar_barycenter.load.shedding.least_disturbance.settings import NAME, Settings
+from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import (
+    UsageLines,
+    next_lines,
+    reported_at_ms,
+    reported_usage,
+)
+from pulsar_barycenter.load.shedding.least_disturbance.verdicts import DisturbancePlan
+from pulsar_barycenter.load.shedding.shedder import SheddingPlan
+from pulsar_barycenter.load.snapshot.load_snapshot import BrokerTable, Flags, Floats, LoadSnapshot, namespace_of
+
+if TYPE_CHECKING:
+    from pulsar_barycenter.config.broker_config import BrokerConfig
+
+
+_PARTS: Final = 2**30
+_LARGEST: Final = 2.0**20
+
+
+class Planned(NamedTuple):
+    """The brokers, by id, that a plan takes a bundle from and to, its work, and its row in what was planned upon."""
+
+    source: str
+    destination: str
+    work: float
+    row: int
+
+
+@dataclass(frozen=True)
+class RoundKnowledge:
+    """What the last round knew, at `at_ms`, of bundles and of brokers; `snapshot` is what it was about."""
+
+    at_ms: int
+    loads: BundleLoads
+    lines: UsageLines
+    snapshot: LoadSnapshot
+
+    @cached_property
+    def typical(self) -> Mapping[str, tuple[float, float]]:
+        """What bundles of each namespace carry on average, and all of them, as those of ""."""
+        return typical_work(self.snapshot, self.loads)
+
+    def work(self, bundle: str) -> float:
+        """Return the work of a bundle, by the estimate that says more."""
+        found = self.loads.of(bundle)
+        if found is None:
+            found = self.typical.get(namespace_of(bundle), self.typical[""])
+        return _in_parts(found)
+
+    def home(self, snapshot: LoadSnapshot, bundle: str, move: Planned | None = None) -> int:
+        """Return the broker whose reported usage has the bundle in it, or the one that it was cut from; NOBODY if no
+        live one has."""
+        if move is not None and snapshot.bundles is self.snapshot.bundles:
+            return snapshot.brokers.index[move.source]
+        row = snapshot.bundles.row_with_windows(bundle)
+        if row is not None:
+            return snapshot.bundles.owner.item(row)
+        before = self.loads.owner_of(bundle)
+        broker = NOBODY if before is None else snapshot.brokers.index.get(before, NOBODY)
+        has_told = broker != NOBODY and int(reported_at_ms(snapshot)[broker]) > self.at_ms
+        return NOBODY if has_told else broker
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What brokers of a snapshot will have: what they reported, the work that comes and goes since, its slope, the
+    number of bundles; `fresh` is whose report is not old.
+
+    Work is in whole parts of 2**-30, so that sums do not depend on their order.
+    """
+
+    snapshot: LoadSnapshot
+    reported: Floats
+    more: Floats
+    slope: Floats
+    counts: Floats
+    fresh: Flags
+
+    @property
+    def usage(self) -> Floats:
+        found: Floats = (self.reported + self.slope * self.more).clip(0.0)
+        return found
+
+
+class Pending(NamedTuple):
+    """A bundle that was placed: the broker's row, the bundle, its work, who has it in what was reported, a row that may
+    be its own, and the one placed before it."""
+
+    broker: int
+    bundle: str
+    work: float
+    home: int
+    row: int
+    before: "Pending | None"
+
+
+class PlacementMemory(msgspec.Struct, frozen=True):
+    """`plan` is there while it is carried out. `pending` was placed since `expected`, the latest first; each is counted
+    once the snapshot has it on its way."""
+
+    known: RoundKnowledge | None = None
+    plan: Mapping[str, Planned] = {}
+    expected: Expected | None = None
+    pending: Pending | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeastDisturbancePlacement(Placer[PlacementMemory]):
+    name: ClassVar[str] = NAME
+    settings: Settings = field(default_factory=Settings)
+
+    @classmethod
+    def of(cls, config: "BrokerConfig") -> Self:
+        return cls(Settings.of(config))
+
+    def start(self) -> PlacementMemory:
+        return PlacementMemory()
+
+    def decide(
+        self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: PlacementMemory
+    ) -> tuple[PlacementChoice, PlacementMemory]:
+        """Choose the planned broker; else the candidate with the least usage with the bundle, of equal ones the one
+        with the fewest bundles. One whose report is old is chosen only if all are old."""
+        count = int(np.count_nonzero(candidates))
+        if not count:
+            return no_choice(NAME), memory
+        move = memory.plan.get(bundle)
+        planned = None if move is None else snapshot.brokers.index.get(move.destination)
+        if move is not None and planned is not None and candidates[planned]:
+            choice = PlacementChoice(planned, NAME, Code.PLANNED, count - 1)
+            if memory.expected is None or memory.known is None:
+                return choice, memory
+            home = memory.known.home(snapshot, bundle, move)
+            latest = Pending(planned, bundle, move.work, home, move.row, memory.pending)
+            return choice, PlacementMemory(memory.known, memory.plan, memory.expected, latest)
+        with np.errstate(over="ignore", invalid="ignore"):
+            known = memory.known or self._first(snapshot)
+            expected = self._expected(snapshot, known, memory)
+            work, home = known.work(bundle), known.home(snapshot, bundle)
+            usage = expected.usage
+            after = np.where(candidates, usage + expected.slope * work, np.inf)
+            if home != NOBODY and candidates[home]:
+                after[home] = usage[home]
+            if not expected.fresh.all() and (candidates & expected.fresh).any():
+                after = np.where(expected.fresh, after, np.inf)
+            chosen, code = self._chosen(snapshot, move, candidates, expected.counts, usage, after)
+        choice = PlacementChoice(chosen, NAME, code, count - 1, figures=_Figures(snapshot.brokers, chosen, after))
+        latest = Pending(chosen, bundle, work, home, 0, None)
+        return choice, PlacementMemory(known, memory.plan, expected, latest)
+
+    def _chosen(
+        self,
+        snapshot: LoadSnapshot,
+        move: Planned | None,
+        candidates: Flags,
+        counts: Floats,
+        usage: Floats,
+        after: Floats,
+    ) -> tuple[int, Code]:
+        """Return the least loaded one; of a planned move that cannot be its source if nobody would be less loaded."""
+        least = _least(after, usage, counts, self.settings.band)
+        source = None if move is None else snapshot.brokers.index.get(move.source)
+        if source is not None and candidates[source] and after[least] >= usage[source]:
+            return source, Code.PLANNED_IS_GONE
+        return least, Code.LEAST_PREDICTED
+
+    def _first(self, snapshot: LoadSnapshot) -> RoundKnowledge:
+        """Return what is known before the first round."""
+        loads = first_loads(snapshot)
+        lines = next_lines(None, snapshot, loads.units, 0.0, self.settings)
+        return RoundKnowledge(snapshot.taken_at_ms, loads, lines, snapshot)
+
+    def _expected(self, snapshot: LoadSnapshot, known: RoundKnowledge, memory: PlacementMemory) -> Expected:
+        """Return what brokers will have by this snapshot; what was placed and is not on its way was not carried out."""
+        before, pairs = memory.expected, snapshot.on_their_way.pairs
+        if before is not None and _is_same(before.snapshot, snapshot):
+            counted = before.snapshot.on_their_way.pairs
+            if pairs is counted:
+                return before
+            arrived: dict[tuple[int, str], Pending] = {}
+            for each in _chain(memory.pending):
+                if each[:2] in pairs and each[:2] not in counted:
+                    arrived.setdefault(each[:2], each)
+            if pairs.is_more_by(counted, arrived):
+                grown = replace(before, snapshot=snapshot, more=before.more.copy(), counts=before.counts.copy())
+                for each in arrived.values():
+                    if not snapshot.bundles.is_reported_by(each.broker, each.bundle, each.row):
+                        _count(grown, each.broker, each.work, each.home)
+                return grown
+        lines = next_lines(known.lines, snapshot, known.loads.units, 0.0, self.settings)
+        # what is reported ends at the limits of a broker, its traffic does not
+        by_traffic = lines.background + lines.slope * known.loads.units.work(snapshot.brokers.latest)
+        reported = np.maximum(reported_usage(snapshot, self.settings), by_traffic)
+        now_ms = snapshot.taken_at_ms or int(reported_at_ms(snapshot).max(initial=0))
+        fresh = now_ms - reported_at_ms(snapshot) <= self.settings.stale_ms
+        counts = snapshot.brokers.bundle_count.astype(float)
+        expected = Expected(snapshot, reported, np.zeros(len(counts)), lines.slope, counts, fresh)
+        for broker, name in sorted(pairs):
+            if not snapshot.bundles.is_reported_by(broker, name):
+                _count(expected, broker, known.work(name), known.home(snapshot, name))
+        return expected
+
+    def planned(self, plan: SheddingPlan, memory: PlacementMemory) -> PlacementMemory:
+        """Remember the moves of a plan of LeastDisturbance, and what it knew."""
+        if not isinstance(plan, DisturbancePlan):
+            return memory
+        bundles, brokers = plan.snapshot.bundles, plan.snapshot.brokers.names
+        moves = {
+            bundles.names[move.row]: Planned(
+                brokers[move.source],
+                brokers[move.destination],
+                _in_parts((plan.loads.recent.item(move.row), plan.loads.settled.item(move.row))),
+                move.row,
+            )
+            for move in plan.moves
+        }
+        known = RoundKnowledge(plan.verdicts.now_ms, plan.loads, plan.lines, plan.snapshot)
+        return PlacementMemory(known, moves)
+
+    def tried(self, plan: SheddingPlan, memory: PlacementMemory) -> PlacementMemory:
+        """Forget the moves of the plan."""
+        return PlacementMemory(memory.known, {}, memory.expected, memory.pending)
+
+
+def _in_parts(estimates: tuple[float, float]) -> float:
+    return round(min(max(estimates), _LARGEST) * _PARTS) / _PARTS
+
+
+def _is_same(before: LoadSnapshot, snapshot: LoadSnapshot) -> bool:
+    return before.bundles is snapshot.bundles and before.brokers is snapshot.brokers
+
+
+def _chain(latest: Pending | None) -> Iterator[Pending]:
+    while latest is not None:
+        yield latest
+        latest = latest.before
+
+
+def _count(expected: Expected, broker: int, work: float, home: int) -> None:
+    """Count a bundle for the broker that gets it, and no more for the one at home."""
+    if home == broker:
+        return
+    expected.more[broker] += work
+    expected.counts[broker] += 1
+    if home != NOBODY:
+        expected.more[home] -= work
+        expected.counts[home] -= 1
+
+
+def _least(after: Floats, usage: Floats, counts: Floats, band: float) -> int:
+    """Return the broker with the least usage; for a bundle without load the one with the fewest bundles, of those that
+    lie within the band above the least."""
+    least = int(after.argmin())
+    tolerance = band if after.item(least) - usage.item(least) < IDLE else 1e-9
+    equal = (after <= after.item(least) + tolerance).nonzero()[0]
+    return int(equal[counts[equal].argmin()]) if len(equal) else least
+
+
+class _Figures(msgspec.Struct, frozen=True, gc=False):
+    """Makes the figures of a choice: usages with the bundle, `after`, of the chosen and of the best others; infinite
+    are those of brokers that could not be chosen."""
+
+    brokers: BrokerTable
+    chosen: int
+    after: Floats
+
+    def __call__(self) -> Figures:
+        what, names, usage = "usage with it", self.brokers.names, self.after.item(self.chosen)
+        ranked = least_rows(self.after, MAX_ALTERNATIVES + 1).tolist()
+        others = [row for row in ranked if row != self.chosen and np.isfinite(self.after.item(row))][:MAX_ALTERNATIVES]
+        usages = self.after[others].tolist()
+        higher = of_figures(what, usages, ">=", f"that of {names[self.chosen]}", usage, "%")
+        codes = [Code.MORE_LOADED] * len(higher)
+        rejected = tuple(map(Alternative, (names[row] for row in others), codes, higher))
+        if not others:
+            return Figures((), rejected)
+        best = of_figures(what, [usage], "<=", f"that of {names[others[0]]}", usages[0], "%")
+        return Figures(tuple(best), rejected)

@@ -1,0 +1,154 @@
+"""LeastLongTermMessageRate: the broker whose bundles carry the least long-term message rate.
+
+Worked example: two brokers at 100 and 110 msg/s get two bundles of 20 msg/s. The first goes to broker 1, whose score is
+120 from then on because the bundle counts as preallocated; the second goes to broker 2, although no report came
+in between.
+
+When to use it: like brokers, alike messages. When not: unlike brokers (it knows rates, not capacity), or together
+with a shedder that goes by usage, which may undo what it does.
+
+Source: Pulsar's `LeastLongTermMessageRate` (4.x: weighted usage in the overload test).
+"""
+
+import math
+import random
+from dataclasses import dataclass
+from itertools import repeat
+from typing import TYPE_CHECKING, ClassVar, Final, Self
+
+import msgspec
+import numpy as np
+
+from pulsar_barycenter.load.decisions import OVERLOAD_KEY
+from pulsar_barycenter.load.placement.placer import Figures, PlacementChoice, Placer, no_choice
+from pulsar_barycenter.load.placement.score_order import ScoreOrder
+from pulsar_barycenter.load.reasons import MAX_ALTERNATIVES, Alternative, Code, Compared, of_figures
+from pulsar_barycenter.load.reports.load_report import DEFAULT_WEIGHTS, ResourceWeights
+from pulsar_barycenter.load.reports.weights import resource_weights
+from pulsar_barycenter.load.snapshot.load_snapshot import BrokerTable, Flags, Floats, LoadSnapshot
+
+if TYPE_CHECKING:
+    from pulsar_barycenter.config.broker_config import BrokerConfig
+
+NAME: Final = "LeastLongTermMessageRate"
+_KEYS: Final = (OVERLOAD_KEY,)
+
+
+@dataclass(frozen=True, slots=True)
+class LeastLongTermMessageRate(Placer[None]):
+    """`overload_limit` is a fraction."""
+
+    name: ClassVar[str] = NAME
+    overload_limit: float = 0.85
+    weights: ResourceWeights = DEFAULT_WEIGHTS
+
+    @classmethod
+    def of(cls, config: "BrokerConfig") -> Self:
+        return cls(
+            overload_limit=config.load_balancer_broker_overloaded_threshold_percentage / 100.0,
+            weights=resource_weights(config),
+        )
+
+    def start(self) -> None:
+        return None
+
+    def scores(self, snapshot: LoadSnapshot) -> Floats:
+        """Return each broker's score, msg/s, of which the least wins: its long-term rate, preallocated bundles added.
+
+        The rate is in + out, infinite above the overload limit (strict). Neither short-term data nor the bundle to be
+        placed play a part.
+        """
+        return self._known(snapshot.brokers).scores(snapshot)
+
+    def _known(self, brokers: BrokerTable) -> "_Known":
+        found: _Known | None = brokers.memo.get((NAME, self))
+        if found is None:
+            usage = brokers.weighted_usage(self.weights)
+            reported = np.where(usage > self.overload_limit, np.inf, brokers.long.rate)
+            found = brokers.memo[NAME, self] = _Known(reported)
+        return found
+
+    def decide(
+        self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: None
+    ) -> tuple[PlacementChoice, None]:
+        """Choose among the candidates with the least score, at random between equals; all overloaded are equal, too."""
+        count = int(np.count_nonzero(candidates))
+        if not count:
+            return no_choice(NAME), memory
+        known = self._known(snapshot.brokers)
+        scores = known.scores(snapshot)
+        ranked = known.ranked(scores, candidates, count)
+        figures = list(map(scores.item, ranked))
+        least, equal = figures[0], figures.count(figures[0])
+        if equal < len(figures):
+            chosen = ranked[rng.randrange(equal) if equal > 1 else 0]
+        else:  # there may be more of them than a reason names
+            best = (candidates & (scores == least)).nonzero()[0]
+            chosen = best.item(rng.randrange(len(best)) if len(best) > 1 else 0)
+        place = ranked.index(chosen) if chosen in ranked else -1
+        del ranked[place], figures[place]
+        choice = PlacementChoice(
+            chosen,
+            NAME,
+            Code.ALL_OVERLOADED if least == math.inf else Code.LEAST_LONG_TERM_RATE,
+            count - 1,
+            _KEYS,
+            _Ranked(self, snapshot.brokers, chosen, least, tuple(ranked), tuple(figures)),
+        )
+        return choice, memory
+
+
+class _Ranked(msgspec.Struct, frozen=True, gc=False):
+    """Makes the figures of a choice, `scores` being those of the `others`, the best that were not chosen."""
+
+    strategy: LeastLongTermMessageRate
+    brokers: BrokerTable
+    chosen: int
+    least: float
+    others: tuple[int, ...]
+    scores: tuple[float, ...]
+
+    def __call__(self) -> Figures:
+        scores, others, least = self.scores, self.others, self.least
+        equal = scores.count(least)
+        below_limit = len(others) - (0 if least == math.inf else scores.count(math.inf))
+        higher = of_figures("long-term rate", scores[equal:below_limit], ">", "least", least, "msg/s")
+        overloaded = self._of_limits(others[below_limit:], ">")
+        codes = [Code.EQUAL] * equal + [Code.HIGHER_RATE] * len(higher) + [Code.OVERLOADED] * len(overloaded)
+        names = map(self.brokers.names.__getitem__, others)
+        rejected = map(Alternative, names, codes, [*repeat(None, equal), *higher, *overloaded])
+        return Figures((self._compared(),), tuple(rejected))
+
+    def _compared(self) -> Compared:
+        if self.least == math.inf:
+            return self._of_limits((self.chosen,), ">")[0]
+        if not self.others or self.scores[0] == math.inf:
+            return self._of_limits((self.chosen,), "<=")[0]
+        against = f"that of {self.brokers.names[self.others[0]]}"
+        return Compared("long-term rate", self.least, "<=", against, self.scores[0], "msg/s")
+
+    def _of_limits(self, rows: tuple[int, ...], relation: str) -> list[Compared]:
+        usage, limit = self.brokers.weighted_usage(self.strategy.weights), self.strategy.overload_limit
+        return of_figures("usage", map(usage.item, rows), relation, "overload limit", limit, "%")
+
+
+class _Known:
+    """What is known of a table of brokers: scores without preallocated bundles, and the order by the last scores."""
+
+    def __init__(self, reported: Floats) -> None:
+        self._reported = reported
+        self._orders: list[ScoreOrder] = []
+
+    def scores(self, snapshot: LoadSnapshot) -> Floats:
+        return self._reported + snapshot.preallocated_long_rate
+
+    def ranked(self, scores: Floats, candidates: Flags, count: int) -> list[int]:
+        """Return the best of so many candidates, best first; one more than a reason names."""
+        if self._orders:
+            order = self._orders.pop()  # nobody else changes it meanwhile
+            order.follow(scores)
+        else:
+            order = ScoreOrder(scores)
+        found = order.least(candidates, count, MAX_ALTERNATIVES + 1)
+        self._orders = [order]
+        return found

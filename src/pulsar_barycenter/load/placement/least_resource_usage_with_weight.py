@@ -1,0 +1,107 @@
+"""LeastResourceUsageWithWeight: a broker whose smoothed usage lies below the candidates' mean by a threshold or more.
+
+Worked example (threshold 10 points): smoothed usages 10 %, 25 % and 85 % have the mean 40 %. The first two lie at
+30 % or below and share what is placed, drawn at random.
+
+When to use it: unlike brokers, together with the ThresholdShedder, which goes by the same usage. When not: many
+bundles at once (after a broker left, or at a start) all go to the few brokers below the line, since a placement does
+not raise a broker's usage before its next report.
+
+Source: Pulsar's `LeastResourceUsageWithWeight` of the modular load manager (4.x). Where we differ: the histories of
+brokers that left are dropped at once.
+"""
+
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final, Self
+
+import msgspec
+import numpy as np
+
+from pulsar_barycenter.load.placement.below_average import DIFFERENCE_KEY, draw_below_average
+from pulsar_barycenter.load.placement.placer import PlacementChoice, Placer, no_choice
+from pulsar_barycenter.load.reports.load_report import DEFAULT_WEIGHTS, ResourceWeights
+from pulsar_barycenter.load.reports.weights import resource_weights
+from pulsar_barycenter.load.snapshot.load_snapshot import BrokerTable, Flags, Floats, Integers, LoadSnapshot
+
+if TYPE_CHECKING:
+    from pulsar_barycenter.config.broker_config import BrokerConfig
+
+NAME: Final = "LeastResourceUsageWithWeight"
+_KEYS: Final = (DIFFERENCE_KEY, "loadBalancerHistoryResourcePercentage")
+
+
+class LeastResourceUsageMemory(msgspec.Struct, frozen=True, eq=False):
+    """Smoothed usage (a fraction) of each broker of `names`; NaN: none. `is_whole` if it is known that all have one."""
+
+    names: tuple[str, ...] = ()
+    usage: Floats = msgspec.field(default_factory=lambda: np.zeros(0))
+    is_whole: bool = False
+
+    def of(self, brokers: BrokerTable) -> Self:
+        """Return the memory of these brokers."""
+        if self.names is brokers.names or self.names == brokers.names:
+            return self
+        known = dict(zip(self.names, self.usage.tolist(), strict=True))
+        return type(self)(brokers.names, np.array([known.get(name, np.nan) for name in brokers.names], float))
+
+
+@dataclass(frozen=True, slots=True)
+class LeastResourceUsageWithWeight(Placer[LeastResourceUsageMemory]):
+    """`difference` (to the mean) and `history_weight` are fractions."""
+
+    name: ClassVar[str] = NAME
+    difference: float = 0.1
+    history_weight: float = 0.9
+    weights: ResourceWeights = DEFAULT_WEIGHTS
+
+    @classmethod
+    def of(cls, config: "BrokerConfig") -> Self:
+        return cls(
+            difference=config.load_balancer_average_resource_usage_difference_threshold_percentage / 100.0,
+            history_weight=config.load_balancer_history_resource_percentage,
+            weights=resource_weights(config),
+        )
+
+    def start(self) -> LeastResourceUsageMemory:
+        return LeastResourceUsageMemory()
+
+    def decide(
+        self,
+        snapshot: LoadSnapshot,
+        candidates: Flags,
+        bundle: str,
+        rng: random.Random,
+        memory: LeastResourceUsageMemory,
+    ) -> tuple[PlacementChoice, LeastResourceUsageMemory]:
+        """Choose at random among the candidates of history c with `c + difference <= mean`, or among all without one.
+
+        Each call takes the candidates' histories one step: `history * h + (1 - h) * usage`, or the usage itself for a
+        broker without history, without bundles or without messages.
+        """
+        if not np.count_nonzero(candidates):
+            return no_choice(NAME), memory
+        before = memory.of(snapshot.brokers)
+        past = before.usage
+        usage, part, idle = self._usage(snapshot.brokers)
+        scores: Floats = past * self.history_weight
+        scores += part
+        if len(idle):
+            scores[idle] = usage[idle]
+        if not before.is_whole:
+            scores = np.where(np.isnan(past), usage, scores)
+        np.putmask(scores, ~candidates, past)
+        is_whole = before.is_whole or not np.isnan(scores).any()
+        choice = draw_below_average(
+            snapshot.brokers, candidates, scores, self.difference, rng, strategy=NAME, settings=_KEYS
+        )
+        return choice, LeastResourceUsageMemory(snapshot.brokers.names, scores, is_whole)
+
+    def _usage(self, brokers: BrokerTable) -> tuple[Floats, Floats, Integers]:
+        """Return each broker's usage, that times `1 - history_weight`, and which take it for their history at once."""
+        found: tuple[Floats, Floats, Integers] | None = brokers.memo.get((NAME, self))
+        if found is None:
+            usage, latest = brokers.weighted_usage(self.weights), brokers.latest
+            idle = (brokers.bundle_count == 0) | ((latest.rate_in == 0) & (latest.rate_out == 0))
+            found = brokers.memo[NAME, self] = usage, (1 - self.history_weight) * usage, idle.nonzero()[0]
+        return found

@@ -1,0 +1,340 @@
+"""What a cluster's administrators demand of placement: isolation policies, failure domains, anti-affinity groups, and
+which brokers are drained.
+
+An isolation policy gives namespaces to some brokers and keeps those brokers for them. Its regexes are those of
+`regexes`. Those of brokers match the host of a broker id, an IPv6 address with or without its brackets, and, if they
+hold a colon, also `host:port`, as Pulsar's newest releases do.
+
+Worked example: `primary` is `["b-[12]"]`, `secondary` `["b-.*"]`, `min_limit` 1. While b-1 or b-2 lives, only they
+serve the policy's namespaces, and nothing else. When both are gone b-3 and the others take over.
+
+Free of numpy, as every broker reads policies.
+Source: Pulsar's `NamespaceIsolationDataImpl`, `NamespaceIsolationPolicyImpl`, `NamespaceIsolationPolicies`,
+`MinAvailablePolicy`, `FailureDomainImpl`. Unlike them, a `namespaces` regex that does not compile is refused at once.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+import msgspec
+
+from pulsar_barycenter.load.regexes import MAX_STEPS, RegexError, RegexSet, check_regex
+
+UNLOAD_SCOPES: Final = ("all_matching", "changed", "none")
+"""Which namespaces are unloaded when a policy is set; `changed` unless the policy says otherwise."""
+
+DEFAULT_DOMAIN: Final = "default"
+"""The failure domain of brokers that are in none."""
+
+DRAINED_KEY: Final = "barycenterDrainedBrokers"
+"""The dynamic setting that names drained brokers."""
+
+_MIN_AVAILABLE: Final = "min_available"
+_WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,10}")
+_REMEMBERED_NAMESPACES: Final = 200_000
+
+
+class PolicyError(ValueError):
+    """A policy cannot be what it is said to be; the text names the policy and the field."""
+
+    def __init__(self, policy: str, problem: str) -> None:
+        super().__init__(f"isolation policy {policy!r}: {problem}")
+        self.policy = policy
+
+
+def drained_text(brokers: Collection[str]) -> str:
+    """Return the text of DRAINED_KEY; nobody is a comma alone, as a blank text cannot be set."""
+    return ",".join(brokers) or ","
+
+
+class AutoFailoverData(msgspec.Struct, frozen=True):
+    """When secondary brokers help out. `parameters` has `min_limit` and `usage_threshold`, as texts."""
+
+    policy_type: str | None = None
+    parameters: dict[str, str | int | float] | None = None
+
+
+class NamespaceIsolationData(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An isolation policy as it is stored and sent, with Pulsar's JSON names; not checked yet."""
+
+    namespaces: tuple[str, ...] | None = None
+    primary: tuple[str, ...] | None = None
+    secondary: tuple[str, ...] | None = None
+    auto_failover_policy: AutoFailoverData | None = None
+    unload_scope: str | None = None
+
+
+class FailureDomain(msgspec.Struct, frozen=True):
+    """The ids of brokers that fail together."""
+
+    brokers: tuple[str, ...] = ()
+
+
+class BrokerHosts:
+    """What regexes of policies are matched with: the hosts of some brokers, told by their places.
+
+    All regexes are asked for together, once each host, when the first is.
+    """
+
+    def __init__(self, brokers: Sequence[str], regexes: Iterable[str]) -> None:
+        self._regexes = tuple(dict.fromkeys(regexes))
+        self._hosts: dict[str, list[int]] = {}
+        self._with_ports: dict[str, list[int]] = {}
+        for place, broker in enumerate(brokers):
+            host = host_of_broker(broker)
+            if host is None:
+                continue
+            port = broker[len(host) :]
+            for name in (host, host[1:-1]) if host.startswith("[") and host.endswith("]") else (host,):
+                self._hosts.setdefault(name, []).append(place)
+                self._with_ports.setdefault(name + port, []).append(place)
+
+    def matching(self, regexes: Iterable[str]) -> frozenset[int]:
+        """Return the brokers that any of `regexes` matches, which are some of those given at first."""
+        return frozenset().union(*(self._found.get(regex, ()) for regex in regexes))
+
+    @cached_property
+    def _found(self) -> dict[str, set[int]]:
+        found: dict[str, set[int]] = {}
+        with_colon = tuple(regex for regex in self._regexes if ":" in regex)
+        for regexes, names in ((self._regexes, self._hosts), (with_colon, self._with_ports)):
+            together = RegexSet(regexes)
+            for name, rows in names.items() if regexes else ():
+                for place in together.matching(name):
+                    found.setdefault(regexes[place], set()).update(rows)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class IsolationPolicy:
+    """One checked policy. `min_limit`: with fewer live primary brokers than this the secondary ones help out.
+
+    Namespaces and brokers are regexes, as the user wrote them; `steps` is their size.
+    """
+
+    name: str
+    namespaces: tuple[str, ...]
+    primary: tuple[str, ...]
+    secondary: tuple[str, ...]
+    min_limit: int
+    unload_scope: str
+    steps: int = 0
+
+    @staticmethod
+    def of(name: str, data: NamespaceIsolationData, room: int = MAX_STEPS) -> "IsolationPolicy":
+        """Check a policy; `room` is how many steps its regexes may have.
+
+        Raises:
+            PolicyError: something is missing or makes no sense.
+        """
+        if not data.namespaces or not data.primary:
+            missing = "primary" if data.namespaces else "namespaces"
+            raise PolicyError(name, f"{missing} is empty: name at least one regular expression")
+        if data.unload_scope not in (None, *UNLOAD_SCOPES):
+            raise PolicyError(name, f"unload_scope is {data.unload_scope!r}: use one of {', '.join(UNLOAD_SCOPES)}")
+        steps = 0
+        for field_name in ("namespaces", "primary", "secondary"):
+            steps += _steps(name, field_name, getattr(data, field_name) or (), room - steps)
+        min_limit = _min_limit(name, data.auto_failover_policy)
+        lists = data.namespaces, data.primary, data.secondary or ()
+        return IsolationPolicy(name, *lists, min_limit, data.unload_scope or "changed", steps)
+
+    def is_primary(self, broker_id: str) -> bool:
+        return bool(BrokerHosts((broker_id,), self.primary).matching(self.primary))
+
+    def is_secondary(self, broker_id: str) -> bool:
+        """Tell whether the broker is secondary, whether or not it is primary too; primary counts more."""
+        return bool(BrokerHosts((broker_id,), self.secondary).matching(self.secondary))
+
+
+@dataclass(frozen=True, eq=False)
+class IsolationPolicies:
+    """The policies of a cluster in the order of its stored map: of several that cover a namespace the first counts."""
+
+    policies: tuple[IsolationPolicy, ...] = ()
+    _found: dict[str, IsolationPolicy | None] = field(default_factory=dict, repr=False)
+
+    def __bool__(self) -> bool:
+        return bool(self.policies)
+
+    @staticmethod
+    def decode(stored: Mapping[str, Any]) -> "tuple[IsolationPolicies, tuple[PolicyError, ...]]":
+        """Return the policies of a stored map, and why others of it were left out."""
+        found, errors, room = [], [], MAX_STEPS
+        for name, value in stored.items():
+            try:
+                policy = IsolationPolicy.of(name, isolation_data(name, value), room)
+            except PolicyError as error:
+                errors.append(error)
+            else:
+                found.append(policy)
+                room -= policy.steps
+        return IsolationPolicies(tuple(found)), tuple(errors)
+
+    def of_namespace(self, namespace: str) -> IsolationPolicy | None:
+        if not self.policies:
+            return None
+        if namespace not in self._found:
+            if len(self._found) >= _REMEMBERED_NAMESPACES:
+                self._found.clear()
+            self._found[namespace] = self._first_covering(namespace)
+        return self._found[namespace]
+
+    def _first_covering(self, namespace: str) -> IsolationPolicy | None:
+        regexes, owners = self._namespaces
+        found = regexes.matching(namespace)
+        return owners[found[0]] if found else None
+
+    @cached_property
+    def _namespaces(self) -> tuple[RegexSet, list[IsolationPolicy]]:
+        """The regexes of namespaces in the order of the policies, and whose each is."""
+        pairs = [(regex, policy) for policy in self.policies for regex in policy.namespaces]
+        return RegexSet(regex for regex, _ in pairs), [policy for _, policy in pairs]
+
+    @cached_property
+    def primary(self) -> tuple[str, ...]:
+        """What brokers match that are primary in some policy; all others serve namespaces without policy."""
+        return tuple(dict.fromkeys(regex for policy in self.policies for regex in policy.primary))
+
+    def hosts(self, brokers: Sequence[str]) -> BrokerHosts:
+        """Return the hosts of `brokers`, to be asked which match the regexes of any policy."""
+        return BrokerHosts(brokers, (each for policy in self.policies for each in (*policy.primary, *policy.secondary)))
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterPolicies:
+    """All that placement has to respect.
+
+    `domains` maps broker id to failure domain. `groups` maps namespace to its anti-affinity group, folded by
+    `group_key`; it holds at least the namespaces that were asked for, and none without a group. `drained` are ids of
+    brokers that get no bundles while any other may serve them.
+    """
+
+    isolation: IsolationPolicies = field(default_factory=IsolationPolicies)
+    domains: Mapping[str, str] = field(default_factory=dict)
+    groups: Mapping[str, str] = field(default_factory=dict)
+    drained: frozenset[str] = frozenset()
+
+    @property
+    def narrows(self) -> bool:
+        """Whether a broker may be forbidden to a bundle by anything but its group and the kind of its topics."""
+        return bool(self.isolation) or bool(self.drained)
+
+    def domain_of(self, broker_id: str) -> str:
+        return self.domains.get(broker_id, DEFAULT_DOMAIN)
+
+    def members_of(self, namespace: str) -> tuple[str, ...] | None:
+        """Return the namespaces known to be in the anti-affinity group of this one; None: it is in no group."""
+        group = self.groups.get(namespace)
+        return None if group is None else self._members[group]
+
+    @cached_property
+    def _members(self) -> dict[str, tuple[str, ...]]:
+        found: dict[str, list[str]] = {}
+        for namespace in sorted(self.groups):
+            found.setdefault(self.groups[namespace], []).append(namespace)
+        return {group: tuple(namespaces) for group, namespaces in found.items()}
+
+
+NO_POLICIES: Final = ClusterPolicies()
+
+
+def isolation_data(name: str, value: Any) -> NamespaceIsolationData:
+    """Return a policy of what JSON holds of it.
+
+    Raises:
+        PolicyError: a field is not of its type.
+    """
+    try:
+        return msgspec.convert(value, NamespaceIsolationData)
+    except msgspec.ValidationError as error:
+        raise PolicyError(name, str(error)) from error
+
+
+def stored_form(data: NamespaceIsolationData) -> dict[str, Any]:
+    """Return a policy as it is stored: every list there, parameters as texts."""
+    failover = data.auto_failover_policy or AutoFailoverData()
+    form: dict[str, Any] = {
+        "namespaces": list(data.namespaces or ()),
+        "primary": list(data.primary or ()),
+        "secondary": list(data.secondary or ()),
+        "auto_failover_policy": {
+            "policy_type": failover.policy_type,
+            "parameters": {key: str(value) for key, value in (failover.parameters or {}).items()},
+        },
+    }
+    return form if data.unload_scope is None else {**form, "unload_scope": data.unload_scope}
+
+
+def namespaces_to_unload(
+    namespaces: Iterable[str], policy: NamespaceIsolationData, before: NamespaceIsolationData | None
+) -> list[str]:
+    """Return which of the cluster's `namespaces` are to be placed again when `policy` takes the place of `before`.
+
+    `all_matching`: those that either covers. `changed`: the same if other primary brokers are named, in whatever
+    order, else those of regexes that only one of the two has. `none`: nobody. Both policies have been checked.
+    Source: `ClustersBase.filterAndUnloadMatchedNamespaceAsync`.
+    """
+    if policy.unload_scope == "none":
+        return []
+    new, old = set(policy.namespaces or ()), set(before.namespaces or () if before else ())
+    moved = before is not None and sorted(before.primary or ()) != sorted(policy.primary or ())
+    regexes = new | old if moved or policy.unload_scope == "all_matching" else new ^ old
+    together = RegexSet(sorted(regexes))
+    return [name for name in namespaces if together.matching(name)]
+
+
+def domains_of_brokers(domains: Mapping[str, FailureDomain]) -> dict[str, str]:
+    """Return broker id to failure domain; a broker that stands in several is in the last by name."""
+    return {broker: name for name in sorted(domains) for broker in domains[name].brokers}
+
+
+def group_key(group: str | None) -> str | None:
+    """Return what anti-affinity groups are compared by: the text without regard to case; None for no group."""
+    if group is None or not group.strip():
+        return None
+    return "".join(map(_folded, group))
+
+
+def _folded(character: str) -> str:
+    """Return the character as Java compares it ignoring case: one upper-case character, if there is one, then lower."""
+    upper = character.upper()
+    return (upper if len(upper) == 1 else character).lower()[0]
+
+
+def host_of_broker(broker_id: str) -> str | None:
+    """Return the host of `host:port`, an IPv6 address with the brackets it is written with; None without a port."""
+    host, colon, _ = broker_id.rpartition(":")
+    return host if colon else None
+
+
+def _steps(policy: str, field_name: str, texts: Iterable[str], room: int) -> int:
+    """Check regexes and return their size."""
+    steps = 0
+    for text in texts:
+        try:
+            steps += check_regex(text)
+        except RegexError as error:
+            raise PolicyError(policy, f"{field_name} has no regular expression in {text!r}: {error}") from error
+        if steps > room:
+            problem = "the regexes of all policies together are longer than a broker can bear"
+            raise PolicyError(policy, f"{field_name}: {problem}: use fewer, or fewer repetitions")
+    return steps
+
+
+def _min_limit(policy: str, data: AutoFailoverData | None) -> int:
+    """Return the `min_limit` of a failover policy whose two parameters are whole numbers."""
+    if data is None or data.policy_type is None:
+        raise PolicyError(policy, f"auto_failover_policy is missing: its policy_type is {_MIN_AVAILABLE!r}")
+    if data.policy_type != _MIN_AVAILABLE:
+        raise PolicyError(policy, f"policy_type is {data.policy_type!r}: only {_MIN_AVAILABLE!r} is known")
+    numbers = []
+    for key in ("min_limit", "usage_threshold"):
+        text = str((data.parameters or {}).get(key, ""))
+        if not (_WHOLE_NUMBER.fullmatch(text) and -(2**31) <= int(text) < 2**31):
+            raise PolicyError(policy, f"auto_failover_policy.parameters.{key} is {text!r}: give a whole number")
+        numbers.append(int(text))
+    return numbers[0]

@@ -1,0 +1,261 @@
+"""What brokers of the extensible load manager report: their load, their heaviest bundles, and how to reach them.
+
+Each is a value of its own under the broker's id: the load in the broker-load topic, the heaviest bundles in the
+top-bundles topic, the addresses at /loadbalance/brokers/<id>. Free of numpy: every broker writes these, also one that
+never leads. Rates are msg/s, throughput is bytes/s, times are epoch ms. Field names in JSON are Pulsar's; unknown
+fields are ignored on reading, and `reports.encode_without_none` writes them.
+
+Source: Pulsar's `BrokerLoadData`, `TopBundlesLoadData`, `BrokerLookupData`, `TopKBundles`, `BrokerLoadDataReporter`.
+"""
+
+import heapq
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+from pulsar_barycenter.load.reports.load_report import (
+    AdvertisedListener,
+    NamespaceBundleStats,
+    ResourceUsage,
+    SystemResourceUsage,
+    largest,
+    percent_change,
+    stats_rank,
+)
+from pulsar_barycenter.naming.errors import InvalidNameError
+from pulsar_barycenter.naming.namespace import NamespaceName, is_broker_bound, is_system_namespace
+
+if TYPE_CHECKING:
+    from pulsar_barycenter.config.broker_config import BrokerConfig
+
+
+class ExtensibleResourceWeights(NamedTuple):
+    """The weights of `BrokerLoadData.weighted_max_ema`; unlike the modular manager's they weigh memory, too."""
+
+    cpu: float = 1.0
+    memory: float = 0.0
+    direct_memory: float = 0.0
+    bandwidth_in: float = 1.0
+    bandwidth_out: float = 1.0
+
+
+class BrokerLoadData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """The load of one broker.
+
+    `max_resource_usage` and `weighted_max_ema` are fractions and 1.0 until something was measured, so that nothing is
+    placed on a broker that knows nothing of itself. `weighted_max_ema` and `msg_throughput_ema` are moving averages,
+    one step an update. `updated_at` is when the broker measured last (0: never), `reported_at` when it last published.
+
+    `incarnation` and `sequence` are ours: with `barycenterExtensiblePipelineEnabled` they name the newest load report
+    that the broker has given to the pipeline, so that whoever reads this knows what the pipeline should have.
+    """
+
+    cpu: ResourceUsage = ResourceUsage()
+    memory: ResourceUsage = ResourceUsage()
+    direct_memory: ResourceUsage = ResourceUsage()
+    bandwidth_in: ResourceUsage = ResourceUsage()
+    bandwidth_out: ResourceUsage = ResourceUsage()
+    msg_throughput_in: float = 0.0
+    msg_throughput_out: float = 0.0
+    msg_rate_in: float = 0.0
+    msg_rate_out: float = 0.0
+    bundle_count: int = 0
+    topics: int = 0
+    max_resource_usage: float = 1.0
+    weighted_max_ema: float = msgspec.field(default=1.0, name="weightedMaxEMA")
+    msg_throughput_ema: float = msgspec.field(default=0.0, name="msgThroughputEMA")
+    updated_at: int = 0
+    reported_at: int = 0
+    incarnation: str | None = None
+    sequence: int | None = None
+
+    def updated(
+        self,
+        usage: SystemResourceUsage,
+        total: NamespaceBundleStats,
+        *,
+        bundle_count: int,
+        weights: ExtensibleResourceWeights,
+        history_weight: float,
+        now_ms: int,
+    ) -> "BrokerLoadData":
+        """Return the load after one more measurement; `total` sums the figures of all bundles (`sum_stats`).
+
+        An average a becomes `a * history_weight + (1 - history_weight) * now`, where "now" is the largest weighted
+        percentage as a fraction, or throughput in + out. The first measurement replaces both averages.
+        """
+        percents = [one.percent for one in (usage.cpu, usage.direct_memory, usage.bandwidth_in, usage.bandwidth_out)]
+        weighted = (
+            usage.cpu.percent * weights.cpu,
+            usage.memory.percent * weights.memory,
+            usage.direct_memory.percent * weights.direct_memory,
+            usage.bandwidth_in.percent * weights.bandwidth_in,
+            usage.bandwidth_out.percent * weights.bandwidth_out,
+        )
+
+        def smoothed(average: float, sample: float) -> float:
+            return sample if self.updated_at == 0 else average * history_weight + (1 - history_weight) * sample
+
+        return BrokerLoadData(
+            cpu=usage.cpu,
+            memory=usage.memory,
+            direct_memory=usage.direct_memory,
+            bandwidth_in=usage.bandwidth_in,
+            bandwidth_out=usage.bandwidth_out,
+            msg_throughput_in=total.msg_throughput_in,
+            msg_throughput_out=total.msg_throughput_out,
+            msg_rate_in=total.msg_rate_in,
+            msg_rate_out=total.msg_rate_out,
+            bundle_count=bundle_count,
+            topics=total.topics,
+            max_resource_usage=largest(percents) / 100,
+            weighted_max_ema=smoothed(self.weighted_max_ema, largest(weighted) / 100),
+            msg_throughput_ema=smoothed(self.msg_throughput_ema, total.msg_throughput_in + total.msg_throughput_out),
+            updated_at=now_ms,
+            reported_at=self.reported_at,
+        )
+
+    def cleared(self) -> "BrokerLoadData":
+        """Return what a broker knows of itself before it measured: after a bundle came or went it starts afresh."""
+        return BrokerLoadData()
+
+
+class BundleLoadData(msgspec.Struct, frozen=True, rename="camel"):
+    """One of a broker's heaviest bundles."""
+
+    bundle_name: str
+    stats: NamespaceBundleStats
+
+
+class TopBundlesLoadData(msgspec.Struct, frozen=True, rename="camel"):
+    """The heaviest bundles of a broker that may be moved, the least loaded of them first."""
+
+    top_bundles_load_data: tuple[BundleLoadData, ...] = ()
+
+    @staticmethod
+    def of(
+        stats: Mapping[str, NamespaceBundleStats],
+        count: int,
+        *,
+        excluded_namespaces: Container[str] = (),
+        has_policies: Callable[[str], bool] = lambda _namespace: False,
+    ) -> "TopBundlesLoadData":
+        """Return the `count` heaviest of a broker's bundles (negative: all), the least loaded of them first.
+
+        Left out are bundles that carry nothing, and those of `excluded_namespaces`, of namespaces that `has_policies`
+        (pass it unless bundles with policies may be shed), of `pulsar/system` and of namespaces that belong to one
+        broker. Ordered by `stats_rank`; of equals the smaller name counts as the heavier.
+
+        Source: `TopKBundles.update` (4.2), which fails for a negative `count`.
+        """
+        verdicts: dict[str, bool] = {}
+
+        def is_movable(namespace: str) -> bool:
+            if namespace not in verdicts:
+                verdicts[namespace] = not (
+                    namespace in excluded_namespaces or _serves_the_system(namespace) or has_policies(namespace)
+                )
+            return verdicts[namespace]
+
+        def heaviest(name: str) -> tuple[tuple[int, ...], str]:
+            return tuple(-figure for figure in stats_rank(stats[name])), name
+
+        names = [name for name, one in stats.items() if _traffic(one) and is_movable(name.rpartition("/")[0])]
+        chosen = sorted(names, key=heaviest) if count < 0 else heapq.nsmallest(count, names, key=heaviest)
+        return TopBundlesLoadData(tuple(BundleLoadData(name, stats[name]) for name in reversed(chosen)))
+
+
+def _traffic(stats: NamespaceBundleStats) -> float:
+    return stats.msg_throughput_in + stats.msg_throughput_out
+
+
+def _serves_the_system(namespace: str) -> bool:
+    try:
+        name = NamespaceName.parse(namespace)
+    except InvalidNameError:
+        return False
+    return is_system_namespace(name) or is_broker_bound(name)
+
+
+class BrokerLookupData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """How to reach a registered broker, and what it is; it carries no load.
+
+    `properties` are the entries of its configuration whose keys begin with `lookup.`. `incarnation` is ours: it differs
+    with each start of the process.
+    """
+
+    web_service_url: str | None = None
+    web_service_url_tls: str | None = None
+    pulsar_service_url: str | None = None
+    pulsar_service_url_tls: str | None = None
+    advertised_listeners: dict[str, AdvertisedListener] = {}
+    protocols: dict[str, str] = {}
+    persistent_topics_enabled: bool = True
+    non_persistent_topics_enabled: bool = True
+    load_manager_class_name: str | None = None
+    start_timestamp: int = 0
+    broker_version: str | None = None
+    properties: dict[str, str] = {}
+    incarnation: str = ""
+
+
+_BROKER_LOAD: Final = msgspec.json.Decoder(BrokerLoadData)
+_TOP_BUNDLES: Final = msgspec.json.Decoder(TopBundlesLoadData)
+
+
+def decode_broker_load(document: bytes) -> BrokerLoadData:
+    """Return the broker's load in `document`.
+
+    Raises:
+        msgspec.DecodeError: it is not JSON, or a field has another type.
+    """
+    return _BROKER_LOAD.decode(document)
+
+
+def decode_top_bundles(document: bytes) -> TopBundlesLoadData:
+    """Return the list of heaviest bundles in `document`.
+
+    Raises:
+        msgspec.DecodeError: it is not JSON, or a field is missing or has another type.
+    """
+    return _TOP_BUNDLES.decode(document)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLoadReportRule:
+    """When a broker publishes its load. `threshold_percent` is in percent of change, and in points of usage."""
+
+    max_interval_ms: float = 900_000
+    threshold_percent: float = 10
+
+    @staticmethod
+    def of(config: "BrokerConfig") -> "BrokerLoadReportRule":
+        return BrokerLoadReportRule(
+            max_interval_ms=config.load_balancer_report_update_max_interval_minutes * 60_000,
+            threshold_percent=config.load_balancer_report_update_threshold_percentage,
+        )
+
+
+def is_broker_load_due(
+    published: BrokerLoadData, current: BrokerLoadData, now_ms: int, rule: BrokerLoadReportRule
+) -> bool:
+    """Tell whether `current` is to be published after `published`.
+
+    It is when `current.reported_at` (0 after `cleared`) is longer ago than the interval, or when message rate,
+    throughput, number of bundles or the usage without weights changed by more than the threshold; both strict.
+    Source: `BrokerLoadDataReporter.needBrokerDataUpdate`.
+    """
+    if now_ms - current.reported_at > rule.max_interval_ms:
+        return True
+    changes = (
+        100.0 * abs(published.max_resource_usage - current.max_resource_usage),
+        percent_change(published.msg_rate_in + published.msg_rate_out, current.msg_rate_in + current.msg_rate_out),
+        percent_change(
+            published.msg_throughput_in + published.msg_throughput_out,
+            current.msg_throughput_in + current.msg_throughput_out,
+        ),
+        percent_change(published.bundle_count, current.bundle_count),
+    )
+    return any(change > rule.threshold_percent for change in changes)

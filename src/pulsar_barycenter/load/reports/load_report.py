@@ -1,0 +1,410 @@
+"""What a broker reports of itself, and what is kept of bundles and brokers: the records of the store and the log.
+
+Free of numpy: every broker reads and writes these, also one that never leads. Rates are msg/s, throughput is
+bytes/s, times are epoch ms. Field names in JSON are Pulsar's (camel case); unknown fields are ignored on reading.
+
+Source: Pulsar's `ResourceUsage`, `SystemResourceUsage`, `NamespaceBundleStats`, `LocalBrokerData`,
+`TimeAverageMessageData`, `BundleData`, `TimeAverageBrokerData`, `ResourceQuota`.
+"""
+
+import math
+import struct
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+LOAD_REPORT_TOPIC: Final = "persistent://pulsar/system/load-reports"
+"""Where brokers publish their reports, told to by `barycenterLoadReportTopicEnabled`."""
+
+SHORT_SAMPLES: Final = 10
+LONG_SAMPLES: Final = 1000
+DEFAULT_MESSAGE_RATE: Final = 50.0
+DEFAULT_MESSAGE_THROUGHPUT: Final = 50_000.0
+THROUGHPUT_RESOLUTION: Final = 100_000
+RATE_RESOLUTION: Final = 100
+COUNT_RESOLUTION: Final = 500
+CACHE_RESOLUTION: Final = 100_000
+
+_FLOAT32 = struct.Struct("<f")
+_LONG_MAX = 2**63 - 1
+
+
+def narrow_to_float32(value: float) -> float:
+    """Return the nearest 32-bit float, widened again; beyond its range an infinity, as Java's cast."""
+    try:
+        return float(_FLOAT32.unpack(_FLOAT32.pack(value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def percent_usage(usage: float, limit: float) -> float:
+    """Return 100 × usage / limit in 32-bit arithmetic, 0 for a limit that is not positive; never clamped.
+
+    Both operands are narrowed before the division and the quotient and product are 32-bit floats, so that 1/3 is
+    33.33333587646484. The result may be negative, above 100, or NaN when an operand is.
+    Source: Pulsar's `ResourceUsage.percentUsage`.
+    """
+    if not limit > 0:
+        return 0.0
+    narrow_limit = narrow_to_float32(limit)
+    if narrow_limit == 0:
+        narrow_usage = narrow_to_float32(usage)
+        quotient = math.nan if narrow_usage == 0 or math.isnan(usage) else math.copysign(math.inf, usage)
+    else:
+        quotient = narrow_to_float32(narrow_to_float32(usage) / narrow_limit)
+    return narrow_to_float32(quotient * 100)
+
+
+class ResourceUsage(msgspec.Struct, frozen=True, gc=False):
+    """An amount used and the capacity, in one unit; (-1, -1) says unknown."""
+
+    usage: float = 0.0
+    limit: float = 0.0
+
+    @property
+    def percent(self) -> float:
+        """0..100 and beyond; see `percent_usage`."""
+        return percent_usage(self.usage, self.limit)
+
+
+UNKNOWN_USAGE: Final = ResourceUsage(-1.0, -1.0)
+
+
+class SystemResourceUsage(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
+    """One measurement. `cpu` in percent of one core, memories in MiB, bandwidths in kbit/s."""
+
+    bandwidth_in: ResourceUsage = UNKNOWN_USAGE
+    bandwidth_out: ResourceUsage = UNKNOWN_USAGE
+    cpu: ResourceUsage = UNKNOWN_USAGE
+    memory: ResourceUsage = UNKNOWN_USAGE
+    direct_memory: ResourceUsage = UNKNOWN_USAGE
+
+
+class NamespaceBundleStats(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
+    """The figures of one bundle at one instant: sums over its loaded topics."""
+
+    msg_rate_in: float = 0.0
+    msg_throughput_in: float = 0.0
+    msg_rate_out: float = 0.0
+    msg_throughput_out: float = 0.0
+    consumer_count: int = 0
+    producer_count: int = 0
+    topics: int = 0
+    cache_size: int = 0
+
+
+class AdvertisedListener(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
+    """The URLs of one named listener."""
+
+    broker_service_url: str | None = None
+    broker_service_url_tls: str | None = None
+    broker_http_url: str | None = None
+    broker_https_url: str | None = None
+
+
+class ResourceWeights(NamedTuple):
+    """The weights of `weighted_resource_usage`; 4.x weighs memory not at all."""
+
+    cpu: float = 1.0
+    direct_memory: float = 0.0
+    bandwidth_in: float = 1.0
+    bandwidth_out: float = 1.0
+
+
+DEFAULT_WEIGHTS: Final = ResourceWeights()
+
+
+class LocalBrokerData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """The load report of one broker: the value at /loadbalance/brokers/<id> and one entry of the load-report log.
+
+    `bundles` are the keys of `last_stats`; gains and losses are the changes since the last written report; the three
+    are sorted. Besides Pulsar's fields it carries `incarnation` (differs with each start of the process) and
+    `sequence` (1, 2, 3, ... within one incarnation), which together name a report once and for all.
+    """
+
+    broker_id: str | None = None
+    web_service_url: str | None = None
+    web_service_url_tls: str | None = None
+    pulsar_service_url: str | None = None
+    pulsar_service_url_tls: str | None = None
+    persistent_topics_enabled: bool = True
+    non_persistent_topics_enabled: bool = True
+    cpu: ResourceUsage = ResourceUsage()
+    memory: ResourceUsage = ResourceUsage()
+    direct_memory: ResourceUsage = ResourceUsage()
+    bandwidth_in: ResourceUsage = ResourceUsage()
+    bandwidth_out: ResourceUsage = ResourceUsage()
+    msg_throughput_in: float = 0.0
+    msg_throughput_out: float = 0.0
+    msg_rate_in: float = 0.0
+    msg_rate_out: float = 0.0
+    last_update: int = 0
+    last_stats: dict[str, NamespaceBundleStats] = {}
+    num_topics: int = 0
+    num_bundles: int = 0
+    num_consumers: int = 0
+    num_producers: int = 0
+    bundles: tuple[str, ...] = ()
+    last_bundle_gains: tuple[str, ...] = ()
+    last_bundle_losses: tuple[str, ...] = ()
+    broker_version_string: str | None = None
+    protocols: dict[str, str] = {}
+    advertised_listeners: dict[str, AdvertisedListener] = {}
+    load_manager_class_name: str | None = None
+    start_timestamp: int = 0
+    max_resource_usage: float = 0.0
+    """Derived; as written by the broker. Readers compute it anew with `max_resource_usage`."""
+    load_report_type: str = "LocalBrokerData"
+    incarnation: str = ""
+    sequence: int = 0
+
+
+class TimeAverageMessageData(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
+    """One window of a bundle: averages over its last samples, see `pulsar_barycenter.load.reports.windows`."""
+
+    max_samples: int = 0
+    num_samples: int = 0
+    msg_throughput_in: float = 0.0
+    msg_throughput_out: float = 0.0
+    msg_rate_in: float = 0.0
+    msg_rate_out: float = 0.0
+
+
+class BundleData(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
+    """Both windows of a bundle: the value at /loadbalance/bundle-data/<bundle>."""
+
+    short_term_data: TimeAverageMessageData
+    long_term_data: TimeAverageMessageData
+    topics: int = 0
+
+
+class TimeAverageBrokerData(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
+    """Sums of the windows of a broker's bundles: the value at /loadbalance/broker-time-average/<broker>."""
+
+    short_term_msg_throughput_in: float = 0.0
+    short_term_msg_throughput_out: float = 0.0
+    short_term_msg_rate_in: float = 0.0
+    short_term_msg_rate_out: float = 0.0
+    long_term_msg_throughput_in: float = 0.0
+    long_term_msg_throughput_out: float = 0.0
+    long_term_msg_rate_in: float = 0.0
+    long_term_msg_rate_out: float = 0.0
+
+
+class ResourceQuota(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
+    """The value at /loadbalance/resource-quota/namespace/<bundle>; bandwidths in bytes/s, memory in MiB."""
+
+    msg_rate_in: float = 0.0
+    msg_rate_out: float = 0.0
+    bandwidth_in: float = 0.0
+    bandwidth_out: float = 0.0
+    memory: float = 0.0
+    dynamic: bool = True
+
+
+QUOTA_FIGURES: Final = ("msg_rate_in", "msg_rate_out", "bandwidth_in", "bandwidth_out", "memory")
+"""What a quota says of a bundle's needs."""
+
+INITIAL_QUOTA: Final = ResourceQuota(
+    msg_rate_in=40.0, msg_rate_out=120.0, bandwidth_in=100_000.0, bandwidth_out=300_000.0, memory=80.0
+)
+"""The quota of a bundle of which nothing is known, unless the store holds another default."""
+
+
+DEFAULT_STATS: Final = NamespaceBundleStats(
+    msg_rate_in=DEFAULT_MESSAGE_RATE,
+    msg_rate_out=DEFAULT_MESSAGE_RATE,
+    msg_throughput_in=DEFAULT_MESSAGE_THROUGHPUT,
+    msg_throughput_out=DEFAULT_MESSAGE_THROUGHPUT,
+)
+"""What a bundle is taken to carry while nothing is known of it."""
+
+
+def default_bundle_data() -> BundleData:
+    """Return the data of a bundle of which nothing is known; its first sample replaces all of it."""
+    return _bundle_data_of(DEFAULT_STATS, 0, 0)
+
+
+def bundle_data_of_quota(quota: ResourceQuota) -> BundleData:
+    """Return the data of a bundle known only by its quota, counted as ample history."""
+    stats = NamespaceBundleStats(
+        msg_rate_in=quota.msg_rate_in,
+        msg_rate_out=quota.msg_rate_out,
+        msg_throughput_in=quota.bandwidth_in,
+        msg_throughput_out=quota.bandwidth_out,
+    )
+    return _bundle_data_of(stats, SHORT_SAMPLES, LONG_SAMPLES)
+
+
+def _bundle_data_of(stats: NamespaceBundleStats, short_samples: int, long_samples: int) -> BundleData:
+    def window(max_samples: int, num_samples: int) -> TimeAverageMessageData:
+        return TimeAverageMessageData(
+            max_samples=max_samples,
+            num_samples=num_samples,
+            msg_throughput_in=stats.msg_throughput_in,
+            msg_throughput_out=stats.msg_throughput_out,
+            msg_rate_in=stats.msg_rate_in,
+            msg_rate_out=stats.msg_rate_out,
+        )
+
+    return BundleData(
+        short_term_data=window(SHORT_SAMPLES, short_samples), long_term_data=window(LONG_SAMPLES, long_samples)
+    )
+
+
+def max_resource_usage(data: LocalBrokerData | SystemResourceUsage) -> float:
+    """Return the largest percentage of CPU, direct memory and the two bandwidths, as a fraction (memory is left out).
+
+    A 32-bit float, widened: 80 % are 0.800000011920929. A percentage that is NaN is passed over; with nothing else,
+    minus infinity.
+    Source: `LocalBrokerData.getMaxResourceUsage` since 3.0.
+    """
+    percents = (data.cpu.percent, data.direct_memory.percent, data.bandwidth_in.percent, data.bandwidth_out.percent)
+    return narrow_to_float32(largest(percents) / 100)
+
+
+def weighted_resource_usage(data: LocalBrokerData | SystemResourceUsage, weights: ResourceWeights) -> float:
+    """Return the largest weighted percentage, as a fraction; not clamped, so it may exceed 1.0.
+
+    A weight of 0 puts a floor of 0 under the maximum. A term that is NaN is passed over; with nothing else,
+    minus infinity.
+    Source: `LocalBrokerData.getMaxResourceUsageWithWeight` since 3.0.
+    """
+    terms = (
+        data.cpu.percent * weights.cpu,
+        data.direct_memory.percent * weights.direct_memory,
+        data.bandwidth_in.percent * weights.bandwidth_in,
+        data.bandwidth_out.percent * weights.bandwidth_out,
+    )
+    return largest(terms) / 100
+
+
+def largest(terms: Iterable[float]) -> float:
+    """Return the largest term that is a number (minus infinity without any); of 0 and -0 the first, as Pulsar does."""
+    return max((term for term in terms if not math.isnan(term)), default=-math.inf)
+
+
+def percent_change(old: float, new: float) -> float:
+    """Return 100 × |old - new| / |old|; infinite when something came of nothing."""
+    if old == 0:
+        return 0.0 if new == 0 else math.inf
+    return 100.0 * abs((old - new) / old)
+
+
+def exact_sum(values: Iterable[float]) -> float:
+    """Return the sum, rounded once, so independent of order; a plain sum where a partial sum leaves the range."""
+    items = list(values)
+    try:
+        return math.fsum(items)
+    except (OverflowError, ValueError):  # out of range, or infinities of both signs
+        return sum(items)
+
+
+def sum_stats(stats: Iterable[NamespaceBundleStats]) -> NamespaceBundleStats:
+    """Return the sums of all figures; exact for floats, so independent of order."""
+    items = list(stats)
+    return NamespaceBundleStats(
+        msg_rate_in=exact_sum(s.msg_rate_in for s in items),
+        msg_throughput_in=exact_sum(s.msg_throughput_in for s in items),
+        msg_rate_out=exact_sum(s.msg_rate_out for s in items),
+        msg_throughput_out=exact_sum(s.msg_throughput_out for s in items),
+        consumer_count=sum(s.consumer_count for s in items),
+        producer_count=sum(s.producer_count for s in items),
+        topics=sum(s.topics for s in items),
+        cache_size=sum(s.cache_size for s in items),
+    )
+
+
+def with_stats(data: LocalBrokerData, stats: Mapping[str, NamespaceBundleStats]) -> LocalBrokerData:
+    """Return `data` with new bundle figures: sums, counts, and the gains and losses accumulated so far.
+
+    A bundle that left and came back since the last written report stands in both sets, as in Pulsar.
+    Source: `LocalBrokerData.update`.
+    """
+    before, now = set(data.bundles), set(stats)
+    total = sum_stats(stats.values())
+    return msgspec.structs.replace(
+        data,
+        msg_rate_in=total.msg_rate_in,
+        msg_rate_out=total.msg_rate_out,
+        msg_throughput_in=total.msg_throughput_in,
+        msg_throughput_out=total.msg_throughput_out,
+        num_topics=total.topics,
+        num_consumers=total.consumer_count,
+        num_producers=total.producer_count,
+        num_bundles=len(now),
+        last_stats={name: stats[name] for name in sorted(stats)},
+        bundles=tuple(sorted(now)),
+        last_bundle_gains=tuple(sorted({*data.last_bundle_gains, *(now - before)})),
+        last_bundle_losses=tuple(sorted({*data.last_bundle_losses, *(before - now)})),
+    )
+
+
+def _steps(value: float, resolution: int) -> int:
+    """Return `value` / `resolution` truncated toward zero to 64 bits, NaN as 0, as Java's cast does."""
+    quotient = value / resolution
+    if math.isnan(quotient):
+        return 0
+    return int(max(-_LONG_MAX - 1, min(_LONG_MAX, quotient))) if math.isinf(quotient) else int(quotient)
+
+
+def _nearest_steps(value: float, resolution: int) -> int:
+    """Return `value` / `resolution` rounded to 64 bits, halves upward, NaN as 0, as Java's `Math.round` does."""
+    quotient = value / resolution
+    if not math.isfinite(quotient):
+        return _steps(value, resolution)
+    whole = math.floor(quotient)
+    return max(-_LONG_MAX - 1, min(_LONG_MAX, whole + (quotient - whole >= 0.5)))
+
+
+def stats_rank(stats: NamespaceBundleStats) -> tuple[int, int, int, int, int]:
+    """Return a key by which bundles order as Pulsar 4.x ranks them (larger = more loaded).
+
+    Differences below 100 000 bytes/s, 100 msg/s, 500 topics and sessions or 100 000 bytes of cache may not count.
+    Traffic is rounded to whole steps, counts and bytes of cache are cut to them, as windows are in `bundle_data_rank`.
+    Source: `NamespaceBundleStats.compareTo` (4.2).
+    """
+    return (
+        _nearest_steps(stats.msg_throughput_in, THROUGHPUT_RESOLUTION),
+        _nearest_steps(stats.msg_throughput_out, THROUGHPUT_RESOLUTION),
+        _nearest_steps(stats.msg_rate_in + stats.msg_rate_out, RATE_RESOLUTION),
+        _steps(stats.topics + stats.consumer_count + stats.producer_count, COUNT_RESOLUTION),
+        _steps(stats.cache_size, CACHE_RESOLUTION),
+    )
+
+
+def bundle_data_rank(data: BundleData) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """Return a key by which BundleData order, short-term data first. Source: `BundleData.compareTo`."""
+    return _window_rank(data.short_term_data), _window_rank(data.long_term_data)
+
+
+def _window_rank(window: TimeAverageMessageData) -> tuple[int, int, int]:
+    return (
+        _steps(window.msg_throughput_in, THROUGHPUT_RESOLUTION),
+        _steps(window.msg_throughput_out, THROUGHPUT_RESOLUTION),
+        _steps(window.msg_rate_in + window.msg_rate_out, RATE_RESOLUTION),
+    )
+
+
+def encode_without_none(data: msgspec.Struct) -> bytes:
+    """Return the JSON of `data`, without fields that are None, as Pulsar writes its records."""
+    fields = zip(data.__struct_encode_fields__, data.__struct_fields__, strict=True)
+    return msgspec.json.encode({key: value for key, name in fields if (value := getattr(data, name)) is not None})
+
+
+def encode_report(data: LocalBrokerData) -> bytes:
+    """Return the JSON of `data`, without fields that are None."""
+    return encode_without_none(data)
+
+
+_DECODER = msgspec.json.Decoder(LocalBrokerData)
+
+
+def decode_report(document: bytes) -> LocalBrokerData:
+    """Return the report in `document`.
+
+    Raises:
+        msgspec.DecodeError: it is not JSON, or a field has another type.
+    """
+    return _DECODER.decode(document)

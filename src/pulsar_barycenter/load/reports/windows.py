@@ -1,0 +1,278 @@
+"""The short-term and long-term windows of bundles: one definition for the live fold, the batch and the stream.
+
+A window of at most `max` samples is a pair (average, n). A sample x updates it by
+
+    n       <- min(n + 1, max)
+    average <- ((n - 1) * average + x) / n
+
+so the first `max` samples give the arithmetic mean and later ones an exponential average with weight 1/max for the
+newest. What stood there before the first sample is discarded by it (n = 1).
+
+**One sample per bundle per load report.** A report is known by (broker, incarnation, sequence) and counts once, however
+often it is seen. (Pulsar's code samples every bundle again at each notification of any broker, so its windows
+shrink as clusters grow; its documents describe what is done here.)
+
+A bundle that nobody reports for longer than HISTORY_GAP_MS starts anew with its next sample; one that moves from one
+broker to another keeps its history. (Pulsar forgets a bundle as soon as no broker reports it.)
+
+Free of numpy; `fold` takes numbers and numpy arrays alike.
+
+Source: Pulsar's `TimeAverageMessageData.update`, `BundleData.update`, `ModularLoadManagerImpl.updateBundleData`.
+"""
+
+import math
+from collections.abc import Collection, Iterable, Mapping
+from itertools import islice
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
+
+from pulsar_barycenter.load.reports.load_report import (
+    DEFAULT_STATS,
+    LONG_SAMPLES,
+    SHORT_SAMPLES,
+    BundleData,
+    LocalBrokerData,
+    NamespaceBundleStats,
+    TimeAverageBrokerData,
+    TimeAverageMessageData,
+    default_bundle_data,
+)
+
+__all__ = [
+    "HISTORY_GAP_MS",
+    "LARGEST_RATE",
+    "LONG_SAMPLES",
+    "SHORT_SAMPLES",
+    "LiveFold",
+    "bounded_rate",
+    "broker_averages",
+    "fold",
+    "fold_bundle",
+    "fold_window",
+]
+
+LARGEST_RATE: Final = 1e300
+"""Rates and throughputs beyond it are bounded where sums of them would be infinite."""
+
+HISTORY_GAP_MS: Final = 3_600_000
+"""How long a bundle may be silent before it is forgotten: well above 15 minutes, the longest time between reports."""
+INCARNATIONS: Final = 8
+"""How many starts of a broker are remembered, the newest."""
+
+Average = TypeVar("Average", bound="_Arithmetic")
+Count = TypeVar("Count", bound="_Arithmetic")
+
+
+class _Arithmetic(Protocol):
+    """A number, or an array of numbers that computes elementwise."""
+
+    def __add__(self, other: Any, /) -> Any: ...
+    def __sub__(self, other: Any, /) -> Any: ...
+    def __mul__(self, other: Any, /) -> Any: ...
+    def __lt__(self, other: Any, /) -> Any: ...
+
+
+def fold(average: Average, n: Count, sample: Average, max_samples: int) -> tuple[Average, Count]:
+    """Return (average, n) after one more `sample`.
+
+    Scalars, or arrays of one shape whose elements are folded each for itself (columns of many bundles). Expects
+    0 ≤ n ≤ `max_samples`; the new n is in 1..`max_samples`.
+    """
+    count = n + (n < max_samples)
+    return ((count - 1) * average + sample) / count, count
+
+
+def bounded_rate(rate: float) -> float:
+    """Return `rate`, or the nearest that is not beyond LARGEST_RATE; 0 for what is no number or infinite."""
+    return max(-LARGEST_RATE, min(LARGEST_RATE, rate)) if math.isfinite(rate) else 0.0
+
+
+def fold_window(window: TimeAverageMessageData, sample: NamespaceBundleStats) -> TimeAverageMessageData:
+    """Return `window` after one more sample; counts out of range, as a foreign record may hold, are bounded first.
+
+    An average that would be no number is made of bounded figures (`bounded_rate`) instead.
+    """
+    limit = max(1, window.max_samples)
+    before = min(max(0, window.num_samples), limit)
+    rate_in, count = fold(window.msg_rate_in, before, sample.msg_rate_in, limit)
+    found = TimeAverageMessageData(
+        max_samples=limit,
+        num_samples=count,
+        msg_throughput_in=fold(window.msg_throughput_in, before, sample.msg_throughput_in, limit)[0],
+        msg_throughput_out=fold(window.msg_throughput_out, before, sample.msg_throughput_out, limit)[0],
+        msg_rate_in=rate_in,
+        msg_rate_out=fold(window.msg_rate_out, before, sample.msg_rate_out, limit)[0],
+    )
+    if math.isfinite(found.msg_throughput_in + found.msg_throughput_out + found.msg_rate_in + found.msg_rate_out):
+        return found
+
+    def bounded(average: float, figure: float, folded: float) -> float:
+        if math.isfinite(folded):
+            return folded
+        return fold(bounded_rate(average), before, bounded_rate(figure), limit)[0]
+
+    return TimeAverageMessageData(
+        max_samples=limit,
+        num_samples=count,
+        msg_throughput_in=bounded(window.msg_throughput_in, sample.msg_throughput_in, found.msg_throughput_in),
+        msg_throughput_out=bounded(window.msg_throughput_out, sample.msg_throughput_out, found.msg_throughput_out),
+        msg_rate_in=bounded(window.msg_rate_in, sample.msg_rate_in, found.msg_rate_in),
+        msg_rate_out=bounded(window.msg_rate_out, sample.msg_rate_out, found.msg_rate_out),
+    )
+
+
+def fold_bundle(data: BundleData, sample: NamespaceBundleStats) -> BundleData:
+    """Return `data` after one more sample in both windows; `topics` is the sample's."""
+    return BundleData(
+        short_term_data=fold_window(data.short_term_data, sample),
+        long_term_data=fold_window(data.long_term_data, sample),
+        topics=sample.topics,
+    )
+
+
+def broker_averages(
+    bundles: Iterable[str], data: Mapping[str, BundleData], default: NamespaceBundleStats = DEFAULT_STATS
+) -> TimeAverageBrokerData:
+    """Return the sums of the windows of `bundles`; one without data adds `default` to short and long sums.
+
+    Summed in the order of the names, so that the order of reports does not matter.
+    Source: Pulsar's `TimeAverageBrokerData.reset`.
+    """
+    short = [0.0, 0.0, 0.0, 0.0]
+    long = [0.0, 0.0, 0.0, 0.0]
+    for name in sorted(bundles):
+        found = data.get(name)
+        _add(short, default if found is None else found.short_term_data)
+        _add(long, default if found is None else found.long_term_data)
+    return TimeAverageBrokerData(
+        short_term_msg_throughput_in=short[0],
+        short_term_msg_throughput_out=short[1],
+        short_term_msg_rate_in=short[2],
+        short_term_msg_rate_out=short[3],
+        long_term_msg_throughput_in=long[0],
+        long_term_msg_throughput_out=long[1],
+        long_term_msg_rate_in=long[2],
+        long_term_msg_rate_out=long[3],
+    )
+
+
+def _add(sums: list[float], figures: NamespaceBundleStats | TimeAverageMessageData) -> None:
+    sums[0] += figures.msg_throughput_in
+    sums[1] += figures.msg_throughput_out
+    sums[2] += figures.msg_rate_in
+    sums[3] += figures.msg_rate_out
+
+
+class _Identity(NamedTuple):
+    sequence: int
+    start_timestamp: int
+    last_update: int
+
+
+class LiveFold:
+    """The windows of all bundles, folded from load reports as they arrive.
+
+    `bundles` holds the data of every bundle that was reported within HISTORY_GAP_MS, and of those remembered;
+    `reports` the newest report of every known broker. A bundle that moves keeps its history.
+    """
+
+    __slots__ = ("_as_of", "_none_before_ms", "_seen", "bundles", "reports")
+
+    def __init__(self) -> None:
+        self.bundles: dict[str, BundleData] = {}
+        self.reports: dict[str, LocalBrokerData] = {}
+        self._as_of: dict[str, int] = {}
+        self._none_before_ms = 0
+        """No bundle that no broker reports is as of an earlier time, so that none is looked through before one can be
+        silent too long."""
+        self._seen: dict[str, dict[str, _Identity]] = {}
+        """Of each broker the newest report of each of its incarnations, at most INCARNATIONS."""
+
+    def is_new(self, broker: str, report: LocalBrokerData) -> bool:
+        """Tell whether `report` has not been folded in and is not older than one that was.
+
+        What an incarnation said before another one counts once, too, however they take turns.
+        """
+        known = self._seen.get(broker)
+        if known is None:
+            return True
+        if report.start_timestamp < max(each.start_timestamp for each in known.values()):
+            return False
+        seen = known.get(report.incarnation)
+        if seen is None:
+            return True
+        if report.sequence or seen.sequence:
+            return report.sequence > seen.sequence
+        # a broker of Apache Pulsar numbers nothing: its reports differ in their time
+        return report.last_update > seen.last_update
+
+    def unknown(self, report: LocalBrokerData) -> list[str]:
+        """Return the bundles of `report` without data here: those worth looking up before it is accepted."""
+        return [name for name in report.last_stats if name not in self.bundles]
+
+    def remember(self, name: str, data: BundleData, as_of_ms: int) -> None:
+        """Set the prior data of a bundle, known to be as of that time, unless it has some."""
+        if name not in self.bundles:
+            self.bundles[name] = data
+            self._as_of[name] = as_of_ms
+            self._none_before_ms = min(self._none_before_ms, as_of_ms)
+
+    def accept(self, broker: str, report: LocalBrokerData) -> bool:
+        """Fold `report` in unless that was done; return whether it was new.
+
+        One that is not new stands in `reports` if no other of its broker does: the broker left, and came back with it.
+
+        A bundle without prior data, or silent for longer than HISTORY_GAP_MS, starts from its first sample.
+        """
+        if not self.is_new(broker, report):
+            self.reports.setdefault(broker, report)
+            return False
+        before = self.reports.get(broker)
+        if before is not None:
+            self._leave(before.last_stats.keys() - report.last_stats.keys())
+        self.reports[broker] = report
+        self._see(broker, report)
+        for name, sample in report.last_stats.items():
+            prior = self.bundles.get(name)
+            if prior is None or report.last_update - self._as_of[name] > HISTORY_GAP_MS:
+                prior = default_bundle_data()
+            self.bundles[name] = fold_bundle(prior, sample)
+            self._as_of[name] = max(report.last_update, self._as_of.get(name, 0))
+        return True
+
+    def _see(self, broker: str, report: LocalBrokerData) -> None:
+        known = self._seen.setdefault(broker, {})
+        known.pop(report.incarnation, None)  # the newest comes last
+        known[report.incarnation] = _Identity(report.sequence, report.start_timestamp, report.last_update)
+        for incarnation in list(islice(known, max(0, len(known) - INCARNATIONS))):
+            del known[incarnation]
+
+    def _leave(self, names: Iterable[str]) -> None:
+        """Note that these bundles may be reported by nobody from now on."""
+        times = (self._as_of[name] for name in names if name in self._as_of)
+        self._none_before_ms = min(self._none_before_ms, min(times, default=self._none_before_ms))
+
+    def forget(self, name: str) -> None:
+        """Drop a bundle that is no more."""
+        self.bundles.pop(name, None)
+        self._as_of.pop(name, None)
+
+    def retain(self, live: Collection[str], now_ms: int) -> list[str]:
+        """Forget brokers that are not `live`, and bundles silent for longer than HISTORY_GAP_MS; return those, sorted.
+
+        A bundle that a live broker reports is kept, however old that report is. That a report was folded in is
+        remembered for brokers that left, too, lest a late sight of it counts again.
+        """
+        for broker in [name for name in self.reports if name not in live]:
+            self._leave(self.reports.pop(broker).last_stats)
+        if now_ms - self._none_before_ms <= HISTORY_GAP_MS:
+            return []
+        unreported = set(self._as_of).difference(*(report.last_stats for report in self.reports.values()))
+        dropped = sorted(name for name in unreported if now_ms - self._as_of[name] > HISTORY_GAP_MS)
+        self._none_before_ms = min((self._as_of[name] for name in unreported.difference(dropped)), default=now_ms)
+        for name in dropped:
+            self.forget(name)
+        return dropped
+
+    def averages(self) -> dict[str, TimeAverageBrokerData]:
+        """Return the time averages of every known broker."""
+        return {broker: broker_averages(report.last_stats, self.bundles) for broker, report in self.reports.items()}

@@ -1,0 +1,33 @@
+"""Whether policies let a bundle leave its broker, the modular manager's two checks before it unloads anything.
+
+| check         | the bundle stays if                                                                                  |
+|---------------|------------------------------------------------------------------------------------------------------|
+| policies      | no broker but its own is allowed to serve its namespace                                              |
+| anti-affinity | every broker that is allowed has as many namespaces of its group, so it would come back where it was |
+
+Source: Pulsar's `ModularLoadManagerImpl.shouldNamespacePoliciesUnload`, `shouldAntiAffinityNamespaceUnload`.
+"""
+
+from pulsar_barycenter.load.filters.anti_affinity import ANTI_AFFINITY_SETTING, anti_affinity_veto
+from pulsar_barycenter.load.filters.namespace_policies import policy_candidates
+from pulsar_barycenter.load.filters.outcome import PlacementRequest
+from pulsar_barycenter.load.reasons import Code, Reason
+from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
+
+
+def unload_veto(snapshot: LoadSnapshot, request: PlacementRequest, source: str) -> Reason | None:
+    """Return why the bundle has to stay with its broker `source`; None: it may leave."""
+    allowed = policy_candidates(snapshot, request)
+    row = snapshot.brokers.index.get(source)
+    if allowed.left == (row is not None and bool(allowed.kept[row])):
+        return Reason(code=Code.POLICIES_FORBID, subject=request.bundle, settings=allowed.settings, detail=allowed.note)
+    compared = anti_affinity_veto(snapshot, allowed.kept, request.namespace)
+    if compared is None:
+        return None
+    return Reason(
+        code=Code.ANTI_AFFINITY_FORBIDS,
+        subject=request.bundle,
+        compared=(compared,),
+        settings=(ANTI_AFFINITY_SETTING,),
+        detail=f"{request.namespace} is in the group {snapshot.policies.groups[request.namespace]}",
+    )

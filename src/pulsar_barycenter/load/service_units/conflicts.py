@@ -1,0 +1,87 @@
+"""Which of two records of a bundle is kept: the rule that everybody applies to the records in their order.
+
+Brokers publish without asking each other, so a record may have been meant for a state that another has ended
+meanwhile. Whoever reads the records applies this rule to each in turn, and compaction does, so that all keep the same.
+
+A record is refused when the one that is there already has its version or a later one; when its state may not follow
+(`TRANSITIONS`); and when its brokers are not those that the record before spoke of. `force` is held against the
+version alone, and so is the first record of a bundle in the metadata store. A tombstone is always taken.
+
+Worked example: A releases a bundle for B (version 5). The leader takes A for lost and gives it to C (6, by force) while
+A says that B is to have it (6). Whichever comes first is kept, the other has a version that is there already.
+
+Source: Pulsar's `ServiceUnitStateDataConflictResolver.shouldKeepLeft` (4.2.4).
+"""
+
+import enum
+
+from pulsar_barycenter.load.service_units.service_unit_state import (
+    FIRST_VERSION,
+    GREATEST_VERSION,
+    LEAST_VERSION,
+    TRANSITIONS,
+    ServiceUnitState,
+    ServiceUnitStateData,
+    StorageType,
+    is_named,
+    state_of,
+)
+
+
+class Conflict(enum.Enum):
+    """Why a record is refused."""
+
+    STALE = "a record of that version or a later one is there"
+    GAP = "records between are missing"
+    NOT_FIRST = "there is no record, and this is not the first"
+    TRANSITION = "that state may not follow"
+    BROKERS = "its brokers are not those of the record before"
+
+
+def conflict(
+    earlier: ServiceUnitStateData | None, later: ServiceUnitStateData | None, storage: StorageType
+) -> Conflict | None:
+    """Return why `later` does not replace `earlier`; None if it does. None for a record stands for there being none."""
+    if later is None:
+        return None
+    if earlier is None:
+        if storage is StorageType.METADATA_STORE:
+            return None if later.version_id == FIRST_VERSION else Conflict.NOT_FIRST
+    elif not (earlier.version_id == GREATEST_VERSION and later.version_id == LEAST_VERSION):
+        if earlier.version_id >= later.version_id:
+            return Conflict.STALE
+        if earlier.version_id < later.version_id - 1:
+            return None if storage is StorageType.SYSTEM_TOPIC else Conflict.GAP
+    if later.force:
+        return None
+    if later.state not in TRANSITIONS[storage][state_of(earlier)]:
+        return Conflict.TRANSITION
+    return None if earlier is None or _agree(earlier, later) else Conflict.BROKERS
+
+
+def _agree(earlier: ServiceUnitStateData, later: ServiceUnitStateData) -> bool:
+    """Tell whether the brokers of a record fit to those of the one before, whose state it may follow."""
+    match earlier.state, later.state:
+        case ServiceUnitState.OWNED, ServiceUnitState.SPLITTING:
+            return not is_named(later.dst_broker) and earlier.dst_broker == later.source_broker
+        case ServiceUnitState.OWNED, ServiceUnitState.RELEASING:
+            return (
+                is_named(later.source_broker)
+                and earlier.dst_broker == later.source_broker
+                and earlier.dst_broker != later.dst_broker
+            )
+        case ServiceUnitState.RELEASING, ServiceUnitState.ASSIGNING:
+            return is_named(later.dst_broker) and _same_brokers(earlier, later)
+        case ServiceUnitState.FREE, ServiceUnitState.ASSIGNING:
+            return not is_named(later.source_broker) and is_named(later.dst_broker)
+        case (
+            (ServiceUnitState.ASSIGNING, ServiceUnitState.OWNED)
+            | (ServiceUnitState.RELEASING, ServiceUnitState.FREE)
+            | (ServiceUnitState.SPLITTING, ServiceUnitState.DELETED)
+        ):
+            return _same_brokers(earlier, later)
+    return True
+
+
+def _same_brokers(one: ServiceUnitStateData, other: ServiceUnitStateData) -> bool:
+    return one.dst_broker == other.dst_broker and one.source_broker == other.source_broker

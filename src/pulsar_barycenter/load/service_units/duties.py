@@ -1,0 +1,94 @@
+"""What a broker has to do about a bundle, as the bundle's record and what the broker holds of it say.
+
+`role_of` says what a record makes of a broker, `DUTIES` what the broker has to do then. A duty that is done changes the
+record, or what is held; then the table is read again, until it says `NOTHING`, or `PREPARE`, which changes neither and
+is done once a record. So it does not matter how a state came about, which records a broker missed, or how often it
+looks.
+
+Source: the handlers of Pulsar's `ServiceUnitStateChannelImpl`, which act upon each record as it comes.
+"""
+
+import enum
+from collections.abc import Mapping
+from typing import Final
+
+from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitState, ServiceUnitStateData
+
+
+class Held(enum.Enum):
+    """What a broker holds of a bundle."""
+
+    NOTHING = "nothing"
+    SERVING = "the term that the record began, which goes on"
+    OUTDATED = "a term of another record than the one that is there"
+    ENDED = "the term that the record began, which ended without notice"
+    CLOSED = "clients whose topics were closed for a transfer"
+
+
+class Role(enum.Enum):
+    """What a record makes of the broker that reads it."""
+
+    OWNER = "owns the bundle"
+    OWNER_WITHOUT_NUMBER = "owns the bundle, and the record does not number the term"
+    HEIR = "is assigned the bundle"
+    EXPECTANT = "gets the bundle when its owner has closed it"
+    GIVER = "gives the bundle to a certain broker"
+    LEAVER = "gives the bundle up"
+    PREDECESSOR = "gave the bundle to a broker that does not own it yet"
+    SPLITTER = "splits the bundle"
+    NONE = "has no part"
+
+
+class Duty(enum.Enum):
+    NOTHING = "nothing"
+    BEGIN = "begin the term that the record numbers, and serve"
+    CLAIM = "publish Owned, and open meanwhile the topics that the record names"
+    CLAIM_AGAIN = "publish Owned by force, with a number of its own"
+    PREPARE = "take the number of the term that is to come, and make ledgers for the topics that the record names"
+    """The number is for this transfer alone, and forgotten as soon as another record is seen than the one that began it
+    or the very next: `service_unit_state` on epochs."""
+    HAND_OVER = "close the topics, keep the clients, publish Assigning"
+    GIVE_UP = "close the topics, publish Free"
+    SPLIT = "own the children, write the boundaries, publish Deleted"
+    LET_GO = "close the topics, and send the clients to the owner if there is one"
+
+
+DUTIES: Final[Mapping[tuple[Role, Held], Duty]] = {
+    (Role.OWNER, Held.NOTHING): Duty.BEGIN,
+    (Role.OWNER, Held.SERVING): Duty.NOTHING,
+    (Role.OWNER, Held.ENDED): Duty.CLAIM_AGAIN,
+    (Role.OWNER_WITHOUT_NUMBER, Held.NOTHING): Duty.CLAIM_AGAIN,
+    (Role.EXPECTANT, Held.NOTHING): Duty.PREPARE,
+    (Role.HEIR, Held.NOTHING): Duty.CLAIM,
+    **{(Role.GIVER, held): Duty.HAND_OVER for held in Held},
+    **{(Role.LEAVER, held): Duty.GIVE_UP for held in Held},
+    (Role.PREDECESSOR, Held.CLOSED): Duty.NOTHING,
+    **{(Role.SPLITTER, held): Duty.SPLIT for held in Held},
+}
+"""What is not here: whoever holds something lets it go, and who holds nothing has nothing to do."""
+
+
+def role_of(record: ServiceUnitStateData | None, me: str) -> Role:
+    """Return what a bundle's record makes of the broker `me`; None is a bundle without record."""
+    if record is None:
+        return Role.NONE
+    is_destination, is_source = record.dst_broker == me, record.source_broker == me
+    match record.state:
+        case ServiceUnitState.OWNED if is_destination:
+            return Role.OWNER if record.epoch is not None else Role.OWNER_WITHOUT_NUMBER
+        case ServiceUnitState.ASSIGNING if is_destination:
+            return Role.HEIR
+        case ServiceUnitState.ASSIGNING if is_source:
+            return Role.PREDECESSOR
+        case ServiceUnitState.RELEASING if is_source:
+            return Role.GIVER if record.dst_broker else Role.LEAVER
+        case ServiceUnitState.RELEASING if is_destination:
+            return Role.EXPECTANT
+        case ServiceUnitState.SPLITTING if is_source:
+            return Role.SPLITTER
+    return Role.NONE
+
+
+def duty_of(role: Role, held: Held) -> Duty:
+    """Return what a broker in that role has to do next about a bundle of which it holds `held`."""
+    return DUTIES.get((role, held), Duty.NOTHING if held is Held.NOTHING else Duty.LET_GO)

@@ -1,0 +1,284 @@
+"""DeviationShedder: unload from brokers that lie too many standard deviations above the mean of some metric.
+
+It is a family: a member says what a broker and a bundle weigh, and how many deviations are tolerated. The one member
+that can be configured weighs throughput and tolerates one deviation.
+
+Worked example (one deviation): brokers of 90, 30 and 30 MB/s have the mean 50 and the deviation 28.3; the first lies
+1.41 deviations above. A bundle of 20 MB/s moves, for 20 + 30 < 90. At 70, 50 and 30 the deviation is 16.3 and the first
+lies 1.22 above; another moves to the last, and 50, 50, 50 is balanced.
+
+When to use it: few brokers far above many alike. When not: a small cluster, where a broker can hardly lie more than one
+deviation above the mean, or one that is alike, where the smallest difference is many deviations. Nor where brokers are
+very unlike and are to stay so: it would move most of what there is, a round's `barycenterMaxBundlesPerRound` after the
+other.
+
+Source: Pulsar's `DeviationShedder` (2.9; removed since, an abstract class of which no release had a member). Where we
+differ: the receiver gains what it is given. Pulsar subtracts that from the receiver, too, so that its
+figures are soon wrong; `receiver_gains=False` does the same.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush, heapreplace
+from math import sqrt
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Self
+
+import numpy as np
+
+from pulsar_barycenter.load.decisions import NO_LIMIT, Unload, bundles_of_round
+from pulsar_barycenter.load.reasons import Code, Compared, Reason
+from pulsar_barycenter.load.shedding.fitting import rows_by_owner
+from pulsar_barycenter.load.shedding.ordering import heaviest_first
+from pulsar_barycenter.load.shedding.plan import ShedPlan, sequential_mean, sequential_sum
+from pulsar_barycenter.load.shedding.shedder import Shedder
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
+
+if TYPE_CHECKING:
+    from pulsar_barycenter.config.broker_config import BrokerConfig
+
+NAME: Final = "DeviationShedder"
+
+_FIRST_LOOK: Final = 64
+"""So many brokers are looked at first, and so many of a broker's bundles; few rounds need more."""
+
+Metric = Callable[[LoadSnapshot], Floats]
+"""One figure for each broker, or for each bundle."""
+
+
+def _broker_throughput(snapshot: LoadSnapshot) -> Floats:
+    return snapshot.brokers.latest.throughput
+
+
+def _bundle_throughput(snapshot: LoadSnapshot) -> Floats:
+    return snapshot.bundles.short.throughput
+
+
+@dataclass(frozen=True, slots=True)
+class DeviationShedder(Shedder[None]):
+    """What a member of the family weighs, in `unit`, and the deviations above the mean that it tolerates.
+
+    `most` is how many bundles one round unloads at most.
+    """
+
+    name: ClassVar[str] = NAME
+
+    broker_metric: Metric
+    bundle_metric: Metric
+    unit: str = ""
+    threshold: float = 1.0
+    receiver_gains: bool = True
+    most: int = NO_LIMIT
+
+    @classmethod
+    def of(cls, config: "BrokerConfig") -> Self:
+        """Return the member by throughput in + out, a bundle's of the short term. No key is for it alone."""
+        return cls(_broker_throughput, _bundle_throughput, "bytes/s", most=bundles_of_round(config))
+
+    def start(self) -> None:
+        return None
+
+    def decide(self, snapshot: LoadSnapshot, memory: None) -> tuple["DeviationPlan", None]:
+        """Return what to unload, in the order of choice.
+
+        While the greatest broker lies more than the threshold above the mean: of its bundles the heaviest b with `b +
+        least < greatest` goes, both brokers and the deviation change; a broker of which none fits is left out from then
+        on. Of equal ones the last by name is the greatest broker, or the heaviest bundle, the first the least broker.
+        The round ends with `most`; brokers that lay above the line and gave nothing wait.
+        """
+        metric = self.broker_metric(snapshot)
+        mean = sequential_mean(metric)
+        with np.errstate(over="ignore"):
+            squares = sequential_sum(metric * metric)
+        chosen = _moves(snapshot, self, metric, mean, squares)
+        moves = chosen[: self.most]
+        rows, before = (
+            np.array([move.row for move in moves], np.int64),
+            np.array([move.greatest for move in moves], float),
+        )
+        sheds = np.zeros(len(metric), bool)
+        sheds[snapshot.bundles.owner[rows]] = True
+        deviation, waiting = _deviation(squares, len(metric), mean), None
+        if len(chosen) > len(moves):
+            waiting = ~sheds & (metric > mean + self.threshold * deviation)
+            waiting[snapshot.bundles.owner[chosen[-1].row]] = True
+        sheds = sheds if waiting is None else sheds | waiting
+        verdicts = DeviationVerdicts(self, metric, mean, deviation, sheds, moves)
+        return DeviationPlan(NAME, snapshot, verdicts, rows, before, waiting=waiting), memory
+
+
+class Move(NamedTuple):
+    """The row of a bundle and its weight, the row of the least broker, and the metrics of both brokers before."""
+
+    row: int
+    weight: float
+    receiver: int
+    least: float
+    greatest: float
+
+
+def _deviation(squares: float, count: int, mean: float) -> float:
+    """Return the standard deviation; 0 where rounding leaves none."""
+    return sqrt(max(0.0, squares / count - mean * mean)) if count else 0.0
+
+
+def _moves(snapshot: LoadSnapshot, member: DeviationShedder, metric: Floats, mean: float, squares: float) -> list[Move]:
+    """Return the moves, one more than a round makes if there are."""
+    values: list[float | None] = list(metric.tolist())
+    most = [(-value, -row) for row, value in enumerate(metric.tolist())]
+    least = [(value, row) for row, value in enumerate(metric.tolist())]
+    heapify(most)
+    heapify(least)
+    bundles = _Bundles(snapshot, member, metric)
+    moves: list[Move] = []
+    while len(moves) <= member.most:
+        # what the heaps say of a broker holds unless its metric has changed since
+        while most and values[-most[0][1]] != -most[0][0]:
+            heappop(most)
+        while least and values[least[0][1]] != least[0][0]:
+            heappop(least)
+        if not most or not least or most[0][1] == -least[0][1]:
+            break
+        source, greatest, receiver, smallest = -most[0][1], -most[0][0], least[0][1], least[0][0]
+        variance = squares / len(values) - mean * mean  # below zero only where rounding left nothing
+        if variance <= 0 or not (greatest - mean) / sqrt(variance) > member.threshold:
+            break
+        found = bundles.take(source, smallest, greatest)
+        if found is None:
+            values[source] = None
+            continue
+        row, weight = found
+        moves.append(Move(row, weight, receiver, smallest, greatest))
+        left = greatest - weight
+        gained = smallest + weight if member.receiver_gains else smallest - weight
+        squares += left * left + gained * gained - (greatest * greatest + smallest * smallest)
+        values[source], values[receiver] = left, gained
+        heapreplace(most, (-left, -source))
+        heapreplace(least, (gained, receiver))
+        heappush(most, (-gained, -receiver))
+        heappush(least, (left, source))
+    return moves
+
+
+class _Bundles:
+    """The bundles of each broker that were not chosen yet: as many of the heaviest as were needed by now, sorted."""
+
+    def __init__(self, snapshot: LoadSnapshot, member: DeviationShedder, metric: Floats) -> None:
+        self._snapshot = snapshot
+        self._names = snapshot.bundles.names
+        self._member = member
+        self._weights = np.zeros(0)
+        self._greatest = np.argsort(-metric, kind="stable")[:_FIRST_LOOK]
+        self._rows: dict[int, Integers] = {}
+        self._sorted: dict[int, tuple[list[int], list[float]]] = {}
+        self._lighter: dict[int, Integers] = {}
+        self._taken: set[str] = set()
+
+    def take(self, broker: int, least: float, greatest: float) -> tuple[int, float] | None:
+        """Return the heaviest row w with `w + least < greatest`, and w; None if there is none."""
+        if broker not in self._sorted:
+            self._begin(broker)
+        while True:
+            rows, rising = self._sorted[broker]
+            position = len(rising)
+            if position and not rising[-1] + least < greatest:
+                position = bisect_left(rising, greatest - least)
+                # the difference is rounded otherwise than the sum that counts
+                while position < len(rising) and rising[position] + least < greatest:
+                    position += 1
+                while position > 0 and not rising[position - 1] + least < greatest:
+                    position -= 1
+            while position > 0:
+                position -= 1
+                row, weight = rows.pop(position), rising.pop(position)
+                name = self._names[row]
+                if name not in self._taken:  # one that is moving already is reported twice
+                    self._taken.add(name)
+                    return row, weight
+            if not len(self._lighter[broker]):
+                return None
+            self._look_further(broker)
+
+    def _begin(self, broker: int) -> None:
+        while broker not in self._rows:
+            self._find()
+        self._sorted[broker] = [], []
+        self._lighter[broker] = self._rows[broker][::-1]
+        self._look_further(broker)
+
+    def _find(self) -> None:
+        """Find the rows of the greatest brokers, or, if those are not enough, of all."""
+        if not self._rows:
+            self._weights = self._member.bundle_metric(self._snapshot)
+        brokers = np.arange(len(self._snapshot.brokers)) if self._rows else self._greatest
+        self._rows = dict(zip(brokers.tolist(), rows_by_owner(self._snapshot, brokers), strict=True))
+
+    def _look_further(self, broker: int) -> None:
+        """Sort more of the lighter ones in, the heaviest and last by name at the end."""
+        (rows, rising), lighter = self._sorted[broker], self._lighter[broker]
+        weights = self._weights[lighter]
+        heaviest = heaviest_first(weights, max(_FIRST_LOOK, len(lighter) // 16))
+        rows[:0] = lighter[heaviest[::-1]].tolist()
+        rising[:0] = weights[heaviest[::-1]].tolist()
+        self._lighter[broker] = np.delete(lighter, heaviest)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviationVerdicts:
+    """The metric of each broker before anything moves, its mean and deviation, who sheds or would, and what moves."""
+
+    member: DeviationShedder
+    metric: Floats
+    mean: float
+    deviation: float
+    sheds: Flags
+    moves: list[Move]
+
+    @property
+    def need(self) -> Floats:
+        """How far each broker lies above what is tolerated."""
+        return self.metric - (self.mean + self.member.threshold * self.deviation)
+
+    def overall(self, snapshot: LoadSnapshot) -> Reason:
+        if not len(self.metric):
+            return Reason(code=Code.BALANCED, strategy=NAME)
+        if self.moves:
+            return self.broker(snapshot, int(snapshot.bundles.owner[self.moves[0].row]))
+        highest = self.broker(snapshot, int(np.argmax(self.metric)))
+        return Reason(code=Code.BALANCED, strategy=NAME, cause=highest)
+
+    def broker(self, snapshot: LoadSnapshot, broker: int) -> Reason:
+        value, line = float(self.metric[broker]), self.mean + self.member.threshold * self.deviation
+        above = value > line
+        code = Code.NO_SHEDDABLE_BUNDLE if above else Code.DEVIATION_TOLERATED
+        return Reason(
+            code=Code.FAR_ABOVE_DEVIATION if self.sheds[broker] else code,
+            strategy=NAME,
+            subject=snapshot.brokers.names[broker],
+            compared=(
+                Compared("metric", value, ">" if above else "<=", "mean + tolerated deviation", line, self.member.unit),
+            ),
+            flags=snapshot.brokers.flags_of(broker),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DeviationPlan(ShedPlan):
+    """`rows` in the order of choice over all brokers; `before` is the greatest broker's metric then."""
+
+    verdicts: DeviationVerdicts
+
+    def _unload(self, position: int, cause: Reason) -> Unload:
+        move, bundles = self.verdicts.moves[position], self.snapshot.bundles
+        owner, receiver = int(bundles.owner[move.row]), self.snapshot.brokers.names[move.receiver]
+        what, unit = f"its metric and that of {receiver}", self.verdicts.member.unit
+        together = Compared(what, move.weight + move.least, "<", "that of its broker", move.greatest, unit)
+        reason = Reason(
+            code=Code.FITTING_BUNDLE,
+            strategy=self.strategy,
+            subject=bundles.names[move.row],
+            compared=(together,),
+            flags=("the bundle's figures are no numbers",) if bundles.suspect[move.row] else (),
+            cause=cause,
+        )
+        return Unload(bundles.names[move.row], self.snapshot.brokers.names[owner], reason)

@@ -1,0 +1,120 @@
+"""Plans of shedders that choose bundles that fit into a budget, which one does not fit being passed over.
+
+UniformLoadShedder and AvgShedder share it. A budget is of messages or of bytes, whichever the strategy found to matter.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+
+from pulsar_barycenter.load.decisions import NO_LIMIT, Unload
+from pulsar_barycenter.load.reasons import Code, Compared, Reason, format_figure
+from pulsar_barycenter.load.shedding.ordering import by_group, heaviest_first, sheddable_rows
+from pulsar_barycenter.load.shedding.plan import ShedPlan, Verdicts
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Indices, Integers, LoadSnapshot
+
+LARGEST: Final = 2**31 - 1
+"""Where Pulsar's whole numbers end."""
+_FIRST_LOOK: Final = 64
+
+
+class FittingVerdicts(Verdicts, Protocol):
+    """`need` is what leaves each broker at most: msg/s where `by_rate`, else bytes/s."""
+
+    @property
+    def by_rate(self) -> Flags: ...
+
+    @property
+    def destination(self) -> Indices:
+        """The row of the broker that shall own what leaves each broker; -1: placement decides."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FittingPlan(ShedPlan):
+    """`rows` and `before` as in `ShedPlan`, but in the unit of the broker's budget and brokers in order of selection.
+
+    `before` is what was left of the budget when a row was chosen.
+    """
+
+    verdicts: FittingVerdicts
+
+    def _unload(self, position: int, cause: Reason) -> Unload:
+        row, bundles, brokers = self.rows.item(position), self.snapshot.bundles, self.snapshot.brokers
+        owner, short = bundles.owner.item(row), bundles.short
+        by_rate, destination = self.verdicts.by_rate.item(owner), self.verdicts.destination.item(owner)
+        unit = "msg/s" if by_rate else "bytes/s"
+        into, out = (short.rate_in, short.rate_out) if by_rate else (short.throughput_in, short.throughput_out)
+        traffic, left = into.item(row) + out.item(row), self.before.item(position)
+        reason = Reason(
+            code=Code.FITTING_BUNDLE,
+            strategy=self.strategy,
+            subject=bundles.names[row],
+            compared=(Compared("traffic", traffic, "<=", "what is left to leave", left, unit),),
+            flags=("the bundle's figures are no numbers",) if bundles.suspect[row] else (),
+            detail=f"of {format_figure(self.verdicts.need.item(owner), unit)} in all",
+            cause=cause,
+        )
+        goal = None if destination < 0 else brokers.names[destination]
+        return Unload(bundles.names[row], brokers.names[owner], reason, goal)
+
+    def destinations(self) -> Mapping[str, str]:
+        """Return the broker that each bundle shall go to, where `unload` names one; makes no reasons."""
+        bundles, brokers = self.snapshot.bundles.names, self.snapshot.brokers.names
+        goals = self.verdicts.destination[self.snapshot.bundles.owner[self.rows]].tolist()
+        pairs = zip(self.rows.tolist(), goals, strict=True)
+        return {bundles[row]: brokers[goal] for row, goal in pairs if goal >= 0}
+
+
+def rows_by_owner(snapshot: LoadSnapshot, brokers: Integers) -> list[Integers]:
+    """Return for each of `brokers` its rows that may be shed, in the order of names; each broker once."""
+    asked = np.zeros(len(snapshot.brokers), bool)
+    asked[brokers] = True
+    rows = sheddable_rows(snapshot, asked)
+    order, edges = by_group(snapshot.bundles.owner[rows], len(snapshot.brokers))
+    rows = rows[order]
+    return [rows[edges[broker] : edges[broker + 1]] for broker in brokers.tolist()]
+
+
+def take_fitting(
+    traffic: Floats, budget: float, most: int = NO_LIMIT, *, whole: bool = False
+) -> tuple[Integers, Floats]:
+    """Walk `traffic`, the heaviest first, and take whatever is at most the budget, which each taken lowers by itself.
+
+    With `whole` only by its whole part, bounded as Pulsar's numbers are. Traffic of 0 and less is not taken. Returns
+    the positions taken, no more than `most`, and what was left before each.
+    """
+    taken, before = [np.zeros(0, np.int64)], [np.zeros(0)]
+    ahead, room, look = np.flatnonzero(traffic > 0), most, most
+    # nothing that did not fit ever fits again; where all fit, the first look is enough
+    while room > 0 and len(ahead := ahead[traffic[ahead] <= budget]):
+        heaviest = heaviest_first(traffic[ahead], look)
+        falling = ahead[heaviest]
+        found, lefts, budget = _walk(traffic[falling], budget, whole=whole)
+        taken.append(falling[found[:room]])
+        before.append(lefts[:room])
+        ahead = np.delete(ahead, heaviest)
+        room, look = room - len(taken[-1]), 8 * look
+    return np.concatenate(taken), np.concatenate(before)
+
+
+def _walk(falling: Floats, budget: float, *, whole: bool) -> tuple[Integers, Floats, float]:
+    """Return the positions taken of `falling` traffic above 0, what was left before each, and what is left."""
+    charges = np.minimum(np.trunc(falling), LARGEST) if whole else falling
+    rising = -falling
+    taken, before = [np.zeros(0, np.int64)], [np.zeros(0)]
+    position, size = 0, _FIRST_LOOK
+    # each time the walk has to skip, less than two thirds of the budget are left; so it skips a few dozen times at most
+    while (position := position + int(np.searchsorted(rising[position:], -budget))) < len(falling):
+        end = min(position + size, len(falling))
+        with np.errstate(invalid="ignore"):
+            left = np.subtract.accumulate(np.concatenate(([budget], charges[position:end])))
+        fits = falling[position:end] <= left[:-1]
+        count = len(fits) if fits.all() else int(np.argmin(fits))
+        taken.append(np.arange(position, position + count))
+        before.append(left[:count])
+        size = 2 * size if position + count == end else _FIRST_LOOK
+        position, budget = position + count, float(left[count])
+    return np.concatenate(taken), np.concatenate(before), budget

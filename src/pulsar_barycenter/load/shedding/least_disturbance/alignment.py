@@ -1,0 +1,51 @@
+"""Where the rows of one table stood in the table before it."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from pulsar_barycenter.load.snapshot.load_snapshot import Integers
+
+_LONGEST: Final = 1 << 14
+
+
+def rows_before(before: Sequence[str], names: Sequence[str]) -> Integers | None:
+    """Return for each of `names` its place in `before`, -1 if it was not there; None if both are the same.
+
+    Both are sorted. Equal stretches are compared at one stroke, so that a few differences among a million names cost
+    little. Of a name that stands several times the first ones are matched.
+    """
+    if names is before or (len(names) == len(before) and _equal(before, 0, names, 0, len(names))):
+        return None
+    found = np.full(len(names), -1, np.int64)
+    old = new = 0
+    while old < len(before) and new < len(names):
+        if before[old] == names[new]:
+            length = _common(before, old, names, new)
+            found[new : new + length] = np.arange(old, old + length)
+            old, new = old + length, new + length
+        elif before[old] < names[new]:
+            old += 1
+        else:
+            new += 1
+    return found
+
+
+def _common(before: Sequence[str], old: int, names: Sequence[str], new: int) -> int:
+    """Return how many names are the same from there on, one at least."""
+    most, known, step = min(len(before) - old, len(names) - new), 1, 2
+    while step and known < most:
+        step = min(step, most - known)
+        if _equal(before, old + known, names, new + known, step):
+            known, step = known + step, min(2 * step, _LONGEST)
+        elif step == 1:
+            break
+        else:
+            step //= 2
+            most = min(most, known + 2 * step + 1)
+    return known
+
+
+def _equal(before: Sequence[str], old: int, names: Sequence[str], new: int, count: int) -> bool:
+    return list(before[old : old + count]) == list(names[new : new + count])

@@ -1,0 +1,485 @@
+"""Which bundles go where: the fewest and cheapest moves that bring every broker within the band.
+
+A round acts once a broker is out of the band: if it lies above what it can be brought to by more than the band, by both
+estimates. Then all that lie near the edge of the band give, too, until they are near the target (`Settings.goal`), to
+whoever has the most room at that moment, so that what one broker gives is shared out. Of its bundles that one goes
+first that relieves it most for what it disturbs; once one alone is enough, one that leaves it near the target. What
+fits nowhere goes where it still leaves both brokers below what the giver had, if anywhere, or in exchange for a lighter
+one.
+
+Then brokers that lie far below the target, as an empty one among a hundred does without lifting any other out of the
+band, are filled by those that lie above it most. Bundles without load are no question of usage: brokers that hold far
+more of them than others hand them out by number.
+
+Nothing moves by one of the two estimates alone: each move leaves its taker below its giver by both.
+
+Worked example (band 8 points, goal 1.4): usages 70, 70, 70, 70 and 0 %, target 56. The first gives 12.6 points at least
+and 15.4 at most: of bundles of 9, 7, 5, 4 … the one of 9, then that of 5, which leaves it at 56 %.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import NOBODY, BundleLoads
+from pulsar_barycenter.load.shedding.least_disturbance.prediction import Prediction
+from pulsar_barycenter.load.shedding.least_disturbance.settings import Settings
+from pulsar_barycenter.load.shedding.ordering import by_group
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
+
+MayGo = Callable[[int, int], Flags]
+"""Tells of a bundle (a row) of a broker (another) which brokers may take it."""
+
+FAR_BELOW: Final = 2.0
+"""A broker is filled once it is this many bands below the level."""
+SESSIONS: Final = 0.25
+TRAFFIC: Final = 0.25
+"""What a move costs besides 1: for the sessions, and for the work, that a bundle has on average."""
+IDLE: Final = 1e-4
+"""Bundles that take less than this part of a broker are without load."""
+LOOKED_FOR: Final = 48
+"""So many moves are looked for at least, of which the first go."""
+MOST_LOOKED_AT: Final = 4_096
+"""So many bundles of one broker are considered at most."""
+_PARTNERS: Final = 8
+_PAIRED: Final = 128
+"""An exchange is sought with so many of the least loaded brokers, among so many of the heaviest bundles of each."""
+_AT_ONCE: Final = 256
+_REFINED: Final = 64
+_DEARER: Final = 1.25
+_FINER: Final = 0.002
+"""So few moves are gone through once more, for bundles that cost hardly more and fit better by this."""
+_TOO_MANY: Final = 8
+"""A broker hands out idle bundles when it has so many more of them than the mean, and twice as many."""
+
+
+class Move(NamedTuple):
+    """The bundle in `row` goes from one broker to another. `before` and `after` are how far the giver lies above the
+    level, `taker` how far the taker does with it."""
+
+    row: int
+    source: int
+    destination: int
+    before: float
+    after: float
+    taker: float
+    why: int
+
+
+ABOVE: Final = 0
+FILLS: Final = 1
+BY_NUMBER: Final = 2
+EXCHANGED: Final = 3
+RETURNED: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The moves in their order, and which brokers were to give."""
+
+    moves: tuple[Move, ...]
+    asked: Flags
+
+
+def movable_rows(
+    snapshot: LoadSnapshot, loads: BundleLoads, view: Prediction, settings: Settings, now_ms: int
+) -> Flags:
+    """Return which rows may move: known, at home, not moved a short while ago, of no excluded namespace."""
+    bundles = snapshot.bundles
+    found = bundles.listed & ~bundles.broker_bound & ~bundles.recently_unloaded & ~bundles.suspect
+    if snapshot.extensible is None:
+        found &= bundles.has_windows | bundles.sampled
+    else:
+        found &= bundles.sampled
+    found &= view.owner == bundles.owner
+    found &= now_ms - loads.moved_at_ms >= settings.grace_ms
+    if settings.excluded_namespaces:
+        named = np.array([name in settings.excluded_namespaces for name in snapshot.namespaces], bool)
+        found &= ~named[bundles.namespace]
+    return found
+
+
+class _Giver:
+    """The bundles that one broker may give, what each costs, and how much of the broker's usage goes with it.
+
+    `order` has them by their worth, what they relieve for their cost, the most first, of equals the lightest; those
+    before `first` are gone.
+    """
+
+    __slots__ = ("cost", "first", "heavy", "order", "relief", "rows", "there", "work", "worth")
+
+    def __init__(self, rows: Integers, recent: Floats, settled: Floats, cost: Floats, slope: float) -> None:
+        self.rows = rows
+        self.work = np.array([recent, settled])
+        self.heavy = self.work.max(axis=0)
+        self.relief = slope * self.work.min(axis=0)
+        self.cost = cost
+        self.worth = self.relief / cost
+        self.there = self.heavy > 0
+        # to sort by two keys takes several times as long, and few bundles are worth the same
+        self.order = np.argsort(-self.worth)
+        ordered = self.worth[self.order]
+        if (ordered[1:] == ordered[:-1]).any():
+            self.order = np.lexsort((self.heavy, -self.worth))
+        self.first = 0
+
+    def in_order(self, heaviest: float) -> Iterator[int]:
+        """Yield the places of those that are still there and no heavier, in their order."""
+        for start in range(self.first, len(self.order), _AT_ONCE):
+            places = self.order[start : start + _AT_ONCE]
+            places = places[self.there[places]]
+            if start == self.first and not len(places):
+                self.first += _AT_ONCE
+            yield from places[self.heavy[places] <= heaviest].tolist()
+
+    def heaviest(self, most: int) -> Integers:
+        """Return the places of its heaviest bundles that are still there."""
+        there = np.flatnonzero(self.there)
+        return there[np.argsort(-self.heavy[there], kind="stable")[:most]]
+
+
+def _looked_at(work: Floats) -> Flags | slice:
+    """Return which bundles of a broker are considered: of too many the heaviest, and as many all over the rest, from
+    which the last one is chosen."""
+    if len(work) <= MOST_LOOKED_AT:
+        return slice(None)
+    half = MOST_LOOKED_AT // 2
+    least = np.partition(work, len(work) - half)[len(work) - half]
+    chosen: Flags = work > least
+    chosen[np.flatnonzero(work == least)[: half - int(chosen.sum())]] = True
+    rest = np.flatnonzero(~chosen)
+    chosen[rest[:: 1 + len(rest) // half]] = True
+    return chosen
+
+
+class Search:
+    """The state of the search: how far every broker lies above the level, with the moves so far."""
+
+    def __init__(
+        self,
+        snapshot: LoadSnapshot,
+        loads: BundleLoads,
+        view: Prediction,
+        movable: Flags,
+        may_go: MayGo,
+        settings: Settings,
+    ) -> None:
+        self._snapshot, self._loads, self._view, self._settings = snapshot, loads, view, settings
+        self._may_go = may_go
+        self._apart, self._slope = view.apart.copy(), view.slope
+        self._upper: Floats = self._apart.max(axis=0)
+        self._takes: Flags = view.fresh & view.known
+        self._gives: Flags = view.fresh
+        self._room_to_goal = self._room(settings.goal)
+        count = len(snapshot.brokers)
+        self._asked = np.zeros(count, bool)
+        self._moves: list[Move] = []
+        self._most = max(settings.most, LOOKED_FOR) + 1
+        self._movable = movable
+        self._givers: dict[int, _Giver] = {}
+
+    def run(self) -> Found:
+        if self._takes.sum() >= 1 and len(self._snapshot.brokers) >= 2:
+            self._relieve()
+            self._share_out()
+            self._refine()
+            self._fill()
+            if not self._moves:
+                self._spread_idle()
+        return Found(tuple(self._moves), self._asked)
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._moves) >= self._most
+
+    # ---- what there is ----
+
+    def _prepare(self, brokers: Integers) -> None:
+        """Have the bundles of these brokers at hand."""
+        wanted = np.zeros(len(self._snapshot.brokers), bool)
+        wanted[[each for each in brokers.tolist() if each not in self._givers]] = True
+        if not wanted.any():
+            return
+        bundles, loads = self._snapshot.bundles, self._loads
+        rows = np.flatnonzero(self._movable & wanted[bundles.owner])
+        order, edges = by_group(bundles.owner[rows], len(wanted))
+        rows = rows[order]
+        sessions, recent = np.maximum(bundles.sessions[rows], 0), loads.recent[rows]
+        typical_sessions = max(1.0, float(sessions.mean())) if len(rows) else 1.0
+        typical_work = max(1e-12, float(recent.mean())) if len(rows) else 1.0
+        for broker in np.flatnonzero(wanted).tolist():
+            own = slice(edges[broker], edges[broker + 1])
+            looked_at = _looked_at(recent[own])
+            mine, work = rows[own][looked_at], recent[own][looked_at]
+            cost = 1.0 + SESSIONS * sessions[own][looked_at] / typical_sessions + TRAFFIC * work / typical_work
+            self._givers[broker] = _Giver(mine, work, loads.settled[mine], cost, self._slope.item(broker))
+
+    # ---- brokers above the band ----
+
+    def _relieve(self) -> None:
+        lower = self._apart.min(axis=0)
+        if not (self._gives & (lower > self._settings.band)).any():
+            return
+        above = np.flatnonzero(self._gives & (lower > self._settings.edge))
+        self._asked[above] = True
+        self._prepare(above)
+        for source in above[np.argsort(-lower[above], kind="stable")].tolist():
+            self._give(source)
+
+    def _give(self, source: int) -> None:
+        """Move bundles of one broker until it is near the level."""
+        giver, goal = self._givers[source], self._settings.goal
+        while not self._is_full:
+            apart = float(self._apart[:, source].min())
+            if apart <= goal:
+                return
+            if self._take_best(giver, source, apart) or self._take_better(giver, source, apart):
+                continue
+            if apart <= self._settings.edge or not self._exchange(giver, source, apart):
+                return
+
+    def _take_best(self, giver: _Giver, source: int, apart: float) -> bool:
+        """Move the bundle that relieves most for what it costs and fits where the most room is; tell whether one
+        does. Of those that are more than enough the one counts most that leaves the giver nearest to the level."""
+        # the giver lies above the goal, so it has no room itself
+        goal, room = self._settings.goal, self._room_to_goal
+        heaviest = min(float(room.max()), (apart + goal) / float(self._slope[source]))
+        most, chosen, destination = 0.0, None, -1
+        for at in giver.in_order(heaviest):
+            if giver.worth.item(at) <= most:
+                break
+            relief = giver.relief.item(at)
+            counts = relief if relief <= apart else apart - goal + max(0.0, goal - (relief - apart))
+            worth = counts / giver.cost.item(at)
+            if worth > most:
+                may_take = np.where(self._may_go(giver.rows.item(at), source), room, -np.inf)
+                roomiest = int(may_take.argmax())
+                if may_take.item(roomiest) >= giver.heavy.item(at):
+                    most, chosen, destination = worth, at, roomiest
+        if chosen is None:
+            return False
+        self._move(giver, chosen, source, destination, apart, ABOVE)
+        return True
+
+    def _take_better(self, giver: _Giver, source: int, apart: float) -> bool:
+        """Move the bundle after which the fuller one of the two has the least, if that is less by the goal."""
+        best = int(np.argmax(np.where(self._takes, (apart - self._upper) / self._slope, -np.inf)))
+        upper, slope = float(self._upper[best]), float(self._slope[best])
+        if not self._takes[best] or apart - upper <= self._settings.edge:
+            return False
+        after = np.maximum(apart - giver.relief, upper + slope * giver.heavy)
+        may = giver.there & (after <= apart - self._settings.goal)
+        worth = np.where(may, (apart - after) / giver.cost, -1.0)
+        room = self._room(apart - self._settings.goal)
+        room[source] = -1.0
+        while True:
+            worth = np.where(giver.heavy <= float(room.max()), worth, -1.0)
+            most = float(worth.max(initial=-1.0))
+            if most <= 0:
+                return False
+            equals = np.flatnonzero(worth >= most * (1 - 1e-12))
+            at = int(equals[np.argmin(giver.heavy[equals])])
+            fits = (room >= giver.heavy[at]) & self._may_go(int(giver.rows[at]), source)
+            if fits.any():
+                destination = int(np.argmax(np.where(fits, room, -np.inf)))
+                self._move(giver, at, source, destination, apart, ABOVE)
+                return True
+            worth[at] = -1.0
+
+    def _exchange(self, giver: _Giver, source: int, apart: float) -> bool:
+        """Move a bundle to one of the least loaded brokers, and a lighter one back, so that the fuller of the two has
+        less by the goal than the giver had; tell whether two were found."""
+        upper = np.where(self._takes & self._gives, self._upper, np.inf)
+        upper[source] = np.inf
+        partners = np.argsort(upper, kind="stable")[:_PARTNERS]
+        partners = partners[upper[partners] < apart - self._settings.goal]
+        self._prepare(partners)
+        mine = giver.heaviest(_PAIRED)
+        best, least = None, apart - self._settings.goal
+        for partner in partners.tolist():
+            other = self._givers[partner]
+            theirs = other.heaviest(_PAIRED)
+            if not len(mine) or not len(theirs):
+                continue
+            more = giver.work[:, mine, None] - other.work[:, None, theirs]
+            kept = self._apart[:, source, None, None] - self._slope[source] * more
+            got = self._apart[:, partner, None, None] + self._slope[partner] * more
+            after = np.maximum(kept, got).max(axis=0)
+            at = int(np.argmin(after))
+            gives, returns = int(mine[at // len(theirs)]), int(theirs[at % len(theirs)])
+            if (
+                after.flat[at] < least
+                and self._may_go(int(giver.rows[gives]), source)[partner]
+                and self._may_go(int(other.rows[returns]), partner)[source]
+            ):
+                best, least = (partner, gives, returns), float(after.flat[at])
+        if best is None:
+            return False
+        partner, gives, returns = best
+        self._asked[partner] = True
+        # what comes back stands first, so that the taker has room for what it gets
+        self._move(self._givers[partner], returns, partner, source, apart, RETURNED)
+        self._move(giver, gives, source, partner, apart, EXCHANGED)
+        return True
+
+    def _room(self, limit: float) -> Floats:
+        """Return how much more work each broker could take up to a limit above the level, -1 where nothing may go."""
+        return np.where(self._takes, (limit - self._upper) / self._slope, -1.0)
+
+    def _move(self, giver: _Giver, at: int, source: int, destination: int, before: float, why: int) -> None:
+        giver.there[at] = False
+        after, _ = self._carries(source, giver, at, -1.0)
+        _, taker = self._carries(destination, giver, at, 1.0)
+        self._moves.append(Move(giver.rows.item(at), source, destination, before, after, taker, why))
+
+    def _carries(self, broker: int, giver: _Giver, at: int, times: float) -> tuple[float, float]:
+        """Count a bundle for a broker, or -1 times, and return how far it lies above the level then, by the estimate
+        that says less and by the other."""
+        # figure by figure: a column of two takes numpy as long as one of a thousand
+        apart, slope = self._apart, self._slope.item(broker) * times
+        recent = apart[0, broker] = apart.item(0, broker) + slope * giver.work.item(0, at)
+        settled = apart[1, broker] = apart.item(1, broker) + slope * giver.work.item(1, at)
+        less, more = (recent, settled) if recent < settled else (settled, recent)
+        self._upper[broker] = more
+        if self._takes[broker]:
+            self._room_to_goal[broker] = (self._settings.goal - more) / self._slope.item(broker)
+        return less, more
+
+    def _share_out(self) -> None:
+        """Give what leaves anew to the takers, the heaviest first, each to who has the most room then, if that evens
+        them out more."""
+        if len(self._moves) < 2:
+            return
+        if any(move.why != ABOVE for move in self._moves):
+            return
+        rows = np.array([move.row for move in self._moves])
+        work = np.array([self._loads.recent[rows], self._loads.settled[rows]])
+        recent, settled = work.tolist()
+        slope, apart = self._slope.tolist(), self._apart.copy()
+        for place, move in enumerate(self._moves):
+            apart[0, move.destination] -= slope[move.destination] * recent[place]
+            apart[1, move.destination] -= slope[move.destination] * settled[place]
+        goals: list[int] = [-1] * len(rows)
+        upper = apart.max(axis=0)
+        filled = np.where(self._takes, upper, np.inf)
+        for place in np.argsort(-work.max(axis=0), kind="stable").tolist():
+            move = self._moves[place]
+            may_take = np.where(self._may_go(move.row, move.source), filled, np.inf)
+            may_take[move.source] = np.inf
+            goal = goals[place] = int(may_take.argmin())
+            one = apart[0, goal] = apart.item(0, goal) + slope[goal] * recent[place]
+            other = apart[1, goal] = apart.item(1, goal) + slope[goal] * settled[place]
+            upper[goal] = filled[goal] = max(one, other)
+        takers = np.array(sorted({*goals, *(move.destination for move in self._moves)}))
+        if upper[takers].max() < self._upper[takers].max():
+            moves = [move._replace(destination=goal) for move, goal in zip(self._moves, goals, strict=True)]
+            self._adopt(moves, apart)
+
+    def _adopt(self, moves: list[Move], apart: Floats) -> bool:
+        """Take other moves, told of in their order, unless one would leave its taker with more than the giver had."""
+        slope, before = self._slope.tolist(), self._view.apart.T.tolist()
+        told = []
+        for move in moves:
+            giver, taker = before[move.source], before[move.destination]
+            had = min(giver)
+            for each, work in enumerate((self._loads.recent.item(move.row), self._loads.settled.item(move.row))):
+                giver[each] -= slope[move.source] * work
+                taker[each] += slope[move.destination] * work
+            if max(taker) >= had:
+                return False
+            told.append(move._replace(before=had, after=min(giver), taker=max(taker)))
+        self._moves, self._apart, self._upper = told, apart, apart.max(axis=0)
+        self._room_to_goal = self._room(self._settings.goal)
+        return True
+
+    def _refine(self) -> None:
+        """Have other bundles leave in place of those that were chosen, where both brokers come nearer to the level."""
+        if len(self._moves) > _REFINED or any(move.why != ABOVE for move in self._moves):
+            return
+        apart, moves = self._apart.copy(), list(self._moves)
+        swapped: list[tuple[_Giver, int, int]] = []
+        for place, move in enumerate(moves):
+            giver = self._givers[move.source]
+            at = int(np.flatnonzero(giver.rows == move.row)[0])
+            more = giver.work - giver.work[:, at, None]
+            kept = apart[:, move.source, None] - self._slope[move.source] * more
+            got = apart[:, move.destination, None] + self._slope[move.destination] * more
+            off = np.maximum(np.abs(kept), np.abs(got)).max(axis=0)
+            better = giver.there & (giver.cost <= _DEARER * giver.cost[at]) & (off < off[at] - _FINER)
+            other = int(np.argmin(np.where(better, off, np.inf))) if better.any() else at
+            if other == at or not self._may_go(int(giver.rows[other]), move.source)[move.destination]:
+                continue
+            apart[:, move.source] -= self._slope[move.source] * more[:, other]
+            apart[:, move.destination] += self._slope[move.destination] * more[:, other]
+            giver.there[at], giver.there[other] = True, False
+            swapped.append((giver, at, other))
+            moves[place] = move._replace(row=int(giver.rows[other]))
+        if not self._adopt(moves, apart):
+            for giver, at, other in reversed(swapped):
+                giver.there[at], giver.there[other] = False, True
+
+    # ---- brokers far below it ----
+
+    def _fill(self) -> None:
+        upper = np.where(self._takes, self._upper, np.inf)
+        below = np.flatnonzero(upper < -FAR_BELOW * self._settings.band)
+        for taker in below[np.argsort(upper[below], kind="stable")].tolist():
+            lacks = True
+            while lacks and not self._is_full:
+                lacks = self._upper[taker] < -self._settings.edge and self._fill_one(taker)
+
+    def _fill_one(self, taker: int) -> bool:
+        """Move one bundle to a broker that has far too little, from whoever has the most; tell whether one did."""
+        lower = np.where(self._gives, self._apart.min(axis=0), -np.inf)
+        lower[taker] = -np.inf
+        order = np.argsort(-lower, kind="stable")[:64]
+        self._prepare(order[np.isfinite(lower[order])])
+        upper, slope = float(self._upper[taker]), float(self._slope[taker])
+        for source in order.tolist():
+            apart = float(lower[source])
+            if not apart > 0 or apart - upper <= self._settings.edge:
+                return False
+            giver = self._givers[source]
+            keeps = apart - float(self._slope[source]) * giver.heavy
+            gets = upper + slope * giver.heavy
+            may = giver.there & (gets <= self._settings.goal) & (keeps >= gets)
+            worth = np.where(may, giver.worth, -1.0)
+            at = int(np.argmax(worth)) if len(worth) else -1
+            if at >= 0 and worth[at] > 0 and self._may_go(int(giver.rows[at]), source)[taker]:
+                self._asked[source] = True
+                self._move(giver, at, source, taker, apart, FILLS)
+                return True
+        return False
+
+    # ---- bundles without load ----
+
+    def _spread_idle(self) -> None:
+        """Even out the numbers of idle bundles where one broker has far more of them than the mean."""
+        bundles, loads = self._snapshot.bundles, self._loads
+        count = len(self._snapshot.brokers)
+        owner = self._view.owner
+        idle = (np.maximum(loads.recent, loads.settled) * float(self._slope.mean()) < IDLE) & (owner != NOBODY)
+        if not idle.any():
+            return
+        numbers = np.bincount(owner[idle], minlength=count).astype(float)
+        takers = np.flatnonzero(self._takes)
+        mean = float(numbers[takers].mean())
+        crowded = (numbers >= 2 * mean) & (numbers >= mean + _TOO_MANY) & self._gives
+        for source in np.flatnonzero(crowded).tolist():
+            rows = np.flatnonzero(idle & self._movable & (bundles.owner == source))
+            for row in rows[: int(numbers[source] - mean)].tolist():
+                fits = self._takes & self._may_go(row, source)
+                fits[source] = False
+                if not fits.any():
+                    continue
+                destination = int(np.argmin(np.where(fits, numbers, np.inf)))
+                if numbers[destination] + 1 >= numbers[source] or self._is_full:
+                    break
+                self._asked[source] = True
+                self._moves.append(
+                    Move(row, source, destination, numbers[source], numbers[source] - 1, numbers[destination] + 1, 2)
+                )
+                numbers[source] -= 1
+                numbers[destination] += 1

@@ -1,0 +1,145 @@
+"""LeastDisturbance: the fewest moves that bring every broker's predicted usage within a band around the reachable one.
+
+Worked example (band 8 points): b1 has eight equal bundles and a usage of 80 %; b2 and b3 joined a moment ago, and b3
+has twice the cores. Reachable are 20 % for each. So in one round b1 gives six bundles, two to b2 and four to b3, since
+nothing but the brokers has changed: both estimates of all bundles, the recent and the settled one, agree. Had one of
+five like brokers risen from 40 % to 80 % instead, nothing would move at first, for its settled estimate says 40 %
+still; it would twelve minutes later.
+
+When to use it: brokers that are not alike, load that comes and goes, clusters in which moves are dear. When not: if
+Pulsar's own choice is to be reproduced; it is none of Pulsar's strategies, and Apache Pulsar does not know it. It
+should be the placement strategy, too, of the modular load manager, which gives a new bundle to the broker that will be
+the least loaded with it. The extensible one sheds by it if `loadBalancerLoadSheddingStrategy` names it, and places by
+its own strategy.
+
+A broker whose report is old neither gives nor takes anything; one of which a single report is known takes nothing,
+unless it is empty. A bundle that came to its broker of late, however it came, rests for the grace period, and does not
+go back for twice as long.
+
+Source: our own; what it owes to others is told where it was decided (0038).
+"""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Final, Self
+
+import numpy as np
+
+from pulsar_barycenter.load.filters.extensible_filters import AllowedTransfers, ExtensibleFilterSettings
+from pulsar_barycenter.load.filters.namespace_policies import policy_candidates
+from pulsar_barycenter.load.filters.outcome import PlacementRequest
+from pulsar_barycenter.load.shedding.least_disturbance.assignment import Search, movable_rows
+from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import BundleLoads, first_loads, next_loads
+from pulsar_barycenter.load.shedding.least_disturbance.prediction import predict
+from pulsar_barycenter.load.shedding.least_disturbance.settings import MINUTE_MS, NAME, Settings
+from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import (
+    UsageLines,
+    is_urgent,
+    next_lines,
+    reported_at_ms,
+    was_silent,
+)
+from pulsar_barycenter.load.shedding.least_disturbance.verdicts import DisturbancePlan, Verdicts
+from pulsar_barycenter.load.shedding.shedder import Shedder
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
+
+if TYPE_CHECKING:
+    from pulsar_barycenter.config.broker_config import BrokerConfig
+
+_LONGEST_MIN: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class DisturbanceMemory:
+    """What goes from round to round: when the last one was (epoch ms), and what was known then; None at first."""
+
+    at_ms: int = 0
+    loads: BundleLoads | None = None
+    lines: UsageLines | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeastDisturbance(Shedder[DisturbanceMemory]):
+    """`filters` are those of the extensible load manager, whose destinations are orders."""
+
+    name: ClassVar[str] = NAME
+    settings: Settings = field(default_factory=Settings)
+    filters: ExtensibleFilterSettings = field(default_factory=ExtensibleFilterSettings)
+
+    @classmethod
+    def of(cls, config: "BrokerConfig") -> Self:
+        return cls(Settings.of(config), ExtensibleFilterSettings.of(config))
+
+    def start(self) -> DisturbanceMemory:
+        return DisturbanceMemory()
+
+    def decide(self, snapshot: LoadSnapshot, memory: DisturbanceMemory) -> tuple[DisturbancePlan, DisturbanceMemory]:
+        """Return what to unload, each with its destination, and what is known by now."""
+        settings = self.settings
+        now_ms, minutes = _times(snapshot, memory)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if memory.loads is None:
+                loads = first_loads(snapshot)
+                lines = next_lines(None, snapshot, loads.units, 0.0, settings)
+            else:
+                lines = next_lines(memory.lines, snapshot, memory.loads.units, minutes, settings)
+                believed = is_urgent(lines, settings)
+                silent = was_silent(memory.lines, snapshot, settings)
+                loads = next_loads(memory.loads, snapshot, minutes, now_ms, believed, silent, settings)
+                if loads.units != memory.loads.units:
+                    lines = next_lines(None, snapshot, loads.units, 0.0, settings)
+            view = predict(snapshot, loads, lines, now_ms, settings)
+            movable = movable_rows(snapshot, loads, view, settings, now_ms)
+            allowed = _Allowed(snapshot, loads, self.filters, now_ms - 2 * settings.grace_ms)
+            found = Search(snapshot, loads, view, movable, allowed, settings).run()
+        verdicts = Verdicts(settings, view, found, now_ms)
+        rows = np.array([move.row for move in found.moves[: settings.most]], np.int64)
+        waiting = None
+        if len(found.moves) > len(rows):
+            waiting = np.zeros(len(snapshot.brokers), bool)
+            waiting[[move.source for move in found.moves[len(rows) :]]] = True
+        plan = DisturbancePlan(
+            NAME, snapshot, verdicts, rows, np.zeros(len(rows)), waiting=waiting, loads=loads, lines=lines
+        )
+        return plan, DisturbanceMemory(now_ms, loads, lines)
+
+
+def _times(snapshot: LoadSnapshot, memory: DisturbanceMemory) -> tuple[int, float]:
+    """Return the moment of the snapshot and the minutes since the last one: one, unless both moments are known."""
+    newest = int(reported_at_ms(snapshot).max(initial=0))
+    now_ms = snapshot.taken_at_ms or max(newest, memory.at_ms + MINUTE_MS if memory.loads is not None else 0)
+    if memory.loads is None or now_ms <= memory.at_ms:
+        return now_ms, 1.0
+    return now_ms, min(_LONGEST_MIN, (now_ms - memory.at_ms) / MINUTE_MS)
+
+
+class _Allowed:
+    """Which brokers may take a bundle: by policies, asked once for each namespace, and not where it was of late."""
+
+    def __init__(
+        self, snapshot: LoadSnapshot, loads: BundleLoads, filters: ExtensibleFilterSettings, since_ms: int
+    ) -> None:
+        self._snapshot, self._loads, self._since_ms = snapshot, loads, since_ms
+        self._of_namespace: dict[tuple[int, int], Flags] = {}
+        self._transfers = None if snapshot.extensible is None else AllowedTransfers(snapshot, filters)
+
+    def __call__(self, row: int, source: int) -> Flags:
+        bundles = self._snapshot.bundles
+        namespace = int(bundles.namespace[row])
+        key = namespace, source if self._transfers is not None else -1
+        found = self._of_namespace.get(key)
+        if found is None:
+            found = self._of_namespace[key] = self._by_policies(row, source)
+        stays = self._loads.left.get(bundles.names[row])
+        if stays:
+            found = found.copy()
+            index = self._snapshot.brokers.index
+            found[[index[name] for name, at_ms in stays if name in index and at_ms >= self._since_ms]] = False
+        return found
+
+    def _by_policies(self, row: int, source: int) -> Flags:
+        snapshot, transfers = self._snapshot, self._transfers
+        if transfers is None:
+            return policy_candidates(snapshot, PlacementRequest(snapshot.bundles.names[row])).kept
+        rows = np.array([row])
+        allowed = [transfers(rows, source, broker)[0] for broker in range(len(snapshot.brokers))]
+        return np.array(allowed, bool)

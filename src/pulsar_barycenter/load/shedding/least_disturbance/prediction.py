@@ -1,0 +1,226 @@
+"""What brokers will have by the recent and by the settled estimate, and what they can be brought to.
+
+A bundle counts for the broker that it is on its way to, whatever reports still say. Reachable is the usage that all
+brokers would have if the work could be shared out at will, each taking as much as its line allows:
+
+    sum over brokers of (level - background) / slope = all work
+
+so that a broker that is twice as strong has twice the work. Where one bundle alone takes more than that, its broker
+cannot be brought lower than the bundle; the others share what is left of the work.
+"""
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import NOBODY, BundleLoads
+from pulsar_barycenter.load.shedding.least_disturbance.settings import Settings
+from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import UsageLines, reported_at_ms
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Indices, LoadSnapshot, namespace_of
+
+RECENT: Final = 0
+SETTLED: Final = 1
+_MOST_NEW: Final = 0.25
+"""A broker of whose work a greater part is new is left alone."""
+_MOST_UNLISTED: Final = 0.05
+"""Figures of a broker and those of its bundles may differ by this part of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """`owner` is whose every row is, or is about to be (NOBODY: a row that counts no more). `usage`, the `target`
+    that can be reached, and how far the two are `apart` are fractions, a row for each estimate.
+
+    Flags over brokers: `fresh` reported of late, `known` is of whom enough was seen.
+    """
+
+    owner: Indices
+    usage: Floats
+    target: Floats
+    apart: Floats
+    slope: Floats
+    fresh: Flags
+    known: Flags
+    counts: Floats
+
+    @property
+    def at_least(self) -> Floats:
+        """How far brokers lie above the level by the estimate that says less."""
+        found: Floats = self.apart.min(axis=0)
+        return found
+
+    @property
+    def at_most(self) -> Floats:
+        """The same by the one that says more."""
+        found: Floats = self.apart.max(axis=0)
+        return found
+
+
+def predict(
+    snapshot: LoadSnapshot, loads: BundleLoads, lines: UsageLines, now_ms: int, settings: Settings
+) -> Prediction:
+    brokers, count = snapshot.brokers, len(snapshot.brokers)
+    owner, arriving = owners_to_be(snapshot, loads)
+    _, *work_of, numbers = loads.sums
+    work, counts = np.array(work_of), numbers + arriving[2]
+    moved = (
+        np.zeros(0, np.int64) if owner is snapshot.bundles.owner else np.flatnonzero(owner != snapshot.bundles.owner)
+    )
+    for rows, whose, sign in (
+        (moved, snapshot.bundles.owner[moved], -1.0),
+        (there := moved[owner[moved] != NOBODY], owner[there], 1.0),
+    ):
+        for each, column in enumerate((loads.recent, loads.settled)):
+            work[each] += sign * np.bincount(whose, column[rows], count)
+        counts = counts + sign * np.bincount(whose, minlength=count)
+    work += arriving[:2] + _unlisted(snapshot, loads)
+    age_ms = now_ms - reported_at_ms(snapshot)
+    fresh = (age_ms <= settings.stale_ms) & ~brokers.suspect
+    if snapshot.extensible is not None:
+        fresh &= snapshot.extensible.has_load & snapshot.extensible.live
+    usage = lines.background + lines.slope * work
+    usage[RECENT] = np.clip(usage[RECENT] + lines.beyond, 0.0, None)
+    background = np.array([np.clip(lines.background + lines.beyond, 0.0, None), lines.background])
+    least = background + lines.slope * _heaviest(snapshot, loads, owner, usage, settings)
+    target = np.array([_targets(usage[each], background[each], least[each], lines.slope, fresh) for each in (0, 1)])
+    fresh &= ~_surprised(snapshot, loads, work)
+    return Prediction(
+        owner=owner,
+        usage=usage,
+        target=target,
+        apart=usage - target,
+        slope=lines.slope,
+        fresh=fresh,
+        known=_known(snapshot, lines, counts),
+        counts=counts,
+    )
+
+
+def _heaviest(snapshot: LoadSnapshot, loads: BundleLoads, owner: Indices, usage: Floats, settings: Settings) -> Floats:
+    """Return the work of the heaviest bundle of each broker by both estimates; 0 of brokers that lie not high enough
+    for it to count."""
+    count = len(snapshot.brokers)
+    found = np.zeros((2, count))
+    high = (usage > usage.mean(axis=1)[:, None] + settings.band).all(axis=0) if count else np.zeros(0, bool)
+    if not high.any():
+        return found
+    rows = np.flatnonzero(np.append(high, False)[owner])
+    for each, column in enumerate((loads.recent, loads.settled)):
+        np.maximum.at(found[each], owner[rows], column[rows])
+    return found
+
+
+def _targets(usage: Floats, background: Floats, least: Floats, slope: Floats, fresh: Flags) -> Floats:
+    """Return for each broker the usage that it can be brought to: the level of all, or what it cannot get below."""
+    free = fresh.copy()
+    while True:
+        # what the others hold beyond what they cannot get below is to be shared, too
+        more = float(((usage - least) / slope)[fresh & ~free].clip(0.0).sum())
+        level = reachable(usage[free], background[free], slope[free], more)
+        stuck = free & (least > level)
+        if not stuck.any() or stuck[free].all():
+            return np.where(fresh, np.maximum(level, least), level)
+        free &= ~stuck
+
+
+def reachable(usage: Floats, background: Floats, slope: Floats, more: float = 0.0) -> float:
+    """Return the level at which all brokers have the same usage, with `more` work to share; those are left out whose
+    background alone is above it."""
+    if not len(usage):
+        return 0.0
+    work = float(((usage - background) / slope).sum()) + more
+    order = np.argsort(background, kind="stable")
+    share, offset = np.cumsum(1 / slope[order]), np.cumsum(background[order] / slope[order])
+    levels = (work + offset) / share
+    taking = background[order] <= levels
+    return float(levels[np.flatnonzero(taking)[-1]]) if taking.any() else float(levels[-1])
+
+
+def owners_to_be(snapshot: LoadSnapshot, loads: BundleLoads) -> tuple[Indices, Floats]:
+    """Return whose every row is, or is about to be; and for each broker the work (by both estimates) and the number of
+    the bundles on their way to it that have no row."""
+    bundles, count = snapshot.bundles, len(snapshot.brokers)
+    owner: Indices = bundles.owner
+    if snapshot.extensible is not None:
+        owner = np.where(snapshot.extensible.owned, owner, NOBODY).astype(np.int32)
+    arriving = np.zeros((3, count))
+    names, typical = bundles.names, None
+    changed = False
+    for broker, name in sorted(snapshot.on_their_way.pairs):
+        if not changed:
+            owner, changed = owner.copy(), True
+        rows = _rows_of(snapshot, name)
+        if rows:
+            mine = [row for row in rows if bundles.owner.item(row) == broker]
+            owner[rows] = NOBODY
+            owner[(mine or rows)[0]] = broker
+            continue
+        known = loads.of(name)
+        if known is None:
+            typical = typical or typical_work(snapshot, loads)
+            known = typical.get(namespace_of(name), typical[""])
+        arriving[:, broker] += (*known, 1)
+    for row in np.flatnonzero(bundles.recently_unloaded[:-1] & bundles.recently_unloaded[1:]).tolist():
+        if names[row] == names[row + 1] and owner[row] != NOBODY and owner[row + 1] != NOBODY:
+            if not changed:
+                owner, changed = owner.copy(), True
+            at_ms = snapshot.brokers.reported_at_ms
+            older = row if at_ms[bundles.owner[row]] < at_ms[bundles.owner[row + 1]] else row + 1
+            owner[older] = NOBODY
+    return owner, arriving
+
+
+def typical_work(snapshot: LoadSnapshot, loads: BundleLoads) -> dict[str, tuple[float, float]]:
+    """Return the mean of both estimates over the bundles of each namespace, and of all, as that of ""."""
+    namespace, spaces = snapshot.bundles.namespace, snapshot.namespaces
+    if not len(namespace):
+        return {"": (0.0, 0.0)}
+    count = np.maximum(np.bincount(namespace, minlength=len(spaces)), 1)
+    means = [np.bincount(namespace, each, len(spaces)) / count for each in (loads.recent, loads.settled)]
+    found = dict(zip(spaces, zip(means[0].tolist(), means[1].tolist(), strict=True), strict=True))
+    found[""] = (float(loads.recent.mean()), float(loads.settled.mean()))
+    return found
+
+
+def _rows_of(snapshot: LoadSnapshot, bundle: str) -> list[int]:
+    names = snapshot.bundles.names
+    first = bisect_left(names, bundle)
+    end = first
+    while end < len(names) and names[end] == bundle:
+        end += 1
+    return list(range(first, end))
+
+
+def _unlisted(snapshot: LoadSnapshot, loads: BundleLoads) -> Floats:
+    """Return what each broker reports to carry beyond its bundles, such as one that was divided since."""
+    bundles, brokers = snapshot.bundles, snapshot.brokers
+    total = loads.units.work(brokers.latest)
+    rest = total - loads.sums[0]
+    counts = rest > _MOST_UNLISTED * total
+    if snapshot.extensible is not None and counts.any():
+        silent = ~bundles.sampled & snapshot.extensible.owned
+        counts &= np.bincount(bundles.owner[silent], minlength=len(brokers)) == 0
+    return np.where(counts, rest, 0.0)
+
+
+def _surprised(snapshot: LoadSnapshot, loads: BundleLoads, work: Floats) -> Flags:
+    """Return on which brokers so much is new that what they carry may be another thing in a minute."""
+    found = np.zeros(len(snapshot.brokers))
+    for name in loads.new:
+        for row in _rows_of(snapshot, name):
+            found[snapshot.bundles.owner[row]] += loads.recent[row]
+    surprised: Flags = found > _MOST_NEW * work[RECENT]
+    return surprised
+
+
+def _known(snapshot: LoadSnapshot, lines: UsageLines, counts: Floats) -> Flags:
+    """Return of which brokers two reports were seen, here or in the windows of half of their bundles, or that have
+    none: an empty broker has nothing that could surprise."""
+    bundles, count = snapshot.bundles, len(snapshot.brokers)
+    if (lines.reports >= 2).all() or (len(bundles) and bundles.short_samples.min() > 1):
+        return snapshot.brokers.everyone
+    sampled = np.bincount(bundles.owner, bundles.short_samples > 1, count)
+    found: Flags = (lines.reports >= 2) | (counts == 0) | (2 * sampled >= np.bincount(bundles.owner, minlength=count))
+    return found

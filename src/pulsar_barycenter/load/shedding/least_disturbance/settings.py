@@ -1,0 +1,85 @@
+"""What the strategy can be told, and what it cannot."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from math import exp
+from typing import TYPE_CHECKING, Final
+
+from pulsar_barycenter.load.decisions import NO_LIMIT, bundles_of_round
+from pulsar_barycenter.load.reports.load_report import DEFAULT_WEIGHTS, ResourceWeights
+from pulsar_barycenter.load.reports.weights import resource_weights
+
+if TYPE_CHECKING:
+    from pulsar_barycenter.config.broker_config import BrokerConfig
+
+NAME: Final = "LeastDisturbance"
+BAND_KEY: Final = "barycenterLeastDisturbanceBandPercentage"
+PATIENCE_KEY: Final = "barycenterLeastDisturbancePatienceMinutes"
+REPORT_KEY: Final = "loadBalancerReportUpdateMaxIntervalMinutes"
+
+MINUTE_MS: Final = 60_000
+_RECENT: Final = 5 / 24
+_SETTLED: Final = 5.0
+"""In so many times the patience an estimate comes as near as 37 % to what is reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`band` and `overload_limit` are fractions of a broker, `most` bundles a round.
+
+    A change of load counts once it lasted `patience_min` minutes, and after half of that if its broker is overloaded;
+    with 0 at once.
+    Reports older than `stale_ms` are not believed. A bundle that came to a broker stays for `grace_ms`, and does not go
+    back for twice as long.
+    """
+
+    band: float = 0.08
+    patience_min: float = 12.0
+    overload_limit: float = 0.85
+    grace_ms: int = 30 * MINUTE_MS
+    stale_ms: int = 17 * MINUTE_MS
+    most: int = NO_LIMIT
+    weights: ResourceWeights = DEFAULT_WEIGHTS
+    excluded_namespaces: Collection[str] = ()
+
+    @staticmethod
+    def of(config: "BrokerConfig") -> "Settings":
+        longest_min = config.load_balancer_report_update_max_interval_minutes
+        stale_ms = round((longest_min + 2 * config.load_balancer_shedding_interval_minutes) * MINUTE_MS)
+        return Settings(
+            band=config.barycenter_least_disturbance_band_percentage / 100,
+            patience_min=config.barycenter_least_disturbance_patience_minutes,
+            overload_limit=config.load_balancer_broker_overloaded_threshold_percentage / 100,
+            grace_ms=round(config.load_balancer_shedding_grace_period_minutes * MINUTE_MS),
+            stale_ms=stale_ms,
+            most=bundles_of_round(config),
+            weights=resource_weights(config),
+            excluded_namespaces=frozenset(config.load_balancer_shedding_excluded_namespaces),
+        )
+
+    def recent_weight(self, minutes: float) -> float:
+        """Return what the newest figures count in the recent estimate, after so many minutes."""
+        return _weight(minutes, self.patience_min * _RECENT)
+
+    def settled_weight(self, minutes: float) -> float:
+        """Return the same of the settled estimate."""
+        return _weight(minutes, self.patience_min * _SETTLED)
+
+    @property
+    def soon_ms(self) -> int:
+        """How long a broker with much that is new is left alone."""
+        return round(self.patience_min * MINUTE_MS / 4)
+
+    @property
+    def goal(self) -> float:
+        """How near to the reachable usage a broker is brought."""
+        return 0.18 * self.band
+
+    @property
+    def edge(self) -> float:
+        """Who lies farther above the reachable usage than this gives, too, once one is out of the band."""
+        return 0.6 * self.band
+
+
+def _weight(minutes: float, span_min: float) -> float:
+    return 1 - exp(-minutes / span_min) if span_min > 0 else 1.0

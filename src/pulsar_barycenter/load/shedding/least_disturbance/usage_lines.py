@@ -1,0 +1,206 @@
+"""How usage follows from work: each broker has a line of its own, learnt from its reports.
+
+    usage = background + slope × work
+
+The slope is what a broker pays for work: half of it on one that is twice as strong. At first all brokers have the
+slope of the cluster, divided by their limits, and little background. Each report moves background and slope to where
+they explain it, the more the less certain they were (a Kalman filter of two figures); two reports with different work
+tell one from the other. A report that fits badly is left out, until so many ran on for the patience that it must be
+true; meanwhile what the line does not explain counts in the recent estimate alone.
+
+Worked example: the cluster pays 1.0 for a work of 1, brokers like another. One reports 60 % at a work of 0.2, where the
+line says 21 %. It is known to ±5 % as to background and to ±50 % of the slope, so that of the 39 points 8 go to the
+background and 31 to the slope, which becomes 2.5: moving a quarter of its work away will take 12.7 points off.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import Units
+from pulsar_barycenter.load.shedding.least_disturbance.settings import Settings
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
+
+_BACKGROUND: Final = 0.01
+_BACKGROUND_SD: Final = 0.05
+_SLOPE_SD: Final = 0.5
+"""What is held of a broker before its first report; of the slope it is a part of it."""
+_SURE_SD: Final = 0.3
+"""A slope that is known to this part of it has been learnt."""
+_SATURATED: Final = 0.97
+_REPORT_SD: Final = 0.01
+_DRIFT: Final = 0.002
+"""By how much a background, and by what part a slope, may change from report to report."""
+_STEEPEST: Final = 8.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UsageLines:
+    """Columns over brokers. `variance` has rows for background, both, and slope. `beyond` is what the line does not
+    explain of the newest report, smoothed; `odd_min` for how long reports were left out, `hot_min` for how long the
+    broker is overloaded. `reports` counts the reports that were seen; of the extensible load manager,
+    whose brokers smooth what they report, the rounds."""
+
+    names: tuple[str, ...]
+    background: Floats
+    slope: Floats
+    variance: Floats
+    beyond: Floats
+    odd_min: Floats
+    hot_min: Floats
+    reports: Integers
+    reported_at_ms: Integers
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, UsageLines):
+            return NotImplemented
+        return self.names == other.names and all(
+            np.array_equal(getattr(self, name), getattr(other, name)) for name in _COLUMNS
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+_COLUMNS: Final = ("background", "slope", "variance", "beyond", "odd_min", "hot_min", "reports", "reported_at_ms")
+
+
+def reported_usage(snapshot: LoadSnapshot, settings: Settings) -> Floats:
+    """Return the usage that counts, a fraction: the weighted one of the modular, the smoothed one of the extensible."""
+    load = snapshot.extensible
+    usage = snapshot.brokers.weighted_usage(settings.weights) if load is None else load.weighted_max_ema
+    return np.clip(usage, 0.0, 100.0)
+
+
+def reported_at_ms(snapshot: LoadSnapshot) -> Integers:
+    load = snapshot.extensible
+    return snapshot.brokers.reported_at_ms if load is None else load.updated_at_ms
+
+
+def next_lines(
+    before: UsageLines | None, snapshot: LoadSnapshot, units: Units, minutes: float, settings: Settings
+) -> UsageLines:
+    """Return the lines after what this snapshot reports."""
+    usage, at_ms = reported_usage(snapshot, settings), reported_at_ms(snapshot)
+    work = units.work(snapshot.brokers.latest)
+    lines = _carried_over(before, snapshot, usage, work)
+    silent = was_silent(lines, snapshot, settings)
+    if silent.any():
+        lines = replace(lines, reports=np.where(silent, 0, lines.reports), odd_min=np.where(silent, 0.0, lines.odd_min))
+    is_new = (lines.reports == 0) | (at_ms != lines.reported_at_ms)
+    error = usage - (lines.background + lines.slope * work)
+    p00, p01, p11 = lines.variance
+    p00 = p00 + np.where(is_new, _DRIFT**2, 0.0)
+    p11 = p11 + np.where(is_new, (_DRIFT * lines.slope) ** 2, 0.0)
+    spread = p00 + 2 * work * p01 + work * work * p11 + _REPORT_SD**2
+    sure = p11 < (_SURE_SD * lines.slope) ** 2
+    odd = sure & (np.abs(error) > 3 * np.sqrt(spread) + _REPORT_SD)
+    odd_min = np.where(odd, lines.odd_min + minutes, 0.0)
+    lasting = odd & (odd_min >= settings.patience_min)
+    # what must be true though it was not expected: the line is as uncertain as that of a newcomer
+    p00 = np.where(lasting, _BACKGROUND_SD**2, p00)
+    p01 = np.where(lasting, 0.0, p01)
+    p11 = np.where(lasting, (_SLOPE_SD * lines.slope) ** 2, p11)
+    spread = p00 + 2 * work * p01 + work * work * p11 + _REPORT_SD**2
+    # a broker that has nothing left reports less than its work would take
+    learns = ((is_new & ~odd) | lasting) & ((usage < _SATURATED) | (error > _REPORT_SD))
+    gain0, gain1 = (p00 + work * p01) / spread, (p01 + work * p11) / spread
+    step = np.where(learns, error, 0.0)
+    background = np.clip(lines.background + gain0 * step, 0.0, np.maximum(usage, lines.background))
+    slope = np.clip(lines.slope + gain1 * step, lines.slope / _STEEPEST, lines.slope * _STEEPEST)
+    surer = learns & (usage < _SATURATED)
+    less0, less1 = np.where(surer, gain0, 0.0), np.where(surer, gain1, 0.0)
+    row = p00 + work * p01, p01 + work * p11
+    variance = np.array([p00 - less0 * row[0], p01 - less0 * row[1], p11 - less1 * row[1]])
+    # how much more than its limit such a broker would take is not known
+    variance[2] = np.where(learns & ~surer, (_SLOPE_SD * slope) ** 2, variance[2])
+    rest = usage - (background + slope * work)
+    rest = np.where(usage < _SATURATED, rest, rest.clip(0.0))
+    weight = settings.recent_weight(minutes)
+    beyond = np.where(lines.reports == 0, rest, lines.beyond + weight * (rest - lines.beyond))
+    hot = usage > settings.overload_limit
+    slope, variance[2] = _as_the_others(slope, variance[2], strengths(snapshot))
+    return UsageLines(
+        snapshot.brokers.names,
+        background,
+        slope,
+        variance,
+        beyond,
+        np.where(lasting, 0.0, odd_min),
+        np.where(hot, lines.hot_min + minutes, 0.0),
+        lines.reports + (is_new | (snapshot.extensible is not None)),
+        at_ms,
+    )
+
+
+def was_silent(before: UsageLines | None, snapshot: LoadSnapshot, settings: Settings) -> Flags:
+    """Return which brokers report again after such a long time that what was known of them is void."""
+    if before is None or before.names != snapshot.brokers.names:
+        return np.zeros(len(snapshot.brokers), bool)
+    found: Flags = (before.reports > 0) & (reported_at_ms(snapshot) - before.reported_at_ms > settings.stale_ms)
+    return found
+
+
+def is_urgent(lines: UsageLines, settings: Settings) -> Flags:
+    """Return which brokers are overloaded for long enough not to wait."""
+    found: Flags = lines.hot_min >= settings.patience_min / 2
+    return found
+
+
+def _carried_over(before: UsageLines | None, snapshot: LoadSnapshot, usage: Floats, work: Floats) -> UsageLines:
+    """Return the lines of these brokers as far as they are known, and first ones of the others."""
+    names, count = snapshot.brokers.names, len(snapshot.brokers)
+    first = UsageLines(
+        names,
+        np.full(count, _BACKGROUND),
+        slope := _first_slopes(snapshot, usage, work),
+        np.array([np.full(count, _BACKGROUND_SD**2), np.zeros(count), (_SLOPE_SD * slope) ** 2]),
+        np.zeros(count),
+        np.zeros(count),
+        np.zeros(count),
+        np.zeros(count, np.int64),
+        np.zeros(count, np.int64),
+    )
+    if before is None or not len(before.names):
+        return first
+    if before.names == names:
+        return before
+    index = {name: row for row, name in enumerate(before.names)}
+    at = np.array([index.get(name, -1) for name in names], np.int64)
+    known = at >= 0
+    columns = {name: np.where(known, getattr(before, name)[..., at], getattr(first, name)) for name in _COLUMNS}
+    return UsageLines(names, **columns)
+
+
+def _as_the_others(slope: Floats, variance: Floats, strength: Floats) -> tuple[Floats, Floats]:
+    """Return slopes and their variances with those of brokers that had nothing to learn from yet as others pay."""
+    sure = variance < (_SURE_SD * slope) ** 2
+    if sure.all() or not sure.any():
+        return slope, variance
+    typical = float(np.median(slope[sure] * strength[sure]))
+    slope = np.where(sure, slope, typical / strength)
+    return slope, np.where(sure, variance, (_SLOPE_SD * slope) ** 2)
+
+
+def strengths(snapshot: LoadSnapshot) -> Floats:
+    """Return how strong brokers are, 1 on average: by the limit of the resource that is used most, 1 without one."""
+    brokers = snapshot.brokers
+    count = len(brokers)
+    if not count:
+        return np.ones(0)
+    share = np.where(brokers.limit > 0, brokers.usage / np.where(brokers.limit > 0, brokers.limit, 1.0), 0.0)
+    weighed = share[[0, 2, 3, 4]].clip(0).sum(axis=1)
+    limit = brokers.limit[[0, 2, 3, 4][int(np.argmax(weighed))]]
+    good = limit > 0
+    if not good.any():
+        return np.ones(count)
+    return np.where(good, limit / limit[good].mean(), 1.0)
+
+
+def _first_slopes(snapshot: LoadSnapshot, usage: Floats, work: Floats) -> Floats:
+    """Return the slope of the cluster for each broker: all usage over all work, by strength."""
+    strength = strengths(snapshot)
+    total = float(work.sum())
+    used = float((np.clip(usage - _BACKGROUND, 0.0, None) * strength).sum())
+    typical = used / total if total > 0 and used > 0 else 1.0
+    return typical / strength

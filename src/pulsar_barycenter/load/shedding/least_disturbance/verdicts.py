@@ -1,0 +1,148 @@
+"""What a round of LeastDisturbance came to, and why: of each bundle that moves, and of each broker."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from pulsar_barycenter.load.decisions import Unload
+from pulsar_barycenter.load.reasons import Code, Compared, Reason
+from pulsar_barycenter.load.shedding.least_disturbance.assignment import (
+    ABOVE,
+    BY_NUMBER,
+    EXCHANGED,
+    RETURNED,
+    Found,
+    Move,
+)
+from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import BundleLoads
+from pulsar_barycenter.load.shedding.least_disturbance.prediction import RECENT, SETTLED, Prediction
+from pulsar_barycenter.load.shedding.least_disturbance.settings import (
+    BAND_KEY,
+    NAME,
+    PATIENCE_KEY,
+    REPORT_KEY,
+    Settings,
+)
+from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import UsageLines, reported_at_ms
+from pulsar_barycenter.load.shedding.plan import ShedPlan
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, LoadSnapshot
+
+_CODES: Final = {EXCHANGED: Code.EXCHANGED, RETURNED: Code.GIVEN_IN_EXCHANGE}
+_ESTIMATES: Final = {RECENT: "recent", SETTLED: "settled"}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """The columns of a round, and what they say."""
+
+    settings: Settings
+    view: Prediction
+    found: Found
+    now_ms: int
+
+    @property
+    def sheds(self) -> Flags:
+        return self.found.asked
+
+    @property
+    def need(self) -> Floats:
+        return np.zeros(len(self.found.asked))
+
+    def overall(self, snapshot: LoadSnapshot) -> Reason:
+        if not len(snapshot.brokers):
+            return Reason(code=Code.NO_BROKERS, strategy=NAME)
+        if self.found.moves:
+            return self.broker(snapshot, self.found.moves[0].source)
+        highest = self.broker(snapshot, int(np.argmax(self.view.at_most)))
+        return Reason(code=Code.BALANCED, strategy=NAME, settings=highest.settings, cause=highest)
+
+    def broker(self, snapshot: LoadSnapshot, broker: int) -> Reason:
+        code, compared, settings = self._judged(snapshot, broker)
+        usage = self.view.usage[:, broker]
+        said = " and ".join(f"{value * 100:.4g} % by the {_ESTIMATES[each]}" for each, value in enumerate(usage))
+        return Reason(
+            code=code,
+            strategy=NAME,
+            subject=snapshot.brokers.names[broker],
+            compared=compared,
+            settings=settings,
+            flags=snapshot.brokers.flags_of(broker),
+            detail=f"predicted usage {said} estimate",
+        )
+
+    def _judged(self, snapshot: LoadSnapshot, broker: int) -> tuple[Code, tuple[Compared, ...], tuple[str, ...]]:
+        view, band = self.view, self.settings.band
+        if not view.fresh[broker]:
+            age_s = (self.now_ms - int(reported_at_ms(snapshot)[broker])) / 1000
+            limit_s = self.settings.stale_ms / 1000
+            if age_s > limit_s:
+                return Code.OUTDATED_LOAD_DATA, (Compared("age", age_s, ">", "limit", limit_s, "s"),), (REPORT_KEY,)
+            return Code.TOO_LITTLE_KNOWN, (), (PATIENCE_KEY,)
+        why = next((move.why for move in self.found.moves if move.source == broker), ABOVE)
+        if why == BY_NUMBER:
+            return Code.TOO_MANY_IDLE, (), ()
+        if why == RETURNED:
+            return Code.TAKES_IN_EXCHANGE, (), (BAND_KEY,)
+        less, more = int(np.argmin(view.apart[:, broker])), int(np.argmax(view.apart[:, broker]))
+        if view.apart[less, broker] > band:
+            return Code.ABOVE_BAND, (self._against(less, broker, ">"),), (BAND_KEY,)
+        if self.found.asked[broker] and why == ABOVE:
+            return Code.GIVES_TOO, (self._against(less, broker, "<="),), (BAND_KEY,)
+        if self.found.asked[broker]:
+            return Code.FILLS_ANOTHER, (self._against(less, broker, "<="),), (BAND_KEY,)
+        if not view.known[broker]:
+            return Code.TOO_LITTLE_KNOWN, (), (REPORT_KEY,)
+        if view.apart[more, broker] > band:
+            both = (self._against(more, broker, ">"), self._against(less, broker, "<="))
+            return Code.MAY_NOT_LAST, both, (PATIENCE_KEY, BAND_KEY)
+        return Code.WITHIN_BAND, (self._against(more, broker, "<="),), (BAND_KEY,)
+
+    def _against(self, estimate: int, broker: int, relation: str) -> Compared:
+        usage, level = float(self.view.usage[estimate, broker]), float(self.view.target[estimate, broker])
+        what, against = f"{_ESTIMATES[estimate]} usage", "reachable usage + band"
+        return Compared(what, usage, relation, against, level + self.settings.band, "%")
+
+
+@dataclass(frozen=True, slots=True)
+class DisturbancePlan(ShedPlan):
+    """`moves` stand beside `rows`. `loads` and `lines` are what placement may know, too."""
+
+    verdicts: Verdicts
+    loads: BundleLoads
+    lines: UsageLines
+
+    @property
+    def moves(self) -> tuple[Move, ...]:
+        return self.verdicts.found.moves[: len(self.rows)]
+
+    def _unload(self, position: int, cause: Reason) -> Unload:
+        move = self.verdicts.found.moves[position]
+        bundles, brokers = self.snapshot.bundles, self.snapshot.brokers.names
+        name, goal = bundles.names[move.row], brokers[move.destination]
+        if move.why == BY_NUMBER:
+            compared: tuple[Compared, ...] = (
+                Compared("idle bundles of its broker", move.before, ">", f"those of {goal}", move.taker, "bundles"),
+            )
+            reason = Reason(code=Code.CARRIES_NOTHING, strategy=NAME, subject=name, compared=compared, cause=cause)
+            return Unload(name, brokers[move.source], reason, goal)
+        compared = (
+            Compared(f"{brokers[move.source]} above the reachable", move.before, ">", "with the move", move.after, "%"),
+            Compared(f"{goal} with it", move.taker, "<", f"{brokers[move.source]} before", move.before, "%"),
+        )
+        sessions, topics = int(bundles.sessions[move.row]), int(bundles.topics[move.row])
+        reason = Reason(
+            code=_CODES.get(move.why, Code.LEAST_DISTURBING),
+            strategy=NAME,
+            subject=name,
+            compared=compared,
+            detail=f"it disturbs {sessions} sessions of {topics} topics",
+            cause=cause,
+        )
+        return Unload(name, brokers[move.source], reason, goal)
+
+    def destinations(self) -> Mapping[str, str]:
+        """Return the broker that each bundle shall go to."""
+        bundles, brokers = self.snapshot.bundles.names, self.snapshot.brokers.names
+        return {bundles[move.row]: brokers[move.destination] for move in self.moves}

@@ -1,0 +1,69 @@
+"""The orders in which shedders look at bundles: grouped by owner, heaviest first.
+
+A stable sort of a million figures takes longer than all else that a shedder does. So no more of them are sorted than
+are asked for, by whatever method is fastest, and equal ones, if there are any, are put in order afterwards; owners, of
+which there are few, are sorted by radix.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pulsar_barycenter.load.decisions import NO_LIMIT
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Indices, Integers, LoadSnapshot
+
+_RADIX: Final = 2**16
+"""numpy sorts integers of 16 bits by radix."""
+
+
+def heaviest_first(figures: Floats, most: int = NO_LIMIT) -> Integers:
+    """Return the first `most` positions of `figures` by falling figure, equal ones in their order; none may be NaN."""
+    if len(figures) // 2 <= most < len(figures):
+        return heaviest_first(figures)[:most]
+    if most == 1 < len(figures):
+        return np.array([figures.argmax()], np.int64)
+    if most < len(figures):
+        least = np.partition(figures, len(figures) - most)[len(figures) - most] if most else np.inf
+        heavier = np.flatnonzero(figures > least)
+        equal = np.flatnonzero(figures == least)[: most - len(heavier)]
+        return np.concatenate((heavier[heaviest_first(figures[heavier])], equal))
+    order = np.argsort(-figures)
+    ordered = figures[order]
+    equal = ordered[1:] == ordered[:-1]
+    if not equal.any():
+        return order
+    starts = np.concatenate(([True], ~equal))
+    tied = np.flatnonzero(~starts | np.concatenate((equal, [False])))
+    # one whole number for group and position sorts faster than two keys
+    count = len(figures)
+    keys = np.sort(np.cumsum(starts)[tied] * count + order[tied])
+    order[tied] = keys % count
+    return order
+
+
+def heaviest_figures(figures: Floats, most: int = NO_LIMIT) -> Floats:
+    """Return the `most` greatest figures, falling: those that `heaviest_first` returns the positions of."""
+    if most < len(figures) // 2:
+        figures = np.partition(figures, len(figures) - most)[len(figures) - most :]
+    return np.sort(figures)[::-1][:most]
+
+
+def by_group(groups: Indices | Integers, count: int) -> tuple[Integers, Integers]:
+    """Return positions by rising group, each group's in their order, and the `count + 1` edges between the groups.
+
+    Groups are 0 to `count - 1`.
+    """
+    narrow: NDArray[Any] = groups.astype(np.uint16) if count <= _RADIX else groups
+    order = np.argsort(narrow, kind="stable")
+    edges = np.zeros(count + 1, np.int64)
+    np.cumsum(np.bincount(groups, minlength=count), out=edges[1:])
+    return order, edges
+
+
+def sheddable_rows(snapshot: LoadSnapshot, sheds: Flags) -> Integers:
+    """Return the rows that may be shed of the brokers that `sheds` flags, in the order of names."""
+    bundles = snapshot.bundles
+    if not len(bundles) or not sheds.any():
+        return np.zeros(0, np.int64)
+    return np.flatnonzero(bundles.may_shed & sheds[bundles.owner])

@@ -1,0 +1,104 @@
+"""OverloadShedder: unload from brokers whose usage reached the overload limit.
+
+Worked example (limit 85 %): a broker at 90 % with 1 000 MiB/s in + out shall lose (0.90 - 0.85 + 0.05) = 10 % of it,
+100 MiB/s. Of its bundles of 125 MiB/s one is enough.
+
+When to use it: hardly ever; a last resort against brokers that are full, where unevenness below the limit does not
+matter. When not: it looks at no other broker, so with all above the limit it sheds from one overloaded broker to the
+next without end, and it has no memory and no minimum.
+
+Source: Pulsar's `OverloadShedder` (4.x: weighted usage; up to 3.x the unweighted maximum).
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final, Self
+
+import numpy as np
+
+from pulsar_barycenter.load.decisions import NO_LIMIT, OVERLOAD_KEY, bundles_of_round
+from pulsar_barycenter.load.reasons import Code, Compared, Reason
+from pulsar_barycenter.load.reports.load_report import DEFAULT_WEIGHTS, ResourceWeights
+from pulsar_barycenter.load.reports.weights import resource_weights
+from pulsar_barycenter.load.shedding.plan import THROUGHPUT_MARGIN, ShedPlan, take_heaviest
+from pulsar_barycenter.load.shedding.shedder import Shedder
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, LoadSnapshot
+
+if TYPE_CHECKING:
+    from pulsar_barycenter.config.broker_config import BrokerConfig
+
+NAME: Final = "OverloadShedder"
+
+
+@dataclass(frozen=True, slots=True)
+class OverloadShedder(Shedder[None]):
+    """`limit` is a fraction, `most` how many bundles one round unloads at most."""
+
+    name: ClassVar[str] = NAME
+
+    limit: float = 0.85
+    weights: ResourceWeights = DEFAULT_WEIGHTS
+    most: int = NO_LIMIT
+
+    @classmethod
+    def of(cls, config: "BrokerConfig") -> Self:
+        return cls(
+            limit=config.load_balancer_broker_overloaded_threshold_percentage / 100.0,
+            weights=resource_weights(config),
+            most=bundles_of_round(config),
+        )
+
+    def start(self) -> None:
+        return None
+
+    def decide(self, snapshot: LoadSnapshot, memory: None) -> tuple["ShedPlan", None]:
+        """Return what to unload: a broker of usage u ≥ limit shall lose `throughput * (u - limit + 0.05)`.
+
+        At least one bundle, but none of a broker with fewer than two. Above 100 % that may be all of its bundles.
+        """
+        usage = snapshot.brokers.weighted_usage(self.weights)
+        over = usage >= self.limit
+        with np.errstate(over="ignore", invalid="ignore"):
+            asked = snapshot.brokers.latest.throughput * (usage - self.limit + THROUGHPUT_MARGIN)
+        sheds = over & (snapshot.brokers.bundle_count > 1)
+        rows, before, waiting = take_heaviest(snapshot, sheds, asked, self.most)
+        verdicts = OverloadVerdicts(self, usage, over, sheds, asked)
+        return ShedPlan(NAME, snapshot, verdicts, rows, before, waiting=waiting), memory
+
+
+@dataclass(frozen=True, slots=True)
+class OverloadVerdicts:
+    """Columns over brokers: usage, whether it reached the limit, whether it sheds, what it shall lose then."""
+
+    settings: OverloadShedder
+    usage: Floats
+    over: Flags
+    sheds: Flags
+    need: Floats
+
+    def overall(self, snapshot: LoadSnapshot) -> Reason:
+        shedding = np.flatnonzero(self.sheds)
+        if len(shedding):
+            return self.broker(snapshot, int(shedding[0]))
+        if not len(snapshot.brokers):
+            return Reason(code=Code.BALANCED, strategy=NAME, settings=(OVERLOAD_KEY,))
+        highest = self.broker(snapshot, int(np.argmax(self.usage)))
+        return Reason(code=Code.BALANCED, strategy=NAME, settings=(OVERLOAD_KEY,), cause=highest)
+
+    def broker(self, snapshot: LoadSnapshot, broker: int) -> Reason:
+        usage, limit = float(self.usage[broker]), self.settings.limit
+        if not self.over[broker]:
+            code, compared = Code.BELOW_LIMIT, [Compared("usage", usage, "<", "limit", limit, "%")]
+        else:
+            code, compared = Code.ABOVE_LIMIT, [Compared("usage", usage, ">=", "limit", limit, "%")]
+            if not self.sheds[broker]:
+                code = Code.TOO_FEW_BUNDLES
+                count = float(snapshot.brokers.bundle_count[broker])
+                compared.append(Compared("bundles", count, "<=", "the last one", 1, "bundles"))
+        return Reason(
+            code=code,
+            strategy=NAME,
+            subject=snapshot.brokers.names[broker],
+            compared=tuple(compared),
+            settings=(OVERLOAD_KEY,),
+            flags=snapshot.brokers.flags_of(broker),
+        )

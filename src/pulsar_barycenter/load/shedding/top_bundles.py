@@ -1,0 +1,58 @@
+"""The bundles that brokers of the extensible load manager list as their heaviest, in the order of the lists."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pulsar_barycenter.load.shedding.ordering import by_group
+from pulsar_barycenter.load.shedding.transfer_plan import extensible_load
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class BundleLists:
+    """Rows of bundles and what each carries, broker after broker; a broker's are between two of the `edges`."""
+
+    rows: Integers
+    traffic: Floats
+    edges: Sequence[int]
+
+    def count(self, broker: int) -> int:
+        return self.edges[broker + 1] - self.edges[broker]
+
+    def of(self, broker: int) -> tuple[Integers, list[float]]:
+        """Return the rows of a broker in the order of its list, and what each carries."""
+        one = slice(self.edges[broker], self.edges[broker + 1])
+        return self.rows[one], self.traffic[one].tolist()
+
+    def only(self, flags: Flags) -> "BundleLists":
+        if flags.all():
+            return self
+        before = np.concatenate(([0], np.cumsum(flags)))
+        return BundleLists(self.rows[flags], self.traffic[flags], before[self.edges].tolist())
+
+
+class TopBundles:
+    """The brokers' lists of top bundles.
+
+    `movable` are those that the broker owns, not excluded and not unloaded recently; `offered` those that carry
+    something, to be given in exchange. Figures that make no sense may be negative.
+    """
+
+    def __init__(self, snapshot: LoadSnapshot, excluded_namespaces: Collection[str]) -> None:
+        load, bundles = extensible_load(snapshot), snapshot.bundles
+        rows = np.flatnonzero(load.top >= 0)
+        # by place, then by broker: twice by radix is faster than once by both
+        rows = rows[by_group(load.top[rows], int(load.top.max(initial=0)) + 1)[0]]
+        order, edges = by_group(bundles.owner[rows], len(snapshot.brokers))
+        rows = rows[order]
+        traffic = bundles.short.throughput_in[rows] + bundles.short.throughput_out[rows]
+        self.listed = BundleLists(rows, traffic, edges.tolist())
+        movable: Flags = load.owned[rows] & ~bundles.recently_unloaded[rows]
+        if excluded_namespaces:
+            excluded = [row for row, name in enumerate(snapshot.namespaces) if name in excluded_namespaces]
+            movable &= ~np.isin(bundles.namespace[rows], excluded)
+        self.movable = self.listed.only(movable)
+        self.offered = self.listed.only(traffic != 0)
+        self.is_any_negative = bool((traffic < 0).any())

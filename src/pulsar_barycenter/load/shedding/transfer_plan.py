@@ -1,0 +1,425 @@
+"""What the TransferShedder found and chose, turn by turn, and what there is to say of it."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from pulsar_barycenter.load.decisions import OVERLOAD_KEY, Refusal, Unload
+from pulsar_barycenter.load.reasons import Code, Compared, Reason, format_figure
+from pulsar_barycenter.load.shedding.plan import ShedPlan
+from pulsar_barycenter.load.shedding.shedder import UsageSpread
+from pulsar_barycenter.load.snapshot.extensible_document import TrafficFigures
+from pulsar_barycenter.load.snapshot.load_snapshot import ExtensibleLoad, Flags, Floats, Indices, LoadSnapshot
+
+if TYPE_CHECKING:
+    from pulsar_barycenter.config.broker_config import BrokerConfig
+
+STRATEGY: Final = "TransferShedder"
+
+_SPREAD_KEY: Final = "loadBalancerBrokerLoadTargetStd"
+_HITS_KEY: Final = "loadBalancerSheddingConditionHitCountThreshold"
+_LIST_KEY: Final = "loadBalancerMaxNumberOfBundlesInBundleLoadReport"
+_SPLIT_KEY: Final = "loadBalancerAutoBundleSplitEnabled"
+_SETTINGS: Final[Mapping[Code, tuple[str, ...]]] = {
+    Code.SPREAD_TOO_WIDE: (_SPREAD_KEY,),
+    Code.FAR_ABOVE_LEAST: (_SPREAD_KEY,),
+    Code.ABOVE_LIMIT: (OVERLOAD_KEY, _SPREAD_KEY),
+    Code.BALANCED: (_SPREAD_KEY, OVERLOAD_KEY),
+    Code.CONDITION_TOO_NEW: (_HITS_KEY,),
+    Code.COOLING_DOWN: ("loadBalanceSheddingDelayInSeconds",),
+    Code.OUTDATED_LOAD_DATA: ("loadBalancerBrokerLoadDataTTLInSeconds",),
+    Code.ENOUGH_BROKERS_SHED: ("loadBalancerMaxNumberOfBrokerSheddingPerCycle",),
+    Code.NO_TOP_BUNDLES: (_LIST_KEY,),
+    Code.TOO_FEW_BUNDLES: (_SPLIT_KEY, _LIST_KEY),
+    Code.NOTHING_FITS: (_SPLIT_KEY, _LIST_KEY),
+    Code.EXCLUDED_NAMESPACE: ("loadBalancerSheddingExcludedNamespaces",),
+    Code.RECENTLY_UNLOADED: ("loadBalancerSheddingGracePeriodMinutes",),
+    Code.DESTINATION_REFUSES: ("loadBalancerSheddingBundlesWithPoliciesEnabled",),
+    Code.DOES_NOT_FIT: ("loadBalancerTransferEnabled", _LIST_KEY),
+    Code.LAST_TOP_BUNDLE: (_LIST_KEY,),
+}
+"""The keys that would change the answer."""
+
+UPON: Final[Mapping[TrafficFigures, str]] = {
+    TrafficFigures.NEWEST: "",
+    TrafficFigures.WINDOWS: "the pipeline's short-term windows of traffic",
+    TrafficFigures.LATE: "the newest figures of traffic, as the pipeline is late",
+}
+"""What a reason says of the traffic that was compared."""
+
+UNLOAD_REASONS: Final[Mapping[Code, str]] = {
+    Code.SPREAD_TOO_WIDE: "Overloaded",
+    Code.ABOVE_LIMIT: "Overloaded",
+    Code.FAR_ABOVE_LEAST: "Underloaded",
+    Code.BALANCED: "HitCount",
+    Code.CONDITION_TOO_NEW: "HitCount",
+    Code.TOO_FEW_BROKERS: "HitCount",
+    Code.COOLING_DOWN: "CoolDown",
+    Code.OUTDATED_LOAD_DATA: "OutDatedData",
+    Code.NO_BROKERS: "NoBrokers",
+    Code.NO_LOAD_DATA: "NoLoadData",
+    Code.NO_TOP_BUNDLES: "NoLoadData",
+    Code.TOO_FEW_BUNDLES: "NoBundles",
+    Code.NO_SHEDDABLE_BUNDLE: "NoBundles",
+    Code.NOTHING_FITS: "NoBundles",
+}
+"""What Pulsar's metrics call the cause of an unload, and the reason of a cycle that moved nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransferShedderSettings:
+    """`target_deviation` and `overload_limit` are fractions, `hit_threshold` cycles, `maximum` brokers a cycle.
+
+    A broker's load counts unless it was measured longer ago than `load_ttl_ms`, and stops the cycle if it was measured
+    less than `cool_down_ms` after bundles left the broker. Without `transfer` nobody is told where bundles go, and
+    none are exchanged. With `count_exchanged` what comes back in exchange is subtracted from what left.
+    """
+
+    target_deviation: float = 0.25
+    overload_limit: float = 0.85
+    hit_threshold: int = 3
+    maximum: int = 3
+    cool_down_ms: float = 180_000
+    load_ttl_ms: float = 1_800_000
+    transfer: bool = True
+    excluded_namespaces: Collection[str] = ()
+    count_exchanged: bool = False
+
+    @staticmethod
+    def of(config: "BrokerConfig") -> "TransferShedderSettings":
+        return TransferShedderSettings(
+            target_deviation=config.load_balancer_broker_load_target_std,
+            overload_limit=config.load_balancer_broker_overloaded_threshold_percentage / 100.0,
+            hit_threshold=config.load_balancer_shedding_condition_hit_count_threshold,
+            maximum=config.load_balancer_max_number_of_broker_shedding_per_cycle,
+            cool_down_ms=config.load_balance_shedding_delay_in_seconds * 1000,
+            load_ttl_ms=config.load_balancer_broker_load_data_ttl_in_seconds * 1000,
+            transfer=config.load_balancer_transfer_enabled,
+            excluded_namespaces=frozenset(config.load_balancer_shedding_excluded_namespaces),
+        )
+
+    @property
+    def underloaded_share(self) -> float:
+        """The part of the mean, and of the greatest throughput, below which the least loaded broker is underloaded."""
+        return min(0.5, max(0.0, self.target_deviation / 2.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Of the loads that are not too old: how many, mean and standard deviation (fractions), sum of squares.
+
+    `skip` stops the cycle here; `broker` (a row) is whom it is about, or -1, `elapsed_ms` the time it speaks of.
+    `outdated` flags brokers.
+    """
+
+    outdated: Flags
+    count: int = 0
+    mean: float = 0.0
+    deviation: float = 0.0
+    squares: float = 0.0
+    skip: Code | None = None
+    broker: int = -1
+    elapsed_ms: float = 0.0
+
+
+class Imbalance(msgspec.Struct, frozen=True, gc=False):
+    """The brokers (rows) that carry the most and the least of those left, and why the first is to shed.
+
+    `deviation` is the standard deviation as far as it was estimated then. `cause` BALANCED: nothing is to be shed.
+    """
+
+    cause: Code
+    greatest: int
+    least: int
+    deviation: float
+
+
+class Turn(msgspec.Struct, frozen=True, gc=False):
+    """What came of the turn of `imbalance.greatest`: `outcome` is the cause if bundles leave, else why none does.
+
+    `target` is the traffic (bytes/s) that may leave. `refused` are rows of bundles that the destination may not take.
+    `stopped` is the row at which the walk over the top bundles ended before their end (-1: it did not), for the reason
+    `stop`, when `before` bytes/s were chosen.
+    """
+
+    imbalance: Imbalance
+    target: float
+    outcome: Code
+    refused: frozenset[int] = frozenset()
+    stopped: int = -1
+    stop: Code | None = None
+    before: float = 0.0
+
+    @property
+    def moves(self) -> bool:
+        return self.outcome is self.imbalance.cause
+
+
+@dataclass(frozen=True, slots=True)
+class TransferVerdicts:
+    """One cycle. Columns over brokers: `turn` (of `turns`; -1: had none), `receives` (the turn that gave it bundles).
+
+    `hits` counts this cycle. `first` is the imbalance that the cycle began with, `ended` why no further turn was taken.
+    """
+
+    settings: TransferShedderSettings
+    statistics: Statistics
+    hits: int
+    first: Imbalance | None
+    turns: tuple[Turn, ...]
+    ended: Code
+    turn: Indices
+    receives: Indices
+    sheds: Flags
+    need: Floats
+
+    def overall(self, snapshot: LoadSnapshot) -> Reason:
+        if self.statistics.skip is not None:
+            return self._skipped(snapshot, self.statistics.skip)
+        if self.first is None or self.first.cause is Code.BALANCED or not self.turns:
+            return self._condition(snapshot)
+        telling = next((turn for turn in self.turns if turn.moves), None)
+        # of turns that moved nothing Pulsar's counters prefer those without a list
+        telling = telling or next((turn for turn in self.turns if turn.outcome is Code.NO_TOP_BUNDLES), self.turns[0])
+        return self._of_turn(snapshot, telling)
+
+    def broker(self, snapshot: LoadSnapshot, broker: int) -> Reason:
+        load, found = extensible_load(snapshot), self.statistics
+        turn, receives = int(self.turn[broker]), int(self.receives[broker])
+        if not load.has_load[broker]:
+            return self._about(snapshot, broker, Code.NO_LOAD_DATA)
+        if turn >= 0:
+            return self._of_turn(snapshot, self.turns[turn])
+        if found.outdated[broker] and found.skip is Code.OUTDATED_LOAD_DATA:
+            age = snapshot.taken_at_ms - int(load.updated_at_ms[broker])
+            old = Compared("age", age / 1000, ">", "limit", self.settings.load_ttl_ms / 1000, "s")
+            return self._about(snapshot, broker, Code.OUTDATED_LOAD_DATA, old)
+        if not self.turns:
+            overall = self.overall(snapshot)
+            return msgspec.structs.replace(overall, subject=snapshot.brokers.names[broker], detail=_usage(load, broker))
+        if receives >= 0:
+            source = snapshot.brokers.names[self.turns[receives].imbalance.greatest]
+            detail = f"{_usage(load, broker)}, bundles of {source} go there"
+            return self._about(snapshot, broker, Code.LESSER_OF_PAIR, detail=detail)
+        return self._about(snapshot, broker, self.ended)
+
+    def _about(self, snapshot: LoadSnapshot, broker: int, code: Code, *compared: Compared, detail: str = "") -> Reason:
+        load = extensible_load(snapshot)
+        old = ("its load data are too old to count for the mean",) if self.statistics.outdated[broker] else ()
+        return Reason(
+            code=code,
+            strategy=STRATEGY,
+            subject=snapshot.brokers.names[broker],
+            compared=compared,
+            settings=_SETTINGS.get(code, ()),
+            flags=snapshot.brokers.flags_of(broker) + (old if code is not Code.OUTDATED_LOAD_DATA else ()),
+            detail=detail or (_usage(load, broker) if load.has_load[broker] else ""),
+            upon=UPON[load.traffic],
+        )
+
+    def _skipped(self, snapshot: LoadSnapshot, code: Code) -> Reason:
+        found = self.statistics
+        if found.broker < 0:
+            return Reason(code=code, strategy=STRATEGY, settings=_SETTINGS.get(code, ()), upon=_upon(snapshot))
+        relation, limit = (">", self.settings.load_ttl_ms)
+        if code is Code.COOLING_DOWN:
+            relation, limit = "<", self.settings.cool_down_ms
+        elapsed = Compared("time", found.elapsed_ms / 1000, relation, "limit", limit / 1000, "s")
+        compared = () if code is Code.NO_LOAD_DATA else (elapsed,)
+        return self._about(snapshot, found.broker, code, *compared)
+
+    def _condition(self, snapshot: LoadSnapshot) -> Reason:
+        """Say that nothing is out of balance, or not for long enough."""
+        if self.first is None:
+            return Reason(code=Code.BALANCED, strategy=STRATEGY, upon=_upon(snapshot))
+        compared = self._why(snapshot, self.first)
+        if self.first.cause is Code.BALANCED:
+            code = Code.BALANCED
+        elif self.hits <= self.settings.hit_threshold:
+            code = Code.CONDITION_TOO_NEW
+            compared = (Compared("cycles", self.hits, "<=", "threshold", self.settings.hit_threshold), *compared)
+        else:
+            code = Code.TOO_FEW_BROKERS
+        return Reason(
+            code=code,
+            strategy=STRATEGY,
+            compared=compared,
+            settings=_SETTINGS.get(code, ()),
+            upon=_upon(snapshot),
+        )
+
+    def _why(self, snapshot: LoadSnapshot, found: Imbalance) -> tuple[Compared, ...]:
+        """Return the comparisons that made, or did not make, the imbalance what it is."""
+        load, options, mean = extensible_load(snapshot), self.settings, self.statistics.mean
+        share = options.underloaded_share
+        usage = float(load.weighted_max_ema[found.greatest])
+        least, traffic = float(load.weighted_max_ema[found.least]), float(load.throughput_ema[found.least])
+        names = snapshot.brokers.names
+        if found.cause is Code.FAR_ABOVE_LEAST:
+            of_least = f"of {names[found.least]}"
+            if least < mean * share:
+                return (Compared(f"usage {of_least}", least, "<", "share of the mean", mean * share, "%"),)
+            limit = float(load.throughput_ema[found.greatest]) * share
+            return (Compared(f"throughput {of_least}", traffic, "<", "share of the greatest", limit, "bytes/s"),)
+        if found.cause is Code.ABOVE_LIMIT:
+            return (
+                Compared("usage", usage, ">", "limit", options.overload_limit, "%"),
+                Compared("usage", usage, ">", "mean + target deviation", mean + options.target_deviation, "%"),
+            )
+        relation = ">" if found.cause is Code.SPREAD_TOO_WIDE else "<="
+        return (Compared("standard deviation", found.deviation, relation, "target", options.target_deviation, "%"),)
+
+    def _of_turn(self, snapshot: LoadSnapshot, turn: Turn) -> Reason:
+        found, load = turn.imbalance, extensible_load(snapshot)
+        names = snapshot.brokers.names
+        compared = self._why(snapshot, found)
+        if turn.outcome is Code.NOTHING_FITS and turn.stopped >= 0:
+            traffic = _traffic(snapshot, turn.stopped)
+            compared += (Compared("the next bundle's traffic", traffic, ">", "what may leave", turn.target, "bytes/s"),)
+        detail = f"{_usage(load, found.greatest)}; {format_figure(turn.target, 'bytes/s')} may leave"
+        if self.settings.transfer:
+            detail += f" for {names[found.least]} of {_usage(load, found.least)}"
+        return self._about(snapshot, found.greatest, turn.outcome, *compared, detail=detail)
+
+    def bundle(self, snapshot: LoadSnapshot, turn: Turn, row: int) -> Reason | None:
+        """Say why the bundle in that row stayed in that turn; None if it moves or nobody looked at it."""
+        load, bundles = extensible_load(snapshot), snapshot.bundles
+        compared: tuple[Compared, ...] = ()
+        if not load.owned[row]:
+            code = Code.NOT_OWNED
+        elif snapshot.namespaces[bundles.namespace[row]] in self.settings.excluded_namespaces:
+            code = Code.EXCLUDED_NAMESPACE
+        elif bundles.recently_unloaded[row]:
+            code = Code.RECENTLY_UNLOADED
+        elif row in turn.refused:
+            code = Code.DESTINATION_REFUSES
+        elif _traffic(snapshot, row) == 0 and row != turn.stopped:
+            code = Code.CARRIES_NOTHING
+        elif row == turn.stopped and turn.stop is not None:
+            code = turn.stop
+            traffic = turn.before + _traffic(snapshot, row)
+            if code is Code.DOES_NOT_FIT:
+                compared = (Compared("traffic chosen with it", traffic, ">", "what may leave", turn.target, "bytes/s"),)
+        else:
+            return None
+        return Reason(
+            code=code,
+            strategy=STRATEGY,
+            subject=bundles.names[row],
+            compared=compared,
+            settings=_SETTINGS.get(code, ()),
+            flags=_flags(snapshot, row),
+            upon=_upon(snapshot),
+        )
+
+
+MOVES: Final = (Code.FITTING_TOP_BUNDLE, Code.EXCHANGED, Code.GIVEN_IN_EXCHANGE)
+"""Why a bundle moves; `TransferPlan.moves` points into it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransferPlan(ShedPlan):
+    """`rows` in the order of selection; bundles given in exchange stand before the one they are given for.
+
+    `before` is the traffic (bytes/s) that the same turn had chosen before. Columns beside them: `destination` (a row of
+    the brokers; -1: whoever placement chooses), `turn` (of `verdicts.turns`), `moves` (of MOVES).
+    """
+
+    verdicts: TransferVerdicts
+    destination: Indices
+    turn: Indices
+    moves: NDArray[np.int8]
+
+    def _giver(self, position: int) -> int:
+        turn: Turn = self.verdicts.turns[self.turn[position]]
+        return turn.imbalance.greatest
+
+    def _unload(self, position: int, cause: Reason) -> Unload:
+        row, turn = int(self.rows[position]), self.verdicts.turns[self.turn[position]]
+        bundles, brokers = self.snapshot.bundles, self.snapshot.brokers
+        code, detail = MOVES[self.moves[position]], ""
+        compared: tuple[Compared, ...] = ()
+        before, traffic = float(self.before[position]), _traffic(self.snapshot, row)
+        if code is Code.GIVEN_IN_EXCHANGE:
+            back = position + int(np.argmax(self.moves[position:] == MOVES.index(Code.EXCHANGED)))
+            detail = f"it carries {format_figure(traffic, 'bytes/s')}, for {bundles.names[self.rows[back]]}"
+        else:
+            relation = "<=" if code is Code.FITTING_TOP_BUNDLE else ">"
+            chosen = Compared("traffic chosen with it", before + traffic, relation, "what may leave", turn.target)
+            compared = (msgspec.structs.replace(chosen, unit="bytes/s"),)
+        reason = Reason(
+            code=code,
+            strategy=self.strategy,
+            subject=bundles.names[row],
+            compared=compared,
+            flags=_flags(self.snapshot, row),
+            detail=detail,
+            cause=cause,
+        )
+        goal = int(self.destination[position])
+        source = brokers.names[bundles.owner[row]]
+        return Unload(bundles.names[row], source, reason, None if goal < 0 else brokers.names[goal])
+
+    def destinations(self) -> Mapping[str, str]:
+        """Return the broker that each bundle shall go to, where `unload` names one; makes no reasons."""
+        bundles, brokers = self.snapshot.bundles.names, self.snapshot.brokers.names
+        pairs = zip(self.rows.tolist(), self.destination.tolist(), strict=True)
+        return {bundles[row]: brokers[goal] for row, goal in pairs if goal >= 0}
+
+    def refusals(self) -> Iterator[Refusal]:
+        """Tell of each broker that gives nothing why, then of each bundle that was looked at and stays."""
+        yield from ShedPlan.refusals(self)
+        load, names = extensible_load(self.snapshot), self.snapshot.bundles.names
+        moving = set(self.rows.tolist())
+        listed = np.flatnonzero(load.top >= 0)
+        listed = listed[np.lexsort((load.top[listed], self.snapshot.bundles.owner[listed]))]
+        edges = self.snapshot.bundles.owner[listed].searchsorted(np.arange(len(self.snapshot.brokers) + 1))
+        for turn in self.verdicts.turns:
+            if turn.stop is None and turn.outcome in (Code.NO_TOP_BUNDLES, Code.TOO_FEW_BUNDLES):
+                continue
+            giver = turn.imbalance.greatest
+            for row in listed[edges[giver] : edges[giver + 1]].tolist():
+                reason = None if row in moving else self.verdicts.bundle(self.snapshot, turn, row)
+                if reason is not None:
+                    yield Refusal("unload", names[row], reason)
+                if row == turn.stopped:
+                    break
+
+    @property
+    def usage_spread(self) -> UsageSpread | None:
+        """How usages spread at the start of the cycle; None if they could not be used."""
+        found = self.verdicts.statistics
+        return UsageSpread(found.mean, found.deviation) if found.skip is None else None
+
+
+def extensible_load(snapshot: LoadSnapshot) -> ExtensibleLoad:
+    if snapshot.extensible is None:
+        raise ValueError(
+            f"{STRATEGY} decides upon what brokers of the extensible load manager report; "
+            "make the snapshot with build_extensible_snapshot"
+        )
+    return snapshot.extensible
+
+
+def _usage(load: ExtensibleLoad, broker: int) -> str:
+    return f"usage {format_figure(float(load.weighted_max_ema[broker]), '%')}"
+
+
+def _upon(snapshot: LoadSnapshot) -> str:
+    return UPON[extensible_load(snapshot).traffic]
+
+
+def _traffic(snapshot: LoadSnapshot, row: int) -> float:
+    short = snapshot.bundles.short
+    return float(short.throughput_in[row]) + float(short.throughput_out[row])
+
+
+def _flags(snapshot: LoadSnapshot, row: int) -> tuple[str, ...]:
+    bundles = snapshot.bundles
+    found = ("the bundle's figures are no numbers",) if bundles.suspect[row] else ()
+    is_new = extensible_load(snapshot).traffic is TrafficFigures.WINDOWS and not bundles.short_samples[row]
+    return (*found, "no window is known of it, so that its newest figures count") if is_new else found

@@ -1,0 +1,266 @@
+"""Who shall own a bundle, by the simple load manager.
+
+    policies ▸ on its way already ▸ even distribution ▸ still registered ▸ placement strategy
+
+Strategies (`loadBalancerPlacementStrategy`), all by the estimates of `ranking`:
+
+- `leastLoadedServer` fills a broker up to the underload threshold before it takes an idle one into use, and keeps loads
+  even from there on. Worked example (underload 50 %, overload 85 %): brokers at 30 % and 60 % and an idle one. The
+  bundle goes to the first; at 55 % and 60 % it would go to the idle one. Without an idle one it goes to the less
+  loaded, and when all are above 85 %, to the one with room for the most bundles.
+- `leastMsgPerSecond` does the same by message rates allotted: an idle broker is taken into use by the load of the
+  broker with the least rate, and nobody is ever too full.
+- `weightedRandomSelection` draws, brokers weighted by free room squared. It remembers nothing, so every broker may
+  place. An unknown name means this one.
+
+When to use them: with `leastLoadedServer` a small load stays on few brokers. When not: many like brokers whose load
+shall be even from the start (set the underload threshold to 1, or use the modular load manager).
+
+Source: Pulsar's `SimpleLoadManagerImpl.getLeastLoadedBroker` and `findBrokerForPlacement`, `WRRPlacementStrategy`
+(4.2). Where we differ: policies set after a choice overrule it; even distribution goes by the newest reports, in
+Pulsar by those of the ranking before; weights are summed without the 32-bit overflow; with no broker ranked there is
+no choice here, and the caller draws one that is registered.
+"""
+
+import random
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from pulsar_barycenter.load.decisions import OVERLOAD_KEY, Placement
+from pulsar_barycenter.load.filters.even_distribution import even_distribution
+from pulsar_barycenter.load.filters.namespace_policies import policy_candidates
+from pulsar_barycenter.load.filters.outcome import FilterOutcome, PlacementRequest, narrowed
+from pulsar_barycenter.load.placement.avg_shedder_pins import Pins
+from pulsar_barycenter.load.placement.placer import Figures, PlacementChoice, no_choice
+from pulsar_barycenter.load.reasons import MAX_ALTERNATIVES, Alternative, Code, Compared, Reason
+from pulsar_barycenter.load.selection.selection_reason import explained
+from pulsar_barycenter.load.simple.quotas import Quotas
+from pulsar_barycenter.load.simple.ranking import Ranking, least_loaded, rank_brokers, settled
+from pulsar_barycenter.load.simple.settings import SimpleSettings, SimpleStrategy
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Integers, LoadSnapshot
+
+CURSOR_TURNS: Final = 1_000_000
+NO_BROKER: Final = 101.0
+"""The load taken for the least loaded broker while none is known; above every threshold."""
+_STRATEGY_KEY: Final = "loadBalancerPlacementStrategy"
+_UNDERLOAD_KEY: Final = "loadBalancerBrokerUnderloadedThresholdPercentage"
+
+Policies = Callable[[LoadSnapshot, PlacementRequest], FilterOutcome]
+"""Which brokers the policies of a bundle's namespace allow."""
+
+
+@dataclass(frozen=True)
+class SimpleMemory:
+    """What placement remembers: a value.
+
+    `cursor` turns with every placement by a strategy that preallocates. `preallocated` maps bundles that were placed
+    and are not reported by their brokers yet to these.
+    """
+
+    cursor: int = 0
+    preallocated: Pins = field(default_factory=Pins)
+
+
+def rank(
+    snapshot: LoadSnapshot, quotas: Quotas, memory: SimpleMemory, settings: SimpleSettings
+) -> tuple[Ranking, SimpleMemory]:
+    """Return the ranking after new reports; bundles that arrived, or whose broker left, are no longer on their way."""
+    memory = replace(memory, preallocated=settled(memory.preallocated, snapshot))
+    return rank_brokers(snapshot, quotas, memory.preallocated, settings.strategy), memory
+
+
+def select_broker(
+    ranking: Ranking,
+    request: PlacementRequest,
+    settings: SimpleSettings,
+    quotas: Quotas,
+    live: Collection[str],
+    rng: random.Random,
+    memory: SimpleMemory,
+    *,
+    policies: Policies = policy_candidates,
+) -> tuple[Placement, Ranking, SimpleMemory]:
+    """Return who shall own the bundle, and the ranking and memory with the bundle on its way there.
+
+    `live` are the brokers registered now, by id; ranked ones that are not among them are put aside. A bundle on its
+    way to a broker that policies have forbidden since is placed anew; until the next ranking it counts for both.
+    """
+    snapshot = ranking.snapshot
+    outcomes = [policies(snapshot, request)]
+    waiting = memory.preallocated.get(request.bundle)
+    row = None if waiting is None else snapshot.brokers.index.get(waiting)
+    if waiting is not None and (row is None or not snapshot.policies.narrows or outcomes[0].kept[row]):
+        reason = Reason(code=Code.PREALLOCATED, strategy=settings.strategy.value, subject=waiting)
+        return Placement.because(reason, request.bundle, waiting), ranking, memory
+    outcomes.append(even_distribution(snapshot, outcomes[0].kept, request.namespace))
+    registered = np.array([name in live for name in snapshot.brokers.names], bool)
+    before = outcomes[-1].kept
+    outcomes.append(narrowed(before, before & registered, Code.NOT_LIVE))
+    candidates = outcomes[-1].kept
+    if settings.strategy is SimpleStrategy.WEIGHTED_RANDOM_SELECTION:
+        choice = weighted_random_selection(ranking, candidates, rng)
+    else:
+        ranking = ranking.releasing(request.bundle, candidates, quotas.of(request.bundle))
+        choice = least_loaded_server(ranking, candidates, settings, memory.cursor)
+    placement = explained(snapshot, request.bundle, choice, outcomes)
+    if choice.broker is None or settings.strategy is SimpleStrategy.WEIGHTED_RANDOM_SELECTION:
+        return placement, ranking, memory
+    name = snapshot.brokers.names[choice.broker]
+    ranking = ranking.preallocating(choice.broker, request.bundle, quotas.of(request.bundle))
+    memory = SimpleMemory((memory.cursor + 1) % CURSOR_TURNS, memory.preallocated.adding(request.bundle, name))
+    return placement, ranking, memory
+
+
+def availability(ranking: Ranking, namespace: str) -> dict[int, list[str]]:
+    """Return the ranked brokers that policies allow for persistent topics of `namespace`, by rank; both sorted.
+
+    Source: `SimpleLoadManagerImpl.getResourceAvailabilityFor`, which is asked about a namespace and not about one of
+    its bundles, so that even distribution removes nobody; nor does it look who is still registered.
+    """
+    allowed = policy_candidates(ranking.snapshot, PlacementRequest(f"{namespace}/"))
+    found: dict[int, list[str]] = {}
+    for row in in_line(ranking, allowed.kept).tolist():
+        found.setdefault(int(ranking.rank[row]), []).append(ranking.snapshot.brokers.names[row])
+    return found
+
+
+def in_line(ranking: Ranking, candidates: Flags) -> Integers:
+    """Return the candidates' rows in the order in which they are looked at: by rank, then by name."""
+    rows = np.flatnonzero(candidates)
+    ordered: Integers = rows[np.argsort(ranking.rank[rows], kind="stable")]
+    return ordered
+
+
+def least_loaded_server(ranking: Ranking, candidates: Flags, settings: SimpleSettings, cursor: int) -> PlacementChoice:
+    """Choose by `leastLoadedServer`, or by `leastMsgPerSecond` if `settings` say so.
+
+    With m the load of the least loaded candidate that is not idle (101 without one):
+
+    1. an idle candidate, if m is above the underload threshold, or all are idle
+    2. the candidate whose turn it is, if m is 100 (not by message rate)
+    3. the one with the most free room, if m is above the overload threshold (not by message rate)
+    4. the least loaded one that is not idle
+    """
+    line = in_line(ranking, candidates)
+    name = settings.strategy.value
+    if not len(line):
+        return no_choice(name)
+    by_rate = settings.strategy is SimpleStrategy.LEAST_MSG_PER_SECOND
+    idle, busy = line[ranking.idle[line]], line[~ranking.idle[line]]
+    least = -1
+    if len(busy):
+        least = int(busy[np.argmin(ranking.message_rate[busy])]) if by_rate else least_loaded(ranking, busy)
+    load = float(ranking.load[least]) if len(busy) else NO_BROKER
+    if not len(busy) or (load > settings.underload and len(idle)):
+        code, chosen = Code.IDLE_BROKER, int(idle[0])
+    elif load >= 100 and not by_rate:
+        code, chosen = Code.ALL_FULL, int(line[cursor % len(line)])
+    elif load > settings.overload and not by_rate:
+        code, chosen = Code.MOST_ROOM, int(line[np.argmax(ranking.free_room[line])])
+    else:
+        code, chosen = Code.LEAST_MESSAGE_RATE if by_rate else Code.LEAST_LOADED, least
+    others = line[line != chosen]
+    return PlacementChoice(
+        broker=chosen,
+        strategy=name,
+        code=code,
+        figures=partial(
+            Figures,
+            _compared(ranking, code, least, load, settings),
+            tuple(_rejected(ranking, code, chosen, row) for row in others[:MAX_ALTERNATIVES].tolist()),
+        ),
+        rejected_count=len(others),
+        settings=(_STRATEGY_KEY, _UNDERLOAD_KEY) if by_rate else (_STRATEGY_KEY, _UNDERLOAD_KEY, OVERLOAD_KEY),
+    )
+
+
+def _compared(ranking: Ranking, code: Code, least: int, load: float, settings: SimpleSettings) -> tuple[Compared, ...]:
+    """Return the comparison of the least loaded broker's load that led to the choice."""
+    if least < 0:
+        return ()
+    whose = f"load of {ranking.snapshot.brokers.names[least]}"
+
+    def compared(relation: str, against: str, percent: float) -> tuple[Compared, ...]:
+        return (Compared(whose, load / 100, relation, against, percent / 100, "%"),)
+
+    if code is Code.IDLE_BROKER:
+        return compared(">", "underload threshold", settings.underload)
+    if code is Code.ALL_FULL:
+        return compared(">=", "full", 100)
+    if code is Code.MOST_ROOM:
+        return compared(">", "overload threshold", settings.overload)
+    if code is Code.LEAST_MESSAGE_RATE:
+        return ()
+    if load <= settings.underload:
+        return compared("<=", "underload threshold", settings.underload)
+    return compared("<=", "overload threshold", settings.overload)
+
+
+def _rejected(ranking: Ranking, code: Code, chosen: int, row: int) -> Alternative:
+    names, idle = ranking.snapshot.brokers.names, bool(ranking.idle[row])
+    mine, best = float(ranking.load[row]) / 100, float(ranking.load[chosen]) / 100
+    than = f"that of {names[chosen]}"
+    load = Compared("load", mine, ">" if mine > best else "=" if mine == best else "<", than, best, "%")
+    if code is Code.IDLE_BROKER:
+        return Alternative(names[row], Code.ANOTHER_IDLE if idle else Code.MORE_LOADED, None if idle else load)
+    if code is Code.ALL_FULL:
+        return Alternative(names[row], Code.NOT_ITS_TURN)
+    if code is Code.MOST_ROOM:
+        free, most = float(ranking.free_room[row]), float(ranking.free_room[chosen])
+        less = Compared("free room", free, "<" if free < most else "=", than, most, "bundles")
+        return Alternative(names[row], Code.LESS_ROOM, less)
+    if idle:
+        return Alternative(names[row], Code.KEPT_IDLE)
+    if code is Code.LEAST_MESSAGE_RATE:
+        rate, lowest = float(ranking.message_rate[row]), float(ranking.message_rate[chosen])
+        more = Compared("message rate", rate, ">" if rate > lowest else "=", than, lowest, "msg/s")
+        return Alternative(names[row], Code.MORE_LOADED, more)
+    return Alternative(names[row], Code.MORE_LOADED, load)
+
+
+def weighted_random_selection(ranking: Ranking, candidates: Flags, rng: random.Random) -> PlacementChoice:
+    """Draw a candidate, weighted by its rank; uniformly if no weight is left."""
+    line = in_line(ranking, candidates)
+    name = SimpleStrategy.WEIGHTED_RANDOM_SELECTION.value
+    if not len(line):
+        return no_choice(name)
+    weights = ranking.rank[line].tolist()
+    total = sum(weights)
+    if total <= 0:
+        code, place = Code.NO_ROOM_LEFT, rng.randrange(len(line))
+    else:
+        code, place = Code.WEIGHTED_DRAW, _place_of(rng.randrange(total), weights)
+    chosen = int(line[place])
+    others = [(row, weight) for row, weight in zip(line.tolist(), weights, strict=True) if row != chosen]
+    names = ranking.snapshot.brokers.names
+
+    def rejected(row: int, weight: int) -> Alternative:
+        compared = Compared("weight", float(weight), "of", "all", float(total))
+        return Alternative(names[row], Code.NOT_DRAWN, compared if total > 0 else None)
+
+    return PlacementChoice(
+        broker=chosen,
+        strategy=name,
+        code=code,
+        figures=partial(
+            Figures,
+            (Compared("weight", float(weights[place]), "of", "all", float(total)),) if total > 0 else (),
+            tuple(rejected(*other) for other in others[:MAX_ALTERNATIVES]),
+        ),
+        rejected_count=len(others),
+        settings=(_STRATEGY_KEY,),
+    )
+
+
+def _place_of(number: int, weights: list[int]) -> int:
+    """Return the first place up to which the weights sum to more than `number`."""
+    reached = 0
+    for place, weight in enumerate(weights):
+        reached += weight
+        if number < reached:
+            return place
+    raise AssertionError("the number is below the sum of all weights")

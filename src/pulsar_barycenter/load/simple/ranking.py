@@ -1,0 +1,277 @@
+"""How loaded each broker is by the simple load manager's estimate, and in what order brokers are looked at.
+
+What a broker uses is measured; what its bundles are allotted by their quotas may be more, and bundles on their way to
+it come on top. With usage U, allotted A, on their way P and limit L, each in the unit of the limit:
+
+    estimated % = min(100, 100 * (max(U, A) + P) / L)      0 without a limit
+
+for CPU, memory and the two bandwidths; direct memory has its usage alone. The highest is the broker's load.
+
+Worked example: a broker of 8 cores uses 160 % of one (20 % of 800), its bundles are allotted 40 + 120 msg/s ten times,
+at 0.025 % per msg/s 40 %, and one more is on its way (4 %): (160 + 4) / 800 = 20.5 %.
+
+Room is how many bundles of the default quota the whole broker could take, by the resource that is used up first.
+
+Source: Pulsar's `ResourceUnitRanking` and `SimpleLoadManagerImpl.doLoadRanking` (4.2).
+"""
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from pulsar_barycenter.load.placement.avg_shedder_pins import Pins
+from pulsar_barycenter.load.reports.load_report import ResourceQuota, bundle_data_of_quota
+from pulsar_barycenter.load.simple.quotas import Quotas, figures_of
+from pulsar_barycenter.load.simple.settings import SimpleStrategy
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
+
+BYTES_PER_KILOBIT: Final = 128
+"""Pulsar takes a kilobit for 1024 bits where it compares quotas with bandwidth limits."""
+TOLERANCE: Final = 5.0
+ESTIMATED: Final = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
+"""The rows of `Ranking.estimated`; the same as of `BrokerTable.usage`."""
+_COMPARED: Final = (1, 0, 3, 4)
+"""After the load itself: memory, CPU, bandwidth in, bandwidth out."""
+_LONG_MAX: Final = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """One column a broker of `snapshot.brokers`; a value, changed by `preallocating` and `releasing`.
+
+    `allocated` and `preallocated` hold sums of quotas, a row for each of QUOTA_FIGURES. `loaded` and `pending` count
+    bundles that are reported and on their way. `rank` orders the walk through the candidates; it is of the moment
+    the reports came, while the estimates go on with every placement. `released` are the (row, bundle) pairs that a
+    report lists and that are about to be placed anew.
+    """
+
+    snapshot: LoadSnapshot
+    strategy: SimpleStrategy
+    cpu_factor: float
+    default: ResourceQuota
+    allocated: Floats
+    preallocated: Floats
+    loaded: Integers
+    pending: Integers
+    rank: Integers
+    released: frozenset[tuple[int, str]] = frozenset()
+
+    @cached_property
+    def _shares(self) -> tuple[Floats, Floats]:
+        return (
+            _in_units_of_limits(self.allocated, self.cpu_factor),
+            _in_units_of_limits(self.preallocated, self.cpu_factor),
+        )
+
+    @cached_property
+    def estimated(self) -> Floats:
+        """Percent, one row for each of ESTIMATED, at most 100."""
+        brokers = self.snapshot.brokers
+        allotted, coming = self._shares
+        used = np.where(np.isnan(allotted), brokers.usage, np.maximum(brokers.usage, allotted))
+        return _percent(used + np.nan_to_num(coming), brokers.limit)
+
+    @cached_property
+    def allocated_percent(self) -> Floats:
+        """What the bundles are allotted, in percent at most 100; rows as `estimated`, direct memory 0."""
+        return _percent(np.nan_to_num(self._shares[0]), self.snapshot.brokers.limit)
+
+    @cached_property
+    def load(self) -> Floats:
+        """The highest estimate of each broker, percent."""
+        highest: Floats = self.estimated.max(axis=0)
+        return highest
+
+    @cached_property
+    def message_rate(self) -> Floats:
+        """The message rate allotted to loaded and coming bundles, msg/s."""
+        rate: Floats = self.allocated[0] + self.allocated[1] + self.preallocated[0] + self.preallocated[1]
+        return rate
+
+    @property
+    def idle(self) -> Flags:
+        idle: Flags = (self.loaded == 0) & (self.pending == 0)
+        return idle
+
+    @cached_property
+    def room(self) -> Integers:
+        """How many bundles of the default quota each broker could take if it had no load."""
+        return room(self.snapshot.brokers.limit, self.default, self.cpu_factor)
+
+    @property
+    def free_room(self) -> Integers:
+        """`room`, less the share that is in use."""
+        return truncated(self.room.astype(np.float64) * np.maximum(0.0, (100 - self.load) / 100))
+
+    def preallocating(self, broker: int, bundle: str, quota: ResourceQuota) -> "Ranking":
+        """Return the ranking with one more bundle on its way to the broker in that row."""
+        preallocated, pending = self.preallocated.copy(), self.pending.copy()
+        preallocated[:, broker] += figures_of(quota)
+        pending[broker] += 1
+        name = self.snapshot.brokers.names[broker]
+        snapshot = self.snapshot.adding_preallocation(name, bundle, bundle_data_of_quota(quota))
+        return replace(self, snapshot=snapshot, preallocated=preallocated, pending=pending)
+
+    def releasing(self, bundle: str, candidates: Flags, quota: ResourceQuota) -> "Ranking":
+        """Return the ranking without `bundle` among what the candidates have loaded; for others it still counts."""
+        found = [row for row in self._owners(bundle) if candidates[row] and (row, bundle) not in self.released]
+        if not found:
+            return self
+        allocated, loaded = self.allocated.copy(), self.loaded.copy()
+        allocated[:, found] -= figures_of(quota)[:, None]
+        loaded[found] -= 1
+        released = self.released | {(row, bundle) for row in found}
+        return replace(self, allocated=allocated, loaded=loaded, released=released)
+
+    def _owners(self, bundle: str) -> list[int]:
+        bundles = self.snapshot.bundles
+        start = bisect_left(bundles.names, bundle)
+        found = []
+        for row in range(start, len(bundles)):
+            if bundles.names[row] != bundle:
+                break
+            found.append(int(bundles.owner[row]))
+        return found
+
+
+def rank_brokers(
+    snapshot: LoadSnapshot, quotas: Quotas, preallocated: Mapping[str, str], strategy: SimpleStrategy
+) -> Ranking:
+    """Return the ranking by the reports of `snapshot`; `preallocated` maps bundles on their way to their brokers.
+
+    Bundles for brokers that report nothing are left out: see `settled`.
+    """
+    brokers, bundles = snapshot.brokers, snapshot.bundles
+    figures = quotas.table(bundles.names).figures
+    count = len(brokers)
+    allocated = np.array([np.bincount(bundles.owner, weights=row, minlength=count) for row in figures], float)
+    coming, pending = np.zeros((5, count)), np.zeros(count, np.int64)
+    data: dict[str, dict[str, ResourceQuota]] = {}
+    for bundle, broker in sorted(preallocated.items()):
+        row = brokers.index.get(broker)
+        if row is not None:
+            quota = quotas.of(bundle)
+            coming[:, row] += figures_of(quota)
+            pending[row] += 1
+            data.setdefault(broker, {})[bundle] = quota
+    held = {
+        broker: {bundle: bundle_data_of_quota(quota) for bundle, quota in found.items()}
+        for broker, found in data.items()
+    }
+    ranking = Ranking(
+        snapshot=snapshot.with_preallocations(held),
+        strategy=strategy,
+        cpu_factor=quotas.cpu_factor,
+        default=quotas.default,
+        allocated=allocated.reshape(5, count),
+        preallocated=coming,
+        loaded=np.bincount(bundles.owner, minlength=count).astype(np.int64),
+        pending=pending,
+        rank=np.zeros(count, np.int64),
+    )
+    return replace(ranking, rank=ranks(ranking))
+
+
+def ranks(ranking: Ranking) -> Integers:
+    """Return each broker's rank by the strategy: its load, its message rate, or for the weighted draw its weight.
+
+    The weight is `room * r * r` with r the share of the broker that is free. All are whole numbers, truncated.
+    """
+    if ranking.strategy is SimpleStrategy.LEAST_LOADED_SERVER:
+        return truncated(ranking.load)
+    if ranking.strategy is SimpleStrategy.LEAST_MSG_PER_SECOND:
+        return truncated(ranking.message_rate)
+    free = (100 - ranking.load) / 100
+    return truncated(ranking.room.astype(np.float64) * free * free)
+
+
+def settled(preallocated: Pins, snapshot: LoadSnapshot) -> Pins:
+    """Return the bundles that are still on their way: their broker reports, and does not list them."""
+    brokers, bundles = snapshot.brokers, snapshot.bundles
+    arrived = []
+    for bundle, broker in preallocated.items():
+        row = brokers.index.get(broker)
+        at = bisect_left(bundles.names, bundle)
+        while row is not None and at < len(bundles) and bundles.names[at] == bundle:
+            if bundles.owner[at] == row:
+                row = None
+            at += 1
+        if row is None:
+            arrived.append(bundle)
+    return preallocated.without(arrived)
+
+
+def room(limit: Floats, default: ResourceQuota, cpu_factor: float) -> Integers:
+    """Return how many bundles of the quota `default` fit into brokers of these limits (rows as ESTIMATED)."""
+    cpu, memory, _, bandwidth_in, bandwidth_out = limit
+    with np.errstate(all="ignore"):
+        least = np.minimum(
+            cpu / cpu_factor / _number(default.msg_rate_in + default.msg_rate_out), memory / _number(default.memory)
+        )
+        least = np.minimum(least, bandwidth_out * BYTES_PER_KILOBIT / _number(default.bandwidth_out))
+        least = np.minimum(least, bandwidth_in * BYTES_PER_KILOBIT / _number(default.bandwidth_in))
+    return truncated(np.maximum(least, 0))
+
+
+def _number(value: float) -> Floats:
+    """Return a figure that divides as Java's do: by 0 without an error."""
+    return np.array(value, float)
+
+
+def is_less_loaded(ranking: Ranking, brokers: Integers, than: int) -> Flags:
+    """Tell for each of `brokers` (rows) whether it ranks before the broker `than`.
+
+    Load, then memory, CPU, bandwidth in and out: the first that differs by more than 5 points (strict) decides,
+    without one the load does. Not transitive, so who is found to be least depends on the order of asking.
+    """
+    load = ranking.load
+    decided = np.abs(load[brokers] - load[than]) > TOLERANCE
+    less: Flags = load[brokers] < load[than]
+    for row in _COMPARED:
+        mine, other = ranking.estimated[row][brokers], float(ranking.estimated[row][than])
+        here = ~decided & (np.abs(mine - other) > TOLERANCE)
+        less = np.where(here, mine < other, less)
+        decided |= here
+    return less
+
+
+def least_loaded(ranking: Ranking, brokers: Integers) -> int:
+    """Return the row that comes out least when `brokers` are compared one after the other, in their order."""
+    found, rest = int(brokers[0]), brokers[1:]
+    while len(rest):
+        better = np.flatnonzero(is_less_loaded(ranking, rest, found))
+        if not len(better):
+            break
+        found, rest = int(rest[better[0]]), rest[better[0] + 1 :]
+    return found
+
+
+def truncated(values: Floats) -> Integers:
+    """Return whole numbers, truncated toward zero and held to 64 bits, NaN as 0: Java's cast."""
+    numbers = np.nan_to_num(np.trunc(values), nan=0.0, posinf=np.inf, neginf=-np.inf)
+    high, low = numbers >= 2.0**63, numbers <= -(2.0**63)
+    whole = np.where(high | low, 0, numbers).astype(np.int64)
+    return np.where(high, _LONG_MAX, np.where(low, -_LONG_MAX - 1, whole))
+
+
+def _in_units_of_limits(quotas: Floats, cpu_factor: float) -> Floats:
+    """Return sums of quotas (5 × n) in the units of `BrokerTable.limit`; NaN for direct memory, which has no quota."""
+    rate_in, rate_out, bandwidth_in, bandwidth_out, memory = quotas
+    return np.stack(
+        [
+            cpu_factor * (rate_in + rate_out),
+            memory,
+            np.full_like(memory, np.nan),
+            bandwidth_in / BYTES_PER_KILOBIT,
+            bandwidth_out / BYTES_PER_KILOBIT,
+        ]
+    )
+
+
+def _percent(amount: Floats, limit: Floats) -> Floats:
+    with np.errstate(all="ignore"):
+        return np.where(limit <= 0, 0.0, np.minimum(100.0, 100 * amount / limit))

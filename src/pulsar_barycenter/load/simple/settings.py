@@ -1,0 +1,115 @@
+"""What the simple load manager can be told: by the configuration, and by the nodes below /loadbalance/settings.
+
+A node holds a JSON map of texts; its value, where there is one that can be read, goes before the configuration's. The
+leader writes the two load factors there. Free of numpy.
+
+Source: the dynamic settings of Pulsar's `SimpleLoadManagerImpl`.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pulsar_barycenter.config.broker_config import BrokerConfig
+
+SETTINGS_ROOT: Final = "/loadbalance/settings"
+STRATEGY: Final = "loadBalancerStrategy"
+CPU_FACTOR: Final = "loadFactorCPU"
+MEMORY_FACTOR: Final = "loadFactorMemory"
+OVERLOAD: Final = "overloadThreshold"
+COMFORT: Final = "comfortLoadThreshold"
+UNDERLOAD: Final = "underloadThreshold"
+AUTO_SPLIT: Final = "autoBundleSplitEnabled"
+
+SETTING_NODES: Final[Mapping[str, str]] = {
+    STRATEGY: f"{SETTINGS_ROOT}/strategy",
+    CPU_FACTOR: f"{SETTINGS_ROOT}/load_factor_cpu",
+    MEMORY_FACTOR: f"{SETTINGS_ROOT}/load_factor_mem",
+    OVERLOAD: f"{SETTINGS_ROOT}/overload_threshold",
+    COMFORT: f"{SETTINGS_ROOT}/comfort_load_threshold",
+    UNDERLOAD: f"{SETTINGS_ROOT}/underload_threshold",
+    AUTO_SPLIT: f"{SETTINGS_ROOT}/auto_bundle_split_enabled",
+}
+"""The name of each setting in its map, and the node with that map."""
+
+
+class SimpleStrategy(StrEnum):
+    """How the simple load manager places bundles, by the names of `loadBalancerPlacementStrategy`."""
+
+    LEAST_LOADED_SERVER = "leastLoadedServer"
+    WEIGHTED_RANDOM_SELECTION = "weightedRandomSelection"
+    LEAST_MSG_PER_SECOND = "leastMsgPerSecond"
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleSettings:
+    """Thresholds are whole percents. `doubts` say which settings could not be used, and what is used instead."""
+
+    strategy: SimpleStrategy = SimpleStrategy.LEAST_LOADED_SERVER
+    overload: int = 85
+    underload: int = 50
+    comfort: int = 65
+    auto_split: bool = True
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def is_centralized(self) -> bool:
+        """Whether the leader alone places bundles; with the weighted draw every broker may."""
+        return self.strategy is not SimpleStrategy.WEIGHTED_RANDOM_SELECTION
+
+    @staticmethod
+    def of(config: "BrokerConfig", stored: Mapping[str, str] | None = None) -> "SimpleSettings":
+        """Return the settings in force; `stored` is what the nodes hold, by the name of the setting.
+
+        A strategy that does not exist means the weighted draw; a threshold that is no number, what is configured.
+        """
+        nodes = stored or {}
+        doubts: list[str] = []
+
+        def percent(name: str, configured: float) -> int:
+            return int(stored_number(nodes, name, configured, doubts))
+
+        return SimpleSettings(
+            strategy=_strategy(nodes.get(STRATEGY, config.load_balancer_placement_strategy), doubts),
+            overload=percent(OVERLOAD, config.load_balancer_broker_overloaded_threshold_percentage),
+            underload=percent(UNDERLOAD, config.load_balancer_broker_underloaded_threshold_percentage),
+            comfort=percent(COMFORT, config.load_balancer_broker_comfort_load_level_percentage),
+            auto_split=_truth(nodes, AUTO_SPLIT, config.load_balancer_auto_bundle_split_enabled),
+            doubts=tuple(doubts),  # evaluated last
+        )
+
+
+def _strategy(name: str, doubts: list[str]) -> SimpleStrategy:
+    try:
+        return SimpleStrategy(name)
+    except ValueError:
+        known = ", ".join(SimpleStrategy)
+        doubts.append(
+            f"{name!r} is no placement strategy of the simple load manager, so weightedRandomSelection is used; "
+            f"set loadBalancerPlacementStrategy (or {SETTING_NODES[STRATEGY]}) to one of {known}"
+        )
+        return SimpleStrategy.WEIGHTED_RANDOM_SELECTION
+
+
+def stored_number(stored: Mapping[str, str], name: str, otherwise: float, doubts: list[str] | None = None) -> float:
+    """Return the number that the node of `name` holds; `otherwise` if it holds none, with a doubt if it tries to."""
+    text = stored.get(name)
+    if text is None:
+        return otherwise
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if math.isfinite(number):
+        return number
+    if doubts is not None:
+        doubts.append(f"{SETTING_NODES[name]} holds {text!r}, which is no number; {otherwise:g} is used")
+    return otherwise
+
+
+def _truth(stored: Mapping[str, str], name: str, otherwise: bool) -> bool:
+    text = stored.get(name)
+    return otherwise if text is None else text.lower() == "true"

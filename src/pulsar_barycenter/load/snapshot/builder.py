@@ -1,0 +1,349 @@
+"""Snapshots of load reports, one after the other: what did not change since the last one is not built again.
+
+Needs numpy; only a leader imports it.
+Source: Pulsar's `LoadData`, `BrokerData`.
+"""
+
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Final, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pulsar_barycenter.load.reports.load_report import (
+    BundleData,
+    LocalBrokerData,
+    NamespaceBundleStats,
+    TimeAverageBrokerData,
+    TimeAverageMessageData,
+)
+from pulsar_barycenter.load.snapshot.load_snapshot import (
+    LARGEST_COUNT,
+    BrokerTable,
+    BundleTable,
+    Flags,
+    Indices,
+    Integers,
+    LoadSnapshot,
+    MessageColumns,
+    bounded_count,
+    finite,
+    raw_percent,
+    unloaded_recently,
+)
+from pulsar_barycenter.naming.errors import InvalidNameError
+from pulsar_barycenter.naming.namespace import NamespaceName, is_broker_bound
+
+_T = TypeVar("_T")
+_LONG: Final = 10_000
+"""Rows that take some milliseconds to merge."""
+_Item = TypeVar("_Item", bound="np.generic[Any]")
+
+
+def build_snapshot(
+    reports: Mapping[str, LocalBrokerData],
+    bundle_data: Mapping[str, BundleData],
+    averages: Mapping[str, TimeAverageBrokerData],
+    *,
+    preallocated: Mapping[str, Mapping[str, BundleData]] | None = None,
+    recently_unloaded: Iterable[str] = (),
+) -> LoadSnapshot:
+    """Return the snapshot of the live brokers: the keys of `reports`, by broker id.
+
+    A broker without an entry in `averages` has zero averages, a bundle without one in `bundle_data` no windows.
+    Brokers of `averages` and `preallocated` that report nothing are left out.
+    """
+    return SnapshotBuilder().build(
+        reports, bundle_data, averages, preallocated=preallocated, recently_unloaded=recently_unloaded
+    )
+
+
+class SnapshotBuilder:
+    """Builds one snapshot after the other, each as `build_snapshot` does; what did not change is not built again.
+
+    The rows of a broker are kept while its report is the same object and its bundles' data are the same, the order of
+    all rows while every broker has the same bundles. So a snapshot costs little after one broker's report, and
+    `prepare` lets the cost of many be paid one broker at a time.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[LocalBrokerData, list[BundleData | None], _Rows]] = {}
+        self._layout: _Layout | None = None
+
+    def prepare(self, broker: str, report: LocalBrokerData, bundle_data: Mapping[str, BundleData]) -> bool:
+        """Have the rows of one broker ready for `build`; return whether they had to be made."""
+        before = self._kept.get(broker)
+        if before is not None and before[0] is report:
+            names = before[2].names
+            known = list(map(bundle_data.get, names))
+            if known == before[1]:
+                return False
+        else:
+            names = sorted({*report.bundles, *report.last_stats})
+            known = list(map(bundle_data.get, names))
+        self._kept[broker] = (report, known, _rows_of(report, names, known))
+        return True
+
+    def lay_out(self, brokers: Iterable[str]) -> Iterator[None]:
+        """Have the order of all rows of these brokers, whose rows are ready, ready for `build`; pause now and then."""
+        rows = [self._kept[broker][2] for broker in sorted(brokers)]
+        if self._layout is None or self._layout.of != [each.names for each in rows]:
+            self._layout = yield from _layout(rows)
+
+    def build(
+        self,
+        reports: Mapping[str, LocalBrokerData],
+        bundle_data: Mapping[str, BundleData],
+        averages: Mapping[str, TimeAverageBrokerData],
+        *,
+        preallocated: Mapping[str, Mapping[str, BundleData]] | None = None,
+        recently_unloaded: Iterable[str] = (),
+        ready: Collection[str] = (),
+    ) -> LoadSnapshot:
+        """Return what `build_snapshot` returns for the same arguments; forgets brokers that report nothing.
+
+        Of the brokers `ready` the rows are taken as they were prepared last.
+        """
+        brokers = _broker_table(reports, averages)
+        for broker in brokers.names:
+            if broker not in ready:
+                self.prepare(broker, reports[broker], bundle_data)
+        self._kept = {broker: self._kept[broker] for broker in brokers.names}
+        deque(self.lay_out(brokers.names), maxlen=0)
+        rows = [each for _, _, each in self._kept.values()]
+        layout = self._layout
+        assert layout is not None
+        bundles = unloaded_recently(_bundle_table(rows, layout), recently_unloaded)
+        return LoadSnapshot(brokers, bundles, layout.namespaces).with_preallocations(preallocated or {})
+
+
+def _broker_table(reports: Mapping[str, LocalBrokerData], averages: Mapping[str, TimeAverageBrokerData]) -> BrokerTable:
+    names = tuple(sorted(reports))
+    rows = [reports[name] for name in names]
+    means = [averages.get(name) or TimeAverageBrokerData() for name in names]
+    usages = [(row.cpu, row.memory, row.direct_memory, row.bandwidth_in, row.bandwidth_out) for row in rows]
+    usage, bad_usage = finite(np.array([[r.usage for r in row] for row in usages], float).reshape(-1, 5).T)
+    limit, bad_limit = finite(np.array([[r.limit for r in row] for row in usages], float).reshape(-1, 5).T)
+    bad_percent = ~np.isfinite(raw_percent(usage, limit))
+    latest, bad_latest = _message_columns(
+        rows, lambda r: (r.msg_rate_in, r.msg_rate_out, r.msg_throughput_in, r.msg_throughput_out)
+    )
+    short, bad_short = _message_columns(means, _short_term)
+    long, bad_long = _message_columns(means, _long_term)
+    return BrokerTable(
+        names=names,
+        usage=usage,
+        limit=limit,
+        latest=latest,
+        short=short,
+        long=long,
+        topics=_integers(rows, lambda r: r.num_topics),
+        bundle_count=_integers(rows, lambda r: len(r.bundles)),
+        versions=tuple(row.broker_version_string for row in rows),
+        class_names=tuple(row.load_manager_class_name for row in rows),
+        persistent=np.array([row.persistent_topics_enabled for row in rows], bool),
+        non_persistent=np.array([row.non_persistent_topics_enabled for row in rows], bool),
+        started_at_ms=_integers(rows, lambda r: r.start_timestamp),
+        reported_at_ms=_integers(rows, lambda r: r.last_update),
+        suspect=(bad_usage | bad_limit | bad_percent).any(axis=0) | bad_latest | bad_short | bad_long,
+    )
+
+
+def _short_term(mean: TimeAverageBrokerData) -> tuple[float, float, float, float]:
+    return (
+        mean.short_term_msg_rate_in,
+        mean.short_term_msg_rate_out,
+        mean.short_term_msg_throughput_in,
+        mean.short_term_msg_throughput_out,
+    )
+
+
+def _long_term(mean: TimeAverageBrokerData) -> tuple[float, float, float, float]:
+    return (
+        mean.long_term_msg_rate_in,
+        mean.long_term_msg_rate_out,
+        mean.long_term_msg_throughput_in,
+        mean.long_term_msg_throughput_out,
+    )
+
+
+def _figures(figures: NamespaceBundleStats | TimeAverageMessageData) -> tuple[float, float, float, float]:
+    return figures.msg_rate_in, figures.msg_rate_out, figures.msg_throughput_in, figures.msg_throughput_out
+
+
+_NO_STATS = NamespaceBundleStats()
+_NO_WINDOW = TimeAverageMessageData()
+_NO_DATA = BundleData(short_term_data=_NO_WINDOW, long_term_data=_NO_WINDOW)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """What one broker's report says of its bundles, sorted by name; `namespace` points into `namespaces`."""
+
+    names: list[str]
+    namespaces: tuple[str, ...]
+    namespace: Indices
+    latest: MessageColumns
+    short: MessageColumns
+    long: MessageColumns
+    topics: Integers
+    sessions: Integers
+    short_samples: Integers
+    long_samples: Integers
+    listed: Flags
+    sampled: Flags
+    has_windows: Flags
+    broker_bound: Flags
+    suspect: Flags
+
+
+def _rows_of(report: LocalBrokerData, names: list[str], known: Sequence[BundleData | None]) -> _Rows:
+    """Return the rows of the report's bundles `names`, of which `known` is known."""
+    stats = [report.last_stats.get(name) for name in names]
+    sampled = [item or _NO_STATS for item in stats]
+    data = [item or _NO_DATA for item in known]
+    texts = [name.rpartition("/")[0] for name in names]
+    namespaces, namespace = _numbered(texts)
+    bound = np.array([belongs_to_a_broker(name) for name in namespaces], bool)
+    listed = set(report.bundles)
+    latest, bad_latest = _message_columns(sampled, _figures)
+    short, bad_short = _message_columns([item.short_term_data for item in data], _figures)
+    long, bad_long = _message_columns([item.long_term_data for item in data], _figures)
+    return _Rows(
+        names=names,
+        namespaces=namespaces,
+        namespace=namespace,
+        latest=latest,
+        short=short,
+        long=long,
+        topics=_integers(sampled, lambda s: s.topics),
+        sessions=_integers(sampled, lambda s: s.consumer_count + s.producer_count),
+        short_samples=_integers(data, lambda d: d.short_term_data.num_samples),
+        long_samples=_integers(data, lambda d: d.long_term_data.num_samples),
+        listed=np.array([name in listed for name in names], bool),
+        sampled=np.array([item is not None for item in stats], bool),
+        has_windows=np.array([item is not None for item in known], bool),
+        broker_bound=bound[namespace],
+        suspect=bad_latest | bad_short | bad_long,
+    )
+
+
+def belongs_to_a_broker(namespace: str) -> bool:
+    """Tell whether the namespace of that name is bound to one broker; a name that is none is not."""
+    try:
+        name = NamespaceName.parse(namespace)
+    except InvalidNameError:
+        return False
+    return is_broker_bound(name)
+
+
+def _numbered(texts: Sequence[str]) -> tuple[tuple[str, ...], Indices]:
+    """Return the distinct texts, sorted, and the place among them of each."""
+    distinct = tuple(sorted(set(texts)))
+    place = {text: row for row, text in enumerate(distinct)}
+    return distinct, np.fromiter(map(place.__getitem__, texts), np.int32, len(texts))
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """How the rows of several brokers stand in one table: `order` says which of all rows, one broker after another."""
+
+    of: list[list[str]]
+    names: list[str]
+    order: Integers
+    owner: Indices
+    namespace: Indices
+    namespaces: tuple[str, ...]
+
+
+def _layout(rows: Sequence[_Rows]) -> Generator[None, None, _Layout]:
+    """Merge the brokers' rows, which are sorted, two runs at a time; pause after each step that many rows make long."""
+    starts = np.cumsum([0, *(len(each.names) for each in rows)]).tolist()
+    # of equal names the earlier broker's comes first, since its numbers are smaller
+    runs: list[list[tuple[str, int]]] = [
+        list(zip(each.names, range(start, start + len(each.names)), strict=True))
+        for start, each in zip(starts, rows, strict=False)
+    ]
+    yield
+    while len(runs) > 1:
+        merged = []
+        for first in range(0, len(runs), 2):
+            # of two sorted runs, so that it takes as many steps as there are rows
+            merged.append(sorted(chain(*runs[first : first + 2])))
+            if len(merged[-1]) >= _LONG:
+                yield
+        runs = merged
+        yield
+    everything = runs[0] if runs else []
+    names = [name for name, _ in everything]
+    yield
+    picked = np.fromiter((number for _, number in everything), np.int64, len(everything))
+    yield
+    namespaces, place = _numbered([name for each in rows for name in each.namespaces])
+    firsts = np.cumsum([0, *(len(each.namespaces) for each in rows)])
+    namespace = [place[start + each.namespace] for start, each in zip(firsts, rows, strict=False)]
+    owner = [np.full(len(each.names), row, np.int32) for row, each in enumerate(rows)]
+    return _Layout(
+        of=[each.names for each in rows],
+        names=names,
+        order=picked,
+        owner=_joined(owner, np.int32)[picked],
+        namespace=_joined(namespace, np.int32)[picked],
+        namespaces=namespaces,
+    )
+
+
+def _joined(columns: Iterable[NDArray[_Item]], kind: type[_Item]) -> NDArray[_Item]:
+    return np.concatenate([np.zeros(0, kind), *columns])
+
+
+def _bundle_table(rows: Sequence[_Rows], layout: _Layout) -> BundleTable:
+    """Return the table of all brokers' rows; none of them is unloaded recently."""
+
+    def column(of: Callable[[_Rows], NDArray[_Item]], kind: type[_Item]) -> NDArray[_Item]:
+        return _joined(map(of, rows), kind)[layout.order]
+
+    def figures(of: Callable[[_Rows], MessageColumns]) -> MessageColumns:
+        return MessageColumns(
+            rate_in=column(lambda each: of(each).rate_in, np.float64),
+            rate_out=column(lambda each: of(each).rate_out, np.float64),
+            throughput_in=column(lambda each: of(each).throughput_in, np.float64),
+            throughput_out=column(lambda each: of(each).throughput_out, np.float64),
+        )
+
+    return BundleTable(
+        names=layout.names,
+        owner=layout.owner,
+        namespace=layout.namespace,
+        latest=figures(lambda each: each.latest),
+        topics=column(lambda each: each.topics, np.int64),
+        sessions=column(lambda each: each.sessions, np.int64),
+        short=figures(lambda each: each.short),
+        long=figures(lambda each: each.long),
+        short_samples=column(lambda each: each.short_samples, np.int64),
+        long_samples=column(lambda each: each.long_samples, np.int64),
+        listed=column(lambda each: each.listed, np.bool_),
+        sampled=column(lambda each: each.sampled, np.bool_),
+        has_windows=column(lambda each: each.has_windows, np.bool_),
+        broker_bound=column(lambda each: each.broker_bound, np.bool_),
+        recently_unloaded=np.zeros(len(layout.names), bool),
+        suspect=column(lambda each: each.suspect, np.bool_),
+    )
+
+
+def _message_columns(
+    rows: Sequence[_T], figures: Callable[[_T], tuple[float, float, float, float]]
+) -> tuple[MessageColumns, Flags]:
+    """Return rate in, rate out, throughput in, throughput out of `rows`, and which rows had a figure that is none."""
+    columns, bad = finite(np.array([figures(row) for row in rows], float).reshape(-1, 4).T)
+    return MessageColumns(*np.ascontiguousarray(columns)), np.logical_or.reduce(bad)
+
+
+def _integers(rows: Sequence[_T], figure: Callable[[_T], int]) -> Integers:
+    try:
+        return np.fromiter(map(figure, rows), np.int64, len(rows)).clip(-LARGEST_COUNT, LARGEST_COUNT)
+    except OverflowError:  # beyond 64 bits
+        return np.array([bounded_count(figure(row)) for row in rows], np.int64)

@@ -1,0 +1,241 @@
+"""A snapshot as one JSON document: what a leader knows when it decides, for people, files and REST.
+
+    {
+      "format": "barycenter-snapshot",
+      "takenAt": 1763000000000,
+      "brokers": {"b1:8080": {…a load report as brokers write it…}},
+      "bundleData": {"tenant/namespace/0x00000000_0x80000000": {"shortTermData": …, "longTermData": …, "topics": 2}},
+      "brokerData": {"b1:8080": {"shortTermMsgRateIn": …}},
+      "preallocated": {"b1:8080": {"tenant/namespace/0x80000000_0xffffffff": {…}}},
+      "recentlyUnloaded": {"tenant/namespace/0x00000000_0x80000000": 1762999990000},
+      "policies": {"isolation": {…}, "failureDomains": {…}, "antiAffinityGroups": {…}},
+      "memory": {"usage": {"b1:8080": 0.61}},
+      "configuration": {"loadBalancerLoadSheddingStrategy": "ThresholdShedder"}
+    }
+
+With the extensible load manager `brokers` is empty, and `extensible` (see `extensible_document`) has the loads; there
+are `bundleData` and `brokerData` if it decides by the pipeline's windows, which its `traffic` says.
+
+Only `format` and `brokers` have to be there. Without `bundleData` the windows are those of a leader that has just
+seen the reports; without `brokerData` the averages are the sums of the windows. Figures that are no numbers are the
+texts "NaN", "Infinity" and "-Infinity", as Pulsar writes them.
+
+Free of numpy, as a leader answers with it while its broker serves.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+
+from pulsar_barycenter.load.policies import (
+    NO_POLICIES,
+    AutoFailoverData,
+    ClusterPolicies,
+    IsolationPolicies,
+    IsolationPolicy,
+    NamespaceIsolationData,
+    stored_form,
+)
+from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData
+from pulsar_barycenter.load.reports.load_report import (
+    BundleData,
+    LocalBrokerData,
+    NamespaceBundleStats,
+    TimeAverageBrokerData,
+    encode_report,
+)
+from pulsar_barycenter.load.reports.windows import LiveFold, broker_averages
+from pulsar_barycenter.load.snapshot.extensible_document import ExtensibleDocument
+from pulsar_barycenter.load.strategy import MemoryDocument
+
+if TYPE_CHECKING:
+    from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
+
+FORMAT: Final = "barycenter-snapshot"
+
+
+class PoliciesDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
+    """What administrators demand: isolation policies as they are stored, broker id to failure domain, namespace to
+    anti-affinity group."""
+
+    isolation: dict[str, Any] = {}
+    failure_domains: dict[str, str] = {}
+    anti_affinity_groups: dict[str, str] = {}
+
+    @staticmethod
+    def of(policies: ClusterPolicies) -> "PoliciesDocument":
+        return PoliciesDocument(
+            isolation={policy.name: stored_form(_isolation_data(policy)) for policy in policies.isolation.policies},
+            failure_domains=dict(policies.domains),
+            anti_affinity_groups=dict(policies.groups),
+        )
+
+    def policies(self) -> ClusterPolicies:
+        """Return the policies.
+
+        Raises:
+            PolicyError: an isolation policy cannot be what it is said to be.
+        """
+        isolation, errors = IsolationPolicies.decode(self.isolation)
+        if errors:
+            raise errors[0]
+        if not (isolation or self.failure_domains or self.anti_affinity_groups):
+            return NO_POLICIES
+        return ClusterPolicies(isolation, self.failure_domains, self.anti_affinity_groups)
+
+
+def _isolation_data(policy: IsolationPolicy) -> NamespaceIsolationData:
+    return NamespaceIsolationData(
+        namespaces=policy.namespaces,
+        primary=policy.primary,
+        secondary=policy.secondary,
+        auto_failover_policy=AutoFailoverData(
+            "min_available", {"min_limit": str(policy.min_limit), "usage_threshold": "100"}
+        ),
+        unload_scope=policy.unload_scope,
+    )
+
+
+class SnapshotDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """The document; times are epoch ms. `recently_unloaded` maps a bundle to when it was unloaded.
+
+    `bundle_data` and `broker_data` are None if they are to be made of the reports, and with the extensible load manager
+    if it goes by the newest figures. `configuration` maps keys of broker.conf to texts.
+    """
+
+    format: Literal["barycenter-snapshot"] = FORMAT
+    taken_at: int = 0
+    brokers: dict[str, LocalBrokerData]
+    bundle_data: dict[str, BundleData] | None = None
+    broker_data: dict[str, TimeAverageBrokerData] | None = None
+    extensible: ExtensibleDocument | None = None
+    preallocated: dict[str, dict[str, BundleData]] = {}
+    recently_unloaded: dict[str, int] = {}
+    policies: PoliciesDocument = PoliciesDocument()
+    memory: MemoryDocument = MemoryDocument()
+    configuration: dict[str, str] = {}
+
+    def snapshot(self) -> "LoadSnapshot":
+        """Return the snapshot that strategies decide upon.
+
+        Raises:
+            PolicyError: an isolation policy cannot be what it is said to be.
+        """
+        from pulsar_barycenter.load.snapshot.builder import build_snapshot  # brings numpy
+
+        if self.extensible is not None:
+            from pulsar_barycenter.load.snapshot.extensible_snapshot import Windows, build_extensible_snapshot
+
+            windows = Windows(self.bundle_data or {}, self.broker_data or {})
+            return build_extensible_snapshot(
+                self.extensible.loads,
+                self.extensible.top_bundles,
+                self.extensible.lookups,
+                self.extensible.owners,
+                taken_at_ms=self.taken_at,
+                recently_unloaded=self.recently_unloaded,
+                policies=self.policies.policies(),
+                traffic=self.extensible.traffic,
+                windows=windows,
+            )
+        data = windows_of_reports(self.brokers) if self.bundle_data is None else self.bundle_data
+        averages = self.broker_data
+        if averages is None:
+            averages = {broker: broker_averages(report.last_stats, data) for broker, report in self.brokers.items()}
+        built = build_snapshot(
+            self.brokers,
+            data,
+            averages,
+            preallocated=self.preallocated,
+            recently_unloaded=self.recently_unloaded,
+        )
+        return replace(built, taken_at_ms=self.taken_at, policies=self.policies.policies())
+
+
+def loads_of(document: SnapshotDocument) -> Mapping[str, LocalBrokerData | BrokerLoadData]:
+    """Return the load of each broker as the leader has it, of whichever load manager."""
+    return document.brokers if document.extensible is None else document.extensible.loads
+
+
+def owned_bundles(document: SnapshotDocument) -> Iterator[tuple[str, str, NamespaceBundleStats | None]]:
+    """Yield the owner, name and newest figures of each bundle; None of one whose figures nobody tells."""
+    if document.extensible is None:
+        for broker, report in document.brokers.items():
+            for bundle, stats in report.last_stats.items():
+                yield broker, bundle, stats
+        return
+    stats_of = {
+        each.bundle_name: each.stats
+        for top in document.extensible.top_bundles.values()
+        for each in top.top_bundles_load_data
+    }
+    for bundle, broker in document.extensible.owners.items():
+        yield broker, bundle, stats_of.get(bundle)
+
+
+def windows_of_reports(reports: Mapping[str, LocalBrokerData]) -> dict[str, BundleData]:
+    """Return the windows of a leader that has just seen these reports and none before."""
+    fold = LiveFold()
+    for broker in sorted(reports):
+        fold.accept(broker, reports[broker])
+    return fold.bundles
+
+
+def encode_snapshot(document: SnapshotDocument) -> bytes:
+    """Return the JSON of `document`; `decode_snapshot` gives the same back, also figures that are no numbers."""
+    fields: dict[str, Any] = {
+        "format": document.format,
+        "takenAt": document.taken_at,
+        "brokers": {broker: _raw(encode_report(report), report) for broker, report in document.brokers.items()},
+    }
+    optional = {
+        "bundleData": document.bundle_data,
+        "brokerData": document.broker_data,
+        "extensible": document.extensible,
+        "preallocated": document.preallocated or None,
+        "recentlyUnloaded": document.recently_unloaded or None,
+        "policies": document.policies if document.policies != PoliciesDocument() else None,
+        "memory": document.memory if document.memory != MemoryDocument() else None,
+        "configuration": document.configuration or None,
+    }
+    for name, value in optional.items():
+        if value is not None:
+            fields[name] = _raw(msgspec.json.encode(value), value)
+    return msgspec.json.encode(fields)
+
+
+def _raw(encoded: bytes, value: Any) -> msgspec.Raw:
+    """Return `encoded`, or where it may have lost a figure that is no number, another form of `value`."""
+    if b":null" not in encoded:
+        return msgspec.Raw(encoded)
+    return msgspec.Raw(msgspec.json.encode(_worded(msgspec.to_builtins(value))))
+
+
+def _worded(value: Any) -> Any:
+    """Return `value` with texts for figures that are no numbers, and without fields that are None."""
+    if isinstance(value, dict):
+        return {key: _worded(each) for key, each in value.items() if each is not None}
+    if isinstance(value, list | tuple):
+        return [_worded(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+_DECODER: Final = msgspec.json.Decoder(SnapshotDocument)
+_LENIENT: Final = msgspec.json.Decoder(SnapshotDocument, strict=False)
+
+
+def decode_snapshot(document: bytes) -> SnapshotDocument:
+    """Return the snapshot in `document`; unknown fields are ignored.
+
+    Raises:
+        msgspec.DecodeError: it is not JSON, or a field is missing or has another type; says where.
+    """
+    try:
+        return _DECODER.decode(document)
+    except msgspec.ValidationError:
+        return _LENIENT.decode(document)  # figures as texts

@@ -1,0 +1,98 @@
+"""Which brokers of a snapshot are drained, and what the cluster is without them.
+
+A drained broker keeps what it serves until somebody moves it, and gets nothing new while any other broker may serve it.
+When all are drained, none is: a bundle without owner is worse than a broker that is not empty.
+"""
+
+from dataclasses import fields, replace
+from typing import Any, Final
+
+import numpy as np
+
+from pulsar_barycenter.load.snapshot.load_snapshot import (
+    BundleTable,
+    ExtensibleLoad,
+    Flags,
+    Indices,
+    Integers,
+    LoadSnapshot,
+    MessageColumns,
+    Preallocations,
+)
+
+_OF_BUNDLES: Final = ("top", "owned")
+"""The columns of `ExtensibleLoad` that have a row for each bundle."""
+
+
+def with_drained(snapshot: LoadSnapshot, brokers: frozenset[str]) -> LoadSnapshot:
+    """Return the snapshot in which exactly these brokers are drained."""
+    if snapshot.policies.drained == brokers:
+        return snapshot
+    return replace(snapshot, policies=replace(snapshot.policies, drained=brokers))
+
+
+def drained_rows(snapshot: LoadSnapshot) -> Flags | None:
+    """Return which brokers are drained; None if nobody is, or everybody. Not to be changed."""
+    names = snapshot.policies.drained
+    if not names:
+        return None
+    memo, key = snapshot.brokers.memo, ("drained", names)
+    if key not in memo:
+        flags = np.fromiter((name in names for name in snapshot.brokers.names), bool, len(snapshot.brokers))
+        memo[key] = flags if flags.any() and not flags.all() else None
+    found: Flags | None = memo[key]
+    return found
+
+
+def without_brokers(snapshot: LoadSnapshot, gone: Flags) -> tuple[LoadSnapshot, Integers, Integers]:
+    """Return the cluster without the flagged brokers and their bundles; and of each broker and bundle that is left the
+    row that it had."""
+    brokers = np.flatnonzero(~gone)
+    bundles = np.flatnonzero(~gone[snapshot.bundles.owner])
+    place = np.full(len(gone), -1, np.int32)
+    place[brokers] = np.arange(len(brokers), dtype=np.int32)
+    used, namespace = np.unique(snapshot.bundles.namespace[bundles], return_inverse=True)
+    columns = _rows(snapshot.bundles, bundles)
+    columns |= {"owner": place[snapshot.bundles.owner[bundles]], "namespace": namespace.astype(np.int32)}
+    left = BundleTable(**columns)
+    found = replace(
+        snapshot,
+        namespaces=tuple(snapshot.namespaces[row] for row in used.tolist()),
+        brokers=replace(snapshot.brokers, **_rows(snapshot.brokers, brokers)),
+        bundles=left,
+        preallocations=_preallocations(snapshot, brokers, place, left),
+        extensible=None if snapshot.extensible is None else _extensible(snapshot.extensible, brokers, bundles),
+    )
+    return found, brokers, bundles
+
+
+def _preallocations(
+    snapshot: LoadSnapshot, brokers: Integers, place: Indices, bundles: BundleTable
+) -> Preallocations | None:
+    known = snapshot.preallocations
+    if known is None:
+        return None
+    pairs = [(int(place[row]), bundle) for row, bundle in known.pairs if place[row] >= 0]
+    return Preallocations.of(known.long_rate[brokers], known.topics[brokers], pairs, bundles)
+
+
+def _extensible(load: ExtensibleLoad, brokers: Integers, bundles: Integers) -> ExtensibleLoad:
+    columns = {
+        each.name: getattr(load, each.name)[bundles if each.name in _OF_BUNDLES else brokers]
+        for each in fields(load)
+        if each.name != "traffic"
+    }
+    return replace(load, **columns)
+
+
+def _rows(table: Any, rows: Integers) -> dict[str, Any]:
+    """Return every column of a table in these rows, which are the last axis of each."""
+    return {each.name: _column(getattr(table, each.name), rows) for each in fields(table)}
+
+
+def _column(column: Any, rows: Integers) -> Any:
+    if isinstance(column, np.ndarray):
+        return column[..., rows]
+    if isinstance(column, MessageColumns):
+        return MessageColumns(**_rows(column, rows))
+    return tuple(column[row] for row in rows.tolist())

@@ -1,0 +1,127 @@
+"""What brokers of the extensible load manager report, as part of a snapshot document and as files of its topics.
+
+| where Pulsar has it | what it says | how to get it |
+|---|---|---|
+| `loadbalancer-broker-load-data` | the load of each broker | `pulsar-client consume`, `broker-stats load-report` |
+| `loadbalancer-top-bundles-load-data` | the heaviest bundles of each broker | `pulsar-client consume` |
+| `loadbalancer-service-unit-state` | who owns each bundle | `pulsar-client consume` |
+| `/loadbalance/brokers/<id>` | how to reach each registered broker | the metadata store's shell |
+
+`pulsar-client consume` prints a message a line, `key:[…], properties:[…], content:{…}`; of a key the last line counts.
+Without the third a bundle is taken to be owned by the broker that lists it, without the fourth every broker that
+reported to be registered.
+
+Source: Pulsar's `ExtensibleLoadManagerImpl`, `ServiceUnitStateData`.
+"""
+
+import enum
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, TypeAlias
+from urllib.parse import urlsplit
+
+import msgspec
+
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData, BrokerLookupData, TopBundlesLoadData
+
+_MESSAGE: Final = re.compile(rb"key:\[([^\]]*)\], properties:\[.*?\], content:(\{.*\})\s*$")
+_OWNING: Final = frozenset({"Owned", "Releasing", "Splitting"})
+
+
+class Ownership(msgspec.Struct, frozen=True, rename="camel"):
+    """What the channel says of a bundle. The owner is `dst_broker`, or `source_broker` while the bundle is released."""
+
+    state: str
+    dst_broker: str | None = None
+    source_broker: str | None = None
+
+    @property
+    def owner(self) -> str | None:
+        if self.state not in _OWNING:
+            return None
+        return self.dst_broker if self.state == "Owned" else self.source_broker or self.dst_broker
+
+
+class TrafficFigures(enum.StrEnum):
+    """Which figures of traffic brokers of the extensible load manager are compared by."""
+
+    NEWEST = "newest"
+    """Those that they told last, as in Pulsar."""
+    WINDOWS = "windows"
+    """The pipeline's windows, as the modular load manager does."""
+    LATE = "late"
+    """Those that they told last, because the pipeline, which was to be decided by, is late or published nothing."""
+
+
+ExtensibleItem: TypeAlias = BrokerLoadData | TopBundlesLoadData | BrokerLookupData | Ownership
+
+
+class ExtensibleDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
+    """By broker id, `owners` by bundle. `traffic` says by which figures is decided."""
+
+    loads: dict[str, BrokerLoadData] = {}
+    top_bundles: dict[str, TopBundlesLoadData] = {}
+    lookups: dict[str, BrokerLookupData] = {}
+    owners: dict[str, str] = {}
+    traffic: TrafficFigures = TrafficFigures.NEWEST
+
+    @staticmethod
+    def of(items: Iterable[tuple[str, ExtensibleItem]]) -> "ExtensibleDocument":
+        """Return what items say, each with its key: a broker id, or a bundle; the last one of a kind and key counts."""
+        loads: dict[str, BrokerLoadData] = {}
+        tops: dict[str, TopBundlesLoadData] = {}
+        lookups: dict[str, BrokerLookupData] = {}
+        states: dict[str, Ownership] = {}
+        for key, item in items:
+            match item:
+                case BrokerLoadData():
+                    loads[key] = item
+                case TopBundlesLoadData():
+                    tops[key] = item
+                case BrokerLookupData():
+                    lookups[broker_of_lookup(item) or key] = item
+                case Ownership():
+                    states[key] = item
+        owners = {bundle: owner for bundle, state in states.items() if (owner := state.owner) is not None}
+        if not states:
+            owners = {each.bundle_name: broker for broker, top in tops.items() for each in top.top_bundles_load_data}
+        if not lookups:
+            anybody = BrokerLookupData(load_manager_class_name=ManagerKind.EXTENSIBLE.class_name)
+            lookups = dict.fromkeys({*loads, *tops}, anybody)
+        return ExtensibleDocument(loads=loads, top_bundles=tops, lookups=lookups, owners=owners)
+
+    @property
+    def newest_ms(self) -> int:
+        """When the newest load was measured or published."""
+        return max((max(load.updated_at, load.reported_at) for load in self.loads.values()), default=0)
+
+
+def broker_of_lookup(lookup: BrokerLookupData) -> str | None:
+    """Return the id of the broker that the URLs of a registration tell."""
+    return next((place for url in (lookup.web_service_url, lookup.web_service_url_tls) if (place := _place(url))), None)
+
+
+def _place(url: str | None) -> str:
+    return urlsplit(url or "").netloc
+
+
+def kind_of(fields: Mapping[str, object]) -> type[ExtensibleItem] | None:
+    """Return what a JSON object with these fields is; None if it is nothing of the extensible load manager."""
+    if "topBundlesLoadData" in fields:
+        return TopBundlesLoadData
+    if "weightedMaxEMA" in fields or "msgThroughputEMA" in fields:
+        return BrokerLoadData
+    if "state" in fields and ("dstBroker" in fields or "sourceBroker" in fields):
+        return Ownership
+    if "loadReportType" not in fields and ("brokerVersion" in fields or "loadManagerClassName" in fields):
+        return BrokerLookupData
+    return None
+
+
+def messages_in(content: bytes) -> Iterator[tuple[str, bytes, int]]:
+    """Return key, JSON and line number of each message that `pulsar-client consume` printed, whatever is in between."""
+    for number, line in enumerate(content.splitlines(), 1):
+        found = _MESSAGE.match(line)
+        if found is not None:
+            yield found[1].decode(errors="replace"), found[2], number

@@ -1,0 +1,480 @@
+"""The load of a cluster at one moment, as columns: what every strategy decides upon.
+
+Brokers and bundles are rows of two tables, sorted by name, so that an index order is a name order and ties break by
+name whatever the input order was. Arrays are never changed after they were built; treat them as read-only.
+
+Data that no rule covers is bounded here, once, and flagged: a usage, limit or rate that is NaN or infinite (or whose
+percentage is) counts as 0, and the row's `suspect` is set. Negative and above-100 % figures, zero limits and
+missing data have an answer in Pulsar and pass as they are.
+
+Needs numpy; only a leader imports it.
+Source: Pulsar's `LoadData`, `BrokerData`, `LocalBrokerData.getMaxResourceUsageWithWeight`.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final, TypeAlias
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from pulsar_barycenter.load.growing_map import GrowingMap
+from pulsar_barycenter.load.policies import NO_POLICIES, ClusterPolicies
+from pulsar_barycenter.load.reports.load_report import BundleData, ResourceWeights
+from pulsar_barycenter.load.reports.windows import bounded_rate
+from pulsar_barycenter.load.snapshot.extensible_document import TrafficFigures
+
+Floats: TypeAlias = NDArray[np.float64]
+Integers: TypeAlias = NDArray[np.int64]
+Indices: TypeAlias = NDArray[np.int32]
+Flags: TypeAlias = NDArray[np.bool_]
+
+RESOURCES = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
+"""The rows of `BrokerTable.usage`, `.limit` and `.percent`."""
+
+LARGEST_COUNT: Final = 2**53
+"""Counts beyond it are bounded: sums of them stay exact in both kinds of numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageColumns:
+    """Four figures of each row: msg/s and bytes/s."""
+
+    rate_in: Floats
+    rate_out: Floats
+    throughput_in: Floats
+    throughput_out: Floats
+
+    @property
+    def rate(self) -> Floats:
+        return self.rate_in + self.rate_out
+
+    @property
+    def throughput(self) -> Floats:
+        return self.throughput_in + self.throughput_out
+
+    @staticmethod
+    def zeros(count: int) -> "MessageColumns":
+        return MessageColumns(np.zeros(count), np.zeros(count), np.zeros(count), np.zeros(count))
+
+
+@dataclass(frozen=True)
+class BrokerTable:
+    """One row a live broker, sorted by id.
+
+    `usage` and `limit` have one row for each of RESOURCES, in its units. `latest` is what the newest report says of
+    the whole broker, `short` and `long` are the time averages (sums of the windows of its bundles).
+    """
+
+    names: tuple[str, ...]
+    usage: Floats
+    limit: Floats
+    latest: MessageColumns
+    short: MessageColumns
+    long: MessageColumns
+    topics: Integers
+    bundle_count: Integers
+    versions: tuple[str | None, ...]
+    class_names: tuple[str | None, ...]
+    persistent: Flags
+    non_persistent: Flags
+    started_at_ms: Integers
+    reported_at_ms: Integers
+    suspect: Flags
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        return {name: row for row, name in enumerate(self.names)}
+
+    @cached_property
+    def everyone(self) -> Flags:
+        """All rows. Not to be changed."""
+        everyone = np.ones(len(self), bool)
+        everyone.flags.writeable = False
+        return everyone
+
+    @cached_property
+    def percent(self) -> Floats:
+        """Usage in percent of the limit, one row for each of RESOURCES, in 32-bit arithmetic widened; always finite."""
+        return finite(raw_percent(self.usage, self.limit))[0]
+
+    def runs_class(self, name: str) -> Flags:
+        """Tell which brokers report a load manager whose class name ends in `.name`, or is it; `everyone` if all do.
+
+        Not to be changed.
+        """
+        found: Flags | None = self.memo.get(("runs class", name))
+        if found is None:
+            own = (each is not None and each.rpartition(".")[2] == name for each in self.class_names)
+            found = np.fromiter(own, bool, len(self))
+            found = self.memo["runs class", name] = self.everyone if found.all() else found
+        return found
+
+    def flags_of(self, broker: int) -> tuple[str, ...]:
+        """Say what is doubtful of the broker in that row."""
+        return (f"{self.names[broker]} reported figures that are no numbers",) if self.suspect.item(broker) else ()
+
+    @cached_property
+    def most_topics(self) -> int:
+        """The most topics that a broker reports; 0 without brokers."""
+        return int(self.topics.max(initial=0))
+
+    def weighted_usage(self, weights: ResourceWeights) -> Floats:
+        """Return the largest weighted percentage of CPU, direct memory and bandwidths as a fraction, not clamped.
+
+        Computed once for each weights: a round of decisions asks for every bundle.
+        """
+        found: Floats | None = self.memo.get(("weighted usage", weights))
+        if found is None:
+            found = self.memo["weighted usage", weights] = largest_weighted(self.percent, weights)
+            found.flags.writeable = False
+        return found
+
+    @cached_property
+    def memo(self) -> dict[tuple[str, object], Any]:
+        """What was computed of the table, by a word and a key; it lives as long as the table."""
+        return {}
+
+
+@dataclass(frozen=True)
+class BundleTable:
+    """One row a reported bundle, sorted by name; one that two brokers report (it is moving) stands once for each.
+
+    `owner` is a row of the brokers. `latest` are the figures of the report, `short` and `long` the windows.
+    `listed` says that the report names the bundle in `bundles`, `sampled` that it holds figures of it; Barycenter's
+    own reports do both. `broker_bound`: its namespace belongs to one broker (heartbeat, SLA monitor); the bundles of
+    `pulsar/system` may be moved, as in Pulsar 4.x. `has_windows` false: nothing is known of its past, its windows
+    read 0.
+    """
+
+    names: Sequence[str]
+    owner: Indices
+    namespace: Indices
+    latest: MessageColumns
+    topics: Integers
+    sessions: Integers
+    short: MessageColumns
+    long: MessageColumns
+    short_samples: Integers
+    long_samples: Integers
+    listed: Flags
+    sampled: Flags
+    has_windows: Flags
+    broker_bound: Flags
+    recently_unloaded: Flags
+    suspect: Flags
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def may_shed(self) -> Flags:
+        """Rows that a shedder may choose: listed, with windows, not bound to a broker, not unloaded recently."""
+        return self.listed & self.has_windows & ~self.broker_bound & ~self.recently_unloaded
+
+    def rows_of_namespace(self, namespace: int) -> Integers:
+        """Return the rows of the bundles of a namespace."""
+        rows = self._rows_of_namespace(namespace)
+        return np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+
+    def _rows_of_namespace(self, namespace: int) -> Integers | slice:
+        grouped, order = self._by_namespace
+        first, end = grouped.searchsorted(np.array((namespace, namespace + 1), grouped.dtype)).tolist()
+        return slice(first, end) if order is None else order[first:end]
+
+    @cached_property
+    def _by_namespace(self) -> tuple[Indices, Integers | None]:
+        """The namespaces in ascending order, and the rows in which they stand; None: in each its own."""
+        if not np.any(self.namespace[1:] < self.namespace[:-1]):
+            return self.namespace, None
+        order = np.argsort(self.namespace, kind="stable")
+        return self.namespace[order], order
+
+    def holders(self, namespace: int, brokers: int) -> Indices | Integers:
+        """Return which brokers report bundles of a namespace; one may stand there several times."""
+        owners = self.owner[self._rows_of_namespace(namespace)]
+        return owners if len(owners) <= brokers else self.reported(namespace, brokers).nonzero()[0]
+
+    def holding(self, namespace: int, brokers: int) -> frozenset[int]:
+        """Return the same as a set, found once for each namespace."""
+        found: frozenset[int] | None = self.memo.get(("holding", namespace))
+        if found is None:
+            found = self.memo["holding", namespace] = frozenset(self.holders(namespace, brokers).tolist())
+        return found
+
+    def reported(self, namespace: int, brokers: int) -> Integers:
+        """Return how many bundles of a namespace each broker reports. Not to be changed."""
+        found: Integers | None = self.memo.get(("reported", namespace))
+        if found is None:
+            owners = self.owner[self._rows_of_namespace(namespace)]
+            found = np.bincount(owners, minlength=brokers)
+            if len(owners) > brokers:  # to count the few of a small one anew is as quick as to remember them
+                self.memo["reported", namespace] = found
+        return found
+
+    @cached_property
+    def memo(self) -> dict[tuple[str, object], Any]:
+        """What was computed of the table, by a word and a key; it lives as long as the table."""
+        return {}
+
+    def row_with_windows(self, bundle: str) -> int | None:
+        """Return a row of the bundle, if windows are known of it."""
+        row = bisect_left(self.names, bundle)
+        known = row < len(self) and self.names[row] == bundle and self.has_windows.item(row)
+        return row if known else None
+
+    def is_reported_by(self, broker: int, bundle: str, known: int = 0) -> bool:
+        """Tell whether the broker in that row reports `bundle`; `known` is looked at first: it may be its row."""
+        row = self._first_row(bundle, known)
+        while row < len(self) and self.names[row] == bundle:
+            if self.owner.item(row) == broker:
+                return True
+            row += 1
+        return False
+
+    def _first_row(self, bundle: str, known: int) -> int:
+        if known >= len(self) or self.names[known] != bundle:
+            return bisect_left(self.names, bundle)
+        while known > 0 and self.names[known - 1] == bundle:
+            known -= 1
+        return known
+
+
+class Preallocations(msgspec.Struct, frozen=True, gc=False):
+    """Bundles assigned to a broker that no broker reported yet.
+
+    `long_rate` is each broker's sum of their long-term rates in + out (msg/s), `topics` that of their topics; none of
+    these was ever above `most_topics`. `pairs` holds (broker's row, bundle). `arriving` maps a namespace to how many of
+    its bundles the broker in a row is about to get, those left out that it reports already, and brokers that get none.
+    """
+
+    long_rate: Floats
+    topics: Integers
+    most_topics: int = 0
+    pairs: GrowingMap[tuple[int, str], bool] = msgspec.field(default_factory=GrowingMap)
+    arriving: GrowingMap[str, Mapping[int, int]] = msgspec.field(default_factory=GrowingMap)
+
+    @staticmethod
+    def none(brokers: int) -> "Preallocations":
+        return Preallocations(np.zeros(brokers), np.zeros(brokers, np.int64))
+
+    @staticmethod
+    def of(
+        long_rate: Floats, topics: Integers, pairs: Iterable[tuple[int, str]], bundles: BundleTable
+    ) -> "Preallocations":
+        """Return preallocations of known sums. `bundles` are those that brokers report."""
+        known: dict[tuple[int, str], bool] = {}
+        arriving: dict[str, dict[int, int]] = {}
+        for broker, bundle in pairs:
+            if (broker, bundle) not in known:
+                known[broker, bundle] = True
+                if not bundles.is_reported_by(broker, bundle):
+                    counts = arriving.setdefault(namespace_of(bundle), {})
+                    counts[broker] = counts.get(broker, 0) + 1
+        most_topics = int(topics.max(initial=0))
+        return Preallocations(long_rate, topics, most_topics, GrowingMap(known), GrowingMap(arriving))
+
+    def adding(
+        self, broker: int, bundle: str, rate: float, topic_count: int, bundles: BundleTable, row: int = 0
+    ) -> "Preallocations":
+        """Return these and one more, `bundle` for the broker in that row; costs as much however many there are.
+
+        `rate` is its long-term rate in + out (msg/s), bounded by `bounded_rate`. `row` may be one of the
+        bundle's among `bundles`.
+        """
+        long_rate, topics = self.long_rate.copy(), self.topics.copy()
+        long_rate[broker] += bounded_rate(rate)
+        topics[broker] += bounded_count(topic_count)
+        most_topics = max(self.most_topics, topics.item(broker))
+        arriving, pairs, pair = self.arriving, self.pairs, (broker, bundle)
+        if pair not in pairs:
+            pairs = pairs.adding(pair, True)
+            if not bundles.is_reported_by(broker, bundle, row):
+                namespace = namespace_of(bundle)
+                before = arriving.get_or_none(namespace) or {}
+                arriving = arriving.adding(namespace, {**before, broker: before.get(broker, 0) + 1})
+        return Preallocations(long_rate, topics, most_topics, pairs, arriving)
+
+
+@dataclass(frozen=True, slots=True)
+class ExtensibleLoad:
+    """What brokers of the extensible load manager report beyond the tables.
+
+    One row a broker: `weighted_max_ema` and `max_usage` are fractions, `throughput_ema` bytes/s, `updated_at_ms` when
+    the figures were measured. `has_load` false: the broker is live but its load is not known, its figures read 0.
+    `live` false: the load is known but the broker is not registered any more.
+
+    One row a bundle: `top` is its place in its broker's list of top bundles (0 stands first, and is the least loaded
+    of them), -1 for a bundle outside the list; `owned` says that the ownership channel, too, names the broker of that
+    row as its owner.
+
+    `traffic` says what `short` and `long` of the tables, `throughput_ema` and the order of the lists are made of.
+    """
+
+    weighted_max_ema: Floats
+    throughput_ema: Floats
+    max_usage: Floats
+    updated_at_ms: Integers
+    has_load: Flags
+    live: Flags
+    top: Integers
+    owned: Flags
+    traffic: TrafficFigures = TrafficFigures.NEWEST
+
+
+@dataclass(frozen=True)
+class LoadSnapshot:
+    """Everything a strategy may look at. `namespaces` is sorted; `BundleTable.namespace` points into it.
+
+    `taken_at_ms` (epoch ms) is the moment that ages are measured against. `extensible` is there if brokers of the
+    extensible load manager reported. `policies` is what administrators demand of placement.
+    """
+
+    brokers: BrokerTable
+    bundles: BundleTable
+    namespaces: tuple[str, ...]
+    preallocations: Preallocations | None = None
+    extensible: ExtensibleLoad | None = None
+    taken_at_ms: int = 0
+    policies: ClusterPolicies = NO_POLICIES
+
+    @property
+    def on_their_way(self) -> Preallocations:
+        """The preallocations; none if the snapshot was made without."""
+        return self.preallocations or Preallocations.none(len(self.brokers))
+
+    @property
+    def preallocated_long_rate(self) -> Floats:
+        """Sum over each broker's preallocated bundles of long-term rate in + out, msg/s."""
+        return self.on_their_way.long_rate
+
+    @property
+    def preallocated_topics(self) -> Integers:
+        return self.on_their_way.topics
+
+    def namespace_row(self, namespace: str) -> int | None:
+        """Return the place of a namespace that has bundles."""
+        row = bisect_left(self.namespaces, namespace)
+        return row if row < len(self.namespaces) and self.namespaces[row] == namespace else None
+
+    def with_preallocations(self, preallocated: Mapping[str, Mapping[str, BundleData]]) -> "LoadSnapshot":
+        """Return the snapshot with other preallocations: broker to bundle to data; unknown brokers are left out."""
+        return replace(self, preallocations=_preallocations(self.brokers, self.bundles, preallocated))
+
+    def adding_preallocation(self, broker: str, bundle: str, data: BundleData) -> "LoadSnapshot":
+        """Return the snapshot with one more preallocation of a bundle that has none; cheap however many there are."""
+        row = self.brokers.index.get(broker)
+        if row is None:
+            return self
+        rate = data.long_term_data.msg_rate_in + data.long_term_data.msg_rate_out
+        return self._with(self.on_their_way.adding(row, bundle, rate, data.topics, self.bundles))
+
+    def moving(self, bundle: int, broker: str) -> "LoadSnapshot":
+        """Return the snapshot with the bundle of that row on its way to `broker`, which has no preallocation of it."""
+        bundles, row = self.bundles, self.brokers.index[broker]
+        rate = bundles.long.rate_in.item(bundle) + bundles.long.rate_out.item(bundle)
+        topics = bundles.topics.item(bundle)
+        return self._with(self.on_their_way.adding(row, bundles.names[bundle], rate, topics, bundles, bundle))
+
+    def _with(self, preallocations: Preallocations) -> "LoadSnapshot":
+        # what `replace` does, without going through all fields
+        found = object.__new__(LoadSnapshot)
+        found.__dict__.update(self.__dict__, preallocations=preallocations)
+        return found
+
+    def is_on_its_way(self, bundle: str, broker: str) -> bool:
+        """Tell whether `bundle` counts for `broker` already, as a preallocation."""
+        return (self.brokers.index[broker], bundle) in self.on_their_way.pairs
+
+
+def counted(bundles: BundleTable, namespace: int | None, brokers: int, arriving: Mapping[int, int]) -> Integers:
+    """Return how many bundles of a namespace each broker reports, those added that it is about to get.
+
+    Not to be changed.
+    """
+    counts = np.zeros(brokers, np.int64) if namespace is None else bundles.reported(namespace, brokers)
+    if arriving:
+        counts = counts.copy()
+        counts[list(arriving)] += list(arriving.values())
+    return counts
+
+
+def raw_percent(usage: Floats, limit: Floats) -> Floats:
+    """Return 100 × usage / limit in 32-bit arithmetic, widened, 0 where the limit is not positive; may be infinite.
+
+    The column form of `pulsar_barycenter.load.reports.load_report.percent_usage`.
+    """
+    with np.errstate(all="ignore"):
+        quotient = usage.astype(np.float32) / limit.astype(np.float32)
+        percent = quotient * np.float32(100)
+    return np.where(limit > 0, percent, np.float32(0)).astype(np.float64)
+
+
+def largest_weighted(percent: Floats, weights: ResourceWeights) -> Floats:
+    """Return the largest weighted percentage of CPU, direct memory and bandwidths as a fraction, not clamped.
+
+    `percent` has a row for each of RESOURCES. The column form of `load_report.weighted_resource_usage`.
+    """
+    cpu, _, direct_memory, bandwidth_in, bandwidth_out = percent
+    terms = (
+        cpu * weights.cpu,
+        direct_memory * weights.direct_memory,
+        bandwidth_in * weights.bandwidth_in,
+        bandwidth_out * weights.bandwidth_out,
+    )
+    largest: Floats = terms[0]
+    for term in terms[1:]:
+        largest = np.where(term > largest, term, largest)  # of 0 and -0 the first, as Pulsar's maximum
+    return largest / 100
+
+
+def unloaded_recently(bundles: BundleTable, names: Iterable[str]) -> BundleTable:
+    """Return the table in which exactly the bundles of these names were unloaded recently; unknown names are none."""
+    flags = np.zeros(len(bundles), bool)
+    for name in names:
+        row = bisect_left(bundles.names, name)
+        while row < len(flags) and bundles.names[row] == name:
+            flags[row] = True
+            row += 1
+    return replace(bundles, recently_unloaded=flags)
+
+
+def _preallocations(
+    brokers: BrokerTable, bundles: BundleTable, preallocated: Mapping[str, Mapping[str, BundleData]]
+) -> Preallocations:
+    """Return the sums, added in the order of (broker, bundle), so that the input's order does not matter."""
+    long_rate, topics = np.zeros(len(brokers)), np.zeros(len(brokers), np.int64)
+    pairs = []
+    for broker in sorted(preallocated):
+        row = brokers.index.get(broker)
+        if row is None:
+            continue
+        for bundle in sorted(preallocated[broker]):
+            data = preallocated[broker][bundle]
+            rate = data.long_term_data.msg_rate_in + data.long_term_data.msg_rate_out
+            long_rate[row] += bounded_rate(rate)
+            topics[row] += bounded_count(data.topics)
+            pairs.append((row, bundle))
+    return Preallocations.of(long_rate, topics, pairs, bundles)
+
+
+def namespace_of(bundle: str) -> str:
+    """Return the namespace in the name of a bundle."""
+    return bundle.rpartition("/")[0]
+
+
+def bounded_count(count: int) -> int:
+    """Return `count`, or the nearest that is not beyond LARGEST_COUNT."""
+    return max(-LARGEST_COUNT, min(LARGEST_COUNT, count))
+
+
+def finite(values: Floats) -> tuple[Floats, Flags]:
+    """Return the values with 0 in place of what is no number, and where that was."""
+    bad = ~np.isfinite(values)
+    return np.where(bad, 0.0, values), bad

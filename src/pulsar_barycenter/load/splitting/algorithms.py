@@ -1,0 +1,38 @@
+"""The split algorithms by the names that `defaultNamespaceBundleSplitAlgorithm` and administrators use.
+
+Free of numpy: the owner of a bundle runs them, leader or not.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from pulsar_barycenter.load.splitting import (
+    flow_or_qps_equally_divide,
+    range_equally_divide,
+    specified_positions_divide,
+    topic_count_equally_divide,
+)
+from pulsar_barycenter.load.splitting.request import SplitRefusedError, SplitRequest
+
+SplitAlgorithm = Callable[[SplitRequest], tuple[int, ...]]
+"""Returns the boundaries at which to cut, rising; none: leave the bundle whole."""
+
+ALGORITHMS: Final[Mapping[str, SplitAlgorithm]] = {
+    range_equally_divide.NAME: range_equally_divide.range_equally_divide,
+    topic_count_equally_divide.NAME: topic_count_equally_divide.topic_count_equally_divide,
+    flow_or_qps_equally_divide.NAME: flow_or_qps_equally_divide.flow_or_qps_equally_divide,
+    specified_positions_divide.NAME: specified_positions_divide.specified_positions_divide,
+    specified_positions_divide.FORCE_NAME: specified_positions_divide.specified_positions_divide_force,
+}
+
+
+def split_algorithm(name: str) -> SplitAlgorithm:
+    """Return the algorithm of that name.
+
+    Raises:
+        SplitRefusedError: there is none.
+    """
+    algorithm = ALGORITHMS.get(name)
+    if algorithm is None:
+        raise SplitRefusedError(f"{name!r} is not a split algorithm known here; use one of {', '.join(ALGORITHMS)}")
+    return algorithm

@@ -1,0 +1,233 @@
+"""The extensible load manager's split check: bundles that are too large for several runs in a row, cut at a known hash.
+
+Each broker looks at its own bundles every `loadBalancerSplitIntervalMinutes`. The limits are those of the modular
+manager's BundleSplitterTask, but rates are those of the moment, so a bundle has to exceed a limit in several runs in a
+row; and the boundary is part of the decision.
+
+Worked example (3 runs, at most 10 splits): a bundle of 5 topics carries 40 000 msg/s, 10 000 more than it may, from the
+first minute on. Runs one to three count 1, 2, 3; run four counts 4, which is more than 3, and splits it where the
+algorithm says. Had it been quiet in the third minute the count would have started anew. An eleventh bundle that is due
+in the same run keeps its count of 3 and is split a minute later.
+
+When to use it: the extensible load manager, whose only split check it is. When not: an algorithm that names several
+boundaries (flow_or_qps_equally_divide for a very hot bundle) splits nothing here, since a bundle is cut into two.
+
+Source: Pulsar's `DefaultNamespaceBundleSplitStrategyImpl` (4.x). Where we differ: bundles are looked at in the order of
+their names; only bundles of the very same namespace count as a parent still being split (Pulsar compares how the
+names begin); a boundary outside the bundle is refused here, not when it is carried out.
+"""
+
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Final, Self
+
+import numpy as np
+
+from pulsar_barycenter.load.reasons import Code, Compared
+from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from pulsar_barycenter.load.splitting.request import SplitRefusedError, can_divide
+from pulsar_barycenter.load.splitting.split_plan import (
+    BundleLimits,
+    NamespaceCounts,
+    SplitPlan,
+    SplitRefusal,
+    large_bundles,
+    namespace_full,
+    too_few_topics,
+)
+from pulsar_barycenter.load.splitting.splitter import Boundaries, Splitter
+from pulsar_barycenter.naming.bundle import BundleRange
+from pulsar_barycenter.naming.errors import InvalidNameError
+
+if TYPE_CHECKING:
+    from pulsar_barycenter.config.broker_config import BrokerConfig
+
+NAME: Final = "DefaultNamespaceBundleSplitStrategyImpl"
+_HITS_KEY: Final = "loadBalancerNamespaceBundleSplitConditionHitCountThreshold"
+_MOST_KEY: Final = "loadBalancerMaxNumberOfBundlesToSplitPerCycle"
+_ALGORITHM_KEY: Final = "defaultNamespaceBundleSplitAlgorithm"
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultSplitStrategy(Splitter[Mapping[str, int]]):
+    """A bundle has to exceed one of `limits` in more than `hits` runs in a row; a broker splits at most `most` in one.
+
+    `most` 0 is no limit.
+    """
+
+    name: ClassVar[str] = NAME
+    limits: BundleLimits = field(default_factory=BundleLimits)
+    hits: int = 3
+    most: int = 10
+
+    @classmethod
+    def of(cls, config: "BrokerConfig") -> Self:
+        return cls(
+            limits=BundleLimits.of(config),
+            hits=config.load_balancer_namespace_bundle_split_condition_hit_count_threshold,
+            most=config.load_balancer_max_number_of_bundles_to_split_per_cycle,
+        )
+
+    def start(self) -> Mapping[str, int]:
+        return {}
+
+    def decide(
+        self,
+        snapshot: LoadSnapshot,
+        bundle_counts: Mapping[str, int],
+        boundaries: Boundaries,
+        memory: Mapping[str, int],
+        splitting: Collection[str] = (),
+    ) -> tuple[SplitPlan, Mapping[str, int]]:
+        """Return the bundles to split, each at one boundary, and in how many runs in a row each has been too large.
+
+        `memory` holds the runs of each up to the last. `bundle_counts` says how many bundles each namespace has now,
+        `splitting` which bundles are being split. `boundaries` is asked only about bundles that nothing else speaks
+        against.
+
+        The snapshot holds the bundles of one broker, or of several that decide at once, each of which may split `most`.
+        Bundles behind the one that fills a broker's run, by name, are not looked at: their counts stay. So do those of
+        bundles with fewer than two topics, or that the ownership channel says another broker owns.
+        """
+        bundles = snapshot.bundles
+        large = large_bundles(snapshot, bundles.latest, self.limits, window="current")
+        owned = np.ones(len(bundles), bool) if snapshot.extensible is None else snapshot.extensible.owned
+        hot = large.any & bundles.sampled
+        judged = bundles.sampled & owned & (bundles.topics >= 2)
+        run = _Run(snapshot, self, NamespaceCounts(snapshot, bundle_counts), boundaries, _edges(splitting))
+        after: dict[str, int] = {}
+        for row in np.flatnonzero(hot).tolist():
+            name = bundles.names[row]
+            if bundles.topics[row] < 2:
+                run.refused.append(too_few_topics(row, int(bundles.topics[row])))
+            elif not owned[row]:
+                run.refused.append(SplitRefusal(row, Code.NOT_OWNED))
+            elif name not in run.chosen and (count := run.judge(row, name, memory.get(name, 0) + 1)):
+                after[name] = count
+        for name, count in memory.items():
+            untouched = (
+                not judged[row] or run.is_behind(row) for row in _rows_of(bundles.names, name) if bundles.sampled[row]
+            )
+            if name not in run.chosen and any(untouched):
+                after.setdefault(name, count)
+        chosen = np.array([row for row, _ in run.chosen.values()], np.int64)
+        cuts = tuple(boundary for _, boundary in run.chosen.values())
+        return SplitPlan(NAME, snapshot, large, chosen, tuple(run.refused), cuts, run.causes), after
+
+
+class _Run:
+    """One look at all bundles that are too large, in the order of their names."""
+
+    def __init__(
+        self,
+        snapshot: LoadSnapshot,
+        settings: DefaultSplitStrategy,
+        counts: NamespaceCounts,
+        boundaries: Boundaries,
+        edges: frozenset[tuple[str, int]],
+    ) -> None:
+        self._snapshot = snapshot
+        self._settings = settings
+        self._counts = counts
+        self._boundaries = boundaries
+        self._edges = edges
+        self._splits: dict[int, int] = {}
+        self._last: dict[int, int] = {}
+        self.chosen: dict[str, tuple[int, int]] = {}
+        self.causes: dict[int, tuple[Compared, str]] = {}
+        self.refused: list[SplitRefusal] = []
+
+    def judge(self, row: int, name: str, count: int) -> int:
+        """Choose the bundle or say why not; return the count to keep, 0 if none.
+
+        `count` includes this run.
+        """
+        if self.is_behind(row):
+            most = float(self._settings.most)
+            compared = Compared("splits in this run", most, "=", "maximum", most, "bundles")
+            self.refused.append(SplitRefusal(row, Code.CYCLE_FULL, (compared,), (_MOST_KEY,)))
+            return count - 1
+        namespace, _, text = name.rpartition("/")
+        bundle_range = _divisible(text)
+        if bundle_range is None:
+            self.refused.append(SplitRefusal(row, Code.RANGE_NOT_DIVISIBLE))
+            return count - 1
+        verdict = self._verdict(row, name, namespace, bundle_range, count)
+        if isinstance(verdict, SplitRefusal):
+            self.refused.append(verdict)
+            return count
+        self.chosen[name] = row, verdict
+        self.causes[row] = self._hits(count, ">"), _HITS_KEY
+        self._counts.split(int(self._snapshot.bundles.namespace[row]))
+        owner = int(self._snapshot.bundles.owner[row])
+        self._splits[owner] = self._splits.get(owner, 0) + 1
+        if self._splits[owner] == self._settings.most:
+            self._last[owner] = row
+        return 0
+
+    def is_behind(self, row: int) -> bool:
+        """Tell whether the bundle comes after the one that filled its broker's run."""
+        last = self._last.get(int(self._snapshot.bundles.owner[row]))
+        return last is not None and row > last
+
+    def _verdict(
+        self, row: int, name: str, namespace: str, bundle_range: BundleRange, count: int
+    ) -> int | SplitRefusal:
+        """Return where to cut the bundle, or what speaks against it."""
+        if count <= self._settings.hits:
+            return SplitRefusal(row, Code.TOO_FEW_HITS, (self._hits(count, "<="),), (_HITS_KEY,))
+        most = self._settings.limits.max_bundles
+        bundles = self._counts.of(int(self._snapshot.bundles.namespace[row]))
+        if bundles >= most:
+            return namespace_full(row, bundles, most)
+        if not self._edges.isdisjoint(((namespace, bundle_range.lower), (namespace, ~bundle_range.upper))):
+            return SplitRefusal(row, Code.PARENT_SPLITTING)
+        try:
+            found = self._boundaries(name)
+        except SplitRefusedError as error:
+            return _without_boundary(row, str(error))
+        if len(found) != 1:
+            return _without_boundary(row, f"it named {len(found)}")
+        if not bundle_range.lower < found[0] < bundle_range.upper:
+            return _without_boundary(row, f"0x{found[0]:08x} does not lie inside the bundle")
+        return found[0]
+
+    def _hits(self, count: int, relation: str) -> Compared:
+        return Compared("runs in a row", float(count), relation, "threshold", float(self._settings.hits))
+
+
+def _without_boundary(row: int, detail: str) -> SplitRefusal:
+    return SplitRefusal(row, Code.NOT_ONE_BOUNDARY, (), (_ALGORITHM_KEY,), detail)
+
+
+def _divisible(text: str) -> BundleRange | None:
+    try:
+        found = BundleRange.parse(text)
+    except InvalidNameError:
+        return None
+    return found if can_divide(found) else None
+
+
+def _edges(splitting: Iterable[str]) -> frozenset[tuple[str, int]]:
+    """Return the ends of bundles being split, each with its namespace; upper ends inverted, to be told from lower ones.
+
+    Their children share one of them each.
+    """
+    found: set[tuple[str, int]] = set()
+    for name in splitting:
+        namespace, _, text = name.rpartition("/")
+        try:
+            parent = BundleRange.parse(text)
+        except InvalidNameError:
+            continue
+        found |= {(namespace, parent.lower), (namespace, ~parent.upper)}
+    return frozenset(found)
+
+
+def _rows_of(names: Sequence[str], name: str) -> range:
+    """Return the rows of a bundle, several if several brokers report it."""
+    first = last = bisect_left(names, name)
+    while last < len(names) and names[last] == name:
+        last += 1
+    return range(first, last)

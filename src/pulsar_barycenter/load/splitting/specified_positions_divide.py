@@ -1,0 +1,38 @@
+"""specified_positions_divide: cut where an administrator says.
+
+Worked example: 0x0000..0x8000 with positions 0x6000, 0x2000 and 0x9000 is cut at 0x2000 and 0x6000.
+
+When to use it: a split by hand, at places that are known to part the load. When not: automatic splits, which have no
+positions to give: every one would fail.
+
+Source: Pulsar's `SpecifiedPositionsBundleSplitAlgorithm`. Where we differ: a position named twice cuts once (Pulsar
+answers it twice).
+"""
+
+from typing import Final
+
+from pulsar_barycenter.load.splitting.request import SplitRefusedError, SplitRequest
+
+NAME: Final = "specified_positions_divide"
+FORCE_NAME: Final = "specified_positions_divide_force"
+
+
+def specified_positions_divide(request: SplitRequest) -> tuple[int, ...]:
+    """Return the positions strictly inside the range, rising; none with fewer than two topics.
+
+    Raises:
+        SplitRefusedError: no position was given.
+    """
+    positions = specified_positions_divide_force(request)
+    return positions if len(request.hashes) > 1 else ()
+
+
+def specified_positions_divide_force(request: SplitRequest) -> tuple[int, ...]:
+    """Return the positions strictly inside the range, rising, however many topics there are.
+
+    Raises:
+        SplitRefusedError: no position was given.
+    """
+    if not request.positions:
+        raise SplitRefusedError("specified_positions_divide needs the positions at which to split")
+    return tuple(sorted({p for p in request.positions if request.range.lower < p < request.range.upper}))

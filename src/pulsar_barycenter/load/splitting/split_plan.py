@@ -1,0 +1,283 @@
+"""What a split strategy answers: the bundles to split, and what else was too large.
+
+Free of clocks and of what the store holds: how many bundles a namespace has is an argument.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Final, Self
+
+import numpy as np
+
+from pulsar_barycenter.load.decisions import NO_LIMIT, ROUND_KEY, Refusal, Split, bundles_of_round
+from pulsar_barycenter.load.reasons import Code, Compared, Reason
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot, MessageColumns
+from pulsar_barycenter.load.splitting.request import MEBIBYTE
+
+if TYPE_CHECKING:
+    from pulsar_barycenter.config.broker_config import BrokerConfig
+
+
+@dataclass(frozen=True, slots=True)
+class BundleLimits:
+    """A bundle above one of the limits is too large. `max_sessions` ≤ 0 is no limit; bandwidth is bytes/s.
+
+    A namespace has at most `max_bundles`, and one check splits at most `most`.
+    """
+
+    max_topics: int = 1000
+    max_sessions: int = 1000
+    max_rate: float = 30_000
+    max_bandwidth: float = 100 * MEBIBYTE
+    max_bundles: int = 128
+    most: int = NO_LIMIT
+
+    @classmethod
+    def of(cls, config: "BrokerConfig") -> Self:
+        return cls(
+            max_topics=config.load_balancer_namespace_bundle_max_topics,
+            max_sessions=config.load_balancer_namespace_bundle_max_sessions,
+            max_rate=config.load_balancer_namespace_bundle_max_msg_rate,
+            max_bandwidth=config.load_balancer_namespace_bundle_max_bandwidth_mbytes * MEBIBYTE,
+            max_bundles=config.load_balancer_namespace_maximum_bundles,
+            most=bundles_of_round(config),
+        )
+
+
+_CRITERIA: Final = (
+    ("topics", "loadBalancerNamespaceBundleMaxTopics", "topics"),
+    ("producers and consumers", "loadBalancerNamespaceBundleMaxSessions", "sessions"),
+    ("rate in + out", "loadBalancerNamespaceBundleMaxMsgRate", "msg/s"),
+    ("throughput in + out", "loadBalancerNamespaceBundleMaxBandwidthMbytes", "bytes/s"),
+)
+_AT_ONCE: Final = 4096
+_OF_TRAFFIC: Final = 2
+"""The first of the criteria that are measured over a time, which a plan's `window` names."""
+
+
+@dataclass(frozen=True, slots=True)
+class LargeBundles:
+    """Which bundles exceed which limit, and by what: topics, sessions, rate and throughput in this order.
+
+    `figures` and `exceeded` are four columns over bundles. `window` names the time over which rate and throughput were
+    measured.
+    """
+
+    figures: tuple[Integers | Floats, ...]
+    limits: tuple[float, float, float, float]
+    exceeded: tuple[Flags, ...]
+    window: str
+
+    @property
+    def any(self) -> Flags:
+        """Which bundles exceed any limit."""
+        return reduce(np.logical_or, self.exceeded)
+
+    def compared(self, row: int) -> tuple[Compared, ...]:
+        return tuple(self._compared(which, row) for which in self._above(row))
+
+    def settings(self, row: int) -> tuple[str, ...]:
+        return tuple(_CRITERIA[which][1] for which in self._above(row))
+
+    def _above(self, row: int) -> list[int]:
+        return [which for which in range(len(_CRITERIA)) if self.exceeded[which][row]]
+
+    def _compared(self, which: int, row: int) -> Compared:
+        what, _, unit = _CRITERIA[which]
+        named = f"{self.window} {what}" if which >= _OF_TRAFFIC else what
+        return Compared(named, float(self.figures[which][row]), ">", "limit", self.limits[which], unit)
+
+
+def large_bundles(
+    snapshot: LoadSnapshot, traffic: MessageColumns, settings: BundleLimits, *, window: str
+) -> LargeBundles:
+    """Hold the bundles against the limits, with these rates and throughputs; all comparisons are strict."""
+    figures = (snapshot.bundles.topics, snapshot.bundles.sessions, traffic.rate, traffic.throughput)
+    limits = (float(settings.max_topics), float(settings.max_sessions), settings.max_rate, settings.max_bandwidth)
+    topics, sessions, rate, throughput = (each > limit for each, limit in zip(figures, limits, strict=True))
+    sessions &= settings.max_sessions > 0
+    return LargeBundles(figures, limits, (topics, sessions, rate, throughput), window)
+
+
+@dataclass(frozen=True, slots=True)
+class SplitRefusal:
+    """The bundle in `row` is too large and still not split."""
+
+    row: int
+    code: Code
+    compared: tuple[Compared, ...] = ()
+    settings: tuple[str, ...] = ()
+    detail: str = ""
+
+
+def too_few_topics(row: int, topics: int) -> SplitRefusal:
+    compared = Compared("topics", float(topics), "<", "least", 2, "topics")
+    return SplitRefusal(row, Code.FEWER_THAN_TWO_TOPICS, (compared,))
+
+
+def namespace_full(row: int, bundles: int, maximum: int) -> SplitRefusal:
+    compared = Compared("bundles of the namespace", float(bundles), ">=", "maximum", float(maximum), "bundles")
+    return SplitRefusal(row, Code.NAMESPACE_FULL, (compared,), ("loadBalancerNamespaceMaximumBundles",))
+
+
+def check_full(row: int, splits: int) -> SplitRefusal:
+    compared = Compared("splits of this check", float(splits), "=", "maximum", float(splits), "bundles")
+    return SplitRefusal(row, Code.CYCLE_FULL, (compared,), (ROUND_KEY,))
+
+
+class NamespaceCounts:
+    """How many bundles each namespace has, the splits chosen so far counted; mutable inside a strategy.
+
+    A namespace without a count is taken to be as large as the bundles that are reported of it.
+    """
+
+    def __init__(self, snapshot: LoadSnapshot, counts: Mapping[str, int]) -> None:
+        self._snapshot = snapshot
+        self._given = counts
+        self._counts: dict[int, int] = {}
+
+    def of(self, namespace: int) -> int:
+        """Return the number of bundles of the namespace in that row of `snapshot.namespaces`."""
+        found = self._counts.get(namespace)
+        if found is None:
+            found = self._given.get(self._snapshot.namespaces[namespace])
+            found = self._counts[namespace] = int(self._reported[namespace]) if found is None else found
+        return found
+
+    def split(self, namespace: int) -> None:
+        self._counts[namespace] = self.of(namespace) + 1
+
+    @cached_property
+    def _reported(self) -> Integers:
+        return np.bincount(self._snapshot.bundles.namespace, minlength=len(self._snapshot.namespaces))
+
+
+@dataclass(frozen=True, slots=True)
+class SplitPlan:
+    """`rows` of `snapshot.bundles` to split, in the order of names, and what else was too large.
+
+    `strategy` names who plans. `refused` may be many, and are found while somebody walks them. `boundaries` are there
+    if it decides where to cut, one for each of `rows`. `causes` say of some of `rows` what else than its size mattered.
+    """
+
+    strategy: str
+    snapshot: LoadSnapshot
+    large: LargeBundles
+    rows: Integers
+    refused: Iterable[SplitRefusal]
+    boundaries: tuple[int, ...] = ()
+    causes: Mapping[int, tuple[Compared, str]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Split]:
+        bundles, brokers = self.snapshot.bundles, self.snapshot.brokers
+        for row, boundary in zip_longest(self.rows.tolist(), self.boundaries):
+            yield Split(bundles.names[row], brokers.names[bundles.owner[row]], self._reason(row), boundary)
+
+    def namespaces(self) -> frozenset[str]:
+        """Return the namespaces of the bundles to split."""
+        return frozenset(self.snapshot.namespaces[row] for row in self.snapshot.bundles.namespace[self.rows].tolist())
+
+    def refusals(self) -> Iterator[Refusal]:
+        """Tell of the bundles that are too large and still not split."""
+        for refusal in self.refused:
+            name = self.snapshot.bundles.names[refusal.row]
+            reason = Reason(
+                code=refusal.code,
+                strategy=self.strategy,
+                subject=name,
+                compared=refusal.compared,
+                settings=refusal.settings,
+                detail=refusal.detail,
+                cause=self._reason(refusal.row),
+            )
+            yield Refusal("split", name, reason)
+
+    def _reason(self, row: int) -> Reason:
+        cause = self.causes.get(row)
+        more, keys = ((), ()) if cause is None else ((cause[0],), (cause[1],))
+        return Reason(
+            code=Code.BUNDLE_TOO_LARGE,
+            strategy=self.strategy,
+            subject=self.snapshot.bundles.names[row],
+            compared=(*self.large.compared(row), *more),
+            settings=(*self.large.settings(row), *keys),
+        )
+
+
+def plan_splits(
+    snapshot: LoadSnapshot,
+    traffic: MessageColumns,
+    settings: BundleLimits,
+    bundle_counts: Mapping[str, int],
+    *,
+    strategy: str,
+    window: str,
+) -> SplitPlan:
+    """Return the bundles to split, with these rates and throughputs. `bundle_counts`: bundles of each namespace now.
+
+    A namespace never gets more than `max_bundles`, the splits already chosen counted. Those behind the last one that
+    one check may split wait for the next.
+    """
+    bundles = snapshot.bundles
+    large = large_bundles(snapshot, traffic, settings, window=window)
+    rows = np.flatnonzero(large.any & bundles.sampled)
+    counts = NamespaceCounts(snapshot, bundle_counts)
+    chosen: list[int] = []
+    before = ""
+    for row, namespace in _with_room(snapshot, rows, counts, settings.max_bundles):
+        name = bundles.names[row]
+        if name == before or counts.of(namespace) >= settings.max_bundles:
+            continue
+        if len(chosen) == settings.most:
+            break
+        chosen.append(row)
+        before = name
+        counts.split(namespace)
+    splits = np.array(chosen, np.int64)
+    return SplitPlan(strategy, snapshot, large, splits, _Refused(snapshot, settings, rows, splits, counts))
+
+
+def _with_room(
+    snapshot: LoadSnapshot, rows: Integers, counts: NamespaceCounts, max_bundles: int
+) -> Iterator[tuple[int, int]]:
+    """Yield those of `rows` that have topics to part and a namespace that is not full at first, with that namespace."""
+    bundles = snapshot.bundles
+    rows = rows[bundles.topics[rows] >= 2]
+    concerned = np.flatnonzero(np.bincount(bundles.namespace[rows]))
+    room = np.zeros(len(snapshot.namespaces), bool)
+    room[concerned] = [counts.of(namespace) < max_bundles for namespace in concerned.tolist()]
+    rows = rows[room[bundles.namespace[rows]]]
+    for start in range(0, len(rows), _AT_ONCE):
+        some = rows[start : start + _AT_ONCE]
+        yield from zip(some.tolist(), bundles.namespace[some].tolist(), strict=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """Those of `rows`, the bundles that are too large, that are not split; in the order of names."""
+
+    snapshot: LoadSnapshot
+    settings: BundleLimits
+    rows: Integers
+    splits: Integers
+    counts: NamespaceCounts
+
+    def __iter__(self) -> Iterator[SplitRefusal]:
+        bundles, most = self.snapshot.bundles, self.settings.max_bundles
+        split, before = set(self.splits.tolist()), ""
+        for row in self.rows.tolist():
+            if row in split:
+                before = bundles.names[row]
+            elif bundles.names[row] == before:
+                continue
+            elif bundles.topics[row] < 2:
+                yield too_few_topics(row, int(bundles.topics[row]))
+            elif (count := self.counts.of(int(bundles.namespace[row]))) >= most:
+                yield namespace_full(row, count, most)
+            else:  # behind the last one split
+                yield check_full(row, len(split))

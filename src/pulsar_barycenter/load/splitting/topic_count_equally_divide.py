@@ -1,0 +1,25 @@
+"""topic_count_equally_divide: cut so that both halves have as many topics.
+
+Worked example: hashes 0, 5, 0x10, 0x15, 0x20, 0x25 are cut at 0x10 + (0x15 - 0x10) / 2 = 0x12.
+
+When to use it: few topics, or hashes that lie close together, as long as the topics carry alike. When not: one topic
+carries most of the traffic; its half stays as hot as the whole was.
+
+Source: Pulsar's `TopicCountEquallyDivideBundleSplitAlgorithm`.
+"""
+
+from typing import Final
+
+from pulsar_barycenter.load.splitting.request import SplitRequest
+
+NAME: Final = "topic_count_equally_divide"
+
+
+def topic_count_equally_divide(request: SplitRequest) -> tuple[int, ...]:
+    """Return the one boundary, between the two topics in the middle; none with fewer than two topics."""
+    hashes = sorted(request.hashes)
+    if len(hashes) <= 1:
+        return ()
+    half = len(hashes) // 2
+    left, right = hashes[max(half - 1, 0)], hashes[half]
+    return (left + (right - left) // 2,)

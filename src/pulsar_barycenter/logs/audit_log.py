@@ -1,0 +1,137 @@
+"""Who changed what by the admin REST of this broker: the last changes in memory, all of them as JSON lines in a file.
+
+    <data>/audit/<broker>.jsonl
+
+One line a change, oldest first, bounded as `json_lines` says. No value that was set is in it, of whatever key.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from pulsar_barycenter.logs.json_lines import JsonLines
+from pulsar_barycenter.logs.record_pages import LATEST_MS, Key, cursor_of, find, merged
+
+KEPT: Final = 1_000
+LONGEST_WHY: Final = 1_000
+"""Characters of a reason that somebody gave."""
+
+
+class Administered(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
+    """A request that changed something, or may have: one that ended with 500.
+
+    `at` is epoch ms by the clock of the broker that did it, `by` its id, `number` counts its changes from 1.
+    `principal` is who asked ("nobody" where nobody is asked who he is), `address` from where. `route` is the path with
+    names in braces, `about` what stood there, without values that were set. `why` is what the header `X-Barycenter-Why`
+    said.
+    """
+
+    at: int
+    by: str
+    number: int
+    principal: str
+    address: str
+    method: str
+    route: str
+    about: Mapping[str, str]
+    status: int
+    request_id: str
+    why: str = ""
+
+
+class AuditPage(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """Changes, oldest first. `next` is the cursor for older ones, "" if there are none. `silent` are the brokers that
+    did not answer: what was changed by them is missing."""
+
+    changes: list[Administered]
+    next: str = ""
+    silent: list[str] = []
+
+
+@dataclass(frozen=True, slots=True)
+class AuditQuestion:
+    """Which changes: `since_ms` and `until_ms` are inclusive epoch ms, a blank `request_id` is not asked for."""
+
+    since_ms: int = 0
+    until_ms: int = LATEST_MS
+    request_id: str = ""
+    before: Key | None = None
+    limit: int = 100
+
+    @property
+    def latest_ms(self) -> int:
+        return self.until_ms if self.before is None else min(self.until_ms, self.before[0])
+
+    def wants(self, record: Administered) -> bool:
+        key = record.at, record.by, record.number
+        return (
+            self.since_ms <= record.at <= self.until_ms
+            and (self.before is None or key < self.before)
+            and self.request_id in ("", record.request_id)
+        )
+
+
+class AuditLog:
+    """Keeps changes. `folder` None keeps them in memory alone. A file that cannot be written costs a log line."""
+
+    def __init__(self, broker_id: str, folder: Path | None = None) -> None:
+        self._broker_id = broker_id
+        self.folder = folder
+        self._lines = None if folder is None else JsonLines(folder, broker_id, lost="change_not_audited")
+        self._records: deque[Administered] = deque(maxlen=KEPT)
+        self._number = 0
+
+    def record(
+        self,
+        at_ms: int,
+        *,
+        principal: str,
+        address: str,
+        method: str,
+        route: str,
+        about: Mapping[str, str],
+        status: int,
+        request_id: str,
+        why: str = "",
+    ) -> Administered:
+        """Keep one change and return it."""
+        self._number += 1
+        record = Administered(
+            at=at_ms,
+            by=self._broker_id,
+            number=self._number,
+            principal=principal,
+            address=address,
+            method=method,
+            route=route,
+            about=about,
+            status=status,
+            request_id=request_id,
+            why=why[:LONGEST_WHY],
+        )
+        self._records.append(record)
+        if self._lines is not None:
+            self._lines.append(record)
+        return record
+
+    def recent(self) -> list[Administered]:
+        return list(self._records)
+
+
+_decode: Final = msgspec.json.Decoder(Administered).decode
+
+
+def read_changes(folder: Path | None, question: AuditQuestion, remembered: Iterable[Administered] = ()) -> AuditPage:
+    """Return the newest `question.limit` changes that are wanted. Blocks; for a thread of its own."""
+    found = find(folder, question, remembered, _decode)
+    return AuditPage(changes=found.records, next="" if found.cut is None else cursor_of(found.cut))
+
+
+def merged_changes(pages: Sequence[AuditPage], limit: int, silent: Iterable[str] = ()) -> AuditPage:
+    """Return one page of those that several brokers answered to the same question."""
+    records, cut = merged([(page.changes, page.next) for page in pages], limit)
+    return AuditPage(changes=records, next="" if cut is None else cursor_of(cut), silent=sorted(silent))

@@ -1,0 +1,156 @@
+"""What was decided here and why: the last decisions in memory for REST, all of them as JSON lines in a file.
+
+    <data>/decisions/<broker>.jsonl
+
+One line a decision, oldest first; fields as in `DecisionRecord`. The file is bounded as `json_lines` says.
+"""
+
+from collections import deque
+from itertools import islice
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from pulsar_barycenter.load.reasons import Reason, render
+from pulsar_barycenter.logs.json_lines import JsonLines
+
+KEPT: Final = 10_000
+
+Kind = Literal["assign", "unload", "split", "refuse", "shed", "elect"]
+
+
+class DecisionRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
+    """One decision. `at` is epoch ms by the deciding broker's clock, `by` its id, `number` counts its decisions from 1.
+
+    | kind | meaning |
+    |---|---|
+    | assign | `bundle` shall be owned by `destination` |
+    | unload | `bundle` was unloaded from `source`, for `destination` |
+    | split | `bundle` was split at `source`, its owner |
+    | refuse | `refused` ("assign", "unload" or "split") of `bundle` was considered and not done |
+    | shed | the outcome of a shedding round, told when it differs from the one before |
+    | elect | `destination` leads from now on, in term `epoch`; `source` did before, blank if nobody did |
+
+    `sentence` is `reason` as a person reads it. `manager` is the load manager that decided (`load.managers`),
+    `strategy` the strategy that it asked; blank if the log does not say. `request_id` is on whose behalf, as it stands
+    in the logs of all brokers (`request_ids`).
+    """
+
+    at: int
+    by: str
+    number: int
+    kind: Kind
+    reason: Reason
+    sentence: str
+    bundle: str = ""
+    source: str = ""
+    destination: str = ""
+    refused: str = ""
+    manager: str = ""
+    strategy: str = ""
+    request_id: str = ""
+    epoch: int = 0
+
+    def concerns(self, *, bundle: str = "", namespace: str = "", broker: str = "") -> bool:
+        """Tell whether the decision is about all that is given: blank ones are not asked for.
+
+        A round of shedding is about every broker: its outcome tells of the one that decided it.
+        """
+        if bundle and self.bundle != bundle:
+            return False
+        if namespace and self.bundle.rpartition("/")[0] != namespace:
+            return False
+        return not broker or broker in (self.source, self.destination) or self.kind == "shed"
+
+
+class DecisionLog:
+    """Keeps decisions. `folder` None keeps them in memory alone. A file that cannot be written costs a log line."""
+
+    def __init__(self, broker_id: str, folder: Path | None = None, *, kept: int = KEPT) -> None:
+        self._broker_id = broker_id
+        self.folder = folder
+        self._lines = None if folder is None else JsonLines(folder, broker_id, lost="decision_not_logged")
+        self._records: deque[DecisionRecord] = deque(maxlen=kept)
+        self._number = 0
+        self._commands = 0
+
+    def record(
+        self,
+        at_ms: int,
+        kind: Kind,
+        reason: Reason,
+        *,
+        bundle: str = "",
+        source: str = "",
+        destination: str = "",
+        refused: str = "",
+        manager: str = "",
+        request_id: str = "",
+        epoch: int = 0,
+    ) -> DecisionRecord:
+        """Keep one decision and return it."""
+        self._number += 1
+        record = DecisionRecord(
+            at=at_ms,
+            by=self._broker_id,
+            number=self._number,
+            kind=kind,
+            reason=reason,
+            sentence=render(reason),
+            bundle=bundle,
+            source=source,
+            destination=destination,
+            refused=refused,
+            manager=manager,
+            strategy=_strategy(reason),
+            request_id=request_id,
+            epoch=epoch,
+        )
+        self._records.append(record)
+        if self._lines is not None:
+            self._lines.append(record)
+        return record
+
+    @property
+    def made(self) -> int:
+        """How many decisions were made since this log began."""
+        return self._number
+
+    def count_command(self) -> int:
+        """Count a command to another broker; return how many there were since this log began."""
+        self._commands += 1
+        return self._commands
+
+    def recent(self, limit: int = KEPT) -> list[DecisionRecord]:
+        """Return the last `limit` decisions, oldest first."""
+        skip = max(0, len(self._records) - max(0, limit))
+        return list(islice(self._records, skip, None))
+
+
+def read_decisions(data: Path) -> list[DecisionRecord]:
+    """Return the decisions in the logs of a data folder, or of a folder of logs, oldest first.
+
+    A line that is still being written is passed over.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    folder = data / "decisions" if (data / "decisions").is_dir() else data
+    found = []
+    decoder = msgspec.json.Decoder(DecisionRecord)
+    for file in [*sorted(folder.glob("*.jsonl.1")), *sorted(folder.glob("*.jsonl"))]:
+        for line in file.read_bytes().splitlines():
+            try:
+                found.append(decoder.decode(line))
+            except msgspec.DecodeError:
+                continue
+    return sorted(found, key=lambda record: (record.at, record.by, record.number))
+
+
+def _strategy(reason: Reason) -> str:
+    """Return the strategy of the reason or of what caused it."""
+    found: Reason | None = reason
+    while found is not None and not found.strategy:
+        found = found.cause
+    return "" if found is None else found.strategy

@@ -1,0 +1,114 @@
+"""The load-report log: each report a broker wrote, as a file of one JSON line, for the pipeline to read.
+
+    <root>/<yyyy-mm-dd>/<broker>-<incarnation>-<sequence>.json
+
+The date is that of `lastUpdate` in UTC. A file appears whole, by renaming, and is never changed; until then its name
+begins with a dot, which Spark's file source leaves alone. The colon of a broker id becomes an underscore, because
+Hadoop's paths cannot hold one. The reader may move files away; what is left is removed when it is older than the
+retention, whoever wrote it.
+"""
+
+import datetime
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Protocol
+
+import structlog
+
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData, encode_report
+
+log = structlog.get_logger(__name__)
+
+_SWEEP_EVERY_MS: Final = 600_000
+_HOUR_MS: Final = 3_600_000
+
+
+class ReportLog(Protocol):
+    def append(self, report: LocalBrokerData) -> None:
+        """Keep `report`. A log that cannot take it says so in the process log and does not raise."""
+        ...
+
+    def close(self) -> None:
+        """Take no more reports. Does not block; idempotent."""
+        ...
+
+
+class NoReportLog:
+    """Keeps nothing: `loadReportLogEnabled=false`, and simulations without a pipeline."""
+
+    def append(self, report: LocalBrokerData) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class FileReportLog:
+    """Writes the files described above."""
+
+    def __init__(self, root: Path, *, retention_hours: float) -> None:
+        self._root = root
+        self._retention_ms = retention_hours * _HOUR_MS
+        self._next_sweep_ms = 0.0
+
+    def append(self, report: LocalBrokerData) -> None:
+        try:
+            self._write(report)
+        except OSError as error:
+            log.warning("load_report_not_logged", sequence=report.sequence, reason=str(error))
+        if report.last_update >= self._next_sweep_ms:
+            self._next_sweep_ms = report.last_update + _SWEEP_EVERY_MS
+            self._sweep(report.last_update)
+
+    def close(self) -> None:
+        pass
+
+    def _write(self, report: LocalBrokerData) -> None:
+        folder = self._root / _date(report.last_update)
+        folder.mkdir(parents=True, exist_ok=True)
+        name = report_file_name(report)
+        hidden = folder / f".{name}.tmp"
+        try:
+            hidden.write_bytes(encode_report(report) + b"\n")
+            os.replace(hidden, folder / name)
+        except OSError:
+            with suppress(OSError):
+                hidden.unlink()
+            raise
+
+    def _sweep(self, now_ms: int) -> None:
+        """Remove dates and files older than the retention. A file's age is that of its last change."""
+        oldest_ms = now_ms - self._retention_ms
+        with suppress(OSError):
+            for folder in sorted(self._root.iterdir()):
+                # a date that ends after the oldest moment to keep may hold files to keep
+                if _is_date(folder.name) and folder.name <= _date(oldest_ms):
+                    _remove_older(folder, oldest_ms)
+
+
+def report_file_name(report: LocalBrokerData) -> str:
+    """Return the name of the file of `report`: unique, as no broker reuses a sequence within an incarnation."""
+    broker = "".join(c if c.isalnum() or c in ".-_" else "_" for c in report.broker_id or "unknown")
+    return f"{broker}-{report.incarnation or 'none'}-{report.sequence}.json"
+
+
+def _remove_older(folder: Path, oldest_ms: float) -> None:
+    with suppress(OSError):
+        for file in folder.iterdir():
+            with suppress(OSError):  # another broker was faster, or the reader moved it
+                if file.stat().st_mtime * 1000 < oldest_ms:
+                    file.unlink()
+        folder.rmdir()  # refused unless it is empty
+
+
+def _date(ms: float) -> str:
+    return datetime.datetime.fromtimestamp(ms / 1000, tz=datetime.UTC).strftime("%Y-%m-%d")
+
+
+def _is_date(text: str) -> bool:
+    try:
+        datetime.date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,317 @@
+"""Typed values of the metadata store, kept in memory until the store says that they changed.
+
+A read begins, the key changes, the notification comes, the read's answer comes: in that order the answer is
+old. So an invalidation also detaches the reads that are under way: their callers, who asked before the
+change, get the answer, but the cache does not keep it.
+
+Lost notifications do not make an entry wrong for ever: one older than `refresh_after_s` is read again in
+the background when it is used, one of twice that age is not used at all.
+
+Source: Pulsar's `MetadataCache`, and the children cache of its `AbstractMetadataStore`.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import structlog
+
+from pulsar_barycenter.metadata.codec import Codec, JsonCodec
+from pulsar_barycenter.metadata.errors import (
+    AlreadyExistsError,
+    BadVersionError,
+    InvalidValueError,
+    MetadataError,
+    StoreClosedError,
+)
+from pulsar_barycenter.metadata.store import (
+    MUST_NOT_EXIST,
+    MetadataStore,
+    Notification,
+    NotificationType,
+    Stat,
+    ancestors,
+)
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+V = TypeVar("V")
+
+FIRST_BACKOFF_S = 0.005
+MAX_BACKOFF_S = 3.0
+GIVE_UP_AFTER_S = 30.0
+REFRESH_AFTER_S = 300.0
+"""Unless a broker's `metadataStoreCacheExpirySeconds` says otherwise."""
+
+
+@dataclass(slots=True)
+class _Entry(Generic[V]):
+    value: V
+    loaded_at_s: float
+
+
+class _LoadingCache(Generic[V]):
+    """Path → value, loaded once for all who ask at the same time. Times are the event loop's.
+
+    Keeps at most `max_entries`; those loaded first go first.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        load: Callable[[str], Coroutine[Any, Any, V]],
+        *,
+        refresh_after_s: float,
+        max_entries: int,
+    ) -> None:
+        self._name = name
+        self._load = load
+        self._refresh_after_s = refresh_after_s
+        self._expire_after_s = refresh_after_s * 2
+        self._max_entries = max_entries
+        self._entries: dict[str, _Entry[V]] = {}
+        self._loads: dict[str, asyncio.Task[V]] = {}
+        self._tasks: dict[asyncio.Task[V], None] = {}
+
+    def peek(self, path: str) -> _Entry[V] | None:
+        """Return what is known of `path` now, without a thought of loading it."""
+        entry = self._entries.get(path)
+        if entry is None or _now() - entry.loaded_at_s >= self._expire_after_s:
+            return None
+        return entry
+
+    async def get(self, path: str) -> V:
+        entry = self.peek(path)
+        if entry is not None:
+            if _now() - entry.loaded_at_s >= self._refresh_after_s:
+                self.start_load(path)
+            return entry.value
+        load = self.start_load(path)
+        try:
+            return await asyncio.shield(load)  # a caller that gives up does not take the answer from the others
+        except asyncio.CancelledError:
+            if load.cancelled() and not _is_cancelled():
+                raise StoreClosedError(path) from None
+            raise
+
+    def start_load(self, path: str) -> asyncio.Task[V]:
+        task = self._loads.get(path)
+        if task is None:
+            task = asyncio.create_task(self._load(path), name=f"{self._name} load {path}")
+            self._loads[path] = task
+            self._tasks[task] = None
+            task.add_done_callback(lambda done: self._loaded(path, done))
+        return task
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing is known and nothing is being loaded."""
+        return not (self._entries or self._loads)
+
+    def drop(self, path: str, *, reload: bool = False) -> None:
+        """Forget `path`; `reload` reads it again in the background if it was known."""
+        was_known = self._entries.pop(path, None) is not None
+        was_loading = self._loads.pop(path, None) is not None
+        if reload and (was_known or was_loading):
+            self.start_load(path)
+
+    def drop_all(self) -> None:
+        self._entries.clear()
+        self._loads.clear()
+
+    def close(self) -> None:
+        self.drop_all()
+        for task in tuple(self._tasks):
+            task.cancel()
+
+    def _loaded(self, path: str, task: asyncio.Task[V]) -> None:
+        del self._tasks[task]
+        is_current = self._loads.get(path) is task
+        if is_current:
+            del self._loads[path]
+        if task.cancelled() or task.exception() is not None or not is_current:
+            return  # asking for the exception also marks it as seen; whoever waited has it
+        self._entries.pop(path, None)  # so that the order of the entries is that of their ages
+        self._entries[path] = _Entry(task.result(), _now())
+        if len(self._entries) > self._max_entries:
+            del self._entries[next(iter(self._entries))]
+
+
+class MetadataCache(Generic[T]):
+    """The values of one type in a store, decoded once per change; that a key is absent is remembered too.
+
+    Values are shared between callers: treat them as immutable. Several caches may watch one store. The
+    caller's own writes, through any cache or the store itself, are seen by the caller's next read.
+    Close it before the store.
+    """
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        value_type: type[T],
+        *,
+        codec: Codec[T] | None = None,
+        refresh_after_s: float = REFRESH_AFTER_S,
+        max_entries: int = 100_000,
+    ) -> None:
+        self._store = store
+        self._codec: Codec[T] = codec or JsonCodec(value_type)
+        name = f"cache of {getattr(value_type, '__name__', value_type)}"
+        self._values = _LoadingCache(
+            name,
+            self._load_value,
+            refresh_after_s=refresh_after_s,
+            max_entries=max_entries,
+        )
+        self._children = _LoadingCache(
+            f"{name}, children",
+            self._load_children,
+            refresh_after_s=refresh_after_s,
+            max_entries=max_entries,
+        )
+        self._stop_watching = store.add_invalidator(self._invalidated)
+        self._closed = False
+
+    async def get(self, path: str) -> T | None:
+        """Return the value at `path`, or None if there is none.
+
+        Raises:
+            InvalidValueError: what is stored is not of this type; nothing is cached then.
+        """
+        found = await self.get_with_stat(path)
+        return None if found is None else found[0]
+
+    async def get_with_stat(self, path: str) -> tuple[T, Stat] | None:
+        self._check_open(path)
+        return await self._values.get(path)
+
+    def get_if_cached(self, path: str) -> T | None:
+        """Return the value if it is in memory; None means absent or not known. Never loads, never waits."""
+        entry = self._values.peek(path)
+        return None if entry is None or entry.value is None else entry.value[0]
+
+    async def exists(self, path: str) -> bool:
+        """Tell whether `path` is a key, whether or not its value can be decoded."""
+        self._check_open(path)
+        try:
+            return await self._values.get(path) is not None
+        except InvalidValueError:
+            return True
+
+    async def children(self, path: str) -> list[str]:
+        """Return the sorted names of the first-level children; the list is the caller's own."""
+        self._check_open(path)
+        return list(await self._children.get(path))
+
+    async def create(self, path: str, value: T) -> T:
+        """Store a new value and return it as a later read does.
+
+        Raises:
+            AlreadyExistsError: there is one.
+        """
+        self._check_open(path)
+        try:
+            await self._put(path, value, expected_version=MUST_NOT_EXIST)
+        except BadVersionError as error:
+            raise AlreadyExistsError(path) from error
+        try:
+            await self._values.get(path)
+        except MetadataError as error:
+            log.debug("metadata_cache_load_failed", path=path, error=str(error))  # the creation succeeded
+        return value
+
+    async def put(self, path: str, value: T, *, ephemeral: bool = False) -> Stat:
+        """Store `value` whatever was there."""
+        self._check_open(path)
+        return await self._put(path, value, ephemeral=ephemeral)
+
+    async def read_modify_update_or_create(self, path: str, modify: Callable[[T | None], T]) -> T:
+        """Store `modify(value)` in place of the value, None where there is none, and return it.
+
+        `modify` gets a copy of its own and may be called several times, once more after each change that
+        somebody else made in between; it must be pure.
+
+        Raises:
+            BadVersionError: somebody else was faster for 30 seconds on end.
+        """
+        self._check_open(path)
+        give_up_at_s = _now() + GIVE_UP_AFTER_S
+        backoff_s = FIRST_BACKOFF_S
+        while True:
+            found = await self.get_with_stat(path)
+            current, version = (
+                (None, MUST_NOT_EXIST) if found is None else (self._copy(path, found[0]), found[1].version)
+            )
+            changed = modify(current)
+            try:
+                await self._put(path, changed, expected_version=version)
+            except BadVersionError:
+                self.invalidate(path)
+                if _now() + backoff_s > give_up_at_s:
+                    raise
+                await asyncio.sleep(backoff_s)
+                backoff_s = min(backoff_s * 2, MAX_BACKOFF_S)
+            else:
+                return changed
+
+    async def delete(self, path: str) -> None:
+        """Delete the key whatever its version.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        self._check_open(path)
+        await self._store.delete(path)
+        self._values.drop(path)
+
+    def invalidate(self, path: str) -> None:
+        """Forget the value of `path`; the next read asks the store."""
+        self._values.drop(path)
+
+    def close(self) -> None:
+        """Stop watching the store and forget everything. Idempotent."""
+        self._closed = True
+        self._stop_watching()
+        self._values.close()
+        self._children.close()
+
+    async def _put(self, path: str, value: T, *, expected_version: int | None = None, ephemeral: bool = False) -> Stat:
+        data = self._codec.encode(value)
+        return await self._store.put(path, data, expected_version=expected_version, ephemeral=ephemeral)
+
+    async def _load_value(self, path: str) -> tuple[T, Stat] | None:
+        record = await self._store.get(path)
+        return None if record is None else (self._codec.decode(path, record.value), record.stat)
+
+    async def _load_children(self, path: str) -> tuple[str, ...]:
+        return tuple(await self._store.children(path))
+
+    def _copy(self, path: str, value: T) -> T:
+        return self._codec.decode(path, self._codec.encode(value))
+
+    def _invalidated(self, change: Notification | None) -> None:
+        if change is None:
+            self._values.drop_all()
+            self._children.drop_all()
+        elif change.type is NotificationType.CHILDREN_CHANGED:
+            self._children.drop(change.path)
+        else:
+            self._values.drop(change.path, reload=change.type is not NotificationType.DELETED)
+            if change.type is not NotificationType.MODIFIED and not self._children.is_empty:
+                for above in (*ancestors(change.path), "/"):
+                    self._children.drop(above)
+
+    def _check_open(self, path: str) -> None:
+        if self._closed:
+            raise StoreClosedError(path)
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

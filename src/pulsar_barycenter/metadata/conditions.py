@@ -1,0 +1,70 @@
+"""When a write may happen: the version rules, said once for the stores that decide them in our own code.
+
+| expected version | key absent      | key present at version v        |
+|------------------|-----------------|---------------------------------|
+| None             | create          | overwrite                       |
+| MUST_NOT_EXIST   | create          | BadVersionError                 |
+| n ≥ 0            | BadVersionError | overwrite if v = n, else BadVersionError |
+
+Source: Pulsar's `MetadataStore.put` and `MetadataStore.delete`.
+"""
+
+from dataclasses import dataclass
+
+from pulsar_barycenter.metadata.errors import (
+    BadVersionError,
+    GuardError,
+    HasChildrenError,
+    NotFoundError,
+    OtherSessionError,
+)
+from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, Guard
+
+
+@dataclass(frozen=True, slots=True)
+class PutOptions:
+    """The conditions and kind of one `MetadataStore.put`."""
+
+    expected_version: int | None = None
+    ephemeral: bool = False
+    sequential: bool = False
+    if_own: bool = False
+    guard: Guard | None = None
+
+
+def check_guard(guard: Guard | None, actual: int | None) -> None:
+    """Raise unless there is no guard, or its key is at the version it wants; `actual` None: the key is absent."""
+    if guard is not None and guard.version != actual:
+        raise GuardError(guard.path, guard.version, actual)
+
+
+def check_put(path: str, actual: int | None, options: PutOptions, *, own: bool) -> None:
+    """Raise unless a key at version `actual` (None: absent) may be written; `own`: by the session that created it."""
+    expected = options.expected_version
+    if actual is None:
+        if expected is not None and expected != MUST_NOT_EXIST:
+            raise BadVersionError(path, expected, None)
+        return
+    if expected is not None and expected != actual:
+        raise BadVersionError(path, expected, actual)
+    if options.if_own and not own:
+        raise OtherSessionError(path, expected, actual)
+
+
+def check_delete(
+    path: str, actual: int | None, *, expected: int | None, if_own: bool, own: bool, has_children: bool
+) -> None:
+    """Raise unless a key at version `actual` (None: absent) may be deleted."""
+    if actual is None:
+        raise NotFoundError(path)
+    if expected is not None and expected != actual:
+        raise BadVersionError(path, expected, actual)
+    if if_own and not own:
+        raise OtherSessionError(path, expected, actual)
+    if has_children:
+        raise HasChildrenError(path)
+
+
+def sequential_path(path: str, number: int) -> str:
+    """Return the real path of a sequential put; numbers up to ten digits sort as text too."""
+    return f"{path}{number:010d}"

@@ -1,0 +1,438 @@
+"""Locks on paths of the metadata store: an ephemeral key that says who holds the path.
+
+The states of a lock and the ways between them are the table LOCK_TRANSITIONS. Beside its state a lock may be in
+doubt, which its holder does not see. It comes into doubt when its key was deleted, when the session was lost or
+notifications were missed, or when an update was not answered. It is then proven again (`_revalidate`): read the key,
+and adopt it, write it again, or give the lock up. As long as the store cannot be asked, the holder goes on believing:
+a lock does not expire by mere disconnection, so whoever acts on it proves itself once more at the point of effect
+(an epoch, a version, a fenced ledger).
+
+What may never happen is that an old life of a lock deletes the key of the next one. Versions cannot prevent
+it, for they start at 0 in every life; so keys are deleted and updated only `if_own`, only by the lock object
+that is current for its path, and not at all after an operation whose outcome is unknown.
+
+Source: Pulsar's `LockManagerImpl` and `ResourceLockImpl`. We differ in three places: a key of our own session
+with another value is overwritten in place, so that observers see no gap; every lock is revalidated on
+RECONNECTED too, because it may mean missed notifications; and all are checked every `recheck_s`, in
+case a notification is lost unnoticed.
+"""
+
+import asyncio
+import enum
+import operator
+import random
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Final, Generic, TypeVar
+
+import structlog
+
+from pulsar_barycenter.metadata.back_off import BackOff
+from pulsar_barycenter.metadata.codec import Codec, JsonCodec
+from pulsar_barycenter.metadata.errors import (
+    BadVersionError,
+    InvalidValueError,
+    LockBusyError,
+    LockLostError,
+    MetadataError,
+    NotFoundError,
+    OtherSessionError,
+    SessionLostError,
+    StoreClosedError,
+)
+from pulsar_barycenter.metadata.store import (
+    CONNECTED_EVENTS,
+    MUST_NOT_EXIST,
+    MetadataStore,
+    Notification,
+    NotificationType,
+    Record,
+    SessionEvent,
+)
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+FIRST_BACKOFF_S = 0.1
+MAX_BACKOFF_S = 5.0
+MAX_RACES = 10
+"""How often one revalidation starts over because the key changed while it looked."""
+
+
+class LockState(enum.Enum):
+    INIT = "init"
+    """The store has not answered yet."""
+    VALID = "valid"
+    """VerifiedToken to be held: acquired, and neither released nor proven lost."""
+    RELEASING = "releasing"
+    """Its key is being deleted, after the updates that were begun before."""
+    EXPIRED = "expired"
+
+
+class LockStep(enum.Enum):
+    ACQUIRE = "acquire"
+    """The key is ours."""
+    RELEASE = "release"
+    """The holder wants it no more."""
+    EXPIRE = "expire"
+    """Released, proven lost, or given up without touching the key."""
+
+
+LOCK_TRANSITIONS: Final[Mapping[tuple[LockState, LockStep], LockState]] = {
+    (LockState.INIT, LockStep.ACQUIRE): LockState.VALID,
+    (LockState.INIT, LockStep.RELEASE): LockState.RELEASING,
+    (LockState.INIT, LockStep.EXPIRE): LockState.EXPIRED,
+    (LockState.VALID, LockStep.RELEASE): LockState.RELEASING,
+    (LockState.VALID, LockStep.EXPIRE): LockState.EXPIRED,
+    (LockState.RELEASING, LockStep.EXPIRE): LockState.EXPIRED,
+}
+"""(state, step) to the next state. A step that is not here changes nothing: none leads out of EXPIRED, nor from
+RELEASING back to VALID."""
+
+
+class ResourceLock(Generic[T]):
+    """One holder's lock on one path; made by `LockManager.acquire`. Operations on it are serialised."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        path: str,
+        value: T,
+        codec: Codec[T],
+        same_owner: Callable[[T, T], bool],
+        source: random.Random,
+    ) -> None:
+        self.path = path
+        self.expired: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done as soon as the lock is released or proven lost; never by mere disconnection."""
+        self._store = store
+        self._value = value
+        self._codec = codec
+        self._same_owner = same_owner
+        self._back_off = BackOff(source, FIRST_BACKOFF_S, MAX_BACKOFF_S)
+        self._state = LockState.INIT
+        self._version = MUST_NOT_EXIST
+        self._is_ambiguous = False
+        self._serial = asyncio.Lock()
+        self._in_doubt = asyncio.Event()
+        self._prover: asyncio.Task[None] | None = None
+        self._release: asyncio.Task[None] | None = None
+
+    @property
+    def value(self) -> T:
+        """The value last known to be stored."""
+        return self._value
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the state is VALID."""
+        return self._state is LockState.VALID
+
+    async def update(self, value: T) -> None:
+        """Store another value under the lock.
+
+        Raises:
+            LockLostError: the lock is not held any more.
+            LockBusyError: another session holds the path now; the lock has expired.
+            StoreUnavailableError, SessionLostError: not known to be stored; the lock is in doubt and will be
+                proven again with the value from before.
+        """
+        self._check_not({LockState.INIT, LockState.RELEASING, LockState.EXPIRED})
+        async with self._serial:
+            self._check_not({LockState.EXPIRED})  # a release that began after us waits for us
+            try:
+                await self._write(value)
+            except (LockBusyError, LockLostError, StoreClosedError):
+                self.expire()
+                raise
+            except (MetadataError, asyncio.CancelledError):
+                self._is_ambiguous = True
+                self.doubt()
+                raise
+
+    async def release(self) -> None:
+        """Delete the key and expire; waits for updates that were begun before. Idempotent.
+
+        All callers share one deletion. A key that is gone or belongs to somebody else counts as released.
+
+        Raises:
+            MetadataError: the deletion failed, or did not happen because the outcome of an earlier operation is
+                unknown; the key then stays until the session ends. Every later call raises the same.
+        """
+        if self._release is None:
+            if self._state is LockState.EXPIRED:
+                return
+            self._step(LockStep.RELEASE)
+            self._in_doubt.set()
+            self._release = asyncio.create_task(self._release_once(), name=f"release lock {self.path}")
+        await asyncio.shield(self._release)
+
+    def doubt(self) -> None:
+        """Have the lock proven again, now and until the store answers."""
+        self._in_doubt.set()
+        if self._state is LockState.VALID and (self._prover is None or self._prover.done()):
+            self._prover = asyncio.create_task(self._prove(), name=f"prove lock {self.path}")
+
+    def expire(self) -> None:
+        """Give the lock up without touching the key; an update or proof under way writes nothing after this."""
+        if not self._step(LockStep.EXPIRE):
+            return
+        self._in_doubt.set()
+        if not self.expired.done():
+            self.expired.set_result(None)
+
+    async def acquire(self) -> None:
+        """Take the path; for the manager."""
+        async with self._serial:
+            try:
+                await self._create()
+            except BadVersionError:
+                await self._revalidate(self._value)
+            self._step(LockStep.ACQUIRE)
+        if self._in_doubt.is_set():  # the key was deleted, or the session lost, before we had the store's answer
+            self.doubt()
+
+    def _step(self, step: LockStep) -> bool:
+        """Go where the table says; return False if that is nowhere."""
+        after = LOCK_TRANSITIONS.get((self._state, step))
+        if after is None:
+            return False
+        self._state = after
+        return True
+
+    def _check_not(self, states: set[LockState]) -> None:
+        if self._state in states:
+            raise LockLostError(self.path)
+
+    async def _release_once(self) -> None:
+        try:
+            async with self._serial:
+                if self._is_ambiguous:
+                    raise MetadataError(self.path, "not deleted: the outcome of an earlier operation is unknown")
+                with suppress(NotFoundError, OtherSessionError, SessionLostError):
+                    await self._delete()
+        finally:
+            self.expire()
+
+    async def _delete(self) -> None:
+        while self._state is LockState.RELEASING:  # a proof under way may have found the lock lost
+            try:
+                await self._store.delete(self.path, expected_version=self._version, if_own=True)
+            except OtherSessionError:
+                raise
+            except BadVersionError:  # the key is another's, or an update that was not answered is done by now
+                record = await self._store.get(self.path)
+                if record is None or not record.stat.created_by_self:
+                    return
+                self._version = record.stat.version
+            else:
+                return
+
+    async def _prove(self) -> None:
+        """Revalidate until the store has answered and no new doubt arose."""
+        self._back_off.reset()
+        while self._state is LockState.VALID and self._in_doubt.is_set():
+            self._in_doubt.clear()
+            try:
+                async with self._serial:
+                    if self._state is LockState.VALID:
+                        await self._revalidate(self._value, is_proof=True)
+                self._back_off.reset()
+            except (BadVersionError, LockBusyError, LockLostError, StoreClosedError) as error:
+                log.info("lock_lost", path=self.path, reason=str(error))
+                self.expire()
+            except MetadataError as error:
+                backoff_s = self._back_off.next_s()
+                log.info("lock_in_doubt", path=self.path, reason=str(error), retry_in_s=round(backoff_s, 3))
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(backoff_s):
+                        await self._in_doubt.wait()
+                self._in_doubt.set()
+
+    async def _revalidate(self, value: T, *, is_proof: bool = False) -> None:
+        """Make the key ours and `value`, if it is not already and nobody else holds it.
+
+        Raises:
+            LockBusyError: another owner holds the path, it is not a lock, or it kept changing while we looked.
+        """
+        for _ in range(MAX_RACES):
+            try:
+                await self._revalidate_once(value, is_proof=is_proof)
+            except (BadVersionError, NotFoundError) as error:
+                race = error
+            else:
+                return
+        raise LockBusyError(self.path) from race
+
+    async def _revalidate_once(self, value: T, *, is_proof: bool) -> None:
+        record = await self._store.get(self.path)
+        if is_proof and self._state is LockState.RELEASING:
+            self._prove_for_release(record)
+            return
+        if record is None:
+            await self._create(value)
+            return
+        stat = record.stat
+        if not stat.ephemeral:
+            raise LockBusyError(self.path)
+        stored = self._decode(record)
+        if stat.created_by_self:
+            if stored == value:
+                self._adopt(value, stat.version)
+            else:
+                await self._replace(value, stat.version)
+        elif stored is not None and self._same_owner(stored, value):
+            # An earlier session of this very owner left it; it would vanish by itself, but later.
+            await self._store.delete(self.path, expected_version=stat.version)
+            await self._create(value)
+        else:
+            raise LockBusyError(self.path)
+
+    def _prove_for_release(self, record: Record | None) -> None:
+        """Tell the release that waits for this proof which version to delete; what is gone is not made again."""
+        if record is None or not record.stat.created_by_self:
+            self.expire()
+        elif self._decode(record) == self._value:
+            self._adopt(self._value, record.stat.version)
+
+    def _decode(self, record: Record) -> T | None:
+        try:
+            return self._codec.decode(self.path, record.value)
+        except InvalidValueError:
+            return None
+
+    async def _write(self, value: T) -> None:
+        try:
+            await self._replace(value, self._version)
+        except BadVersionError:
+            await self._revalidate(value)
+
+    async def _create(self, value: T | None = None) -> None:
+        self._check_not({LockState.EXPIRED})
+        value = self._value if value is None else value
+        data = self._codec.encode(value)
+        stat = await self._store.put(self.path, data, expected_version=MUST_NOT_EXIST, ephemeral=True)
+        self._adopt(value, stat.version)
+
+    async def _replace(self, value: T, version: int) -> None:
+        self._check_not({LockState.EXPIRED})
+        data = self._codec.encode(value)
+        stat = await self._store.put(self.path, data, expected_version=version, ephemeral=True, if_own=True)
+        self._adopt(value, stat.version)
+
+    def _adopt(self, value: T, version: int) -> None:
+        self._value, self._version, self._is_ambiguous = value, version, False
+
+
+class LockManager(Generic[T]):
+    """The locks that this session holds, of one value type.
+
+    A value must identify its owner: `same_owner` (default: equality) tells whether a key that another session
+    wrote is a left-over of our own former life, which may be taken away. Close it before the store.
+    """
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        value_type: type[T],
+        *,
+        same_owner: Callable[[T, T], bool] = operator.eq,
+        codec: Codec[T] | None = None,
+        recheck_s: float = 30.0,
+        source: random.Random | None = None,
+    ) -> None:
+        """`source` is what pauses between attempts are drawn from, the system's randomness unless given."""
+        self._store = store
+        self._codec: Codec[T] = codec or JsonCodec(value_type)
+        self._same_owner = same_owner
+        self._source = source or random.Random()
+        self._locks: dict[str, ResourceLock[T]] = {}
+        self._acquiring: dict[ResourceLock[T], None] = {}  # a set's order would differ from run to run
+        self._closed = False
+        self._stops = (store.add_listener(self._notified), store.add_session_listener(self._session_event))
+        self._recheck_s = recheck_s
+        self._recheck: asyncio.TimerHandle | None = None
+
+    async def acquire(self, path: str, value: T) -> ResourceLock[T]:
+        """Take the lock on `path` and keep it until it is released or lost.
+
+        A lock object that this manager holds for the same path is replaced: it expires and its key passes on.
+
+        Raises:
+            LockBusyError: somebody else holds it.
+            StoreUnavailableError: unknown whether the lock was taken; acquiring again finds out.
+        """
+        self._check_open(path)
+        lock = ResourceLock(self._store, path, value, self._codec, self._same_owner, self._source)
+        self._acquiring[lock] = None
+        try:
+            await lock.acquire()
+        finally:
+            del self._acquiring[lock]
+        if self._closed:
+            await self._release_quietly(lock)
+        self._check_open(path)
+        former = self._locks.get(path)
+        self._locks[path] = lock
+        lock.expired.add_done_callback(lambda _: self._forget(lock))
+        if former is not None:
+            former.expire()
+        self._schedule_recheck()
+        return lock
+
+    def expire_all(self) -> None:
+        """Give every lock up without touching its key, so that none is taken again in the next session."""
+        for lock in tuple(self._locks.values()):
+            lock.expire()
+
+    async def close(self) -> None:
+        """Release all locks; one whose release fails is left to the end of the session. Idempotent."""
+        self._closed = True
+        for stop in self._stops:
+            stop()
+        if self._recheck is not None:
+            self._recheck.cancel()
+        await asyncio.gather(*(self._release_quietly(lock) for lock in tuple(self._locks.values())))
+
+    async def _release_quietly(self, lock: ResourceLock[T]) -> None:
+        try:
+            await lock.release()
+        except MetadataError as error:
+            log.warning("lock_release_failed", path=lock.path, reason=str(error))
+
+    def _check_open(self, path: str) -> None:
+        if self._closed:
+            raise StoreClosedError(path)
+
+    def _forget(self, lock: ResourceLock[T]) -> None:
+        if self._locks.get(lock.path) is lock:
+            del self._locks[lock.path]
+
+    def _notified(self, notification: Notification) -> None:
+        if notification.type is not NotificationType.DELETED:
+            return
+        lock = self._locks.get(notification.path)
+        if lock is not None:
+            lock.doubt()
+        for lock in self._acquiring:
+            if lock.path == notification.path:
+                lock.doubt()
+
+    def _session_event(self, event: SessionEvent) -> None:
+        if event in CONNECTED_EVENTS:
+            self._doubt_all()
+
+    def _doubt_all(self) -> None:
+        for lock in (*self._locks.values(), *self._acquiring):
+            lock.doubt()
+
+    def _schedule_recheck(self) -> None:
+        if self._recheck is None and not self._closed:
+            self._recheck = asyncio.get_running_loop().call_later(self._recheck_s, self._recheck_all)
+
+    def _recheck_all(self) -> None:
+        self._recheck = None
+        if self._locks:
+            self._doubt_all()
+            self._schedule_recheck()

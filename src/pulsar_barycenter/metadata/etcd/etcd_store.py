@@ -1,0 +1,253 @@
+"""A metadata store in etcd that brokers on any number of machines share.
+
+A write is one request and is sent once. Caches forget what it changed before the caller goes on; listeners are told of
+it when it comes back among all other changes, in the order of the revisions.
+"""
+
+import random
+from dataclasses import replace
+from typing import Final, Self
+
+from pulsar_barycenter.metadata.clock import Clock, SystemClock
+from pulsar_barycenter.metadata.conditions import PutOptions, sequential_path
+from pulsar_barycenter.metadata.errors import (
+    BadVersionError,
+    GuardError,
+    NotFoundError,
+    OtherSessionError,
+    StoreUnavailableError,
+)
+from pulsar_barycenter.metadata.etcd import etcd_api_pb2 as api
+from pulsar_barycenter.metadata.etcd.connection import EtcdConnection
+from pulsar_barycenter.metadata.etcd.layout import Layout, behind, child_names
+from pulsar_barycenter.metadata.etcd.lease import EtcdLease
+from pulsar_barycenter.metadata.etcd.settings import EtcdSettings
+from pulsar_barycenter.metadata.etcd.transactions import (
+    Writer,
+    delete_outcome,
+    delete_request,
+    number_outcome,
+    number_request,
+    put_outcome,
+    put_request,
+    record_of,
+)
+from pulsar_barycenter.metadata.etcd.watch import EtcdWatch
+from pulsar_barycenter.metadata.rpc.rpc_store import RpcStore
+from pulsar_barycenter.metadata.store import (
+    MUST_NOT_EXIST,
+    Guard,
+    Notification,
+    NotificationType,
+    Record,
+    SessionEvent,
+    Stat,
+)
+
+PAGE: Final = 1000
+"""Keys that are asked for at once when children are listed."""
+LARGE: Final = 64 << 10
+"""Bytes of a value that go in one request only if it is known whether there is a key."""
+MAX_RACES: Final = 100
+REMEMBERED: Final = 10_000
+"""Lasting keys that a session knows for its own; the server remembers creators of ephemeral keys alone."""
+
+
+class EtcdStore(RpcStore):
+    """One session with the servers; see `MetadataStore` for the contract. Made by `open`.
+
+    A Stat has no times, for etcd keeps none: both are 0. A session knows the last REMEMBERED lasting keys that it
+    created for its own.
+    """
+
+    name = "etcd"
+    _connection: EtcdConnection
+    _keeper: EtcdLease
+    _watch: EtcdWatch
+
+    def __init__(
+        self, clock: Clock, settings: EtcdSettings, *, session_timeout_ms: int, operation_timeout_s: float
+    ) -> None:
+        super().__init__(clock)
+        self._layout = Layout(settings.chroot)
+        self._connection = EtcdConnection(settings, timeout_s=operation_timeout_s)
+        source = random.Random()
+        self._keeper = EtcdLease(
+            self._connection, self._layout, timeout_ms=session_timeout_ms, tell=self._hear_session, source=source
+        )
+        self._watch = EtcdWatch(
+            self._connection, self._layout, hear=self._hear, missed=self._keeper.fell_behind, source=source
+        )
+        self._created: dict[str, int] = {}
+        """The revisions in which this session created lasting keys, the oldest first."""
+
+    @classmethod
+    async def open(
+        cls,
+        settings: EtcdSettings,
+        *,
+        session_timeout_ms: int = 10_000,
+        operation_timeout_s: float = 30.0,
+        clock: Clock | None = None,
+    ) -> Self:
+        """Open a session with the servers that `settings` name.
+
+        The session lasts whole seconds, the next more; the servers may make it longer.
+
+        Raises:
+            StoreUnavailableError: none of them answered for ten seconds.
+            StoreRefusedError: the user's name, password or rights do not do.
+        """
+        store = cls(
+            clock or SystemClock(),
+            settings,
+            session_timeout_ms=session_timeout_ms,
+            operation_timeout_s=operation_timeout_s,
+        )
+        return await store._opened(settings.endpoints)
+
+    # ---- operations ----
+
+    async def get(self, path: str) -> Record | None:
+        return await self._get(path, takes_turn=True)
+
+    async def get_ahead(self, path: str) -> Record | None:
+        """See `ReadsAhead`."""
+        return await self._get(path, takes_turn=False)
+
+    async def _get(self, path: str, *, takes_turn: bool) -> Record | None:
+        self._check_open(path)
+        found = await self._range("get", path, api.RangeRequest(key=self._layout.key(path)), takes_turn=takes_turn)
+        return record_of(path, found.kvs[0], self._reader(path)) if found.kvs else None
+
+    async def put(
+        self,
+        path: str,
+        value: bytes,
+        *,
+        expected_version: int | None = None,
+        ephemeral: bool = False,
+        sequential: bool = False,
+        if_own: bool = False,
+        guard: Guard | None = None,
+    ) -> Stat:
+        session, data = self._writing(path), bytes(value)
+        if sequential:
+            path = sequential_path(path, await self._next_number(path, session))
+        options = PutOptions(expected_version, ephemeral, sequential, if_own, guard)
+        if expected_version is None and len(data) > LARGE:
+            return await self._put_large(path, data, options, session)
+        return await self._put(path, data, options, session)
+
+    async def delete(
+        self, path: str, *, expected_version: int | None = None, if_own: bool = False, guard: Guard | None = None
+    ) -> None:
+        session = self._writing(path)
+        writer = Writer(session, self._created.get(path))
+        request = delete_request(
+            self._layout, path, writer, expected_version=expected_version, if_own=if_own, guard=guard
+        )
+        answer = await self._commit("delete", path, request, session)
+        if not delete_outcome(path, answer, writer, expected_version=expected_version, if_own=if_own, guard=guard):
+            raise self._session_ended(session, path, "delete")
+        self._created.pop(path, None)
+        self._listeners.invalidate(Notification(NotificationType.DELETED, path))
+
+    async def children(self, path: str) -> list[str]:
+        self._check_open(path)
+        names: set[str] = set()
+        first, end = self._layout.below(path)
+        while True:
+            request = api.RangeRequest(key=first, range_end=end, limit=PAGE, keys_only=True)
+            page = await self._range("children", path, request)
+            paths = [below for kv in page.kvs if (below := self._layout.path(kv.key)) is not None]
+            names.update(child_names(path, paths))
+            if not page.more:
+                return sorted(names)
+            last = self._layout.path(page.kvs[-1].key)
+            first = page.kvs[-1].key + b"\0" if last is None else behind(path, last, self._layout)
+
+    async def exists(self, path: str) -> bool:
+        self._check_open(path)
+        found = await self._range("exists", path, api.RangeRequest(key=self._layout.key(path), count_only=True))
+        return found.count > 0
+
+    # ---- requests ----
+
+    async def _put(self, path: str, data: bytes, options: PutOptions, session: int) -> Stat:
+        writer = Writer(session, self._created.get(path))
+        request = put_request(self._layout, path, data, options, writer)
+        answer = await self._commit("put", path, request, session, len(data))
+        written = put_outcome(path, answer, options, writer)
+        if written is None:
+            raise self._session_ended(session, path, "put")
+        stat = written.stat
+        if stat.ephemeral:
+            self._created.pop(path, None)  # it is known by its lease
+        elif stat.version == 0 and session == self._session:
+            self._remember(path, written.created)
+        kind = NotificationType.MODIFIED if stat.version else NotificationType.CREATED
+        self._listeners.invalidate(Notification(kind, path))
+        return stat
+
+    async def _put_large(self, path: str, data: bytes, options: PutOptions, session: int) -> Stat:
+        """Write whatever is there, by what is there: one request for either case would have the value twice."""
+        version = MUST_NOT_EXIST
+        for _ in range(MAX_RACES):
+            try:
+                return await self._put(path, data, replace(options, expected_version=version), session)
+            except (GuardError, OtherSessionError):
+                raise
+            except BadVersionError as error:
+                version = MUST_NOT_EXIST if error.actual is None else error.actual
+        raise StoreUnavailableError(path, "put failed: others kept changing the key")
+
+    async def _range(
+        self, operation: str, path: str, request: api.RangeRequest, *, takes_turn: bool = True
+    ) -> api.RangeResponse:
+        return await self._connection.ask(
+            operation,
+            path,
+            lambda line, tokens, s: line.kv.Range(request, metadata=tokens, timeout=s),
+            takes_turn=takes_turn,
+        )
+
+    async def _commit(
+        self, operation: str, path: str, request: api.TxnRequest, session: int, size: int = 0
+    ) -> api.TxnResponse:
+        try:
+            return await self._connection.ask(
+                operation, path, lambda line, tokens, s: line.kv.Txn(request, metadata=tokens, timeout=s), size=size
+            )
+        except NotFoundError:  # the lease
+            raise self._session_ended(session, path, operation) from None
+
+    async def _next_number(self, path: str, session: int) -> int:
+        request = number_request(self._layout, path, Writer(session))
+        number = number_outcome(await self._commit("put", path, request, session))
+        if number is None:
+            raise self._session_ended(session, path, "put")
+        return number
+
+    def _reader(self, path: str) -> Writer:
+        return Writer(self._session or -1, self._created.get(path))
+
+    def _remember(self, path: str, created: int) -> None:
+        self._created.pop(path, None)
+        self._created[path] = created
+        if len(self._created) > REMEMBERED:
+            del self._created[next(iter(self._created))]
+
+    # ---- what lease and watch tell ----
+
+    def _hear_session(self, session: int | None, events: list[SessionEvent]) -> None:
+        if session != self._session:
+            self._session = session
+            self._created.clear()
+        if not self._closed:
+            self._listeners.session_events(events)
+
+    def _hear(self, changes: list[Notification]) -> None:
+        for change in changes:
+            if not self._closed:
+                self._listeners.change(change)

@@ -1,0 +1,72 @@
+"""The way between a client of a store in memory and its backend, on which messages are late or lost."""
+
+import asyncio
+import contextvars
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from pulsar_barycenter.metadata.store import Notification
+
+Callback: TypeAlias = Callable[[], None]
+NotificationRoute: TypeAlias = Callable[[Notification], float | None]
+"""Seconds that a notification takes to a client; None loses it for good, and nobody learns of it."""
+
+
+class Channel:
+    """Run callbacks on one loop in one context, first in first out, each no sooner than its delay."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, context: contextvars.Context) -> None:
+        self._loop = loop
+        self._context = context
+        self._waiting: deque[tuple[float, Callback]] = deque()
+        self._is_armed = False
+
+    def send(self, delay_s: float, callback: Callback) -> None:
+        self._waiting.append((self._loop.time() + delay_s, callback))
+        if not self._is_armed:
+            self._arm()
+
+    def send_apart(self, delay_s: float, callback: Callback) -> None:
+        """Run `callback` after its own delay, whatever else is under way."""
+        self._loop.call_later(delay_s, callback, context=self._context)
+
+    def _arm(self) -> None:
+        self._is_armed = True
+        loop = self._loop
+        due = self._waiting[0][0]
+        if due <= loop.time():
+            loop.call_soon(self._pump, context=self._context)
+        else:
+            loop.call_at(due, self._pump, context=self._context)
+
+    def _pump(self) -> None:
+        now = self._loop.time()
+        try:
+            while self._waiting and self._waiting[0][0] <= now:
+                _, callback = self._waiting.popleft()
+                callback()
+        finally:
+            self._is_armed = False
+            if self._waiting:
+                self._arm()
+
+
+@dataclass(slots=True)
+class Link:
+    """The connection of one client, as the backend sees it."""
+
+    requests: Channel
+    answers: Channel
+    notifications: Channel
+    notify: Callable[[Notification], None]
+    session: int | None = None
+    cut: bool = False
+    missed: bool = False
+    """A notification was lost to a cut; the next answer to a heartbeat says so."""
+    route: NotificationRoute | None = None
+    disorderly: bool = False
+    """Each notification comes by a way of its own, and twice."""
+    answers_lost: bool = False
+    """What is written is not answered."""

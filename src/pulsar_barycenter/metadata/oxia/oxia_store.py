@@ -1,0 +1,352 @@
+"""A metadata store in Oxia that brokers on any number of machines share.
+
+A write is one request and is sent once, under the condition that the key is as it was seen: when it was read, or when
+this client wrote it. What was seen is remembered; if it is out of date, the server refuses, and the key is read anew.
+What no condition of Oxia can name, a guard and the absence of children, is looked at in the request before.
+
+Caches forget what a write changed before the caller goes on; listeners are told of it when it comes back among all
+other changes, in their order.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+from pulsar_barycenter.metadata.clock import Clock, SystemClock
+from pulsar_barycenter.metadata.conditions import PutOptions, check_delete, check_guard, check_put, sequential_path
+from pulsar_barycenter.metadata.errors import (
+    InvalidPathError,
+    NotFoundError,
+    StoreUnavailableError,
+    ValueTooLargeError,
+)
+from pulsar_barycenter.metadata.oxia import oxia_api_pb2 as api
+from pulsar_barycenter.metadata.oxia.connection import Leader, OxiaConnection
+from pulsar_barycenter.metadata.oxia.layout import Layout, child_names
+from pulsar_barycenter.metadata.oxia.session import OxiaSession, ending
+from pulsar_barycenter.metadata.oxia.settings import OxiaSettings
+from pulsar_barycenter.metadata.oxia.watch import OxiaWatch
+from pulsar_barycenter.metadata.oxia.writes import (
+    Known,
+    OtherVersionError,
+    SessionEndedError,
+    delete_request,
+    found_in,
+    known_of,
+    number_request,
+    put_request,
+    record_of,
+    written,
+)
+from pulsar_barycenter.metadata.rpc.rpc_store import RpcStore
+from pulsar_barycenter.metadata.store import (
+    MUST_NOT_EXIST,
+    Guard,
+    Notification,
+    NotificationType,
+    Record,
+    SessionEvent,
+    Stat,
+)
+
+MAX_VALUE_BYTES: Final = 4 << 20
+"""Of one key; several of them fit in one answer."""
+MAX_RACES: Final = 100
+REMEMBERED: Final = 10_000
+"""Keys of which it is remembered how they were seen last."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What was there when a write was decided upon."""
+
+    key: Known | None
+    guard: Known | None = None
+    has_children: bool = False
+
+
+class OxiaStore(RpcStore):
+    """One session with the servers; see `MetadataStore` for the contract. Made by `open`.
+
+    Times in a Stat are the server's own.
+    """
+
+    name = "oxia"
+    _connection: OxiaConnection
+    _keeper: OxiaSession
+    _watch: OxiaWatch
+
+    def __init__(
+        self, clock: Clock, settings: OxiaSettings, *, session_timeout_ms: int, operation_timeout_s: float
+    ) -> None:
+        super().__init__(clock)
+        self._layout = Layout(settings.chroot)
+        source = random.Random()
+        self._connection = OxiaConnection(settings, timeout_s=operation_timeout_s, source=source)
+        self._keeper = OxiaSession(
+            self._connection,
+            self._layout,
+            namespace=settings.namespace,
+            timeout_ms=session_timeout_ms,
+            tell=self._hear_session,
+            source=source,
+        )
+        self._watch = OxiaWatch(
+            self._connection,
+            self._layout,
+            silence_s=self._keeper.timeout_s,
+            hear=self._hear,
+            missed=self._keeper.fell_behind,
+            source=source,
+        )
+        self._seen: dict[str, Known] = {}
+        """How keys were when they were seen last, the one not seen for longest first."""
+
+    @classmethod
+    async def open(
+        cls,
+        settings: OxiaSettings,
+        *,
+        session_timeout_ms: int = 10_000,
+        operation_timeout_s: float = 30.0,
+        clock: Clock | None = None,
+    ) -> Self:
+        """Open a session with the servers that `settings` name.
+
+        The session lasts 2 to 300 seconds, whichever of these is nearest to `session_timeout_ms`.
+
+        Raises:
+            StoreUnavailableError: none of them answered for ten seconds.
+            StoreRefusedError: the token does not do, there is no such namespace, or the servers are too old.
+        """
+        store = cls(
+            clock or SystemClock(),
+            settings,
+            session_timeout_ms=session_timeout_ms,
+            operation_timeout_s=operation_timeout_s,
+        )
+        return await store._opened(settings.endpoints)
+
+    # ---- operations ----
+
+    async def get(self, path: str) -> Record | None:
+        return await self._get(path, takes_turn=True)
+
+    async def get_ahead(self, path: str) -> Record | None:
+        """See `ReadsAhead`."""
+        return await self._get(path, takes_turn=False)
+
+    async def _get(self, path: str, *, takes_turn: bool) -> Record | None:
+        self._check_open(path)
+        request = api.GetRequest(key=self._layout.key(path), include_value=True)
+        (found,) = await self._read("get", path, [request], takes_turn=takes_turn)
+        self._remember(path, found_in(found))
+        return record_of(path, found, self._session)
+
+    async def put(
+        self,
+        path: str,
+        value: bytes,
+        *,
+        expected_version: int | None = None,
+        ephemeral: bool = False,
+        sequential: bool = False,
+        if_own: bool = False,
+        guard: Guard | None = None,
+    ) -> Stat:
+        session, data = self._writing(path), bytes(value)
+        if path == "/":
+            raise InvalidPathError(path)
+        if len(data) > MAX_VALUE_BYTES:
+            raise ValueTooLargeError(path, len(data), f"a value has up to {MAX_VALUE_BYTES} bytes")
+        if sequential:
+            path = sequential_path(path, await self._next_number(path))
+        options = PutOptions(expected_version, ephemeral, sequential, if_own, guard)
+        look = self._remembered_look(path, options, session)
+        for _ in range(MAX_RACES):
+            look = look or await self._look_at(path, session, "put", guard)
+            check_guard(guard, None if look.guard is None else look.guard.version)
+            own = look.key is not None and look.key.is_own(session)
+            check_put(path, None if look.key is None else look.key.version, options, own=own)
+            request = put_request(self._layout.key(path), data, options, session, look.key)
+            try:
+                known = await self._write("put", path, request, session)
+            except OtherVersionError:
+                self._seen.pop(path, None)
+                look = None
+                continue
+            self._remember(path, known)
+            kind = NotificationType.MODIFIED if known.version else NotificationType.CREATED
+            self._listeners.invalidate(Notification(kind, path))
+            return known.stat(path, session)
+        raise StoreUnavailableError(path, "put failed: others kept changing the key")
+
+    async def delete(
+        self, path: str, *, expected_version: int | None = None, if_own: bool = False, guard: Guard | None = None
+    ) -> None:
+        session = self._writing(path)
+        for _ in range(MAX_RACES):
+            look = await self._look_at(path, session, "delete", guard, children=True)
+            check_guard(guard, None if look.guard is None else look.guard.version)
+            check_delete(
+                path,
+                None if look.key is None else look.key.version,
+                expected=expected_version,
+                if_own=if_own,
+                own=look.key is not None and look.key.is_own(session),
+                has_children=look.has_children,
+            )
+            if look.key is None:
+                raise NotFoundError(path)
+            request = delete_request(self._layout.key(path), session, look.key)
+            self._seen.pop(path, None)
+            try:
+                await self._write("delete", path, request, session)
+            except OtherVersionError:
+                continue
+            self._listeners.invalidate(Notification(NotificationType.DELETED, path))
+            return
+        raise StoreUnavailableError(path, "delete failed: others kept changing the key")
+
+    async def children(self, path: str) -> list[str]:
+        self._check_open(path)
+        first, end = self._layout.below(path)
+        names: set[str] = set()
+
+        async def collect(leader: Leader, timeout_s: float) -> None:
+            names.clear()
+            request = api.ListRequest(shard=leader.shard, start_inclusive=first, end_exclusive=end)
+            call = leader.stub.List(request, metadata=leader.tokens, timeout=timeout_s)
+            async with ending(call):
+                while isinstance(page := await call.read(), api.ListResponse):
+                    below = [each for key in page.keys if (each := self._layout.path(key)) is not None]
+                    names.update(child_names(path, below))
+
+        await self._connection.ask("children", path, collect)
+        return sorted(names)
+
+    async def exists(self, path: str) -> bool:
+        self._check_open(path)
+        (found,) = await self._read("exists", path, [api.GetRequest(key=self._layout.key(path))])
+        return found.status == api.OK
+
+    # ---- what was seen ----
+
+    def _remembered_look(self, path: str, options: PutOptions, session: int) -> _Look | None:
+        """Return what a put can be tried upon without a look at the store; None if it needs one.
+
+        What is remembered may be out of date, so nothing is refused by it.
+        """
+        if options.guard is not None:
+            return None
+        if options.expected_version == MUST_NOT_EXIST or options.sequential:
+            return _Look(None)
+        key = self._seen.get(path)
+        fits = key is not None and options.expected_version in (None, key.version)
+        if key is None or not fits or (options.if_own and not key.is_own(session)):
+            return None
+        return _Look(key)
+
+    async def _look_at(
+        self, path: str, session: int, operation: str, guard: Guard | None, *, children: bool = False
+    ) -> _Look:
+        """Look at what a write depends on, the session first.
+
+        Raises:
+            SessionLostError: the session has ended.
+        """
+        requests = [
+            api.GetRequest(key=self._layout.session(session)),
+            api.GetRequest(key=self._layout.key(path)),
+        ]
+        if guard is not None:
+            requests.append(api.GetRequest(key=self._layout.key(guard.path)))
+        first, end = self._layout.below(path)
+        if children:
+            requests.append(api.GetRequest(key=first, comparison_type=api.CEILING))
+        shown, key, *others = await self._read(operation, path, requests, session=session)
+        if shown.status != api.OK:
+            raise self._session_ended(session, path, operation)
+        guarding = None if guard is None else found_in(others[0])
+        has_children = children and others[-1].status == api.OK and first <= others[-1].key < end
+        return _Look(found_in(key), guarding, has_children)
+
+    def _remember(self, path: str, known: Known | None) -> None:
+        self._seen.pop(path, None)
+        if known is not None:
+            self._seen[path] = known
+            if len(self._seen) > REMEMBERED:
+                del self._seen[next(iter(self._seen))]
+
+    # ---- requests ----
+
+    async def _read(
+        self,
+        operation: str,
+        path: str,
+        requests: Sequence[api.GetRequest],
+        *,
+        session: int | None = None,
+        takes_turn: bool = True,
+    ) -> list[api.GetResponse]:
+        """Return an answer to each request; with a `session` only where that is."""
+
+        async def read(leader: Leader, timeout_s: float) -> list[api.GetResponse]:
+            if session is not None:
+                self._keeper.check(leader, session)
+            answers: list[api.GetResponse] = []
+            request = api.ReadRequest(shard=leader.shard, gets=requests)
+            call = leader.stub.Read(request, metadata=leader.tokens, timeout=timeout_s)
+            async with ending(call):
+                while len(answers) < len(requests):
+                    part = await call.read()
+                    if not isinstance(part, api.ReadResponse):
+                        raise StoreUnavailableError(path, f"{operation} failed: the server told too little")
+                    answers.extend(part.gets)
+            return answers
+
+        try:
+            return await self._connection.ask(operation, path, read, takes_turn=takes_turn)
+        except NotFoundError:
+            if session is None:
+                raise
+            raise self._session_ended(session, path, operation) from None
+
+    async def _write(self, operation: str, path: str, request: api.WriteRequest, session: int) -> Known:
+        """Have one write done; return what is known of the record that was put last.
+
+        Raises:
+            SessionLostError: the session has ended; nothing was written.
+            OtherVersionError: nothing was written.
+        """
+
+        async def write(leader: Leader, timeout_s: float) -> api.WriteResponse:
+            self._keeper.check(leader, session)
+            return await self._keeper.write(leader, request, timeout_s)
+
+        try:
+            return written(await self._connection.ask(operation, path, write))
+        except (NotFoundError, SessionEndedError):
+            raise self._session_ended(session, path, operation) from None
+
+    async def _next_number(self, path: str) -> int:
+        request = number_request(self._layout.sequence(path))
+        answer = await self._connection.ask(
+            "put", path, lambda leader, timeout_s: self._keeper.write(leader, request, timeout_s)
+        )
+        return known_of(answer.puts[0].version).version
+
+    # ---- what session and watch tell ----
+
+    def _hear_session(self, session: int | None, events: list[SessionEvent]) -> None:
+        self._session = session
+        if not self._closed:
+            self._listeners.session_events(events)
+
+    def _hear(self, change: Notification, version_id: int | None) -> None:
+        seen = self._seen.get(change.path)
+        if seen is not None and seen.version_id != version_id:
+            del self._seen[change.path]
+        if not self._closed:
+            self._listeners.change(change)

@@ -1,0 +1,138 @@
+"""The session with Oxia: one of the shard, and a record that shows it.
+
+A heartbeat is a keep-alive and then a write of that record, to the same server. A server that others have replaced
+without its knowing answers the former all the same; it cannot do the latter, for which most servers of the shard are
+needed. A new leader of the shard counts from when it began.
+"""
+
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Final, TypeVar
+
+import grpc
+from grpc import aio
+
+from pulsar_barycenter.metadata.errors import NotFoundError, StoreRefusedError, StoreUnavailableError
+from pulsar_barycenter.metadata.oxia import oxia_api_pb2 as api
+from pulsar_barycenter.metadata.oxia.connection import Leader, OxiaConnection
+from pulsar_barycenter.metadata.oxia.layout import PARTITION, Layout
+from pulsar_barycenter.metadata.oxia.writes import MARK, heartbeat_request, session_request
+from pulsar_barycenter.metadata.rpc.kept_session import STEP_S, KeptSession, Tell
+
+Answer = TypeVar("Answer")
+
+SHORTEST_MS: Final = 2_000
+LONGEST_MS: Final = 300_000
+"""Between which Oxia's servers take a session's time."""
+
+
+class OxiaSession(KeptSession):
+    """The session of one client."""
+
+    def __init__(
+        self,
+        connection: OxiaConnection,
+        layout: Layout,
+        *,
+        namespace: str,
+        timeout_ms: int,
+        tell: Tell,
+        source: random.Random,
+    ) -> None:
+        self._timeout_ms = min(max(timeout_ms, SHORTEST_MS), LONGEST_MS)
+        super().__init__(connection, timeout_s=self._timeout_ms / 1000, tell=tell, source=source)
+        self._connection = connection
+        self._layout = layout
+        self._namespace = namespace
+        self._shard: int | None = None
+        self._has_single_writes = True
+
+    def check(self, leader: Leader, session: int) -> None:
+        """Raise NotFoundError if `session` is of another shard than is led: when a shard is divided, its number is."""
+        if leader.shard != self._shard:
+            raise NotFoundError(f"session {session:016x}")
+
+    async def write(self, leader: Leader, request: api.WriteRequest, timeout_s: float) -> api.WriteResponse:
+        """Have a write done.
+
+        By a call of its own, so that its failure says nothing of others; Oxia's clients prefer a stream of many, and a
+        server may know nothing else. A stream for each write takes more than twice the time.
+
+        Raises:
+            AioRpcError: what gRPC raises.
+            StoreUnavailableError: the server ended the stream without an answer.
+        """
+        request.shard = leader.shard
+        if self._has_single_writes:
+            try:
+                return await leader.stub.Write(request, metadata=leader.tokens, timeout=timeout_s)
+            except aio.AioRpcError as error:
+                if error.code() is not grpc.StatusCode.UNIMPLEMENTED:
+                    raise
+                self._has_single_writes = False
+        where = (("shard-id", str(leader.shard)), ("namespace", self._namespace))
+        call = leader.stub.WriteStream(metadata=(*leader.tokens, *where), timeout=timeout_s)
+        async with ending(call):
+            await call.write(request)
+            answer = await call.read()
+        if not isinstance(answer, api.WriteResponse):
+            raise StoreUnavailableError("/", "the server ended the write without an answer")
+        return answer
+
+    async def _grant(self) -> int:
+        async def create(leader: Leader, timeout_s: float) -> int:
+            wanted = api.CreateSessionRequest(
+                shard=leader.shard, session_timeout_ms=self._timeout_ms, client_identity=PARTITION
+            )
+            created = await leader.stub.CreateSession(wanted, metadata=leader.tokens, timeout=timeout_s)
+            self._shard = leader.shard
+            return created.session_id
+
+        return await self._ask(create)
+
+    async def _show(self, session: int) -> None:
+        request = session_request(self._layout.session(session), session)
+
+        async def show(leader: Leader, timeout_s: float) -> api.WriteResponse:
+            self.check(leader, session)
+            return await self.write(leader, request, timeout_s)
+
+        answer = await self._ask(show)
+        if answer.puts[0].status != api.OK:
+            raise StoreUnavailableError("/", "the session ended as soon as it began")
+        if answer.puts[0].version.version_id != MARK:
+            raise StoreRefusedError(
+                "/", "the servers give no version ids that are asked for: Oxia 0.16 or newer is needed"
+            )
+
+    async def _end(self, session: int) -> None:
+        async def end(leader: Leader, timeout_s: float) -> None:
+            self.check(leader, session)
+            request = api.CloseSessionRequest(shard=leader.shard, session_id=session)
+            await leader.stub.CloseSession(request, metadata=leader.tokens, timeout=timeout_s)
+
+        await self._ask(end)
+
+    async def _confirm(self, session: int, timeout_s: float) -> bool:
+        request = heartbeat_request(self._layout.session(session), session)
+
+        async def confirm(leader: Leader, timeout_s: float) -> bool:
+            self.check(leader, session)
+            beat = api.SessionHeartbeat(shard=leader.shard, session_id=session)
+            await leader.stub.KeepAlive(beat, metadata=leader.tokens, timeout=timeout_s)
+            return (await self.write(leader, request, timeout_s)).puts[0].status == api.OK
+
+        return await self._connection.ask("heartbeat", "/", confirm, timeout_s=timeout_s, takes_turn=False)
+
+    async def _ask(self, call: Callable[[Leader, float], Awaitable[Answer]]) -> Answer:
+        return await self._connection.ask("session", "/", call, timeout_s=STEP_S, takes_turn=False)
+
+
+@asynccontextmanager
+async def ending(call: aio.Call) -> AsyncIterator[None]:
+    """Have a call of a stream end with the block."""
+    try:
+        yield
+    finally:
+        call.cancel()

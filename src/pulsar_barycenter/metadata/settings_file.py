@@ -1,0 +1,24 @@
+"""Files with the settings of a store: read whole, if they are not too large to be any."""
+
+from pathlib import Path
+from typing import Final
+
+from pulsar_barycenter.metadata.errors import StoreSettingsError
+
+MAX_FILE_BYTES: Final = 1 << 20
+
+
+def read_settings_file(path: str) -> bytes:
+    """Return what is in a file.
+
+    Raises:
+        StoreSettingsError: it cannot be read, or is larger than MAX_FILE_BYTES.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise StoreSettingsError(path, f"cannot be read: {error.strerror}") from None
+    if len(content) > MAX_FILE_BYTES:
+        raise StoreSettingsError(path, f"is larger than {MAX_FILE_BYTES} bytes")
+    return content

@@ -1,0 +1,58 @@
+"""Values of a SQLite file, read without a session: nothing is written, whether brokers use the file or not."""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from pulsar_barycenter.metadata.errors import MetadataError
+
+
+def read_value(file: Path, path: str) -> tuple[bytes, int] | None:
+    """Return the value at `path` and when it was last changed (epoch ms); None if there is none.
+
+    Raises:
+        MetadataError: the file cannot be read, or is none of a store.
+    """
+    with _reading(file) as db:
+        row = db.execute("SELECT value, modified_at_ms FROM keys WHERE path = ?", (path,)).fetchone()
+    return None if row is None else (bytes(row[0]), int(row[1]))
+
+
+def read_folders(file: Path, folders: Sequence[str], keys: Sequence[str], *, most: int) -> list[tuple[str, bytes]]:
+    """Return all keys below `folders`, and `keys` themselves, with their values as of one moment, by path.
+
+    Raises:
+        MetadataError: the file cannot be read, is none of a store, or there are more than `most` below a folder.
+    """
+    found: dict[str, bytes] = {}
+    with _reading(file) as db:
+        db.execute("BEGIN")
+        for folder in folders:
+            below = (f"{folder}/", f"{folder}0", most + 1)  # 0 is what follows a slash
+            rows = db.execute("SELECT path, value FROM keys WHERE path > ? AND path < ? LIMIT ?", below).fetchall()
+            if len(rows) > most:
+                raise MetadataError(folder, f"there are more than {most:,} keys below it")
+            found.update((path, bytes(value)) for path, value in rows)
+        for key in keys:
+            row = db.execute("SELECT value FROM keys WHERE path = ?", (key,)).fetchone()
+            if row is not None:
+                found[key] = bytes(row[0])
+    return sorted(found.items())
+
+
+@contextmanager
+def _reading(file: Path) -> Iterator[sqlite3.Connection]:
+    """Open a file for reading.
+
+    Raises:
+        MetadataError: the file cannot be read, or is none of a store, also where that shows only while it is read.
+    """
+    # a file that nobody has open is read as it lies there: else SQLite leaves two files beside it
+    how = "mode=ro" if file.with_name(f"{file.name}-wal").exists() else "immutable=1"
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(file.absolute()))}?{how}", uri=True)) as db:
+            yield db
+    except sqlite3.Error as error:
+        raise MetadataError(str(file), str(error)) from error

@@ -1,0 +1,435 @@
+"""The thread behind a SQLite store: it alone touches the file, the session's lock file and the session's clock.
+
+Each round it takes all operations that wait. Reads are answered first; the writes then share one transaction,
+so that many cost one wait for the disk, and a conflict of one does not touch the others. Every write
+transaction first proves that the session still exists: a process that was paused for too long and wakes up
+in the middle of a write is refused, whatever it believes.
+
+How a session ends. Its process shows life by a heartbeat, five times per timeout. Every other client ends it when
+it was silent for the timeout (`silence`), or at once if its process is gone (`session_files`).
+
+What the event loop is to hear is collected in order and handed over in one call per round, or two if there are writes:
+session events, changes (own ones too), and the outcomes of operations after the changes they made.
+
+Time is read here, not passed in: this is the far side of the adapter, which a simulation replaces as a whole.
+"""
+
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import structlog
+
+from pulsar_barycenter.metadata.errors import MetadataError, SessionLostError, StoreUnavailableError
+from pulsar_barycenter.metadata.session import SessionState, SessionWatch
+from pulsar_barycenter.metadata.sqlite.operations import Audience, Operation, Outcome
+from pulsar_barycenter.metadata.sqlite.session_files import (
+    SessionFile,
+    is_abandoned,
+    remove_abandoned,
+    remove_if_abandoned,
+)
+from pulsar_barycenter.metadata.sqlite.silence import SeenSession, SilenceWatch
+from pulsar_barycenter.metadata.sqlite.sqlite_file import MAX_CHANGES_READ, SqliteFile
+from pulsar_barycenter.metadata.store import SessionEvent
+
+log = structlog.get_logger(__name__)
+
+HEARTBEATS_PER_TIMEOUT = 5
+SWEEP_INTERVAL_S = 0.2
+RETRY_INTERVAL_S = 0.1
+ROOM_INTERVAL_S = 60.0
+QUIET_AFTER_S = 0.5
+"""After so long without a change or an operation the file is looked at half as often, to spare the core."""
+MAX_BATCH = 1000
+
+
+class SqliteWorker:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        timeout_ms: int,
+        poll_interval_s: float,
+        kept_changes: int,
+        audience: Audience,
+        hand_over: Callable[[Callable[[], None]], None],
+    ) -> None:
+        """`hand_over` runs a callback on the event loop; it raises RuntimeError once the loop is closed."""
+        self._path = path
+        self._folder = path.with_name(path.name + "-sessions")
+        self._timeout_ms = timeout_ms
+        self._timeout_s = timeout_ms / 1000
+        self._poll_interval_s = poll_interval_s
+        self._kept_changes = kept_changes
+        self._audience = audience
+        self._hand_over = hand_over
+        self._operations: queue.SimpleQueue[Operation | None] = queue.SimpleQueue()
+        self._outbox: list[Callable[[], None]] = []
+        self._thread = threading.Thread(target=self._run, name=f"metadata {path.name}", daemon=True)
+        self._is_closing = False
+        self._opened: Callable[[MetadataError | None], None]
+        # Set by the thread when it opens the file.
+        self._file: SqliteFile
+        self._lock_file: SessionFile
+        self._watch: SessionWatch
+        self._others: SilenceWatch
+        self._session: int | None = None
+        self._row: int | None = None
+        """The session of ours that may still be in the file, be it lost or not."""
+        self._last_seen = 0
+        self._data_version = -1
+        self._next_poll_s = self._next_beat_s = self._next_sweep_s = 0.0
+        self._next_room_s = self._active_at_s = 0.0
+        self._troubles: set[str] = set()
+        """What failed when it was tried last."""
+
+    # ---- called on the event loop ----
+
+    def start(self, opened: Callable[[MetadataError | None], None]) -> None:
+        """Start the thread; `opened` is called on the event loop when the session is open, or could not be."""
+        self._opened = opened
+        self._thread.start()
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether the store has not answered for so long that the session may be over; for any thread."""
+        return time.monotonic() >= self._watch.deadline_s
+
+    def submit(self, operation: Operation) -> None:
+        self._operations.put(operation)
+
+    def close(self) -> None:
+        """End the session after the operations submitted before, and then the thread."""
+        self._operations.put(None)
+
+    def join(self) -> None:
+        self._thread.join()
+
+    # ---- the thread ----
+
+    def _run(self) -> None:
+        error = self._try_opening()
+        self._tell(partial(self._opened, error))
+        try:
+            if error is None:
+                self._serve()
+        finally:  # whatever it was that went wrong: who waits for an answer must not wait for ever
+            if error is None:
+                self._tell(self._audience.hear_end)
+            self._flush()
+
+    def _try_opening(self) -> MetadataError | None:
+        try:
+            self._open()
+        except MetadataError as error:
+            return error
+        except Exception as error:  # noqa: BLE001 - the caller of `open` is told, whatever it is
+            return StoreUnavailableError(str(self._path), str(error))
+        return None
+
+    def _serve(self) -> None:
+        try:
+            while self._flush() and not self._is_closing:
+                self._round()
+        except Exception:
+            log.exception("metadata_store_failed", path=str(self._path))
+        finally:
+            self._end()
+
+    def _tell(self, message: Callable[[], None]) -> None:
+        self._outbox.append(message)
+
+    def _events(self, events: list[SessionEvent]) -> None:
+        if events:
+            self._tell(partial(self._audience.hear_events, events))
+
+    def _set_session(self, session: int | None) -> None:
+        self._session = session
+        self._tell(partial(self._audience.hear_session, session))
+
+    def _flush(self) -> bool:
+        """Hand everything told so far to the event loop; return False if the loop is closed."""
+        if not self._outbox:
+            return True
+        messages, self._outbox = self._outbox, []
+
+        def hear() -> None:
+            for message in messages:
+                message()
+
+        try:
+            self._hand_over(hear)
+        except RuntimeError:
+            return False
+        return True
+
+    def _open(self) -> None:
+        # Long enough for the stalls that SQLite has under load, short enough to notice trouble within a session.
+        patience_s = max(0.5, min(self._timeout_s / HEARTBEATS_PER_TIMEOUT, 2.0))
+        self._file = SqliteFile(self._path, patience_s=patience_s, kept_changes=self._kept_changes)
+        now = time.monotonic()
+        self._watch = SessionWatch(self._timeout_s, now)
+        try:
+            self._last_seen = self._open_session()
+            remove_abandoned(self._folder, keep={session.lock_file for session in self._file.sessions()})
+        except BaseException:
+            self._file.close()
+            raise
+        self._next_beat_s = now + self._timeout_s / HEARTBEATS_PER_TIMEOUT
+        self._next_sweep_s = now
+        self._others = SilenceWatch(now)
+        self._next_room_s = now + ROOM_INTERVAL_S
+
+    def _end(self) -> None:
+        """Take the session's keys along; if that fails, the lock that is let go tells the others to do it."""
+        try:
+            if self._row is not None:
+                self._file.begin()
+                self._file.end_session(self._row)
+                self._file.commit()
+            self._lock_file.close()
+        except (sqlite3.Error, OSError) as error:
+            log.warning("metadata_session_left_behind", path=str(self._path), error=str(error))
+            self._lock_file.abandon()
+        finally:
+            self._file.close()
+
+    def _round(self) -> None:
+        """Do what waits or is due, once."""
+        now = time.monotonic()
+        due_s = min(self._next_poll_s, self._next_beat_s, self._next_sweep_s)
+        operations = self._take(max(0.0, due_s - now))
+        reads = [operation for operation in operations if not operation.is_write]
+        writes = [operation for operation in operations if operation.is_write]
+        if operations:
+            self._active_at_s = now
+        if reads:
+            self._read(reads)
+        if writes:
+            self._flush()  # what was read does not wait for the disk
+            self._write(writes)
+        now = time.monotonic()
+        if now >= self._next_poll_s:
+            is_quiet = now - self._active_at_s > QUIET_AFTER_S
+            self._next_poll_s = now + self._poll_interval_s * (2 if is_quiet else 1)
+            self._guarded(self._poll)
+        if now >= self._next_beat_s:
+            self._next_beat_s = now + self._timeout_s / HEARTBEATS_PER_TIMEOUT
+            self._beat(now)
+        if now >= self._next_sweep_s:
+            self._next_sweep_s = now + SWEEP_INTERVAL_S
+            self._guarded(self._sweep)
+        if now >= self._next_room_s:
+            self._next_room_s = now + ROOM_INTERVAL_S
+            self._guarded(self._file.keep_room)
+
+    def _take(self, wait_s: float) -> list[Operation]:
+        """Return what was submitted, waiting up to `wait_s` for the first."""
+        operations: list[Operation] = []
+        try:
+            operation = self._operations.get(timeout=wait_s) if wait_s > 0 else self._operations.get_nowait()
+            while operation is not None:
+                operations.append(operation)
+                if len(operations) == MAX_BATCH:
+                    return operations
+                operation = self._operations.get_nowait()
+            self._is_closing = True
+        except queue.Empty:
+            pass
+        return operations
+
+    def _guarded(self, action: Callable[[], None]) -> bool:
+        """Do what may fail without harm because it comes again, and return whether it succeeded; a file that
+        fails for long fails the heartbeat."""
+        try:
+            action()
+        except (sqlite3.Error, OSError) as error:
+            self._rollback()
+            self._failing(action.__name__.lstrip("_"), error)
+            return False
+        self._working(action.__name__.lstrip("_"))
+        return True
+
+    def _failing(self, what: str, error: Exception) -> None:
+        """Log what fails once, however often it is tried."""
+        if what not in self._troubles:
+            self._troubles.add(what)
+            log.warning("metadata_store_trouble", what=what, path=str(self._path), error=str(error))
+
+    def _working(self, what: str) -> None:
+        if what in self._troubles:
+            self._troubles.remove(what)
+            log.info("metadata_store_trouble_over", what=what, path=str(self._path))
+
+    # ---- operations ----
+
+    def _read(self, operations: list[Operation]) -> None:
+        outcomes: list[Outcome] = []
+        for operation in operations:
+            try:
+                result = self._file.patiently(partial(operation.run, self._file))
+                outcomes.append((operation, result, None))
+            except MetadataError as error:
+                outcomes.append((operation, None, error))
+            except sqlite3.Error as error:
+                outcomes.append((operation, None, _unavailable(operation, error)))
+        self._tell(partial(self._audience.hear_outcomes, outcomes))
+
+    def _write(self, operations: list[Operation]) -> None:
+        """Do all writes in one transaction; what each reports is told only once they are stored."""
+        try:
+            self._file.begin()
+            if self._session is not None and not self._file.is_live(self._session):
+                self._session_ended()
+            outcomes = [self._attempt(operation) for operation in operations]
+            self._file.commit()
+        except sqlite3.Error as error:
+            self._rollback()
+            outcomes = [(operation, None, _unavailable(operation, error)) for operation in operations]
+        if not self._guarded(self._read_changes):
+            self._tell(self._audience.hear_doubt)
+        self._tell(partial(self._audience.hear_outcomes, outcomes))
+
+    def _attempt(self, operation: Operation) -> Outcome:
+        if self._session is None or operation.session != self._session:
+            return operation, None, _session_lost(operation)
+        try:
+            return operation, operation.run(self._file), None
+        except MetadataError as error:
+            return operation, None, error
+
+    def _rollback(self) -> None:
+        try:
+            self._file.rollback()
+        except sqlite3.Error as error:
+            log.warning("metadata_store_rollback_failed", path=str(self._path), error=str(error))
+
+    # ---- changes ----
+
+    def _poll(self) -> None:
+        version = self._file.data_version()  # before the changes are read, so that none slips through between
+        if version != self._data_version:
+            self._read_changes()
+            self._data_version = version
+
+    def _read_changes(self) -> None:
+        """Tell what changed since the last time, and before that, if so, that the session has ended."""
+        while True:
+            changes = self._file.changes_after(self._last_seen)
+            if self._session is not None and not self._file.is_live(self._session):
+                self._session_ended()
+            if not changes:
+                return
+            if changes[0][0] != self._last_seen + 1:
+                log.warning("metadata_changes_missed", first_missed=self._last_seen + 1, next=changes[0][0])
+                self._events(self._watch.fell_behind())
+            self._last_seen = changes[-1][0]
+            self._active_at_s = time.monotonic()
+            self._tell(partial(self._audience.hear_changes, [change for _, change in changes]))
+            if len(changes) < MAX_CHANGES_READ:
+                return
+
+    # ---- the own session ----
+
+    def _beat(self, now: float) -> None:
+        """Show that we live, or, having no session, open another."""
+        self._tell(lambda: None)  # so that a loop that was closed without us is noticed
+        try:
+            if self._session is None:
+                self._renew(now)
+            elif self._file.beat(self._session):
+                events = self._watch.confirmed(now)
+                if events:
+                    self._others.start_anew()
+                self._events(events)
+            else:
+                self._session_ended()
+            self._working("heartbeat")
+        except (sqlite3.Error, OSError) as error:
+            self._rollback()
+            self._failing("heartbeat", error)
+            self._next_beat_s = min(self._next_beat_s, time.monotonic() + RETRY_INTERVAL_S)
+            self._failed()
+
+    def _failed(self) -> None:
+        events = self._watch.failed(time.monotonic())
+        if self._watch.state is SessionState.LOST and self._session is not None:
+            self._set_session(None)
+        self._events(events)
+
+    def _session_ended(self) -> None:
+        """The session is gone from the file; open another as soon as the file lets us."""
+        self._set_session(None)
+        self._events(self._watch.expired())
+        self._next_beat_s = time.monotonic()
+
+    def _renew(self, now: float) -> None:
+        self._open_session()
+        self._others.start_anew()
+        self._events(self._watch.renewed(now))
+
+    def _open_session(self) -> int:
+        """Open a session and return the number of the last change.
+
+        In the same transaction our former session ends, if it still exists, and so do those of dead processes:
+        a broker that was killed and starts again finds its own leavings gone.
+        """
+        lock_file = SessionFile(self._folder)
+        try:
+            self._file.begin()
+            for session in self._file.sessions():
+                if session.number == self._row or is_abandoned(self._folder, session.lock_file):
+                    self._file.end_session(session.number)
+            number = self._file.open_session(self._timeout_ms, lock_file.name)
+            last_change = self._file.last_change
+            self._file.commit()
+        except BaseException:
+            self._rollback()
+            lock_file.close()
+            raise
+        if self._row is not None:
+            self._lock_file.close()
+        self._lock_file = lock_file
+        self._row = number
+        self._set_session(number)
+        return last_change
+
+    # ---- the others' sessions ----
+
+    def _sweep(self) -> None:
+        """End the sessions that were silent for their timeout and those whose process is gone."""
+        now = time.monotonic()
+        if self._session is None or self._watch.state is not SessionState.CONNECTED:
+            self._others.skip(now)
+            return
+        others = [session for session in self._file.sessions() if session.number != self._session]
+        silent = self._others.silent(others, now)
+        ended = [each for each in others if each.number in silent or is_abandoned(self._folder, each.lock_file)]
+        if ended:
+            self._expire(ended)
+
+    def _expire(self, ended: list[SeenSession]) -> None:
+        """End sessions, unless they have shown life since they were seen."""
+        self._file.begin()
+        beats = {session.number: session.beat for session in self._file.sessions()}
+        expired = [session for session in ended if beats.get(session.number) == session.beat]
+        for session in expired:
+            self._file.end_session(session.number)
+        self._file.commit()
+        self._read_changes()
+        for session in expired:
+            log.info("metadata_session_expired", session=session.number)
+            remove_if_abandoned(self._folder, session.lock_file)
+
+
+def _unavailable(operation: Operation, error: sqlite3.Error) -> StoreUnavailableError:
+    return StoreUnavailableError(operation.path, f"{operation.name} failed: {error}")
+
+
+def _session_lost(operation: Operation) -> SessionLostError:
+    return SessionLostError(operation.path, f"{operation.name} refused: the session has ended")

@@ -1,0 +1,44 @@
+"""What every client of a store here has in common: who listens, which session it has, whether it is closed."""
+
+from collections.abc import Callable
+
+from pulsar_barycenter.metadata.clock import Clock
+from pulsar_barycenter.metadata.errors import SessionLostError, StoreClosedError
+from pulsar_barycenter.metadata.listeners import StoreListeners
+from pulsar_barycenter.metadata.store import Notification, SessionEvent, check_path
+
+
+class StoreClient:
+    """The part of a `MetadataStore` that does not depend on where the keys are."""
+
+    def __init__(self, clock: Clock, session: int | None) -> None:
+        self._clock = clock
+        self._session = session
+        self._listeners = StoreListeners()
+        self._closed = False
+
+    def add_listener(self, listener: Callable[[Notification], None]) -> Callable[[], None]:
+        return self._listeners.add_listener(listener)
+
+    def add_session_listener(self, listener: Callable[[SessionEvent], None]) -> Callable[[], None]:
+        return self._listeners.add_session_listener(listener)
+
+    def add_invalidator(self, invalidate: Callable[[Notification | None], None]) -> Callable[[], None]:
+        return self._listeners.add_invalidator(invalidate)
+
+    def _writing(self, path: str) -> int:
+        """Return the session that writes.
+
+        Raises:
+            InvalidPathError, StoreClosedError: see `_check_open`.
+            SessionLostError: there is none now.
+        """
+        self._check_open(path)
+        if self._session is None:
+            raise SessionLostError(path, "the session has ended and no other is open yet")
+        return self._session
+
+    def _check_open(self, path: str) -> None:
+        if self._closed:
+            raise StoreClosedError(path)
+        check_path(path)

@@ -1,0 +1,189 @@
+"""kazoo's client with what ZooKeeper 3.6 has and kazoo 2.11 has not: a watch on a whole tree.
+
+A watch is asked for again on each connection, before anything else, so that nothing which the session does is untold
+to it. Events and answers are passed on by the connection's thread in the order in which they came. A client lives as
+long as its session: where kazoo would open another session under the same object, this one ends.
+
+Only this file reaches below kazoo's public names; `tests/unit/metadata/zookeeper` holds it to a real server.
+"""
+
+import logging
+import math
+import select
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import ConnectionDropped, SessionExpiredError
+from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
+from kazoo.protocol.connection import ConnectionHandler
+from kazoo.protocol.serialization import Watch, int_struct, write_string
+from kazoo.retry import KazooRetry
+
+from pulsar_barycenter.metadata.errors import StoreSettingsError
+from pulsar_barycenter.metadata.zookeeper.settings import ZooKeeperSettings
+
+FIRST_RECONNECT_S: Final = 0.05
+MAX_RECONNECT_S: Final = 1.0
+"""The longest pause between two attempts to connect."""
+MAX_STEP_S: Final = 5.0
+"""How long an attempt waits for a connection, and again for the answer to its first request, at most."""
+_JITTER: Final = 0.4
+"""Of a pause: by so much kazoo shortens or prolongs it."""
+
+_PERSISTENT_RECURSIVE: Final = 1
+_log: Final = logging.getLogger("barycenter.zookeeper")
+_log.setLevel(logging.INFO)  # below, kazoo tells its requests, and in them passwords
+
+
+def step_s(session_timeout_s: float) -> float:
+    """Return how long one step of an attempt to connect may take.
+
+    kazoo waits for a whole session timeout, for the connection and again for the answer: a single server that was too
+    busy to accept would be asked again after two of them, when the session has long ended.
+    """
+    return min(session_timeout_s / 3, MAX_STEP_S)
+
+
+@dataclass(frozen=True, slots=True)
+class _AddWatch:
+    path: str
+    mode: int
+
+    type: ClassVar[int] = 106
+
+    def serialize(self) -> bytes:
+        packed: bytes = write_string(self.path) + int_struct.pack(self.mode)
+        return packed
+
+    @classmethod
+    def deserialize(cls, body: bytes, offset: int) -> bool:
+        return True
+
+
+class _AtOnce(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
+    """Calls back on the connection's thread, in the order of the socket; kazoo's own keeps one queue for events and
+    another for answers. What is called back must not block."""
+
+    def __init__(self, settings: ZooKeeperSettings, patience_s: float) -> None:
+        super().__init__()
+        self._settings = settings
+        self._patience_s = patience_s
+
+    def create_connection(self, *args: Any, use_ssl: bool, **options: Any) -> socket.socket:
+        """Connect. Over TLS kazoo trusts the system's authorities besides the one that is named, and leaves the socket
+        of a handshake that fails to the collector.
+
+        Raises:
+            OSError: nobody answers there, or not as somebody who is trusted.
+        """
+        options["timeout"] = min(options["timeout"], self._patience_s)
+        if not use_ssl:
+            plain: socket.socket = super().create_connection(*args, use_ssl=use_ssl, **options)
+            return plain
+        connection = socket.create_connection(options["address"], options["timeout"])
+        try:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            context = self._settings.tls_context()
+            return context.wrap_socket(connection, server_hostname=options["hostname"])
+        except StoreSettingsError as error:
+            connection.close()
+            raise OSError(str(error)) from error
+        except BaseException:
+            connection.close()
+            raise
+
+    def start(self) -> None:
+        """Nothing to start: kazoo calls back at once where its handler is not running."""
+
+    def stop(self) -> None:
+        """Nothing to stop."""
+
+    def select(
+        self, readers: list[Any], writers: list[Any], _: list[Any], timeout_s: float | None = None
+    ) -> tuple[list[Any], ...]:
+        """Wait for sockets. kazoo asks three times for each answer, and its own way makes an epoll each time."""
+        poll = select.poll()
+        for each in readers:
+            poll.register(each, select.POLLIN)
+        for each in writers:
+            poll.register(each, select.POLLOUT)
+        found = poll.poll(None if timeout_s is None else math.ceil(timeout_s * 1000))
+        ready = {number for number, _ in found}
+        return (
+            [each for each in readers if each.fileno() in ready],
+            [each for each in writers if each.fileno() in ready],
+            [],
+        )
+
+    def dispatch_callback(self, callback: Any) -> None:
+        callback.func(*callback.args)
+
+
+class _Connection(ConnectionHandler):  # type: ignore[misc]
+    client: "RecursiveClient"
+
+    def _connect(self, host: str, hostip: str, port: int) -> tuple[float, float]:
+        client = self.client
+        if client.negotiated_timeout_s and client._session_id is None:
+            raise SessionExpiredError  # for another session there is another client
+        try:
+            read_timeout_s, connect_timeout_s = super()._connect(host, hostip, port)
+        except (ConnectionDropped, KazooTimeoutError) as error:
+            client.trouble = f"{host}:{port}: {error}"
+            raise
+        client.negotiated_timeout_s = read_timeout_s * 3 / 2 / 1000  # kazoo reads for two thirds of it, in ms
+        armed = self.handler.async_result()
+        armed.rawlink(client.hear_armed)
+        client._queue.appendleft((_AddWatch(client.root, _PERSISTENT_RECURSIVE), armed))
+        self._write_sock.send(b"\0")
+        return read_timeout_s, connect_timeout_s
+
+    def _invoke(self, timeout_s: float, request: Any, xid: int | None = None) -> Any:
+        """Send a request of those that open a session, and wait for its answer."""
+        return super()._invoke(min(timeout_s, self.client.patience_s), request, xid)
+
+    def _read_watch_event(self, buffer: bytes, offset: int) -> None:
+        watch, _ = Watch.deserialize(buffer, offset)
+        self.client.hear_event(watch.type, watch.path)
+
+
+class RecursiveClient(KazooClient):  # type: ignore[misc]
+    """One session with the servers `hosts`, and all that happens at and below `root`.
+
+    On the connection's thread, `hear_armed` is called with an AsyncResult when a connection's watch was answered,
+    `hear_event` with the type (1 created, 2 deleted, 3 changed) and the whole path of each event.
+    """
+
+    def __init__(
+        self,
+        hosts: str,
+        root: str,
+        *,
+        timeout_s: float,
+        settings: ZooKeeperSettings,
+        hear_armed: Callable[[Any], None],
+        hear_event: Callable[[int, str], None],
+    ) -> None:
+        self.patience_s = step_s(timeout_s)
+        reconnect = KazooRetry(
+            max_tries=-1, delay=FIRST_RECONNECT_S, max_delay=MAX_RECONNECT_S / (1 + _JITTER), max_jitter=_JITTER
+        )
+        super().__init__(
+            hosts,
+            timeout=timeout_s,
+            handler=_AtOnce(settings, self.patience_s),
+            connection_retry=reconnect,
+            logger=_log,
+            **settings.client_options(),
+        )
+        self.root = root
+        self.hear_armed = hear_armed
+        self.hear_event = hear_event
+        self.negotiated_timeout_s = 0.0
+        """What the server grants a session; 0 before there is one."""
+        self.trouble = ""
+        """Why the last connection that failed did so."""
+        self._connection = _Connection(self, self._conn_retry.copy(), logger=self.logger)

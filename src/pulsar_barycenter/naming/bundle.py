@@ -1,0 +1,127 @@
+"""A bundle: the topics of a namespace whose hash lies in one range.
+
+Source: Pulsar's `NamespaceBundle`.
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+from pulsar_barycenter.naming.errors import InvalidNameError
+from pulsar_barycenter.naming.namespace import NamespaceName, is_broker_bound
+from pulsar_barycenter.naming.topic import TopicName
+
+MAX_HASH: Final = 0xFFFFFFFF
+_LITERAL: Final = re.compile(r"0[xX][0-9a-fA-F]+|0|[1-9][0-9]*", re.ASCII)
+
+
+def parse_boundary(text: str) -> int:
+    """Return the hash of a hexadecimal (`0x…`) or decimal literal.
+
+    Raises:
+        InvalidNameError: it is neither, or outside 0..0xffffffff.
+    """
+    if _LITERAL.fullmatch(text) is None or len(text) > 34:
+        raise InvalidNameError(text, "Invalid hash, it is a number like 0x40000000")
+    value = int(text, 0)
+    if value > MAX_HASH:
+        raise InvalidNameError(text, "Invalid hash, the largest is 0xffffffff")
+    return value
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class BundleRange:
+    """Hashes from `lower`, inclusive, to `upper`, exclusive, except that the upper end 0xffffffff is inclusive."""
+
+    lower: int
+    upper: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.lower < self.upper <= MAX_HASH:
+            raise InvalidNameError(str(self), "Invalid bundle range, 0 <= lower < upper <= 0xffffffff must hold")
+
+    @staticmethod
+    def parse(text: str) -> "BundleRange":
+        """Return the range of `<lower>_<upper>`; each end may be hexadecimal or decimal.
+
+        Raises:
+            InvalidNameError: another form, or an empty range.
+        """
+        lower, separator, upper = text.partition("_")
+        if not separator:
+            raise InvalidNameError(text, "Invalid bundle range, it has the form 0x00000000_0xffffffff")
+        try:
+            return BundleRange(parse_boundary(lower), parse_boundary(upper))
+        except InvalidNameError as error:
+            raise InvalidNameError(text, f"Invalid bundle range ({error.detail})") from None
+
+    @property
+    def width(self) -> int:
+        return self.upper - self.lower
+
+    def contains(self, hash32: int) -> bool:
+        return self.lower <= hash32 and (hash32 < self.upper or self.upper == MAX_HASH)
+
+    def __str__(self) -> str:
+        return f"0x{self.lower:08x}_0x{self.upper:08x}"
+
+
+FULL_RANGE: Final = BundleRange(0, MAX_HASH)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bundle:
+    """A range of a namespace; its text is `<namespace>/<range>`. Ordered by namespace, then lower end."""
+
+    namespace: NamespaceName
+    range: BundleRange
+    _text: str = field(init=False, repr=False)
+    _hash: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        text = f"{self.namespace}/{self.range}"
+        object.__setattr__(self, "_text", text)
+        object.__setattr__(self, "_hash", hash(text))
+
+    @staticmethod
+    def parse(text: str) -> "Bundle":
+        """Return the bundle of `<namespace>/<range>`.
+
+        Raises:
+            InvalidNameError: another form.
+        """
+        namespace, separator, bundle_range = text.rpartition("/")
+        if not separator:
+            raise InvalidNameError(text, "Invalid bundle name, it has the form tenant/namespace/range")
+        return Bundle(NamespaceName.parse(namespace), BundleRange.parse(bundle_range))
+
+    @staticmethod
+    def full(namespace: NamespaceName) -> "Bundle":
+        return Bundle(namespace, FULL_RANGE)
+
+    def contains(self, topic: TopicName) -> bool:
+        return topic.namespace == self.namespace and self.range.contains(topic.hash32)
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Bundle) and self._text == other._text)
+
+    def __lt__(self, other: "Bundle") -> bool:
+        return (self.namespace, self.range) < (other.namespace, other.range)
+
+
+def may_leave_its_broker(name: str) -> bool:
+    """Tell whether another broker may serve the bundle of this name.
+
+    Not so a heartbeat's or an SLA monitor's, which belong to one broker, nor one of a namespace of the form before
+    Pulsar 2.0, of which brokers keep their own.
+    """
+    try:
+        return not is_broker_bound(Bundle.parse(name).namespace)
+    except InvalidNameError:
+        return False

@@ -1,0 +1,245 @@
+"""Topic names: parsing, canonical form, partitions, encodings, and the hash that places a topic in a bundle.
+
+Source: Pulsar's `TopicName` and `SystemTopicNames`.
+"""
+
+import zlib
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final
+from urllib.parse import quote_plus, unquote_plus
+
+from pulsar_barycenter.naming.errors import InvalidNameError
+from pulsar_barycenter.naming.namespace import MAX_ENTITY_NAME, UNSAYABLE, NamespaceName, heartbeat_broker
+
+PERSISTENT: Final = "persistent"
+NON_PERSISTENT: Final = "non-persistent"
+DOMAINS: Final = (PERSISTENT, NON_PERSISTENT)
+
+MAX_LOCAL_NAME_BYTES: Final = 1000
+"""Longest local name in UTF-8, `-partition-<n>` not counted.
+
+Of a topic and a subscription of that length, both encoded, REST paths are still within the 8,190 bytes that HTTP
+servers take.
+"""
+MAX_PARTITIONS: Final = 10_000
+"""Most partitions of a topic, whatever the configuration says: each is a topic that requests ask about."""
+
+_PARTITION: Final = "-partition-"
+_LONGEST_SUFFIX: Final = len(_PARTITION) + 10
+_MAX_PARTITION_INDEX: Final = 2**31 - 1
+_MEMOISED: Final = 100_000
+_LONGEST_MEMOISED: Final = 255
+"""Longest name that is remembered, in ASCII. All of them take 0.12 GB at most."""
+_ALWAYS_MEMOISED: Final = _LONGEST_MEMOISED // 4
+"""Longest name that is remembered whatever its characters, of which one takes four bytes at most."""
+_LONGEST_UNMEASURED: Final = MAX_LOCAL_NAME_BYTES // 4
+"""So many characters are within the limit, however many bytes each takes."""
+_LONGEST_TEXT: Final = len("non-persistent://") + 3 * (MAX_ENTITY_NAME + 1) + MAX_LOCAL_NAME_BYTES + _LONGEST_SUFFIX
+_SYSTEM_LOCAL_NAMES: Final = frozenset(
+    {
+        "__change_events",
+        "__transaction_buffer_snapshot",
+        "__transaction_buffer_snapshot_segments",
+        "__transaction_buffer_snapshot_indexes",
+    }
+)
+_PENDING_ACK_SUFFIX: Final = "__transaction_pending_ack"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TopicName:
+    """A topic by its canonical name, which is what is shown, compared and hashed.
+
+    `local_name` is as the user wrote it, with any character; `hash32` is the CRC-32 of the canonical name in
+    UTF-8; `partition_index` is -1 unless the name ends with `-partition-<n>`, n without sign and leading zeros,
+    behind at least one character.
+    """
+
+    domain: str
+    namespace: NamespaceName
+    local_name: str
+    _text: str = field(init=False, repr=False)
+    _hash: int = field(init=False, repr=False)
+    hash32: int = field(init=False, repr=False)
+    partition_index: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        text = f"{self.domain}://{self.namespace}/{self.local_name}"
+        try:
+            encoded = text.encode()
+        except UnicodeEncodeError:
+            raise InvalidNameError(text, "Invalid topic name, it is not Unicode text") from None
+        put = object.__setattr__
+        put(self, "_text", text)
+        put(self, "_hash", hash(text))
+        put(self, "hash32", zlib.crc32(encoded))
+        put(self, "partition_index", _partition_index(self.local_name))
+        name = self.local_name
+        if len(name) > _LONGEST_UNMEASURED or name in UNSAYABLE or "\0" in name:
+            self._check_local_name()
+
+    def _check_local_name(self) -> None:
+        base = self.local_name if self.partition_index == -1 else self.local_name.rpartition(_PARTITION)[0]
+        check_local_name("topic", base)
+
+    @staticmethod
+    def parse(text: str) -> "TopicName":
+        """Return the topic of a full name, or of the short forms `topic` and `tenant/namespace/topic`.
+
+        Remembers the last 100,000 of usual length, so that a topic that is used often is one object.
+
+        Raises:
+            InvalidNameError: it has none of these forms, or a part is too long or has a bad character.
+        """
+        if len(text) <= _ALWAYS_MEMOISED or (len(text) <= _LONGEST_MEMOISED and text.isascii()):
+            return _remembered(text)
+        return _parsed(text)
+
+    @staticmethod
+    def of(domain: str, namespace: NamespaceName, local_name: str) -> "TopicName":
+        """Return the topic of the parts; `local_name` is not encoded.
+
+        Raises:
+            InvalidNameError: a part is bad; only legacy names may have a `/` in their local name.
+        """
+        if namespace.is_v2 and "/" in local_name:
+            raise InvalidNameError(local_name, "Invalid topic name, a local name has no /")
+        return TopicName.parse(f"{domain}://{namespace}/{local_name}")
+
+    @property
+    def is_persistent(self) -> bool:
+        return self.domain == PERSISTENT
+
+    @property
+    def is_partition(self) -> bool:
+        return self.partition_index != -1
+
+    @property
+    def partitioned_name(self) -> "TopicName":
+        """The topic that this is a partition of; of any other topic, itself."""
+        if self.partition_index == -1:
+            return self
+        return TopicName.parse(self._text[: self._text.rindex(_PARTITION)])
+
+    def partition(self, index: int) -> "TopicName":
+        """Return partition `index`: itself for -1 and for a name that ends with just this suffix."""
+        if index < -1:
+            raise ValueError(f"a partition index is not negative: {index}")
+        if index in (-1, self.partition_index):
+            return self
+        return TopicName.parse(f"{self._text}{_PARTITION}{index}")
+
+    @property
+    def encoded_local_name(self) -> str:
+        """The local name in URL form encoding, as in metadata paths and REST paths."""
+        return encode_local_name(self.local_name)
+
+    @property
+    def lookup_name(self) -> str:
+        """The REST path: `<domain>/<tenant>/<namespace>/<encoded local name>`."""
+        return f"{self.domain}/{self.namespace}/{self.encoded_local_name}"
+
+    @property
+    def persistence_name(self) -> str:
+        """The name of the managed ledger: `<tenant>/<namespace>/<domain>/<encoded local name>`."""
+        return f"{self.namespace}/{self.domain}/{self.encoded_local_name}"
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, TopicName) and self._text == other._text)
+
+    def __lt__(self, other: "TopicName") -> bool:
+        return self._text < other._text
+
+
+def check_local_name(kind: str, text: str) -> None:
+    """Refuse a name that may hold any character but is too long, or has one that no path can have.
+
+    `kind` is the word for what it names, such as "subscription".
+
+    Raises:
+        InvalidNameError: `text` is empty, longer than MAX_LOCAL_NAME_BYTES, `.`, `..`, or holds a NUL character.
+    """
+    if not text:
+        raise InvalidNameError(text, f"Invalid {kind} name, it is empty")
+    size = len(text.encode(errors="surrogatepass"))
+    if size > MAX_LOCAL_NAME_BYTES:
+        raise InvalidNameError(text, f"Invalid {kind} name, it has {size} bytes of at most {MAX_LOCAL_NAME_BYTES}")
+    if "\0" in text:
+        raise InvalidNameError(text, f"Invalid {kind} name, it holds a NUL character")
+    if text in UNSAYABLE:
+        raise InvalidNameError(text, f"Invalid {kind} name, in the path of a URL it means a folder")
+
+
+def encode_local_name(local_name: str) -> str:
+    """Encode as Java's `URLEncoder` does in UTF-8: letters, digits and `.-*_` stay, a space becomes `+`."""
+    return quote_plus(local_name, safe="*").replace("~", "%7E")
+
+
+def decode_local_name(encoded: str) -> str:
+    """Return the local name that `encode_local_name` encoded.
+
+    Raises:
+        InvalidNameError: it is not the encoding of UTF-8 text.
+    """
+    try:
+        return unquote_plus(encoded, errors="strict")
+    except UnicodeDecodeError:
+        raise InvalidNameError(encoded, "Invalid encoded topic name") from None
+
+
+def is_system_topic(topic: TopicName) -> bool:
+    """Tell whether a topic serves the broker itself: exempt from auto-creation bans, kept out of user lists."""
+    local_name = topic.partitioned_name.local_name
+    if topic.namespace.tenant == "pulsar" and (
+        str(topic.namespace) == "pulsar/system" or heartbeat_broker(topic.namespace) is not None
+    ):
+        return True
+    return local_name in _SYSTEM_LOCAL_NAMES or local_name.endswith(_PENDING_ACK_SUFFIX)
+
+
+def _partition_index(local_name: str) -> int:
+    base, separator, digits = local_name.rpartition(_PARTITION)
+    if not (separator and base.strip() and digits.isascii() and digits.isdecimal() and len(digits) <= 10):
+        return -1
+    if digits[0] == "0" and digits != "0":
+        return -1
+    index = int(digits)
+    return index if index <= _MAX_PARTITION_INDEX else -1
+
+
+def _full_name(text: str) -> str:
+    if "://" in text:
+        return text
+    pieces = [piece for piece in text.split("/") if piece]
+    if len(pieces) == 3:
+        return f"{PERSISTENT}://{'/'.join(pieces)}"
+    if len(pieces) == 1:
+        return f"{PERSISTENT}://public/default/{pieces[0]}"
+    raise InvalidNameError(text, "Invalid short topic name, it has the form topic or tenant/namespace/topic")
+
+
+@lru_cache(maxsize=_MEMOISED)
+def _remembered(text: str) -> TopicName:
+    return _parsed(text)
+
+
+def _parsed(text: str) -> TopicName:
+    if len(text) > _LONGEST_TEXT:
+        raise InvalidNameError(text, f"Invalid topic name, it has {len(text)} characters")
+    scheme, _, rest = _full_name(text).partition("://")
+    domain = scheme.lower()
+    if domain not in DOMAINS:
+        raise InvalidNameError(text, "Invalid topic domain, it is persistent or non-persistent")
+    pieces = rest.split("/", 3)
+    if len(pieces) < 3:
+        raise InvalidNameError(text, "Invalid topic name, it has the form domain://tenant/namespace/topic")
+    if not pieces[-1].strip():
+        raise InvalidNameError(text, "Invalid topic name, the local name is blank")
+    return TopicName(domain, NamespaceName.parse("/".join(pieces[:-1])), pieces[-1])

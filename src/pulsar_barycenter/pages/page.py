@@ -1,0 +1,45 @@
+"""A page that loads nothing from anywhere.
+
+Text from outside reaches it in two ways, both escaped: through the template, and as JSON that its script puts into
+text nodes. Its policy allows its own script and style, by their hashes, and nothing else.
+"""
+
+import base64
+import hashlib
+from importlib.resources import files
+from typing import Any
+
+import jinja2
+
+from pulsar_barycenter import version
+
+
+def rendered(package: str, json_data: Any, /, *scripts: str, **values: Any) -> str:
+    """Return a page by the template `page.html.j2`, the style `page.css` and the scripts of a package.
+
+    `json_data` is put into the page as JSON, in the element `data`; `values` are the template's, which extends
+    `base.html.j2`. `scripts` are files of the package, `page.js` unless told.
+    """
+    own, shared = files(package), files("pulsar_barycenter.pages")
+    folders = {"page.html.j2": own}
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(lambda name: (folders.get(name, shared) / name).read_text(encoding="utf-8")),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+    )
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
+    sources = [shared / "draw.js", *(own / name for name in scripts or ("page.js",))]
+    script = "".join(source.read_text(encoding="utf-8") for source in sources)
+    style = "".join(source.read_text(encoding="utf-8") for source in (shared / "base.css", own / "page.css"))
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
+    )
+    return environment.get_template("page.html.j2").render(
+        **values, json_data=json_data, script=script, style=style, policy=policy, version=version()
+    )
+
+
+def _hash(text: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return f"'sha256-{digest}'"

@@ -1,0 +1,59 @@
+"""All tables of a data directory computed anew from its logs, and compared with the recorded ones."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pulsar_barycenter.load.reports.windows import HISTORY_GAP_MS
+from pulsar_barycenter.pipeline.batch.recorded import Comparison, compare_tables, compare_with_recorded
+from pulsar_barycenter.pipeline.batch.whole_history import fold_history
+from pulsar_barycenter.pipeline.parsing.decision_lines import read_decision_logs
+from pulsar_barycenter.pipeline.parsing.report_lines import read_report_log
+from pulsar_barycenter.pipeline.spark.table_reader import read_table
+from pulsar_barycenter.pipeline.storage.files import Storage
+from pulsar_barycenter.pipeline.storage.layout import REPORT_LOG
+from pulsar_barycenter.pipeline.tables.files import table_files
+from pulsar_barycenter.pipeline.tables.schemas import TABLES
+
+_AVERAGES: Final = {"bundle_data": "bundle", "broker_data": "broker"}
+"""Tables of which the newest rows alone are computed anew, and what names a row."""
+
+
+def refold_logs(
+    session: SparkSession,
+    storage: Storage,
+    out: Storage | None = None,
+    *,
+    history_gap_ms: int = HISTORY_GAP_MS,
+    progress: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext(),
+) -> Iterator[tuple[str, Comparison]]:
+    """Compute each table from the report log, its archive and the decision logs; yield its name and the comparison.
+
+    With `out` a table is written there as `<name>.parquet`, a folder of files, over one that is there. The context that
+    `progress` returns of a text lasts while a table is worked on.
+
+    Raises:
+        ValueError: there is no report in the logs.
+    """
+    lines = read_report_log(session, storage).persist()
+    tables = fold_history(lines, read_decision_logs(session, storage), history_gap_ms=history_gap_ms)
+    for name in TABLES:
+        rows: DataFrame = getattr(tables, name)
+        if out is not None:
+            rows = rows.persist()  # compared, and written
+        with progress(f"computing {name}"):
+            if name in _AVERAGES:
+                files = [file.path for file in table_files(storage, name)]
+                found = compare_with_recorded(rows.toArrow(), storage, files, _AVERAGES[name])
+            else:
+                found = compare_tables(rows, read_table(session, storage, name))
+            if name == "load_reports" and not found.rows:
+                raise ValueError(
+                    f"no reports in {storage.address(REPORT_LOG)}, nor in the archive of those that were read"
+                )
+            if out is not None:
+                rows.write.mode("overwrite").parquet(out.address(f"{name}.parquet"))
+                rows.unpersist()
+        yield name, found

@@ -1,0 +1,130 @@
+"""Compare what was computed anew with the rows that the stream recorded.
+
+A refold and the stream agree to rounding, by 1e-12 or so, as long as no report came too late for the stream: those
+stand in the samples and not in the stream's averages. Another history gap than the stream's makes a difference, too.
+Logs that were cut, as the archive is after two days, tell of fewer rows, and of the first intervals and averages in
+them something else.
+"""
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
+from pyspark.sql import types as T  # noqa: N812
+
+from pulsar_barycenter.pipeline.storage.files import Storage
+
+_SLACK = datetime.timedelta(minutes=10)
+"""Brokers' clocks differ, so that a file may end before the one written before it."""
+_RECORDED = " recorded"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A figure that differs: of the row `name`, in `column`."""
+
+    name: str
+    column: str
+    refolded: float
+    recorded: float
+
+    @property
+    def relative(self) -> float:
+        """0..1: the difference over the greater of the two amounts."""
+        return abs(self.refolded - self.recorded) / max(abs(self.refolded), abs(self.recorded))
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`rows` were refolded, `matched` of them have a recorded row; `greatest` is None if all figures are equal."""
+
+    rows: int
+    matched: int
+    greatest: Difference | None
+
+    def agrees(self, tolerance: float) -> bool:
+        """Say whether every row was recorded and no figure differs by more than `tolerance`, relative."""
+        is_close = self.greatest is None or self.greatest.relative <= tolerance
+        return self.rows == self.matched and is_close
+
+
+def compare_with_recorded(refolded: pa.Table, storage: Storage, files: Sequence[str], key: str) -> Comparison:
+    """Compare `refolded` with the rows of the same `key` in `files`, paths in `storage`, oldest first.
+
+    `key` is `bundle` or `broker`. Of its recorded rows the first one that is not older than the refolded one counts:
+    the pipeline may have gone on, and its newest report may be of a broker without bundles, which no sample tells of.
+    Reads from the newest file back, as far as the refolded rows go, and a little farther.
+    """
+    wanted = refolded.drop_columns([name for name in ("topics",) if name in refolded.column_names])  # not recorded
+    oldest = pc.min(wanted.column("as_of")).as_py() - _SLACK if len(wanted) else None
+    found: pa.Table | None = None
+    for file in reversed(files) if oldest is not None else ():
+        with storage.local(file) as path:
+            rows = pq.read_table(path, partitioning=None, columns=wanted.column_names)
+        if not len(rows) or pc.max(rows.column("as_of")).as_py() < oldest:
+            break
+        both = wanted.join(rows, key, join_type="inner", right_suffix=_RECORDED).combine_chunks()
+        both = both.filter(pc.greater_equal(both.column(f"as_of{_RECORDED}"), both.column("as_of")))
+        found = _first(both if found is None else pa.concat_tables([found, both.select(found.column_names)]), key)
+    if found is None:
+        return Comparison(len(refolded), 0, None)
+    figures = [name for name in wanted.column_names if name not in (key, "as_of")]
+    return Comparison(len(refolded), len(found), _greatest(found, key, figures))
+
+
+def compare_tables(refolded: DataFrame, recorded: DataFrame) -> Comparison:
+    """Compare the rows of two frames of the same columns, by Spark.
+
+    A row counts as recorded if there is one that differs from it in nothing but figures, the columns of type double.
+    """
+    figures = [field.name for field in refolded.schema if isinstance(field.dataType, T.DoubleType)]
+    keys = [name for name in refolded.columns if name not in figures]
+    theirs = recorded.selectExpr("1 as recorded", *(f"{name} as `{name}{_RECORDED}`" for name in (*keys, *figures)))
+    both = refolded.join(theirs, F.expr(" and ".join(f"{name} <=> `{name}{_RECORDED}`" for name in keys)), "left")
+    greatest = [_greatest_in(figure, keys) for figure in figures]
+    rows, matched, *differences = both.selectExpr("count(*)", "count(recorded)", *greatest).collect()[0]
+    found: Difference | None = None
+    for figure, row in zip(figures, differences, strict=True):
+        if row is not None:
+            found = _greater(found, Difference(row["name"], figure, row["refolded"], row["recorded"]))
+    return Comparison(rows, matched, found)
+
+
+def _greatest_in(figure: str, keys: Sequence[str]) -> str:
+    """Aggregate the greatest relative difference in one figure, with its row; null if there is none."""
+    mine, theirs = figure, f"`{figure}{_RECORDED}`"
+    relative = f"abs({mine} - {theirs}) / greatest(abs({mine}), abs({theirs})) as relative"
+    row = f"concat_ws(' ', {', '.join(keys)}) as name, {mine} as refolded, {theirs} as recorded"
+    return f"max(case when {mine} <> {theirs} then struct({relative}, {row}) end)"
+
+
+def _first(both: pa.Table, key: str) -> pa.Table:
+    """Of each key the row that was recorded first."""
+    ordered = both.sort_by([(key, "ascending"), (f"as_of{_RECORDED}", "ascending")])
+    names = ordered.column(key).to_pylist()
+    first = [row for row, name in enumerate(names) if not row or names[row - 1] != name]
+    return ordered.take(pa.array(first, pa.int64()))
+
+
+def _greatest(both: pa.Table, key: str, figures: Sequence[str]) -> Difference | None:
+    found: Difference | None = None
+    for name in figures if len(both) else ():
+        mine, theirs = (both.column(column).to_numpy().astype(float) for column in (name, f"{name}{_RECORDED}"))
+        size = np.maximum(np.abs(mine), np.abs(theirs))
+        row = int(np.argmax(np.abs(mine - theirs) / np.where(size > 0, size, 1.0)))
+        if mine[row] != theirs[row]:
+            here = Difference(both.column(key)[row].as_py(), name, float(mine[row]), float(theirs[row]))
+            found = _greater(found, here)
+    return found
+
+
+def _greater(first: Difference | None, second: Difference | None) -> Difference | None:
+    if first is None or second is None:
+        return first or second
+    return max(first, second, key=lambda each: each.relative)

@@ -1,0 +1,357 @@
+"""The windows of all bundles, and the averages of all brokers, computed anew from the table of samples.
+
+For history at scale: after a loss of state, for another history gap, as a check of the stream. Spark spreads the files;
+each task folds a stretch of them, by arrays (`pipeline.folds.stretches`); the stretches are composed in
+the order of time. Two looks at the data: the first counts the samples of each bundle, which decides what later samples
+weigh, and reads two columns; the second folds.
+
+Files of this machine, or of a folder that all have, are read by the tasks themselves. Those at other addresses are read
+by Spark, which knows how, and spreads the rows by time: a shuffle more, and no other client or credentials needed.
+
+The result is that of `pipeline.batch.whole_history`, to rounding. Bundles whose samples do not lie in local
+files in the order of their times (reports that came late) are folded by `pipeline.batch.windows`, which
+sorts.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
+
+from pulsar_barycenter.load.reports.windows import HISTORY_GAP_MS
+from pulsar_barycenter.pipeline.batch.windows import fold_windows
+from pulsar_barycenter.pipeline.folds.stretches import (
+    COUNTED,
+    FOLDED,
+    MEMBERS,
+    NAMES,
+    SIZES,
+    STRETCH,
+    NewestReports,
+    StretchFold,
+    count_samples,
+    pieces_of,
+)
+from pulsar_barycenter.pipeline.spark.struct_types import struct_type
+from pulsar_barycenter.pipeline.storage.files import local_folder
+from pulsar_barycenter.pipeline.tables.schemas import (
+    BROKER_DATA,
+    BROKER_FIGURES,
+    BUNDLE_SAMPLES,
+    BUNDLE_STATE,
+    FIGURES,
+    WINDOWS,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Refolded:
+    """`bundles` BUNDLE_STATE sorted by bundle, `brokers` BROKER_DATA sorted by broker, both as of the newest sample.
+
+    Bundles and brokers not heard of for the history gap before it are left out. A broker whose newest report names no
+    bundle does not stand in the samples, and is left out. `late` is how many bundles had to be sorted.
+    """
+
+    bundles: pa.Table
+    brokers: pa.Table
+    late: int
+
+
+_Answer = tuple[pa.Table, pa.Table]
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    path: str
+    rows: int
+    last_at: int
+
+
+def refold(
+    session: SparkSession, files: Sequence[str], *, history_gap_ms: int = HISTORY_GAP_MS, stretches: int | None = None
+) -> Refolded:
+    """Fold the samples in `files` (Parquet, BUNDLE_SAMPLES without repeats; local paths or addresses that Spark reads).
+
+    `stretches` is the number of tasks; None: one for each core that Spark has.
+
+    Raises:
+        ValueError: there is no sample in `files`.
+    """
+    tasks = stretches or session.sparkContext.defaultParallelism
+    folders = [local_folder(file) for file in files]
+    if None in folders:
+        answers = _folded_by_spark(session, files, tasks, history_gap_ms)
+    else:
+        answers = _folded_by_files(session, [str(file) for file in folders], tasks, history_gap_ms)
+    if not answers:
+        raise ValueError("no samples: the files given hold no rows")
+    newest = NewestReports()
+    for _, rows in answers:
+        times = rows.group_by("broker").aggregate([("reported_at", "max")])
+        newest.add(dict(zip(*(times.column(name).to_pylist() for name in times.column_names), strict=True)), rows)
+    bundles, late = _composed([answer[0] for answer in answers], history_gap_ms)
+    if len(late):
+        bundles = pa.concat_tables([bundles, _sorted_fold(session, files, late, history_gap_ms).cast(bundles.schema)])
+    as_of = pc.max(bundles.column("as_of"))
+    oldest = pa.scalar(as_of.cast(pa.int64()).as_py() - history_gap_ms * 1000, pa.int64()).cast(as_of.type)
+    bundles = bundles.filter(pc.greater_equal(bundles.column("as_of"), oldest)).sort_by("bundle")
+    members = newest.table()
+    members = members.filter(pc.greater_equal(members.column("reported_at"), oldest.cast(pa.int64()).as_py() // 1000))
+    return Refolded(bundles, _averaged(members, bundles, as_of), len(late))
+
+
+def _folded_by_files(session: SparkSession, files: Sequence[str], tasks: int, gap_ms: int) -> list[_Answer]:
+    """STRETCH and MEMBERS of each stretch of local `files`, which the tasks read by themselves."""
+    parts = _in_stretches(_in_order(files), tasks)
+    priors = _priors(session, parts, gap_ms) if parts else []
+    return _run(session, partial(_fold_stretch, parts, priors, gap_ms), len(parts))
+
+
+def _in_order(files: Sequence[str]) -> list[_File]:
+    """The files that hold rows, in the order of their last samples, as their footers tell.
+
+    One sample that came late stands in a file of newer ones: the last tells where most belong, the first would not.
+    """
+    with ThreadPoolExecutor() as pool:
+        looked_at = list(pool.map(_footer, files))
+    return sorted((file for file in looked_at if file.rows), key=lambda file: (file.last_at, file.path))
+
+
+def _footer(path: str) -> _File:
+    with pq.ParquetFile(path) as source:
+        metadata = source.metadata
+        column = source.schema_arrow.get_field_index("reported_at")
+        lasts = [
+            metadata.row_group(group).column(column).statistics.max
+            for group in range(metadata.num_row_groups)
+            if metadata.row_group(group).num_rows
+        ]
+        last_at = max((int(last.timestamp() * 1000) for last in lasts), default=0)
+        return _File(path, metadata.num_rows, last_at)
+
+
+def _in_stretches(files: Sequence[_File], count: int) -> list[list[str]]:
+    """Cut `files` into at most `count` stretches of about as many rows."""
+    ends = np.cumsum([file.rows for file in files])
+    if not len(ends):
+        return []
+    which = np.minimum((ends - 1) * count // ends[-1], count - 1)
+    return [[file.path for file, at in zip(files, which, strict=True) if at == stretch] for stretch in np.unique(which)]
+
+
+def _priors(session: SparkSession, parts: Sequence[Sequence[str]], gap_ms: int) -> list[pa.Table | None]:
+    """What came before each stretch: `bundle`, `samples`, `last_at`; None before the first."""
+    if len(parts) == 1:
+        return [None]
+    # Each stretch but the last is counted, in two halves: with few tasks one would else wait for the other.
+    halves = [half for part in parts[:-1] for half in (part[: len(part) // 2], part[len(part) // 2 :])]
+    counts = [answer[0] for answer in _run(session, partial(_count_half, halves, gap_ms), len(halves))]
+    return _summed_up(counts, gap_ms)[::2]
+
+
+def _summed_up(counts: Sequence[pa.Table], gap_ms: int) -> list[pa.Table | None]:
+    """What came before each of `counts`, and before what follows the last."""
+    priors: list[pa.Table | None] = [None]
+    before: pa.Table | None = None
+    for counted in counts:
+        before = counted if before is None else _counted_after(before, counted, gap_ms)
+        priors.append(before.select(["bundle", "samples", "last_at"]))
+    return priors
+
+
+def _counted_after(before: pa.Table, after: pa.Table, gap_ms: int) -> pa.Table:
+    """The counts of two stretches, one after the other, as of one."""
+    both = before.join(after, "bundle", join_type="full outer", right_suffix="_after")
+    had, has = (pc.is_valid(both.column(name)) for name in ("samples", "samples_after"))
+    silent = pc.greater(pc.subtract(both.column("first_at_after"), both.column("last_at")), gap_ms)
+    anew = pc.fill_null(pc.or_(both.column("cut_after"), silent), fill_value=False)
+    total = pc.add(both.column("samples"), both.column("samples_after"))
+    return pa.table(
+        {
+            "bundle": both.column("bundle"),
+            "samples": pc.if_else(
+                pc.and_(pc.and_(had, has), pc.invert(anew)),
+                total,
+                pc.if_else(has, both.column("samples_after"), both.column("samples")),
+            ),
+            "first_at": pc.coalesce(both.column("first_at"), both.column("first_at_after")),
+            "last_at": pc.coalesce(both.column("last_at_after"), both.column("last_at")),
+            "cut": pc.or_(pc.fill_null(both.column("cut"), fill_value=False), anew),
+            "late": pc.or_(*(pc.fill_null(both.column(name), fill_value=False) for name in ("late", "late_after"))),
+        }
+    )
+
+
+def _count_half(halves: Sequence[Sequence[str]], gap_ms: int, task: int) -> _Answer:
+    return count_samples(pieces_of(halves[task], COUNTED), gap_ms), MEMBERS.empty_table()
+
+
+def _fold_stretch(parts: Sequence[Sequence[str]], priors: Sequence[pa.Table | None], gap_ms: int, task: int) -> _Answer:
+    fold = StretchFold(priors[task], gap_ms)
+    return fold.fold(pieces_of(parts[task], FOLDED)), fold.newest.table()
+
+
+_Work = Callable[[int], _Answer]
+
+
+def _run(session: SparkSession, work: _Work, tasks: int) -> list[_Answer]:
+    """Let Spark's workers do `work` of 0..tasks - 1, and return the answers in this order."""
+
+    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        pa.set_cpu_count(1)  # Spark has given this worker one core
+        for batch in batches:
+            for task in batch.column(0).to_pylist():
+                yield _answered(task, work(task))
+
+    found = _answers(session.range(0, tasks, 1, tasks).mapInArrow(answer, _ANSWERED))
+    return [found[task] for task in range(tasks)]
+
+
+_PIECE_ROWS = 200_000
+
+
+def _folded_by_spark(session: SparkSession, files: Sequence[str], tasks: int, gap_ms: int) -> list[_Answer]:
+    """STRETCH and MEMBERS of each stretch of time of `files`, which Spark reads, spreads by time and sorts."""
+    rows = session.read.schema(struct_type(BUNDLE_SAMPLES)).parquet(*files)
+    cuts = _cuts(rows, tasks)
+    counted = _run_by_time(rows.select(*COUNTED), cuts, partial(_count_rows, gap_ms)) if cuts else {}
+    nothing = count_samples((), gap_ms)
+    counts = [counted[stretch][0] if stretch in counted else nothing for stretch in range(len(cuts))]
+    folded = _run_by_time(rows.select(*FOLDED), cuts, partial(_fold_rows, _summed_up(counts, gap_ms), gap_ms))
+    return [folded[stretch] for stretch in sorted(folded)]
+
+
+def _cuts(rows: DataFrame, tasks: int) -> list[int]:
+    """The times (ms) at which stretches of about as many rows begin, but the first."""
+    shares = [number / tasks for number in range(1, tasks)]
+    if not shares:
+        return []
+    return sorted({int(at) for at in rows.selectExpr(f"{_AT_MS} as at").approxQuantile("at", shares, 0.001)})
+
+
+_AT_MS = "unix_millis(reported_at)"
+_RowWork = Callable[[int, Iterator[pa.Table]], _Answer]
+
+
+def _count_rows(gap_ms: int, _stretch: int, pieces: Iterator[pa.Table]) -> _Answer:
+    return count_samples(pieces, gap_ms), MEMBERS.empty_table()
+
+
+def _fold_rows(priors: Sequence[pa.Table | None], gap_ms: int, stretch: int, pieces: Iterator[pa.Table]) -> _Answer:
+    fold = StretchFold(priors[stretch], gap_ms)
+    return fold.fold(pieces), fold.newest.table()
+
+
+def _run_by_time(rows: DataFrame, cuts: Sequence[int], work: _RowWork) -> dict[int, _Answer]:
+    """Let Spark's workers do `work` of the rows of each stretch of time, which come in order; return the answers.
+
+    A stretch begins at one of `cuts` and ends before the next. One without rows has no answer.
+    """
+
+    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        pa.set_cpu_count(1)  # Spark has given this worker one core
+        for first in batches:
+            stretch = first.column("stretch")[0].as_py()
+            yield _answered(stretch, work(stretch, _large_pieces(chain((first,), batches))))
+
+    stretch = " + ".join(["0", *(f"int({_AT_MS} >= {cut})" for cut in cuts)])
+    order = [name for name in _ORDER if name in rows.columns]
+    spread = rows.withColumn("stretch", F.expr(stretch)).repartitionById(len(cuts) + 1, F.col("stretch"))
+    return _answers(spread.sortWithinPartitions(*order).mapInArrow(answer, _ANSWERED))
+
+
+_ORDER = ("reported_at", "broker", "incarnation", "sequence")
+
+
+def _large_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The rows of Spark's small batches, as the kernel has them."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(map(len, held)) >= _PIECE_ROWS:
+            yield _as_read(held)
+            held = []
+    if held:
+        yield _as_read(held)
+
+
+def _as_read(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    rows = pa.Table.from_batches(batches).combine_chunks()
+    for place, name in enumerate(rows.column_names):
+        if name in NAMES:
+            rows = rows.set_column(place, name, rows.column(name).dictionary_encode())
+    return rows
+
+
+_ANSWERED = "task long, first binary, second binary"
+
+
+def _answered(task: int, answer: _Answer) -> pa.RecordBatch:
+    return pa.record_batch([[task], *([_packed(table)] for table in answer)], ["task", "first", "second"])
+
+
+def _answers(rows: DataFrame) -> dict[int, _Answer]:
+    return {row["task"]: (_unpacked(row["first"]), _unpacked(row["second"])) for row in rows.toArrow().to_pylist()}
+
+
+def _packed(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    packed: bytes = sink.getvalue().to_pybytes()
+    return packed
+
+
+def _unpacked(packed: bytes) -> pa.Table:
+    return pa.ipc.open_stream(packed).read_all()
+
+
+def _composed(stretches: Sequence[pa.Table], gap_ms: int) -> tuple[pa.Table, pa.Array]:
+    """BUNDLE_STATE of the bundles whose rows came in order, and the names of the others."""
+    names = pc.unique(pa.chunked_array([chunk for part in stretches for chunk in part.column("bundle").chunks]))
+    count = len(names)
+    last_at, samples, topics = np.full(count, np.iinfo(np.int64).min), np.zeros(count, int), np.zeros(count, int)
+    late = np.zeros(count, bool)
+    averages = {(size, figure): np.zeros(count) for size in SIZES for figure in FIGURES}
+    for part in stretches:
+        rows = pc.index_in(part.column("bundle"), names).to_numpy()
+        column = {name: part.column(name).to_numpy() for name in STRETCH.names[1:]}
+        late[rows] |= column["late"] | (column["first_at"] < last_at[rows])
+        last_at[rows], samples[rows], topics[rows] = column["last_at"], column["samples"], column["topics"]
+        for (size, figure), average in averages.items():
+            average[rows] = column[f"share_{size}"] * average[rows] + column[f"sum_{size}_{figure}"]
+    columns: dict[str, object] = {"bundle": names, "as_of": pa.array(last_at * 1000, pa.timestamp("us", "UTC"))}
+    for window, size in zip(WINDOWS, SIZES, strict=True):
+        columns[f"{window}_num_samples"] = np.minimum(samples, size).astype(np.int32)
+        columns |= {f"{window}_{figure}": averages[size, figure] for figure in FIGURES}
+    columns["topics"] = topics
+    state = pa.table({name: columns[name] for name in BUNDLE_STATE.names})
+    return state.filter(pa.array(~late)), names.filter(pa.array(late))
+
+
+def _sorted_fold(session: SparkSession, files: Sequence[str], late: pa.Array, gap_ms: int) -> pa.Table:
+    """BUNDLE_STATE of the bundles named in `late`, whatever the order of their rows."""
+    samples = session.read.schema(struct_type(BUNDLE_SAMPLES)).parquet(*files)
+    names = session.createDataFrame(pa.table({"bundle": late}))
+    folded = fold_windows(samples.join(F.broadcast(names), "bundle", "left_semi"), history_gap_ms=gap_ms)
+    return folded.select(*BUNDLE_STATE.names).toArrow()
+
+
+def _averaged(members: pa.Table, bundles: pa.Table, as_of: pa.Scalar) -> pa.Table:
+    """BROKER_DATA sorted by broker: sums over the windows of each broker's bundles, all of which are in `bundles`."""
+    brokers = pc.unique(members.column("broker"))
+    which = pc.index_in(members.column("broker"), brokers).to_numpy()
+    rows = pc.index_in(members.column("bundle"), bundles.column("bundle")).to_numpy()
+    sums = {"broker": brokers, "as_of": pa.array([as_of.as_py()] * len(brokers), pa.timestamp("us", "UTC"))}
+    for name in BROKER_FIGURES:
+        figures = bundles.column(name.replace("_term_", "_")).to_numpy()
+        sums[name] = pa.array(np.bincount(which, weights=figures[rows], minlength=len(brokers)))
+    return pa.table(sums).select(BROKER_DATA.names).sort_by("broker")

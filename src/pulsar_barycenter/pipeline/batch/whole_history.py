@@ -1,0 +1,81 @@
+"""The whole history at once: the same tables as the stream's, from all reports and decisions of the logs.
+
+For recovery, for replay, and as the yardstick the stream is held against.
+"""
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
+
+from pulsar_barycenter.load.reports.windows import HISTORY_GAP_MS
+from pulsar_barycenter.pipeline.batch.balance_history import balance_intervals
+from pulsar_barycenter.pipeline.batch.broker_averages import broker_averages, membership, newest_reports
+from pulsar_barycenter.pipeline.batch.ownership_history import ownership_intervals
+from pulsar_barycenter.pipeline.batch.windows import fold_windows
+from pulsar_barycenter.pipeline.folds.balance import BalanceSettings
+from pulsar_barycenter.pipeline.parsing.report_lines import distinct_reports, valid_reports
+from pulsar_barycenter.pipeline.parsing.report_rows import broker_usage, bundle_samples, load_reports
+from pulsar_barycenter.pipeline.tables.schemas import BROKER_DATA, BUNDLE_DATA, OWNERSHIP
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryTables:
+    """The tables of all reports; BUNDLE_DATA and BROKER_DATA as of the newest report alone."""
+
+    load_reports: DataFrame
+    broker_usage: DataFrame
+    bundle_samples: DataFrame
+    bundle_data: DataFrame
+    broker_data: DataFrame
+    ownership: DataFrame
+    decisions: DataFrame
+    balance: DataFrame
+
+
+def fold_history(
+    lines: DataFrame,
+    decisions: DataFrame,
+    *,
+    history_gap_ms: int = HISTORY_GAP_MS,
+    balance: BalanceSettings | None = None,
+) -> HistoryTables:
+    """Compute the tables of whole logs; nothing is computed before a table is read.
+
+    Input: LOAD_REPORT_LINE and DECISIONS. Bundles and brokers last heard of more than `history_gap_ms` before the
+    newest report are left out of `bundle_data` and `broker_data`.
+    """
+    reports = lines.transform(valid_reports).transform(distinct_reports)
+    samples = bundle_samples(reports)
+    as_of = reports.selectExpr("max(lastUpdate) as newest_ms")
+    bundles = _heard_of(
+        fold_windows(samples, history_gap_ms=history_gap_ms), "unix_millis(as_of)", as_of, history_gap_ms
+    )
+    newest = _heard_of(newest_reports(reports), "lastUpdate", as_of, history_gap_ms)
+    brokers = broker_averages(membership(newest), bundles).crossJoin(
+        F.broadcast(as_of.selectExpr("timestamp_millis(newest_ms) as as_of"))
+    )
+    # Kept once computed: `ownership` and `balance` use them several times. Few beside the reports they come from.
+    intervals = ownership_intervals(reports, as_of, history_gap_ms=history_gap_ms).persist()
+    settings = balance or BalanceSettings(history_gap_ms=history_gap_ms)
+    reported, usage = load_reports(reports), broker_usage(reports)
+    return HistoryTables(
+        load_reports=reported,
+        broker_usage=usage,
+        bundle_samples=samples,
+        bundle_data=bundles.select(*BUNDLE_DATA.names),
+        broker_data=brokers.select(*BROKER_DATA.names),
+        ownership=intervals.selectExpr(
+            *("bundle", "broker", "incarnation", "timestamp_millis(owned_from) as owned_from"),
+            "timestamp_millis(owned_to) as owned_to",
+            "ended",
+        ).select(*OWNERSHIP.names),
+        decisions=decisions,
+        balance=balance_intervals(reported, usage, intervals, decisions, as_of, settings),
+    )
+
+
+def _heard_of(rows: DataFrame, time_ms: str, as_of: DataFrame, history_gap_ms: int) -> DataFrame:
+    """Drop the rows whose `time_ms` lies more than `history_gap_ms` before the newest report."""
+    timed = rows.crossJoin(F.broadcast(as_of))
+    return timed.where(f"newest_ms - {time_ms} <= {history_gap_ms}").drop("newest_ms")

@@ -1,0 +1,196 @@
+"""How evenly the brokers were loaded, interval by interval.
+
+The figures of an interval are those at its end: of each broker the newest report before it, however old up to an hour
+(`HISTORY_GAP_MS`), as a broker without changes reports every 15 minutes only. An interval is settled when the newest
+report of all is `settle_ms` past its end; what comes later does not change it. Intervals without any broker have no
+row.
+
+A bundle counts as without owner from the report that shows that its owner lost it until somebody reports it or a part
+of its range, or an hour has passed. A bundle that nobody uses has no owner, and none is missed.
+"""
+
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+import pyarrow as pa
+
+from pulsar_barycenter.load.reports.windows import HISTORY_GAP_MS
+from pulsar_barycenter.pipeline.folds.ownership import (
+    Interval,
+    Ownership,
+    intervals_of,
+    starts_by_namespace,
+    starts_of_parts,
+)
+from pulsar_barycenter.pipeline.tables.schemas import FIGURES
+
+
+@dataclass(frozen=True, slots=True)
+class BalanceSettings:
+    """`overload_threshold` is Pulsar's `loadBalancerBrokerOverloadedThresholdPercentage` as a fraction."""
+
+    interval_ms: int = 60_000
+    settle_ms: int = 60_000
+    overload_threshold: float = 0.85
+    history_gap_ms: int = HISTORY_GAP_MS
+
+
+class BrokerFigures(msgspec.Struct, frozen=True, rename="camel", order=True):
+    """What a report says of its broker's load; rates and throughput are in plus out."""
+
+    reported_at: int
+    incarnation: str
+    sequence: int
+    usage: float
+    msg_rate: float
+    msg_throughput: float
+
+
+def broker_figures(load_reports: pa.Table, broker_usage: pa.Table) -> dict[str, list[BrokerFigures]]:
+    """Return what the balance is computed of, by broker.
+
+    Input: LOAD_REPORTS and BROKER_USAGE of the same reports, in the same order.
+    """
+    found: dict[str, list[BrokerFigures]] = {}
+    usages = broker_usage.column("weighted_usage").to_pylist()
+    times = load_reports.column("reported_at").cast(pa.int64()).to_pylist()
+    columns = ["broker", "incarnation", "sequence", *FIGURES]
+    for at, usage, row in zip(times, usages, load_reports.select(columns).to_pylist(), strict=True):
+        figures = BrokerFigures(
+            reported_at=at // 1000,
+            incarnation=row["incarnation"],
+            sequence=row["sequence"],
+            usage=usage,
+            msg_rate=row["msg_rate_in"] + row["msg_rate_out"],
+            msg_throughput=row["msg_throughput_in"] + row["msg_throughput_out"],
+        )
+        found.setdefault(row["broker"], []).append(figures)
+    return found
+
+
+class BalanceMemory(msgspec.Struct, rename="camel"):
+    """What the next intervals are made of. `next_start` is None before the first interval is settled."""
+
+    next_start: int | None = None
+    figures: dict[str, list[BrokerFigures]] = {}
+    unloads: list[int] = []
+    splits: list[int] = []
+
+
+Row = dict[str, int | float]
+
+
+def settle_intervals(
+    before: BalanceMemory,
+    figures: Mapping[str, Iterable[BrokerFigures]],
+    decided: Mapping[str, Iterable[int]],
+    ownership: Ownership,
+    *,
+    as_of: int,
+    settings: BalanceSettings,
+) -> tuple[BalanceMemory, list[Row]]:
+    """Return what to remember and the rows of BALANCE (times in epoch ms) that are settled by now, in order.
+
+    `figures` by broker and `decided` (the times of decisions of kind "unload" and "split") are of this batch.
+    """
+    known = {broker: list(reports) for broker, reports in before.figures.items()}
+    for broker, reports in figures.items():
+        known.setdefault(broker, []).extend(reports)
+    known = {broker: sorted(reports) for broker, reports in known.items()}
+    unloads = [*before.unloads, *decided.get("unload", ())]
+    splits = [*before.splits, *decided.get("split", ())]
+    size = settings.interval_ms
+    rows: list[Row] = []
+    start = before.next_start
+    while True:
+        start = _next_interval(start, known, settings)
+        if start is None or start + size + settings.settle_ms > as_of:
+            break
+        end = start + size
+        rows.append(
+            {
+                "interval_start": start,
+                "interval_end": end,
+                **_spread(_newest_before(end, known, settings.history_gap_ms), settings.overload_threshold),
+                "unloads": sum(start <= at < end for at in unloads),
+                "splits": sum(start <= at < end for at in splits),
+                "bundles_without_owner": count_without_owner(ownership, end, settings.history_gap_ms),
+            }
+        )
+        start = end
+    # Before the first interval is settled an earlier one may still be found, of a broker not heard of yet.
+    after = start if rows or before.next_start is not None else None
+    return _remember(after, known, unloads, splits, settings), rows
+
+
+def _next_interval(
+    start: int | None, known: Mapping[str, list[BrokerFigures]], settings: BalanceSettings
+) -> int | None:
+    """The first interval from `start` on at whose end a broker is known; None if there is none."""
+    size = settings.interval_ms
+    if start is not None and _newest_before(start + size, known, settings.history_gap_ms):
+        return start
+    later = [r.reported_at for reports in known.values() for r in reports if start is None or r.reported_at >= start]
+    return min(later) // size * size if later else None
+
+
+def _newest_before(end: int, known: Mapping[str, list[BrokerFigures]], history_gap_ms: int) -> list[BrokerFigures]:
+    newest = []
+    for reports in known.values():
+        earlier = [report for report in reports if report.reported_at < end]
+        if earlier and end - earlier[-1].reported_at <= history_gap_ms:
+            newest.append(earlier[-1])
+    return newest
+
+
+def _spread(brokers: list[BrokerFigures], threshold: float) -> Row:
+    columns = {
+        "usage": [broker.usage for broker in brokers],
+        "msg_rate": [broker.msg_rate for broker in brokers],
+        "msg_throughput": [broker.msg_throughput for broker in brokers],
+    }
+    row: Row = {"brokers": len(brokers)}
+    for name, values in columns.items():
+        row |= {f"{name}_max": max(values), f"{name}_mean": statistics.fmean(values)}
+    row["usage_deviation"] = statistics.pstdev(columns["usage"])
+    row["brokers_over_threshold"] = sum(usage > threshold for usage in columns["usage"])
+    return row
+
+
+def count_without_owner(ownership: Ownership, at: int, history_gap_ms: int) -> int:
+    """Count the bundles without owner at one time, as defined above."""
+    lost = {i.bundle for i in ownership.ended if i.lost_at <= at < i.lost_at + history_gap_ms}
+    missing = [
+        bundle
+        for bundle, intervals in intervals_of(lost, ownership).items()
+        if not any(_covers(interval, at) for interval in intervals)
+    ]
+    if not missing:
+        return 0
+    starts = starts_by_namespace(ownership)
+    return sum(all(start > at for start in starts_of_parts(bundle, starts)) for bundle in missing)
+
+
+def _covers(interval: Interval, at: int) -> bool:
+    return interval.owned_from <= at and (interval.owned_to is None or interval.lost_at > at)
+
+
+def _remember(
+    start: int | None,
+    known: Mapping[str, list[BrokerFigures]],
+    unloads: list[int],
+    splits: list[int],
+    settings: BalanceSettings,
+) -> BalanceMemory:
+    """Drop what no later interval can need: of each broker all before its newest report before `start`."""
+    if start is None:
+        return BalanceMemory(None, dict(known), unloads, splits)
+    kept = {}
+    for broker, reports in known.items():
+        earlier = [r for r in reports if r.reported_at < start and start - r.reported_at <= settings.history_gap_ms]
+        later = [report for report in reports if report.reported_at >= start]
+        if earlier or later:
+            kept[broker] = earlier[-1:] + later
+    return BalanceMemory(start, kept, [t for t in unloads if t >= start], [t for t in splits if t >= start])

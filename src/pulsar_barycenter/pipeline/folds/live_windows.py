@@ -1,0 +1,121 @@
+"""The windows of all bundles as columns in the driver: the recurrence of `load.reports.windows`, elementwise.
+
+A batch of the running pipeline has samples of some bundles, mostly one of each. Folding those into columns takes
+milliseconds, where a Spark job over the windows of all bundles takes seconds; `batch.windows` folds whole histories.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pulsar_barycenter.load.reports.load_report import DEFAULT_MESSAGE_RATE, DEFAULT_MESSAGE_THROUGHPUT
+from pulsar_barycenter.load.reports.windows import LONG_SAMPLES, SHORT_SAMPLES, fold
+from pulsar_barycenter.pipeline.tables.schemas import BROKER_FIGURES, BUNDLE_STATE, FIGURES
+
+WINDOW_SAMPLES: Final = {"short": SHORT_SAMPLES, "long": LONG_SAMPLES}
+
+_STATE: Final = BUNDLE_STATE.arrow
+_ORDER: Final = ("reported_at", "broker", "incarnation", "sequence")
+
+
+def no_bundles() -> pa.Table:
+    """BUNDLE_STATE of no bundle."""
+    return _STATE.empty_table()
+
+
+def fold_samples(before: pa.Table, samples: pa.Table, *, history_gap_ms: int) -> tuple[pa.Table, pa.Table]:
+    """Fold samples into the windows of their bundles.
+
+    Input: BUNDLE_STATE sorted by bundle, one row each; BUNDLE_SAMPLES without repeats, in any order. Returns
+    BUNDLE_STATE of every bundle of either, sorted by bundle, and of those that had samples.
+
+    Samples of a bundle are ordered by (reported_at, broker, incarnation, sequence). A silence of more than
+    `history_gap_ms` starts the windows anew.
+    """
+    state = _with_new_bundles(before, samples.column("bundle"))
+    rows = pc.index_in(samples.column("bundle"), value_set=_whole(state.column("bundle")))
+    ordered = samples.append_column("row", rows).sort_by([(name, "ascending") for name in ("row", *_ORDER)])
+    columns = {name: _numbers(state.column(name)) for name in _STATE.names if name != "bundle"}
+    row = _numbers(ordered.column("row"))
+    first = np.flatnonzero(np.diff(row, prepend=-1))
+    rank = np.arange(len(row)) - np.repeat(first, np.diff(first, append=len(row)))
+    at, topics = _numbers(ordered.column("reported_at")), _numbers(ordered.column("topics"))
+    figures = {name: _numbers(ordered.column(name)) for name in FIGURES}
+    by_rank = np.argsort(rank, kind="stable")
+    for chosen in np.split(by_rank, np.flatnonzero(np.diff(rank[by_rank])) + 1):
+        touched = row[chosen]
+        is_new = at[chosen] - columns["as_of"][touched] > history_gap_ms * 1000
+        for window, size in WINDOW_SAMPLES.items():
+            n = np.where(is_new, 0, columns[f"{window}_num_samples"][touched])
+            count = n
+            for name in FIGURES:
+                average = columns[f"{window}_{name}"]
+                average[touched], count = fold(average[touched], n, figures[name][chosen], size)
+            columns[f"{window}_num_samples"][touched] = count
+        columns["as_of"][touched] = np.maximum(columns["as_of"][touched], at[chosen])
+        columns["topics"][touched] = topics[chosen]
+    after = _table(state.column("bundle"), columns)
+    return after, after.take(pa.array(row[first]))
+
+
+def without_silent(state: pa.Table, *, as_of_ms: int, history_gap_ms: int) -> pa.Table:
+    """Drop the bundles whose newest sample is more than `history_gap_ms` older than `as_of_ms`."""
+    oldest = pa.scalar((as_of_ms - history_gap_ms) * 1000, _STATE.field("as_of").type)
+    kept = pc.greater_equal(state.column("as_of"), oldest)
+    return state if pc.all(kept).as_py() is not False else state.filter(kept)
+
+
+def average_brokers(members: Sequence[tuple[str, str | None]], state: pa.Table) -> pa.Table:
+    """Sum the windows of each broker's bundles; a bundle without data counts with Pulsar's default stats.
+
+    `members` are (broker, bundle), all of one broker in a row; (broker, None) for one without bundles, which has zeros.
+    Output: BROKER_DATA without `as_of`, in the order of `members`. Source: Pulsar's `TimeAverageBrokerData.reset`.
+    """
+    brokers, bundles = zip(*members, strict=True) if members else ((), ())
+    codes = pa.array(brokers, pa.string()).dictionary_encode()
+    names = pa.array(bundles, pa.string())
+    rows = np.asarray(
+        pc.fill_null(pc.index_in(names, value_set=_whole(state.column("bundle")), skip_nulls=True), -1), np.int64
+    )
+    is_bundle = np.asarray(names.is_valid())
+    broker = np.asarray(codes.indices, np.int64)
+    columns: dict[str, Any] = {"broker": codes.dictionary}
+    for figure in BROKER_FIGURES:
+        window, name = figure.split("_term_")
+        known = np.append(_numbers(state.column(f"{window}_{name}")), 0.0)
+        default = DEFAULT_MESSAGE_THROUGHPUT if "throughput" in name else DEFAULT_MESSAGE_RATE
+        values = np.where(rows >= 0, known[rows], np.where(is_bundle, default, 0.0))
+        columns[figure] = np.bincount(broker, weights=values, minlength=len(codes.dictionary))
+    return pa.table(columns)
+
+
+def _with_new_bundles(state: pa.Table, bundles: pa.ChunkedArray) -> pa.Table:
+    """Add the bundles that `state` lacks, with no samples, and keep it sorted."""
+    names = pc.unique(bundles)
+    new = names.filter(pc.invert(pc.is_in(names, value_set=_whole(state.column("bundle")))))
+    if len(new) == 0:
+        return state
+    # as_of far in the past: a first sample starts the windows anew by the same rule as one after a long silence
+    zeros = {field.name: np.zeros(len(new), np.int64) for field in _STATE if field.name != "bundle"}
+    return pa.concat_tables([state, _table(new, zeros)]).sort_by("bundle")
+
+
+def _table(bundles: Any, columns: dict[str, Any]) -> pa.Table:
+    arrays = [bundles if f.name == "bundle" else pa.array(columns[f.name]).cast(f.type) for f in _STATE]
+    return pa.table(arrays, schema=_STATE)
+
+
+def _numbers(column: pa.ChunkedArray) -> Any:
+    """The column as an array that may be written to; times as epoch µs."""
+    array = _whole(column)
+    if pa.types.is_timestamp(array.type):
+        array = array.cast(pa.int64())
+    return array.to_numpy(zero_copy_only=False).copy()
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    combined = column.combine_chunks()
+    return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined

@@ -1,0 +1,340 @@
+"""The windows of a stretch of the samples table, folded by arrays: the kernel of `pipeline.batch.refold`.
+
+A window's fold is an affine function of what stood before: after a stretch of samples,
+
+    average after = share * average before + sum
+
+with a share and weights that depend on counts alone. With T samples by then, those before included, N = the most that
+the window holds and r = (N - 1) / N, sample number i of T (the prior average stands for the first n of them) weighs
+
+    T ≤ N            1 / T
+    T > N, i ≤ N     r^(T - N) / N
+    T > N, i > N     r^(T - i) / N
+
+and the prior, the share, as much as sample 1 for each of its n. A stretch can thus be folded without knowing the
+averages before it, if only it is known how many samples came before; stretches are composed afterwards, in the order of
+time.
+
+Rows of one bundle must come in the order of their times, from file to file as well; rows of different bundles may be
+mixed. A bundle for which that does not hold is marked `late` and its figures mean nothing.
+
+Free of Spark: numpy and Arrow. Rows come as tables whose `NAMES` are dictionaries.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from pulsar_barycenter.load.reports.windows import LONG_SAMPLES, SHORT_SAMPLES
+from pulsar_barycenter.pipeline.tables.schemas import FIGURES
+
+SIZES: Final = (SHORT_SAMPLES, LONG_SAMPLES)
+_NEVER: Final = np.iinfo(np.int64).min
+COUNTED: Final = ["bundle", "reported_at"]
+_REPORT: Final = ["broker", "incarnation", "sequence"]
+FOLDED: Final = [*COUNTED, *_REPORT, *FIGURES, "topics"]
+NAMES: Final = ["bundle", "broker", "incarnation"]
+
+
+@dataclass(slots=True)
+class Counts:
+    """Per bundle, by its code: samples since its history began, and the times (ms) of its first and last sample.
+
+    `cut`: its history began anew within the stretch, after a silence. `late`: its rows were not in the order of time.
+    """
+
+    samples: NDArray[np.int64]
+    first_at: NDArray[np.int64]
+    last_at: NDArray[np.int64]
+    cut: NDArray[np.bool_]
+    late: NDArray[np.bool_]
+
+    @classmethod
+    def none(cls) -> "Counts":
+        return cls(
+            np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, bool), np.zeros(0, bool)
+        )
+
+    def grown(self, size: int) -> "Counts":
+        """Return these with room for `size` bundles, the new ones without samples."""
+        more = size - len(self.samples)
+        return Counts(
+            np.append(self.samples, np.zeros(more, np.int64)),
+            np.append(self.first_at, np.full(more, _NEVER)),
+            np.append(self.last_at, np.full(more, _NEVER)),
+            np.append(self.cut, np.zeros(more, bool)),
+            np.append(self.late, np.zeros(more, bool)),
+        )
+
+
+@dataclass(slots=True)
+class _Names:
+    """Codes of names, counted from 0 in the order of their first sight."""
+
+    codes: dict[str, int] = field(default_factory=dict)
+    _last: tuple[pa.Array, NDArray[np.int64]] | None = None
+
+    def of(self, names: pa.Array) -> NDArray[np.int64]:
+        if self._last is not None and self._last[0].equals(names):  # files in a row mostly name the same bundles
+            return self._last[1]
+        codes = self.codes
+        found = np.fromiter((codes.setdefault(name, len(codes)) for name in names.to_pylist()), np.int64, len(names))
+        self._last = names, found
+        return found
+
+
+@dataclass(slots=True)
+class _Rows:
+    """One piece of a file. `order` sorts its rows by bundle, keeping the order within a bundle; `heads` are the
+    places in it where a bundle begins, `bundles` whose they are, `counts` how many rows each has.
+    """
+
+    table: pa.Table
+    codes: NDArray[np.int64]
+    at: NDArray[np.int64]
+    order: NDArray[np.int64]
+    heads: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    bundles: NDArray[np.int64]
+
+
+def pieces_of(files: Sequence[str], columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The rows of local Parquet files, in their order, a row group at a time, with names as dictionaries."""
+    for file in files:
+        with pq.ParquetFile(file, read_dictionary=NAMES) as source:
+            for group in range(source.num_row_groups):
+                yield source.read_row_group(group, columns=list(columns), use_threads=False)
+
+
+def _arranged_pieces(pieces: Iterable[pa.Table], names: _Names) -> Iterator[_Rows]:
+    for piece in pieces:
+        if len(piece):
+            yield _arranged(piece.combine_chunks(), names)
+
+
+def _arranged(table: pa.Table, names: _Names) -> _Rows:
+    column = _single(table.column("bundle"))
+    codes = names.of(column.dictionary)[column.indices.to_numpy()]
+    at = _single(table.column("reported_at")).cast(pa.int64()).to_numpy() // 1000
+    if np.all(codes[1:] >= codes[:-1]):
+        order = np.arange(len(codes))
+        ordered = codes
+    else:
+        shift = len(codes).bit_length()
+        keys = np.sort((codes << shift) | np.arange(len(codes)))  # quicker than a stable argsort
+        order, ordered = keys & ((1 << shift) - 1), keys >> shift
+    heads = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    counts = np.diff(np.append(heads, len(codes)))
+    return _Rows(table, codes, at, order, heads, counts, ordered[heads])
+
+
+def _single(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.unify_dictionaries().chunks)
+
+
+def _count_piece(counts: Counts, rows: _Rows, gap_ms: int) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Take a piece into `counts`; return which of its bundles were cut, and how many rows before the cut each has."""
+    at, bundles = rows.at[rows.order], rows.bundles
+    silence = np.diff(at, prepend=at[:1])
+    before = counts.last_at[bundles]
+    silence[rows.heads] = np.where(before == _NEVER, 0, at[rows.heads] - before)
+    if silence.min() < 0:
+        counts.late[bundles[np.minimum.reduceat(silence, rows.heads) < 0]] = True
+    is_cut = np.zeros(len(bundles), bool)
+    dropped = np.zeros(len(bundles), np.int64)
+    if silence.max() > gap_ms:
+        places = np.flatnonzero(silence > gap_ms)
+        which = np.searchsorted(rows.heads, places, side="right") - 1
+        is_cut[which] = True
+        dropped[which] = places - rows.heads[which]  # the last cut of a bundle is assigned last
+    fresh = counts.first_at[bundles] == _NEVER
+    counts.first_at[bundles[fresh]] = at[rows.heads[fresh]]
+    counts.last_at[bundles] = at[rows.heads + rows.counts - 1]
+    counts.cut[bundles] |= is_cut
+    counts.samples[bundles] = np.where(is_cut, 0, counts.samples[bundles]) + rows.counts - dropped
+    return is_cut, dropped
+
+
+def count_samples(pieces: Iterable[pa.Table], gap_ms: int) -> pa.Table:
+    """Return the `Counts` of the bundles in `pieces`, a stretch in the order of time, of which it needs COUNTED."""
+    names, counts = _Names(), Counts.none()
+    for rows in _arranged_pieces(pieces, names):
+        counts = counts.grown(len(names.codes))
+        _count_piece(counts, rows, gap_ms)
+    return pa.table(
+        {
+            "bundle": pa.array(list(names.codes), pa.string()),
+            **{name: getattr(counts, name) for name in ("samples", "first_at", "last_at", "cut", "late")},
+        }
+    )
+
+
+STRETCH: Final = pa.schema(
+    [
+        ("bundle", pa.string()),
+        *((name, pa.int64()) for name in ("samples", "first_at", "last_at")),
+        *((name, pa.bool_()) for name in ("cut", "late")),
+        ("topics", pa.int64()),
+        *((f"share_{size}", pa.float64()) for size in SIZES),
+        *((f"sum_{size}_{figure}", pa.float64()) for size in SIZES for figure in FIGURES),
+    ]
+)
+"""One row a bundle: its `Counts`, the topics of its last sample, share and sums of both windows.
+
+`samples` counts those before the stretch, too, unless the history was cut within it.
+"""
+
+MEMBERS: Final = pa.schema(
+    [
+        ("broker", pa.string()),
+        ("reported_at", pa.int64()),
+        ("incarnation", pa.string()),
+        ("sequence", pa.int64()),
+        ("bundle", pa.string()),
+    ]
+)
+"""The bundles of the newest report of each broker, one row a bundle; `reported_at` in ms."""
+
+
+class NewestReports:
+    """The newest report of each broker so far, by (time, incarnation, sequence), and its bundles."""
+
+    def __init__(self) -> None:
+        self._newest_at: dict[str, int] = {}
+        self._found: list[tuple[dict[str, int], pa.Table]] = []
+
+    def note(self, table: pa.Table, at: NDArray[np.int64]) -> None:
+        """Take in rows of the samples table; `at` are their times in ms. A report may be spread over pieces."""
+        broker = _single(table.column("broker"))
+        codes = broker.indices.to_numpy()
+        newest = np.full(len(broker.dictionary), _NEVER)
+        np.maximum.at(newest, codes, at)
+        newest_at = dict(zip(broker.dictionary.to_pylist(), newest.tolist(), strict=True))
+        known = np.array([self._newest_at.get(name, _NEVER) for name in newest_at])
+        rows = pa.array(np.flatnonzero((at == newest[codes]) & (at >= known[codes])))
+        found = table.select(["bundle", *_REPORT]).take(rows).append_column("reported_at", pa.array(at).take(rows))
+        self.add({name: when for name, when in newest_at.items() if when != _NEVER}, found.select(MEMBERS.names))
+
+    def add(self, newest_at: Mapping[str, int], members: pa.Table) -> None:
+        """Take in MEMBERS of some brokers, whose newest rows are of these times."""
+        fresh = {name: at for name, at in newest_at.items() if at >= self._newest_at.get(name, _NEVER)}
+        self._newest_at.update(fresh)
+        self._found = [
+            (times, rows)
+            for times, rows in (*self._found, (fresh, members))
+            if any(self._newest_at[name] == at for name, at in times.items())
+        ]
+
+    def table(self) -> pa.Table:
+        """Return MEMBERS."""
+        found = [MEMBERS.empty_table(), *(rows.cast(MEMBERS) for _, rows in self._found)]
+        rows = pa.concat_tables(found).combine_chunks()
+        reports = rows.group_by(MEMBERS.names[:4]).aggregate([])
+        order = [("broker", "ascending"), *((name, "descending") for name in MEMBERS.names[1:4])]
+        newest = reports.sort_by(order)
+        names = newest.column("broker").to_pylist()
+        first = [place for place, name in enumerate(names) if not place or names[place - 1] != name]
+        return rows.join(newest.take(first), MEMBERS.names[:4], join_type="left semi").select(MEMBERS.names)
+
+
+class StretchFold:
+    """Folds the files of one stretch; `prior` says how many samples of its bundles came before, and when the last."""
+
+    def __init__(self, prior: pa.Table | None, gap_ms: int) -> None:
+        """`prior` has `bundle`, `samples` and `last_at`; None: nothing came before."""
+        self._gap_ms = gap_ms
+        self._names = _Names()
+        self._counts = Counts.none()
+        self._shares = [np.zeros(0) for _ in SIZES]
+        self._sums = [[np.zeros(0) for _ in FIGURES] for _ in SIZES]
+        self._topics = np.zeros(0, np.int64)
+        self.newest = NewestReports()
+        if prior is not None and len(prior):
+            self._names.of(prior.column("bundle").combine_chunks())
+            self._grow()
+            self._counts.samples[:] = prior.column("samples").to_numpy()
+            self._counts.last_at[:] = prior.column("last_at").to_numpy()
+
+    def _grow(self) -> None:
+        size = len(self._names.codes)
+        more = size - len(self._topics)
+        if not more:
+            return
+        self._counts = self._counts.grown(size)
+        self._shares = [np.append(share, np.ones(more)) for share in self._shares]
+        self._sums = [[np.append(total, np.zeros(more)) for total in sums] for sums in self._sums]
+        self._topics = np.append(self._topics, np.zeros(more, np.int64))
+
+    def fold(self, pieces: Iterable[pa.Table]) -> pa.Table:
+        """Return STRETCH of the bundles in `pieces`, which are in the order of time and have the columns FOLDED."""
+        for rows in _arranged_pieces(pieces, self._names):
+            self._grow()
+            self._fold_piece(rows)
+        return self._result()
+
+    def _fold_piece(self, rows: _Rows) -> None:
+        before = self._counts.samples[rows.bundles]
+        is_cut, dropped = _count_piece(self._counts, rows, self._gap_ms)
+        before = np.where(is_cut, 0, before)
+        counted = rows.counts - dropped
+        rank = np.empty(len(rows.order), np.int64)  # 1 for the first row of its bundle that counts
+        rank[rows.order] = np.arange(1, len(rows.order) + 1) - np.repeat(rows.heads + dropped, rows.counts)
+        place = np.zeros(len(self._topics), np.int64)
+        place[rows.bundles] = np.arange(len(rows.bundles))
+        group = place[rows.codes]
+        behind = np.minimum(counted[group] - rank, counted[group])  # rows before a cut are taken back below
+        figures = [_single(rows.table.column(figure)).to_numpy() for figure in FIGURES]
+        gone = rank < 1 if dropped.any() else None
+        for size, share, sums in zip(SIZES, self._shares, self._sums, strict=True):
+            weight, prior = _weights(size, before, counted, group, rank, behind)
+            if gone is not None:
+                weight[gone] = 0.0
+            prior[is_cut] = 0.0
+            share[rows.bundles] *= prior
+            for total, figure in zip(sums, figures, strict=True):
+                added = np.bincount(group, weights=weight * figure, minlength=len(rows.bundles))
+                total[rows.bundles] = prior * total[rows.bundles] + added
+        last = pa.array(rows.order[rows.heads + rows.counts - 1])
+        self._topics[rows.bundles] = _single(rows.table.column("topics")).take(last).to_numpy()
+        self.newest.note(rows.table, rows.at)
+
+    def _result(self) -> pa.Table:
+        seen = self._counts.first_at != _NEVER
+        columns: dict[str, object] = {"bundle": pa.array(list(self._names.codes), pa.string())}
+        columns |= {name: getattr(self._counts, name) for name in ("samples", "first_at", "last_at", "cut", "late")}
+        columns["topics"] = self._topics
+        columns |= {f"share_{size}": share for size, share in zip(SIZES, self._shares, strict=True)}
+        for size, sums in zip(SIZES, self._sums, strict=True):
+            columns |= {f"sum_{size}_{figure}": total for figure, total in zip(FIGURES, sums, strict=True)}
+        return pa.table(columns, schema=STRETCH).filter(pa.array(seen))
+
+
+def _weights(
+    size: int,
+    before: NDArray[np.int64],
+    counted: NDArray[np.int64],
+    group: NDArray[np.int64],
+    rank: NDArray[np.int64],
+    behind: NDArray[np.int64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return what each row weighs and what the average before weighs, per group.
+
+    A row that still fills the window (its position, `before` + `rank`, is at most `size`) weighs as much as each
+    before it; a later one decays by (size - 1) / size for each row after it.
+    """
+    ratio = (size - 1) / size
+    total = before + counted
+    decay = ratio ** np.arange(int(counted.max()) + 1)
+    steady = before >= size
+    growing = decay[np.maximum(np.where(steady, 0, total - size), 0)] / np.minimum(np.maximum(total, 1), size)
+    prior = np.where(steady, decay[counted], growing * before)
+    weight: NDArray[np.float64] = (decay / size)[behind]
+    if not steady.all():
+        filling = before[group] + rank <= size
+        weight = np.where(filling, growing[group], weight)
+    return weight, prior

@@ -1,0 +1,412 @@
+"""The questions an operator asks of a recorded history, answered from the tables.
+
+Read file by file with Arrow and summed up as it goes, so that an answer needs neither Spark nor more memory than what
+it tells of. Periods begin inclusive and end exclusive, in epoch ms. Every answer is an Arrow table.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from itertools import starmap
+from operator import itemgetter
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pulsar_barycenter.pipeline.moves import FLAP_WITHIN, Move, Owned, flapping_of, moves_of
+from pulsar_barycenter.pipeline.storage.files import Storage
+from pulsar_barycenter.pipeline.storage.layout import TABLES_FOLDER
+from pulsar_barycenter.pipeline.tables.files import date_folders, date_of, table_files, with_lacking_columns
+from pulsar_barycenter.pipeline.tables.schemas import DECISIONS, OWNERSHIP, TABLES
+
+END_OF_TIME: Final = 253_402_300_799_000
+_ROWS_AT_ONCE: Final = 4_000_000
+UNKNOWN: Final = "unknown"
+"""The load manager of decisions whose log does not say which one made them."""
+
+Progress = Callable[[Sequence[str], str], Iterable[str]]
+"""Passes on the files it is given, and may tell how far the reader is; the text says what is read."""
+
+
+def silently(files: Sequence[str], _what: str) -> Iterable[str]:
+    return files
+
+
+class NoHistoryError(LookupError):
+    """The tables have nothing to answer from; the text says what was looked for, and how it comes to be."""
+
+
+class Ranking(StrEnum):
+    """What bundles are ranked by: msg/s or bytes/s, both in + out."""
+
+    MSG_RATE = "msg_rate"
+    MSG_THROUGHPUT = "msg_throughput"
+
+
+class History:
+    """The recorded history of one data directory, of `since` to `until`."""
+
+    def __init__(
+        self, storage: Storage, *, since_ms: int = 0, until_ms: int = END_OF_TIME, progress: Progress = silently
+    ) -> None:
+        self._storage = storage
+        self._since = datetime.fromtimestamp(since_ms / 1000, UTC)
+        self._until = datetime.fromtimestamp(min(until_ms, END_OF_TIME) / 1000, UTC)
+        self._progress = progress
+
+    def top_bundles(self, limit: int, *, by: Ranking = Ranking.MSG_RATE) -> pa.Table:
+        """Return the `limit` bundles with the greatest mean of `by`, greatest first; of equals the smaller name.
+
+        Columns: bundle, broker (of its newest sample), samples, msg_rate and msg_throughput (means over the samples),
+        msg_rate_max, msg_throughput_max, topics (of the newest sample).
+        """
+        parts: list[pa.Table] = []
+        for rows in self._rows("bundle_samples", "reported_at", _SAMPLE_COLUMNS):
+            rate = pc.add(rows.column("msg_rate_in"), rows.column("msg_rate_out"))
+            throughput = pc.add(rows.column("msg_throughput_in"), rows.column("msg_throughput_out"))
+            figures = rows.select(["bundle", "broker", "topics", "reported_at"])
+            for name, values in (("msg_rate", rate), ("msg_throughput", throughput)):
+                figures = figures.append_column(name, values).append_column(f"{name}_max", values)
+            figures = figures.append_column("samples", pa.repeat(pa.scalar(1, pa.int64()), len(rows)))
+            parts.append(figures)
+            if sum(map(len, parts)) > _ROWS_AT_ONCE:
+                parts = [_summed(parts)]
+        if not parts:
+            raise self._nothing("bundle_samples")
+        sums = _summed(parts)
+        for name in Ranking:
+            mean = pc.divide(sums.column(name), pc.cast(sums.column("samples"), pa.float64()))
+            sums = sums.set_column(sums.column_names.index(name), str(name), mean)
+        ordered = sums.sort_by([(str(by), "descending"), ("bundle", "ascending")]).slice(0, limit)
+        return ordered.select([*_TOP_COLUMNS])
+
+    def bundle_owners(self, bundle: str) -> pa.Table:
+        """Return who owned the bundle and when, oldest first: OWNERSHIP without `bundle` and `incarnation`."""
+        return self._ownership(pc.field("bundle") == bundle).drop_columns(["bundle", "incarnation"])
+
+    def decisions(
+        self, limit: int, *, manager: str = "", kind: str = "", columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """Return the last `limit` decisions, oldest first: of all, of one load manager, or UNKNOWN, of one kind.
+
+        Columns: at, by, manager, strategy, kind, bundle, source, destination, refused, sentence; or those given.
+        """
+        kept: pa.Table | None = None
+        for rows in self._rows("decisions", "at", DECISIONS.names, pc.field("kind") == kind if kind else None):
+            some = _of_manager(rows, manager)
+            kept = some if kept is None else pa.concat_tables([kept, some])
+            if len(kept) > max(limit, _DECISIONS_AT_ONCE):
+                kept = _newest(_once(kept), limit)
+        if kept is None:
+            raise self._nothing("decisions")
+        return _newest(_once(kept), limit).select([*(columns or _DECISION_COLUMNS)])
+
+    def bundle_decisions(self, bundle: str, *, manager: str = "") -> pa.Table:
+        """Return what was decided about the bundle, by a load manager if one is named, oldest first.
+
+        Columns: those of `decisions` without `bundle`.
+        """
+        found = self._all("decisions", "at", DECISIONS.names, pc.field("bundle") == bundle)
+        once = _once(_of_manager(found, manager))
+        return once.select([name for name in _DECISION_COLUMNS if name != "bundle"])
+
+    def moves(self, limit: int, *, bundle: str = "", broker: str = "") -> pa.Table:
+        """Return the last `limit` moves, oldest first: of all bundles, or of one, from or to any broker, or one.
+
+        Columns: at, bundle, source, destination, ended, since_last_s, is_back, unreported_s (see `moves.Move`), and of
+        the decision that the source was left by, null if there is none on record: strategy, sentence.
+        """
+        wanted = [
+            move
+            for move in self._moves(pc.field("bundle") == bundle if bundle else None)
+            if not broker or broker in (move.source, move.destination)
+        ][-limit:]
+        decided = self._unloads({move.bundle for move in wanted})
+        rows = []
+        for move in wanted:
+            before = _NEVER if move.since_last is None else move.at - move.since_last
+            why = next(
+                (each for each in decided.get((move.bundle, move.source), ()) if before < each["at"] <= move.at), {}
+            )
+            rows.append(
+                {
+                    **move._asdict(),
+                    "since_last_s": None if move.since_last is None else move.since_last.total_seconds(),
+                    "unreported_s": move.unreported.total_seconds(),
+                    "strategy": why.get("strategy"),
+                    "sentence": why.get("sentence"),
+                }
+            )
+        return pa.Table.from_pylist(rows, schema=_MOVE_SCHEMA)
+
+    def flapping(self, limit: int, *, within: timedelta = FLAP_WITHIN) -> pa.Table:
+        """Return the `limit` bundles that moved again within so long most often.
+
+        Columns: bundle, moves, flaps, back, soonest_s, first, last, brokers (see `moves.Flapping`).
+        """
+        rows = [
+            {**each._asdict(), "soonest_s": each.soonest.total_seconds(), "brokers": ", ".join(each.brokers)}
+            for each in flapping_of(self._moves(None), within)[:limit]
+        ]
+        return pa.Table.from_pylist(rows, schema=_FLAPPING_SCHEMA)
+
+    def _moves(self, condition: pc.Expression | None) -> list[Move]:
+        """Return the moves within the period, by all that is known of the bundles' owners around it."""
+        owned = self._ownership(condition)
+        intervals = zip(*(owned.column(name).to_pylist() for name in _INTERVAL_COLUMNS), strict=True)
+        return [move for move in moves_of(starmap(Owned, intervals)) if self._since <= move.at < self._until]
+
+    def _unloads(self, bundles: set[str]) -> dict[tuple[str, str], list[dict[str, Any]]]:
+        """Return the decisions to unload these bundles from each broker, newest first."""
+        columns = ["at", "bundle", "source", "strategy", "sentence"]
+        condition = (pc.field("kind") == "unload") & pc.field("bundle").isin(list(bundles))
+        found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        for rows in self._rows("decisions", "at", columns, condition) if bundles else ():
+            for row in rows.to_pylist():
+                found.setdefault((row["bundle"], row["source"]), []).append(row)
+        for decisions in found.values():
+            decisions.sort(key=itemgetter("at"), reverse=True)
+        return found
+
+    def bundle_load(self, bundle: str, *, every: timedelta = timedelta(minutes=1)) -> pa.Table:
+        """Return the means of the bundle's samples per interval, oldest first.
+
+        Columns: interval_start, broker (of one of them), samples, msg_rate, msg_throughput, topics.
+        """
+        found = self._all("bundle_samples", "reported_at", _SAMPLE_COLUMNS, pc.field("bundle") == bundle)
+        width = int(every.total_seconds() * 1_000_000)
+        at = found.column("reported_at").cast(pa.int64())
+        start = pc.multiply(pc.divide(at, width), width).cast(pa.timestamp("us", "UTC"))
+        rows = pa.table(
+            {
+                "interval_start": start,
+                "broker": found.column("broker"),
+                "msg_rate": pc.add(found.column("msg_rate_in"), found.column("msg_rate_out")),
+                "msg_throughput": pc.add(found.column("msg_throughput_in"), found.column("msg_throughput_out")),
+                "topics": found.column("topics"),
+            }
+        )
+        means = rows.group_by("interval_start", use_threads=False).aggregate(
+            [
+                ("broker", "max"),
+                ("broker", "count"),
+                ("msg_rate", "mean"),
+                ("msg_throughput", "mean"),
+                ("topics", "max"),
+            ]
+        )
+        names = ["interval_start", "broker", "samples", "msg_rate", "msg_throughput", "topics"]
+        return means.rename_columns(names).sort_by("interval_start")
+
+    def brokers_over(self, threshold: float) -> pa.Table:
+        """Return the brokers whose weighted usage was above `threshold` (a fraction), the longest share first.
+
+        Columns: broker, reports, over (reports above), share (of its reports), usage_mean, usage_max, first_over and
+        last_over (times).
+        """
+        sums: pa.Table | None = None
+        for rows in self._rows("broker_usage", "reported_at", ["broker", "weighted_usage"]):
+            usage, at = rows.column("weighted_usage"), rows.column("reported_at")
+            over = pc.greater(usage, threshold)
+            never = pa.scalar(None, at.type)
+            figures = pa.table(
+                {
+                    "broker": rows.column("broker"),
+                    "reports": pa.repeat(pa.scalar(1, pa.int64()), len(rows)),
+                    "over": over.cast(pa.int64()),
+                    "usage_sum": usage,
+                    "usage_max": usage,
+                    "first_over": pc.if_else(over, at, never),
+                    "last_over": pc.if_else(over, at, never),
+                }
+            )
+            kinds = {"usage_max": "max", "first_over": "min", "last_over": "max"}
+            both = figures if sums is None else pa.concat_tables([sums, figures.select(sums.column_names)])
+            sums = _grouped(both, "broker", {name: kinds.get(name, "sum") for name in figures.column_names[1:]})
+        if sums is None:
+            raise self._nothing("broker_usage")
+        reports = sums.column("reports").cast(pa.float64())
+        sums = sums.append_column("share", pc.divide(sums.column("over").cast(pa.float64()), reports))
+        sums = sums.append_column("usage_mean", pc.divide(sums.column("usage_sum"), reports))
+        found = sums.filter(pc.greater(sums.column("over"), 0))
+        columns = ["broker", "reports", "over", "share", "usage_mean", "usage_max", "first_over", "last_over"]
+        return found.sort_by([("share", "descending"), ("broker", "ascending")]).select(columns)
+
+    def imbalance(self) -> pa.Table:
+        """Return the table `balance`, oldest first, with the greatest usage and rate over the mean.
+
+        Columns: interval_start, brokers, usage_max, usage_mean, usage_ratio, usage_deviation, msg_rate_ratio,
+        brokers_over_threshold, unloads, splits, bundles_without_owner. A ratio over a mean of 0 is null.
+        """
+        rows = self._all("balance", "interval_start", TABLES["balance"].schema.names)
+        rows = rows.append_column("usage_ratio", _ratio(rows, "usage")).append_column(
+            "msg_rate_ratio", _ratio(rows, "msg_rate")
+        )
+        return rows.select([*_BALANCE_COLUMNS]).sort_by("interval_start")
+
+    def rows(self, name: str, columns: Sequence[str]) -> pa.Table:
+        """Return columns of a table in the period, in any order; each row once, by the table's key.
+
+        Raises:
+            NoHistoryError: there are none.
+        """
+        table = TABLES[name]
+        found = self._all(name, table.time, list(dict.fromkeys([*columns, *table.key])))
+        once = found.append_column("row", pa.array(range(len(found)), pa.int64()))
+        kept = once.group_by(list(table.key), use_threads=False).aggregate([("row", "last")]).column("row_last")
+        return found.take(kept).select([*columns])
+
+    def _ownership(self, condition: pc.Expression | None) -> pa.Table:
+        """Each interval that touches the period once, with its end if it has one."""
+        found = [self._empty(OWNERSHIP.names, "ownership")]
+        for file in self._files("ownership"):
+            with self._storage.local(file) as path:
+                rows = pq.read_table(path, filters=condition, partitioning=None)
+            found.append(rows.select(OWNERSHIP.names).cast(found[0].schema))
+        keys = TABLES["ownership"].key
+        once = pa.concat_tables(found).group_by(list(keys)).aggregate([("owned_to", "max"), ("ended", "max")])
+        once = once.rename_columns([name.removesuffix("_max") for name in once.column_names]).select(OWNERSHIP.names)
+        if not len(once):
+            raise self._nothing("ownership")
+        begins = pc.less(once.column("owned_from"), pa.scalar(self._until, once.schema.field("owned_from").type))
+        end = once.column("owned_to")
+        lasts = pc.or_kleene(pc.is_null(end), pc.greater(end, pa.scalar(self._since, end.type)))
+        return once.filter(pc.and_(begins, pc.fill_null(lasts, fill_value=True))).sort_by("owned_from")
+
+    def _all(self, name: str, time: str, columns: Sequence[str], condition: pc.Expression | None = None) -> pa.Table:
+        found = list(self._rows(name, time, columns, condition))
+        if not found:
+            raise self._nothing(name)
+        return pa.concat_tables(found)
+
+    def _rows(
+        self, name: str, time: str, columns: Sequence[str], condition: pc.Expression | None = None
+    ) -> Iterator[pa.Table]:
+        """The rows of the period with `columns` and `time`, a file at a time; files without such rows are left out."""
+        within = (pc.field(time) >= pa.scalar(self._since, pa.timestamp("us", "UTC"))) & (
+            pc.field(time) < pa.scalar(self._until, pa.timestamp("us", "UTC"))
+        )
+        wanted = within if condition is None else within & condition
+        names = list(dict.fromkeys([*columns, time]))
+        schema = self._empty(names, name).schema
+        for file in self._files(name):
+            with self._storage.local(file) as path:
+                known = set(pq.read_schema(path).names)
+                columns = [column for column in names if column in known]
+                rows = pq.read_table(path, columns=columns, filters=wanted, partitioning=None)
+            if len(rows):
+                yield with_lacking_columns(rows, name, names).cast(schema)
+
+    def _files(self, name: str) -> Iterable[str]:
+        first, last = self._since.strftime("%Y-%m-%d"), self._until.strftime("%Y-%m-%d")
+        dates = {date for date in map(date_of, date_folders(self._storage, name)) if first <= date <= last}
+        return self._progress([file.path for file in table_files(self._storage, name, dates=dates)], name)
+
+    @staticmethod
+    def _empty(columns: Sequence[str], name: str) -> pa.Table:
+        schema = TABLES[name].arrow_schema
+        return pa.schema([schema.field(column).with_nullable(True) for column in columns]).empty_table()
+
+    def _nothing(self, name: str) -> NoHistoryError:
+        where = self._storage.address(f"{TABLES_FOLDER}/{name}")
+        if not any(date_folders(self._storage, table) for table in TABLES):
+            return NoHistoryError(
+                f"{self._storage.address(TABLES_FOLDER)} has no tables: there is no history yet;"
+                f" `barycenter pipeline run --data {self._storage.address()}` makes it from the load reports there"
+            )
+        late = "; an interval is told of when it has been over for a minute" if name == "balance" else ""
+        return NoHistoryError(f"{where} has nothing of what was asked for in that time{late}")
+
+
+_SAMPLE_COLUMNS: Final = (
+    *("bundle", "broker", "topics"),
+    *("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out"),
+)
+_TOP_COLUMNS: Final = (
+    *("bundle", "broker", "samples", "msg_rate", "msg_rate_max"),
+    *("msg_throughput", "msg_throughput_max", "topics"),
+)
+_BALANCE_COLUMNS: Final = (
+    *("interval_start", "brokers", "usage_max", "usage_mean", "usage_ratio", "usage_deviation", "msg_rate_ratio"),
+    *("brokers_over_threshold", "unloads", "splits", "bundles_without_owner"),
+)
+
+
+_INTERVAL_COLUMNS: Final = ("bundle", "broker", "owned_from", "owned_to", "ended")
+_NEVER: Final = datetime.fromtimestamp(0, UTC)
+_TIME: Final = pa.timestamp("us", "UTC")
+_MOVE_SCHEMA: Final = pa.schema(
+    {
+        "at": _TIME,
+        "bundle": pa.string(),
+        "source": pa.string(),
+        "destination": pa.string(),
+        "ended": pa.string(),
+        "since_last_s": pa.float64(),
+        "is_back": pa.bool_(),
+        "unreported_s": pa.float64(),
+        "strategy": pa.string(),
+        "sentence": pa.string(),
+    }
+)
+_FLAPPING_SCHEMA: Final = pa.schema(
+    {
+        "bundle": pa.string(),
+        "moves": pa.int64(),
+        "flaps": pa.int64(),
+        "back": pa.int64(),
+        "soonest_s": pa.float64(),
+        "first": _TIME,
+        "last": _TIME,
+        "brokers": pa.string(),
+    }
+)
+_DECISION_COLUMNS: Final = (
+    *("at", "by", "manager", "strategy", "kind", "bundle", "source", "destination", "refused"),
+    "sentence",
+)
+_DECISIONS_AT_ONCE: Final = 100_000
+
+
+def _of_manager(rows: pa.Table, manager: str) -> pa.Table:
+    """Return the decisions of a load manager; blank is any, UNKNOWN those of which none is known."""
+    if not manager:
+        return rows
+    who = rows.column("manager")
+    return rows.filter(pc.is_null(who) if manager == UNKNOWN else pc.equal(who, manager))
+
+
+def _once(rows: pa.Table) -> pa.Table:
+    """Return each decision once, oldest first."""
+    keys = list(TABLES["decisions"].key)
+    once = rows.group_by(keys).aggregate([(name, "min") for name in DECISIONS.names if name not in keys])
+    once = once.rename_columns([name.removesuffix("_min") for name in once.column_names])
+    return once.select(DECISIONS.names).sort_by([("at", "ascending"), ("by", "ascending"), ("number", "ascending")])
+
+
+def _newest(rows: pa.Table, limit: int) -> pa.Table:
+    return rows.slice(max(0, len(rows) - limit))
+
+
+def _summed(parts: Sequence[pa.Table]) -> pa.Table:
+    """One row a bundle: sums, greatest values, and broker and topics of the newest of its rows."""
+    rows = pa.concat_tables([part.select(parts[0].column_names) for part in parts])
+    kinds = dict.fromkeys((*Ranking, "samples"), "sum")
+    kinds |= {f"{name}_max": "max" for name in Ranking} | {"reported_at": "max"}
+    sums = _grouped(rows, "bundle", kinds)
+    newest = rows.select(["bundle", "reported_at", "broker", "topics"]).join(
+        sums.select(["bundle", "reported_at"]), ["bundle", "reported_at"], join_type="inner"
+    )
+    return sums.join(_grouped(newest, "bundle", {"broker": "max", "topics": "max"}), "bundle").combine_chunks()
+
+
+def _grouped(rows: pa.Table, key: str, kinds: dict[str, str]) -> pa.Table:
+    found = rows.group_by(key, use_threads=False).aggregate(list(kinds.items()))
+    return found.rename_columns([key, *kinds]) if found.column_names[0] == key else found.rename_columns([*kinds, key])
+
+
+def _ratio(rows: pa.Table, name: str) -> Any:
+    mean = rows.column(f"{name}_mean")
+    return pc.divide(rows.column(f"{name}_max"), pc.if_else(pc.greater(mean, 0), mean, pa.scalar(None, pa.float64())))

@@ -1,0 +1,138 @@
+"""Run the pipeline until told to stop: `python -m pulsar_barycenter.pipeline.job --data DIR`, or by spark-submit.
+
+Prints one line starting with `ready` on standard output when it reads reports, and one JSON line per batch on standard
+error. SIGTERM and SIGINT stop it between two batches, and so does the end of the process named by
+BARYCENTER_PARENT_PID; SIGKILL loses nothing.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from typing import Any
+
+import click
+import structlog
+from pyspark.sql import SparkSession
+
+from pulsar_barycenter.pipeline.running.job_log import configure_logging
+from pulsar_barycenter.pipeline.running.job_options import JobOptions, with_job_options
+from pulsar_barycenter.pipeline.running.metrics import serve_metrics
+from pulsar_barycenter.pipeline.running.pipeline_job import JobSettings, PipelineJob, reason_of
+from pulsar_barycenter.pipeline.running.warm_up import warm_up
+from pulsar_barycenter.pipeline.spark.addresses import open_storage
+from pulsar_barycenter.pipeline.spark.java import JavaNotFoundError
+from pulsar_barycenter.pipeline.spark.session import SPARK_ERRORS, create_session, is_loopback
+from pulsar_barycenter.pipeline.storage.files import Storage, local_folder
+from pulsar_barycenter.pipeline.storage.layout import HOME
+from pulsar_barycenter.pipeline.storage.lock import AlreadyRunningError, exclusive
+from pulsar_barycenter.pipeline.stream.micro_batches import StreamSettings
+from pulsar_barycenter.pipeline.tables.compaction import CompactionSettings
+
+log = structlog.get_logger(__name__)
+
+PARENT_VARIABLE = "BARYCENTER_PARENT_PID"
+
+_HOUSE_S = 60.0
+_REMOTE_HOUSE_S = 600.0
+"""Listing all dates of all tables takes an object store seconds, and costs."""
+
+
+_CANNOT_RUN: tuple[type[Exception], ...] = (AlreadyRunningError, JavaNotFoundError, OSError, *SPARK_ERRORS)
+
+
+def run_job(options: JobOptions, *, on_ready: Callable[[], None] = lambda: None) -> int:
+    """Run the job; return 0 after an orderly end, 1 after a failure that was told in the log.
+
+    Takes over SIGTERM and SIGINT of this process.
+    """
+    stop = threading.Event()
+    is_local = local_folder(options.data) is not None
+    settings = JobSettings(
+        trigger_s=options.trigger_seconds,
+        once=options.once,
+        stream=StreamSettings(max_files=options.max_files),
+        compaction=CompactionSettings(
+            retention_days=options.retention_days or None, every_s=_HOUSE_S if is_local else _REMOTE_HOUSE_S
+        ),
+        publication=options.publication,
+    )
+    try:
+        with ExitStack() as held:
+            if is_local:  # a second process is told so before it starts Spark
+                storage = open_storage(options.data)
+                held.enter_context(exclusive(storage, clock_ms=_wall_clock_ms))
+            session = create_session("barycenter pipeline", options.master, _session_settings(options))
+            if not is_local:
+                storage = open_storage(options.data, session)
+                held.enter_context(exclusive(storage, clock_ms=_wall_clock_ms, on_lost=stop.set))
+            for number in (signal.SIGTERM, signal.SIGINT):  # after Spark has put its own handler in place
+                signal.signal(number, lambda *_: stop.set())
+            if not options.once:
+                _warm_up(session, storage)
+            job = PipelineJob(session, storage, settings, clock_ms=_wall_clock_ms, on_ready=on_ready)
+            try:
+                with _metrics(job, options.metrics_port):
+                    job.run(stop, must_stop=_parent_is_gone)
+                held.close()  # a lease is given back by Java
+                session.stop()
+            except Exception as error:
+                # Whoever signals a whole process group ends Java at the same instant: a kill, which loses nothing.
+                job.end(error, asked_to=stop.is_set())
+                if not stop.is_set():
+                    raise
+    except _CANNOT_RUN as error:
+        log.error("pipeline_cannot_run", reason=reason_of(error))
+        return 1
+    return 0
+
+
+def _warm_up(session: SparkSession, storage: Storage) -> None:
+    """Let the first batch be as quick as the next, in a folder that the executors see; without one it is slower."""
+    if is_loopback(session.sparkContext.master):
+        warm_up(session)
+    elif storage.local_root is not None:
+        warm_up(session, storage.local_root / HOME)
+
+
+def _metrics(job: PipelineJob, port: int | None) -> AbstractContextManager[object]:
+    return nullcontext() if port is None else serve_metrics(lambda: job.status, port)
+
+
+def _session_settings(options: JobOptions) -> dict[str, str]:
+    return {
+        "spark.driver.memory": options.driver_memory,
+        # Planning anew between the stages of a job pays for itself in large jobs only; here it is a sixth of a batch.
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        **options.conf,
+    }
+
+
+def _wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _parent_is_gone() -> bool:
+    parent = os.environ.get(PARENT_VARIABLE)
+    return parent is not None and os.getppid() != int(parent)
+
+
+def _say_ready() -> None:
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+
+
+@click.command(name="pulsar_barycenter.pipeline.job")
+@with_job_options
+def main(**options: Any) -> None:
+    """Fold load reports with Spark."""
+    configure_logging()
+    sys.exit(run_job(JobOptions(**options), on_ready=_say_ready))
+
+
+if __name__ == "__main__":
+    main()

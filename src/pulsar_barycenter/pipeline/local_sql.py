@@ -1,0 +1,174 @@
+"""SQL over the tables of a data directory of this machine, by DuckDB: an answer in about a second, without Java.
+
+The query sees the eight tables as `spark.sql` shows them: the same columns, each row once, an empty table as one
+without rows, columns that older files lack as null. It can read their files and nothing else, and change nothing.
+"""
+
+import difflib
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pulsar_barycenter.pipeline.storage.files import LocalStorage
+from pulsar_barycenter.pipeline.storage.layout import TABLES_FOLDER
+from pulsar_barycenter.pipeline.tables.files import table_files
+from pulsar_barycenter.pipeline.tables.schemas import TABLES, Columns
+
+MEMORY_MIB: Final = 1024
+"""What DuckDB may hold in memory for a query; beyond it, it writes to a temporary folder."""
+DISK_MIB: Final = 20 * 1024
+"""What it may write there; a query that needs more is refused."""
+
+_ROWS_AT_ONCE: Final = 2048
+_SUGGESTIONS: Final = 3
+_TYPES: Final = {
+    "string": "varchar",
+    "int": "integer",
+    "bigint": "bigint",
+    "double": "double",
+    "timestamp": "timestamptz",
+}
+_NO_TABLE: Final = re.compile(r"Table with name \"?([^\s\"]+?)\"? does not exist")
+_NO_COLUMN: Final = re.compile(r"(?:Referenced column|column named) \"([^\"]+)\"")
+_KEYWORD_COLUMN: Final = re.compile(r"(?<!\.)\bat\b|(?<![.\w])(?<!group )(?<!order )by\b", re.IGNORECASE)
+"""`at` and `by`, columns of the table of decisions, which DuckDB takes for words of SQL."""
+_KIND: Final = re.compile(r"^[A-Z]\w+ Error: ")
+_WHERE_IN_THE_QUERY: Final = re.compile(r"\s*\n\s*LINE \d+:")
+
+
+class QueryError(Exception):
+    """The query cannot be answered; the text is a sentence that says why."""
+
+
+def run_local_sql(storage: LocalStorage, query: str, *, limit: int = 10_000) -> pa.Table:
+    """Return at most `limit` rows of the answer; every table is a view of its name, read once as of now.
+
+    Takes at most `MEMORY_MIB` beside the answer. Nulls are ordered as Spark SQL orders them; times are UTC.
+
+    Raises:
+        QueryError: the query is wrong, fails, needs more disk than `DISK_MIB`, or is no question.
+    """
+    with tempfile.TemporaryDirectory(prefix="barycenter-sql-") as scratch, _connection(Path(scratch)) as connection:
+        try:
+            statements = connection.extract_statements(query)
+            if len(statements) != 1:
+                raise QueryError(f"one question at a time: the query has {len(statements)} statements")
+            if statements[0].type != duckdb.StatementType.SELECT:  # an explained one could write, too
+                raise QueryError("the tables are only read: the query must be a select, describe or show")
+            for name in TABLES:
+                connection.execute(_view(storage, name))
+            _shut_in(connection, storage)
+            return _plain(_first_rows(connection.sql(query), limit))
+        except duckdb.OutOfMemoryException as error:
+            raise QueryError(
+                f"the query needs more than {MEMORY_MIB / 1024:g} GiB of memory at once, or {DISK_MIB / 1024:g} GiB of "
+                "disk: ask for less, or `--engine spark`, which divides the work"
+            ) from error
+        except duckdb.Error as error:
+            raise QueryError(in_a_sentence(str(error), query)) from error
+
+
+@contextmanager
+def _connection(scratch: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": f"{MEMORY_MIB}MiB",
+        "temp_directory": str(scratch),
+        "max_temp_directory_size": f"{DISK_MIB}MiB",
+        "python_enable_replacements": False,  # a name in a query is a table's, never a variable's of this program
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "default_null_order": "nulls_first_on_asc_last_on_desc",
+    }
+    with duckdb.connect(":memory:", config=settings) as connection:
+        connection.execute("set timezone = 'UTC'")
+        yield connection
+
+
+def _shut_in(connection: duckdb.DuckDBPyConnection, storage: LocalStorage) -> None:
+    """Let what follows read the tables' files and no others, and let it not change that."""
+    connection.execute(f"set allowed_directories = [{_quoted(storage.address(TABLES_FOLDER))}]")
+    connection.execute("set enable_external_access = false")
+    connection.execute("set lock_configuration = true")
+
+
+def _view(storage: LocalStorage, name: str) -> str:
+    """The statement that makes the view `name`: its columns typed, each row once."""
+    table = TABLES[name]
+    none = ", ".join(f'null::{_TYPES[column.kind]} as "{column.name}"' for column in table.schema)
+    rows = f"select {none} where false"
+    files = [_quoted(storage.address(file.path)) for file in table_files(storage, name)]
+    if files:
+        read = f"read_parquet([{', '.join(files)}], union_by_name = true, hive_partitioning = false)"
+        rows = f"({rows}) union all by name (from {read})"
+    columns = ", ".join(f'"{column.name}"' for column in table.schema)
+    return f'create view "{name}" as {_once(name, columns, rows)}'
+
+
+def _once(name: str, columns: str, rows: str) -> str:
+    keys = ", ".join(f'"{key}"' for key in TABLES[name].key)
+    if name == "ownership":  # of an interval's rows the ended one counts, and "split" comes after "moved"
+        ends = "max(owned_to) as owned_to, max(ended) as ended"
+        return f"select {keys}, {ends} from ({rows}) group by {keys}"  # noqa: S608 - names of ours
+    once = f"distinct on ({keys}) " if name == "decisions" else ""
+    return f"select {once}{columns} from ({rows})"  # noqa: S608 - likewise
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _first_rows(answer: duckdb.DuckDBPyRelation, limit: int) -> pa.Table:
+    """The first rows, taken as they come: an answer of any size takes no more memory than these."""
+    reader = answer.limit(limit).to_arrow_reader(_ROWS_AT_ONCE)
+    taken: list[pa.RecordBatch] = []
+    left = limit
+    while left > 0 and (batch := next(reader, None)) is not None:
+        taken.append(batch.slice(0, left))
+        left -= len(taken[-1])
+    return pa.Table.from_batches(taken, schema=reader.schema)
+
+
+def _plain(rows: pa.Table) -> pa.Table:
+    """Sums of whole numbers as whole numbers where 64 bits hold them, as Spark has them; DuckDB's have 128."""
+    for place, field in enumerate(rows.schema):
+        if pa.types.is_decimal(field.type) and field.type.scale == 0:
+            try:
+                rows = rows.set_column(place, field.name, pc.cast(rows.column(place), pa.int64()))
+            except pa.ArrowInvalid:
+                continue
+    return rows
+
+
+def in_a_sentence(said: str, query: str) -> str:
+    """Return what DuckDB says of a mistake as one sentence, with the names that may have been meant.
+
+    `query` is what was asked: its words say of which tables columns are looked for.
+    """
+    if missing := _NO_TABLE.search(said):
+        return f"there is no table {missing[1]}; {_meant(missing[1], TABLES)}"
+    if missing := _NO_COLUMN.search(said):
+        words = {word.lower() for word in re.findall(r"\w+", query)}
+        tables = [table.schema for each, table in TABLES.items() if each in words]
+        return f"there is no column {missing[1]}; {_meant(missing[1], _names(tables))}"
+    text = re.sub(r"\s*\n\s*", " ", _WHERE_IN_THE_QUERY.split(said)[0].strip())
+    text = _KIND.sub("", text)
+    if text.startswith("syntax error") and _KEYWORD_COLUMN.search(query):
+        text += "; columns named at and by need their table before them, as in decisions.at"
+    return text
+
+
+def _names(tables: Iterable[Columns]) -> Sequence[str]:
+    return list(dict.fromkeys(name for columns in tables for name in columns.names))
+
+
+def _meant(name: str, names: Iterable[str]) -> str:
+    known = list(names)
+    nearest = difflib.get_close_matches(name.lower(), known, n=_SUGGESTIONS, cutoff=0.5)
+    return f"nearest: {', '.join(nearest)}" if nearest else f"there are {', '.join(known)}"

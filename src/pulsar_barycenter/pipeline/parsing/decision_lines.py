@@ -1,0 +1,39 @@
+"""The decision logs as Spark reads them: whole, at once; `reports.decision_files` reads what was added."""
+
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T  # noqa: N812 - the name PySpark users know it by
+
+from pulsar_barycenter.pipeline.parsing.report_lines import CORRUPT, JSON_OPTIONS
+from pulsar_barycenter.pipeline.spark.struct_types import struct_type
+from pulsar_barycenter.pipeline.storage.files import Storage
+from pulsar_barycenter.pipeline.storage.layout import DECISIONS as DECISION_LOGS
+from pulsar_barycenter.pipeline.tables.schemas import DECISIONS, LAST_TIME_MS
+
+_TEXTS: Final = ("sentence", "bundle", "source", "destination", "refused", "strategy")
+
+DECISION_LINE: Final = T.StructType(
+    [
+        *(T.StructField(name, T.LongType()) for name in ("at", "number")),
+        *(T.StructField(name, T.StringType()) for name in ("by", "kind", "reason", "manager", *_TEXTS, CORRUPT)),
+    ]
+)
+"""What the JSON reader makes of one line of a decision log; `reason` is its JSON."""
+
+
+def read_decision_logs(session: SparkSession, storage: Storage) -> DataFrame:
+    """The decisions in all logs that are there. Output: DECISIONS, one row per (by, number, at)."""
+    if not any(".jsonl" in entry.name for entry in storage.entries(DECISION_LOGS)):
+        return session.createDataFrame([], struct_type(DECISIONS))
+    options = JSON_OPTIONS | {"pathGlobFilter": "*.jsonl*"}
+    lines = session.read.schema(DECISION_LINE).options(**options).json(storage.address(DECISION_LOGS))
+    is_decision = f"{CORRUPT} is null and at between 0 and {LAST_TIME_MS}"
+    is_decision += " and by is not null and number is not null and kind is not null"
+    decisions = lines.where(is_decision).selectExpr(
+        *("timestamp_millis(at) as at", "by", "number", "kind", "reason"),
+        "get_json_object(reason, '$.code') as code",
+        "nullif(manager, '') as manager",
+        *(f"coalesce({name}, '') as {name}" for name in _TEXTS),
+    )
+    return decisions.where("code is not null").dropDuplicates(["by", "number", "at"]).select(*DECISIONS.names)

@@ -1,0 +1,254 @@
+"""`format("pulsar")`: Pulsar topics as a table and as a stream, over the Pulsar client.
+
+    from pulsar_barycenter.pipeline.pulsar_source import PulsarDataSource
+
+    spark.dataSource.register(PulsarDataSource)
+    messages = spark.read.format("pulsar").option("service.url", url).option("topic", "orders").load()
+
+A batch reads up to the message that was the last when it was planned. A stream's offset is, of each topic or partition,
+the position behind its last message read; a micro-batch reads what lies between two offsets, so that from its
+checkpoint a query goes on with the next message, and a batch that is run again has the same messages. One Spark
+partition reads one topic or partition. Works with any Pulsar cluster; docs/pulsar-source.md has the options.
+"""
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import types as T  # noqa: N812 - the name PySpark users know it by
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.pipeline.pulsar_source.options import (
+    Earliest,
+    Latest,
+    OptionError,
+    Place,
+    Places,
+    Since,
+    SourceOptions,
+    parse_options,
+)
+from pulsar_barycenter.pipeline.pulsar_source.positions import (
+    EARLIEST,
+    Position,
+    Positions,
+    positions_from_json,
+    positions_to_json,
+)
+from pulsar_barycenter.pipeline.pulsar_source.rows import MESSAGES, message_batches
+from pulsar_barycenter.pipeline.pulsar_source.topics import Bookmark, MessageCounter, Tail, Topics
+
+_PLANNING_THREADS: Final = 16
+
+
+class MessageRange(InputPartition):
+    """The messages of one topic or partition after `start` up to and with `end`."""
+
+    def __init__(self, topic: str, start: Position, end: Position) -> None:
+        super().__init__(topic)
+        self.topic = topic
+        self.start = start
+        self.end = end
+
+
+class PulsarDataSource(DataSource):
+    """Raises OptionError for options that cannot be meant, before anything is connected."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self._options = parse_options(options)
+
+    @classmethod
+    def name(cls) -> str:
+        return "pulsar"
+
+    def schema(self) -> T.StructType:
+        return MESSAGES
+
+    def reader(self, schema: T.StructType) -> DataSourceReader:
+        if self._options.subscription is not None:
+            raise OptionError("subscription", "only a stream moves one on; leave it out in a batch")
+        return PulsarReader(_checked(schema, self._options))
+
+    def streamReader(self, schema: T.StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        return PulsarStreamReader(_checked(schema, self._options))
+
+
+class PulsarReader(DataSourceReader):
+    """Reads topics from `startingOffsets` (earliest) to `endingOffsets` (latest), fixed when the query is planned."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """Return one range for each topic or partition that has messages to read."""
+        starting, ending = self._options.starting or Places(Earliest()), self._options.ending
+        topics = Topics(self._options)
+        try:
+            names = topics.names()
+            with ThreadPoolExecutor(_PLANNING_THREADS) as pool:
+                starts = list(pool.map(lambda name: _start(topics, name, starting.of(name)), names))
+                ends = list(pool.map(lambda name, start: _end(topics, name, ending.of(name), start), names, starts))
+        finally:
+            topics.close()
+        return _ranges(dict(zip(names, starts, strict=True)), dict(zip(names, ends, strict=True)))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the messages of one range."""
+        return _batches(self._options, partition)
+
+
+class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads topics from `startingOffsets` (latest) on; topics and partitions that appear later from their beginning.
+
+    With `maxMessagesPerTrigger` messages are counted by reading them once more while the batch is planned. With
+    `subscription` the topics keep what was not read yet, in a durable subscription that follows the checkpoint.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._topics: Topics | None = None
+        self._tails: dict[str, Tail] = {}
+        self._counters: dict[str, MessageCounter] = {}
+        self._bookmarks: dict[str, Bookmark] = {}
+        self._target: Positions | None = None
+        self._ends: Positions | None = None
+        self._turn = 0
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Return the positions where a query without checkpoint begins."""
+        starting = self._options.starting or Places(Latest())
+        topics = self._connected()
+        return positions_to_json({name: _start(topics, name, starting.of(name)) for name in self._names()})
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        count = self._options.max_messages_per_trigger
+        return ReadAllAvailable() if count is None else ReadMaxRows(count)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Fix where the query ends."""
+        self._target = self._last({})
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Return the end of the next batch: of each topic its last message, or one before it to respect `limit`."""
+        known = positions_from_json(start)
+        if self._target is None:
+            ends = self._last(known)
+        else:
+            ends = {name: max(end, known.get(name, EARLIEST)) for name, end in self._target.items()}
+        self._ends = known | ends
+        if isinstance(limit, ReadMaxRows):
+            ends = self._within(known, ends, limit.max_rows)
+        return positions_to_json(known | ends)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        return None if self._ends is None else positions_to_json(self._ends)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """Return one range for each topic or partition that has messages between the offsets."""
+        return _ranges(positions_from_json(start), positions_from_json(end))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the messages of one range."""
+        return _batches(self._options, partition)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Let the topics go of what was read."""
+        for name, position in positions_from_json(end).items():
+            if name in self._bookmarks:
+                self._bookmarks[name].move(position)
+
+    def stop(self) -> None:
+        if self._topics is not None:
+            self._topics.close()
+            self._topics = None
+
+    def _connected(self) -> Topics:
+        if self._topics is None:
+            self._topics = Topics(self._options)
+        return self._topics
+
+    def _names(self) -> list[str]:
+        """All topics there are; of each that is new a bookmark is set before anything of it is looked at."""
+        topics = self._connected()
+        names = topics.names()
+        if self._options.subscription is not None:
+            for name in names:
+                if name not in self._bookmarks:
+                    self._bookmarks[name] = topics.bookmark(name, self._options.subscription)
+        return names
+
+    def _last(self, known: Positions) -> Positions:
+        """The last position of each topic there is, never before the one known."""
+        topics = self._connected()
+        names = self._names()
+        for name in names:
+            self._tails.setdefault(name, topics.tail(name))
+        with ThreadPoolExecutor(_PLANNING_THREADS) as pool:
+            ends = pool.map(lambda name: self._tails[name].last(known.get(name, EARLIEST)), names)
+            return dict(zip(names, ends, strict=True))
+
+    def _within(self, known: Positions, ends: Positions, limit: int) -> Positions:
+        """Move `ends` back so that at most `limit` messages lie before them, shared by the topics that have some."""
+        waiting = sorted(name for name, end in ends.items() if known.get(name, EARLIEST) < end)
+        self._turn += 1
+        first = self._turn % max(1, len(waiting))  # where there are more topics than messages to share
+        reached = dict(known)
+        for at, name in enumerate(waiting[first:] + waiting[:first]):
+            share = -(-limit // (len(waiting) - at))
+            start = known.get(name, EARLIEST)
+            counter = self._counter(name, start)
+            limit -= counter.advance(share, ends[name])
+            reached[name] = min(counter.position, ends[name])
+        return reached
+
+    def _counter(self, name: str, start: Position) -> MessageCounter:
+        counter = self._counters.pop(name, None)
+        if counter is not None and counter.position != start:
+            counter.close()
+            counter = None
+        self._counters[name] = counter or MessageCounter(self._connected(), name, start)
+        return self._counters[name]
+
+
+def _checked(schema: T.StructType, options: SourceOptions) -> SourceOptions:
+    if schema.names != MESSAGES.names:
+        raise OptionError("schema", f"messages have the columns {', '.join(MESSAGES.names)}; leave .schema(…) out")
+    return options
+
+
+def _start(topics: Topics, name: str, place: Place) -> Position:
+    match place:
+        case Earliest():
+            return EARLIEST
+        case Latest():
+            return topics.last(name)
+        case Since(time_ms):
+            return topics.before(name, time_ms)
+        case Position():
+            return place
+
+
+def _end(topics: Topics, name: str, place: Place, start: Position) -> Position:
+    last = topics.last(name, start)
+    return min(place, last) if isinstance(place, Position) else last
+
+
+def _ranges(starts: Mapping[str, Position], ends: Mapping[str, Position]) -> list[InputPartition]:
+    ranges = ((name, starts.get(name, EARLIEST), end) for name, end in sorted(ends.items()))
+    return [MessageRange(name, start, end) for name, start, end in ranges if start < end]
+
+
+def _batches(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    if not isinstance(partition, MessageRange):  # Spark's own, where a query has nothing to read
+        return
+    topics = Topics(options)
+    try:
+        number = TopicName.parse(partition.topic).partition_index
+        messages = topics.messages(partition.topic, partition.start, partition.end)
+        yield from message_batches(messages, partition.topic, number)
+    finally:
+        topics.close()

@@ -1,0 +1,29 @@
+"""The archive, where Spark moves the report files it has read: `<data>/pipeline/archive/<their full path>`."""
+
+import re
+from collections.abc import Iterator
+
+from pulsar_barycenter.pipeline.storage.files import Storage
+from pulsar_barycenter.pipeline.storage.layout import ARCHIVE, REPORT_LOG
+from pulsar_barycenter.pipeline.tables.files import utc_date
+
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def remove_old_archive(storage: Storage, *, now_ms: int, days: int) -> None:
+    """Delete the archived reports of dates more than `days` days before today (UTC)."""
+    oldest = utc_date(now_ms - days * 86_400_000)
+    for log_folder in _archived_logs(storage, ARCHIVE):
+        for entry in storage.entries(log_folder):
+            if _DATE.fullmatch(entry.name) and entry.name < oldest:
+                storage.delete(f"{log_folder}/{entry.name}")
+
+
+def _archived_logs(storage: Storage, folder: str) -> Iterator[str]:
+    """The report logs in the archive: one for each place that the data directory ever had."""
+    for entry in storage.entries(folder):
+        path = f"{folder}/{entry.name}"
+        if entry.name == REPORT_LOG:
+            yield path
+        elif entry.is_folder:
+            yield from _archived_logs(storage, path)

@@ -1,0 +1,81 @@
+"""The reports of one batch as columns in the driver: cut into the rows of the tables."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pulsar_barycenter.pipeline.reports.acceptance import ReportHeader, ReportKey
+from pulsar_barycenter.pipeline.tables.schemas import TABLES
+
+
+@dataclass(frozen=True, slots=True)
+class ReportTables:
+    """Rows of the tables of the same names."""
+
+    load_reports: pa.Table
+    broker_usage: pa.Table
+    bundle_samples: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class ReportColumns:
+    """The reports read and held back, as `parsing.report_rows` makes them; `headers` tell them by their row."""
+
+    table: pa.Table
+    headers: tuple[ReportHeader, ...]
+    corrupt_files: tuple[str, ...]
+
+    @classmethod
+    def of(cls, read: pa.Table, held: pa.Table | None) -> "ReportColumns":
+        """Tell reports from other lines. `read` has a column `file` more than `held`."""
+        is_report = read.column("key").is_valid()
+        files = read.filter(pc.invert(is_report)).column("file")
+        table = read.filter(is_report).drop_columns(["file"])
+        if held is not None:
+            table = pa.concat_tables([held.cast(table.schema), table])
+        return cls(table, tuple(_headers(table)), tuple(files.to_pylist()))
+
+    def rows(self, headers: Iterable[ReportHeader]) -> ReportTables:
+        """The rows of some reports."""
+        chosen = self.chosen(headers)
+        reports = _columns_of(chosen.column("load_report"))
+        parents, samples = _exploded(chosen.column("samples"))
+        identity = reports.select(["broker", "incarnation", "sequence", "reported_at"]).take(parents)
+        for name in identity.column_names:
+            samples = samples.append_column(name, identity.column(name))
+        return ReportTables(
+            reports,
+            _columns_of(chosen.column("broker_usage")),
+            samples.select(TABLES["bundle_samples"].schema.names),
+        )
+
+    def chosen(self, headers: Iterable[ReportHeader]) -> pa.Table:
+        """Those rows of `table`, in the order of the reports' times: in this order the samples are folded anew."""
+        ordered = sorted(headers, key=lambda header: (header.key, header.row))
+        return self.table.take(pa.array([header.row for header in ordered], pa.int64()))
+
+
+def _headers(table: pa.Table) -> Iterable[ReportHeader]:
+    parents, samples = _exploded(table.column("samples"))
+    names = samples.column("bundle").to_pylist()
+    ends = np.cumsum(np.bincount(np.asarray(parents), minlength=len(table))).tolist()
+    start = 0
+    for row, (key, end) in enumerate(zip(table.column("key").to_pylist(), ends, strict=True)):
+        key = ReportKey(key["lastUpdate"], key["brokerId"], key["incarnation"], key["sequence"])
+        yield ReportHeader(row, key, tuple(names[start:end]))
+        start = end
+
+
+def _columns_of(structs: pa.ChunkedArray) -> pa.Table:
+    return pa.Table.from_arrays(structs.combine_chunks().flatten(), names=[field.name for field in structs.type])
+
+
+def _exploded(lists: pa.ChunkedArray) -> tuple[pa.Array, pa.Table]:
+    """The structs in the lists as columns, and the number of the list that each comes from."""
+    combined = lists.combine_chunks()
+    return combined.value_parent_indices(), pa.Table.from_arrays(
+        combined.flatten().flatten(), names=[field.name for field in lists.type.value_type]
+    )

@@ -1,0 +1,74 @@
+"""What could not be read, kept for a person to look at: `<data>/quarantine`.
+
+quarantine/batch-<id>.jsonl       one line for each: kind, file, reason, and the text of a decision's line
+quarantine/<file>                 the report file itself
+
+A refused report or decision never stops the rest. If there is no room to keep one it is counted and logged all the
+same.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Literal
+
+import msgspec
+import structlog
+
+from pulsar_barycenter.load.reports.load_report import decode_report
+from pulsar_barycenter.pipeline.storage.files import Storage
+from pulsar_barycenter.pipeline.storage.layout import QUARANTINE
+
+log = structlog.get_logger(__name__)
+
+_KEPT_BYTES = 16 * 2**20
+_NO_REPORT = (
+    "not a load report with brokerId, incarnation, sequence and a lastUpdate from 1970 on and at most a day ahead of"
+    " the time its file was written: if that is it, set the broker's clock"
+)
+
+
+class Refused(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A report file, or a line of a decision log (`text`), and why it was refused."""
+
+    kind: Literal["report", "decision"]
+    file: str
+    reason: str
+    text: str = ""
+
+
+def refused_report(storage: Storage, file: str) -> Refused:
+    """Say what is wrong with the report in `file`, as Spark names it."""
+    path = storage.path_of(file)
+    name = path.rpartition("/")[2]
+    try:
+        decode_report(storage.read(path))
+    except msgspec.DecodeError as error:
+        return Refused("report", name, str(error))
+    except UnicodeDecodeError as error:
+        return Refused("report", name, f"not UTF-8: {error.reason}")
+    except OSError:  # the log's retention took it
+        pass
+    return Refused("report", name, _NO_REPORT)
+
+
+def keep_refused(storage: Storage, batch_id: int, refused: Iterable[Refused], files: Iterable[str]) -> None:
+    """List what a batch refused and keep copies of its report `files`; a batch that runs again writes the same."""
+    lines = b"".join(msgspec.json.encode(each) + b"\n" for each in refused)
+    if not lines:
+        return
+    try:
+        storage.write(f"{QUARANTINE}/batch-{batch_id:012d}.jsonl", lines)
+        for path in map(storage.path_of, files):
+            with suppress(FileNotFoundError):
+                content = storage.read(path, length=_KEPT_BYTES + 1)
+                if len(content) <= _KEPT_BYTES:
+                    storage.write(f"{QUARANTINE}/{path.rpartition('/')[2]}", content)
+    except OSError as error:
+        log.warning("quarantine_not_written", batch_id=batch_id, reason=str(error))
+
+
+def remove_old(storage: Storage, *, now_s: float, days: int) -> None:
+    """Delete what was put here more than `days` days before `now_s`, by the clock of the file system."""
+    for entry in storage.entries(QUARANTINE):
+        if now_s - entry.modified_s > days * 86_400:
+            storage.delete(f"{QUARANTINE}/{entry.name}")

@@ -1,0 +1,148 @@
+"""The options of the job, said once for `pipeline.job`, spark-submit and `barycenter pipeline run`."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from pulsar_barycenter.pipeline.storage.files import local_folder
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOptions:
+    """What a person chooses. `master` None: that of spark-submit, else two cores of this machine."""
+
+    data: str
+    master: str | None = None
+    trigger_seconds: float = 1.0
+    max_files: int = 500
+    retention_days: int = 30
+    driver_memory: str = "512m"
+    once: bool = False
+    metrics_port: int | None = None
+    publication: Path | None = None
+    conf: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+class DataFolder(click.ParamType[str]):
+    """A data directory: a folder of this machine, or an address that Spark reaches."""
+
+    name = "folder"
+
+    def __init__(self, *, exists: bool = False) -> None:
+        """`exists`: a folder of this machine must be there; of other places only Spark can tell."""
+        self._exists = exists
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            folder = local_folder(str(value))
+            is_there = folder is not None and folder.exists()
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        except OSError as error:
+            self.fail(f"{value}: {error.strerror}", param, ctx)
+        if folder is not None and is_there and not folder.is_dir():
+            self.fail(f"{folder} is a file; name the data folder of the cluster", param, ctx)
+        if folder is not None and self._exists and not is_there:
+            self.fail(f"there is no folder {folder}", param, ctx)
+        return str(value)
+
+
+class SparkSetting(click.ParamType[tuple[str, str]]):
+    """KEY=VALUE; a value may be secret and is never shown."""
+
+    name = "key=value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        key, sign, setting = str(value).partition("=")
+        if not sign or not key.startswith("spark."):
+            self.fail("not KEY=VALUE with a key that begins with `spark.`", param, ctx)
+        return key, setting
+
+
+def with_spark_settings(command: _Command) -> _Command:
+    """Give a click command `conf`, the settings of Spark that a person adds, as a dict."""
+    return click.option(
+        "--conf",
+        multiple=True,
+        type=SparkSetting(),
+        callback=lambda ctx, param, value: dict(value),
+        metavar="KEY=VALUE",
+        help="A setting of Spark, as spark-submit takes it; repeatable.",
+    )(command)
+
+
+class SparkMaster(click.ParamType[str]):
+    """The address of a Spark master, checked as far as its kind."""
+
+    name = "url"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not str(value).startswith(("local", "spark://", "k8s://", "yarn")):
+            self.fail(f"{value!r} is no Spark master; local[2], spark://host:7077, k8s://… and yarn are", param, ctx)
+        return str(value)
+
+
+def with_job_options(command: _Command) -> _Command:
+    """Give a click command the options of `JobOptions`, by the names of its fields."""
+    command = with_spark_settings(command)
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+_OPTIONS = (
+    click.option(
+        "--data",
+        required=True,
+        type=DataFolder(),
+        metavar="DIR",
+        help="Data folder of the cluster: a path, or an address that Spark reaches (file:, s3a:, hdfs:).",
+    ),
+    click.option(
+        "--master", type=SparkMaster(), metavar="URL", help="Spark master.  [default: spark-submit's, else local[2]]"
+    ),
+    click.option(
+        "--trigger-seconds",
+        default=1.0,
+        show_default=True,
+        type=click.FloatRange(0),
+        help="Seconds between the starts of two batches.",
+    ),
+    click.option(
+        "--max-files", default=500, show_default=True, type=click.IntRange(1), help="Reports a batch takes at most."
+    ),
+    click.option(
+        "--retention-days",
+        default=30,
+        show_default=True,
+        type=click.IntRange(0),
+        help="Dates of tables kept; 0 keeps all.",
+    ),
+    click.option(
+        "--driver-memory",
+        default="512m",
+        show_default=True,
+        metavar="SIZE",
+        help="Heap of the Java process; with spark-submit its own option counts.",
+    ),
+    click.option(
+        "--publication",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Publish for the leader in this file, instead of in DIR.",
+    ),
+    click.option("--once", is_flag=True, help="Fold every report that is there, then end."),
+    click.option(
+        "--metrics-port",
+        type=click.IntRange(1, 65535),
+        metavar="PORT",
+        help="Answer Prometheus at http://127.0.0.1:PORT/metrics.",
+    ),
+)

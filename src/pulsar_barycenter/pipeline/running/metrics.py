@@ -1,0 +1,86 @@
+"""The running pipeline's figures for Prometheus, read off its status when somebody asks."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, StateSetMetricFamily
+from prometheus_client.registry import Collector
+
+from pulsar_barycenter.pipeline.running.status import STATES, PipelineStatus
+
+_PREFIX = "barycenter_pipeline_"
+_COUNTERS = {
+    "batches": "Batches folded",
+    "failures": "Batches that failed, each to be tried again",
+    "reports": "Load reports accepted, late ones among them",
+    "samples": "Samples of bundles in them",
+    "duplicate_reports": "Reports left out as they had been folded before",
+    "late_reports": "Reports that came too late to change an average",
+    "corrupt_reports": "Reports put into quarantine",
+    "decisions": "Decisions read",
+    "corrupt_decisions": "Lines of decision logs put into quarantine",
+}
+_GAUGES = {"held_reports": "Reports that wait for the one before them", "bundles": "Bundles published"}
+
+
+class StatusCollector(Collector):
+    """Tells the status of a pipeline as metrics; counts are since the start of its process."""
+
+    def __init__(self, status: Callable[[], PipelineStatus]) -> None:
+        self._status = status
+
+    def collect(self) -> Iterator[Metric]:
+        status = self._status()
+        yield StateSetMetricFamily(
+            f"{_PREFIX}state", "1 for the state the pipeline is in", {state: state == status.state for state in STATES}
+        )
+        for name, text in _COUNTERS.items():
+            yield CounterMetricFamily(_PREFIX + name, text, getattr(status, name))
+        for name, text in _GAUGES.items():
+            yield GaugeMetricFamily(_PREFIX + name, text, getattr(status, name))
+        if status.as_of:
+            text = "Time of the newest load report, since 1970"
+            yield GaugeMetricFamily(f"{_PREFIX}newest_report_timestamp_seconds", text, status.as_of / 1000)
+        yield _quantiles(
+            "lag_seconds",
+            "Oldest report of a batch to its publication, of the last 1,000 batches",
+            [_seconds(status.lag_ms_p50), _seconds(status.lag_ms_p99)],
+        )
+        yield _quantiles(
+            "batch_seconds", "Time a batch took, likewise", [status.batch_seconds_p50, status.batch_seconds_p99]
+        )
+
+
+def _quantiles(name: str, text: str, values: list[float | None]) -> Metric:
+    family = GaugeMetricFamily(_PREFIX + name, text, labels=["quantile"])
+    for quantile, value in zip(("0.5", "0.99"), values, strict=True):
+        if value is not None:
+            family.add_metric([quantile], value)
+    return family
+
+
+def _seconds(ms: int | None) -> float | None:
+    return None if ms is None else ms / 1000
+
+
+@contextmanager
+def serve_metrics(status: Callable[[], PipelineStatus], port: int) -> Iterator[int]:
+    """Answer `http://127.0.0.1:<port>/metrics` from a thread until the context ends; yield the port, chosen if 0.
+
+    Raises:
+        OSError: the port cannot be had.
+    """
+    registry = CollectorRegistry()
+    registry.register(StatusCollector(status))
+    try:
+        server, thread = start_http_server(port, "127.0.0.1", registry)
+    except OSError as error:
+        reason = f"cannot answer Prometheus at 127.0.0.1:{port}: {error.strerror}; choose another --metrics-port"
+        raise OSError(error.errno, reason) from error
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

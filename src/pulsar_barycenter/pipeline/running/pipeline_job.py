@@ -1,0 +1,219 @@
+"""The running of batches: queries started and started again, tables kept in order, the status told.
+
+After `GENERATION_REPORTS` reports a new generation of Spark's record begins, see `stream.generations`.
+"""
+
+import os
+import re
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import structlog
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from pulsar_barycenter.pipeline.reports.archive import remove_old_archive
+from pulsar_barycenter.pipeline.reports.quarantine import remove_old
+from pulsar_barycenter.pipeline.running.status import PipelineStatus, StatusFile
+from pulsar_barycenter.pipeline.storage.files import Storage
+from pulsar_barycenter.pipeline.storage.layout import QUARANTINE
+from pulsar_barycenter.pipeline.stream.generations import begin_generation, current_generation
+from pulsar_barycenter.pipeline.stream.micro_batches import BatchFold, BatchResult, StreamSettings, read_reports
+from pulsar_barycenter.pipeline.stream.state import StateFolder
+from pulsar_barycenter.pipeline.tables.compaction import CompactionSettings, keep_house
+from pulsar_barycenter.pipeline.tables.files import Tables, utc_date
+
+log = structlog.get_logger(__name__)
+
+GENERATION_REPORTS = 20_000
+ARCHIVE_DAYS = 2
+ONCE_ATTEMPTS = 3
+
+_POLL_S = 0.1
+_IDLE_DEADLINE_S = 30.0
+_LONGEST_RETRY_S = 30.0
+_NAMES_EXCEPTION = re.compile(r"[\w.]+(Error|Exception): ")
+
+
+@dataclass(frozen=True, slots=True)
+class JobSettings:
+    """How the job runs. `trigger_s` is the time between the starts of two batches.
+
+    `once`: fold every report that is there and end, or give up after `ONCE_ATTEMPTS` failures in a row.
+    """
+
+    trigger_s: float = 1.0
+    once: bool = False
+    generation_reports: int = GENERATION_REPORTS
+    archive_days: int = ARCHIVE_DAYS
+    stream: StreamSettings = field(default_factory=StreamSettings)
+    compaction: CompactionSettings = field(default_factory=CompactionSettings)
+    publication: Path | None = None
+    """A file of this machine to publish in; None: that of the data directory."""
+
+
+class PipelineJob:
+    """The running pipeline of one data directory. The caller holds `exclusive(storage)` and owns the session."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        storage: Storage,
+        settings: JobSettings,
+        *,
+        clock_ms: Callable[[], int],
+        on_ready: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._session = session
+        self._storage = storage
+        self._settings = settings
+        self._clock_ms = clock_ms
+        self._on_ready = on_ready
+        self._status = StatusFile(storage, pid=os.getpid())
+        self._generation_reports = 0
+        self._last_batch = -1
+        self._is_ready = False
+        self._is_done = False
+        self._house_kept_at = time.monotonic()
+
+    @property
+    def status(self) -> PipelineStatus:
+        return self._status.status
+
+    def run(self, stop: threading.Event, *, must_stop: Callable[[], bool] = lambda: False) -> None:
+        """Fold reports until `stop` is set or `must_stop` says so; a failed batch is tried again, with a pause.
+
+        Raises what Spark or the file system did, if the job runs once and has tried in vain.
+        """
+        completed = StateFolder(self._storage).batch_ids()
+        Tables(self._storage).clear_unfinished(completed[-1] if completed else None)
+        failures = 0
+        self._status.enter("starting", now_ms=self._clock_ms())
+        while not (self._is_done or stop.is_set() or must_stop()):
+            batches_before = self._status.status.batches
+            try:
+                self._run_generation(stop, must_stop)
+            except (StreamingQueryException, Py4JJavaError, OSError) as error:  # the last two: a query cannot begin
+                failures = 1 if self._status.status.batches > batches_before else failures + 1
+                if self._settings.once and failures >= ONCE_ATTEMPTS:
+                    raise
+                pause_s = min(_LONGEST_RETRY_S, 2.0 ** (failures - 1))
+                reason = reason_of(error)
+                log.error("pipeline_batch_failed", reason=reason, retry_in_s=pause_s)
+                self._status.enter("retrying", now_ms=self._clock_ms(), error=reason)
+                stop.wait(pause_s)
+        self._status.enter("stopped", now_ms=self._clock_ms())
+        log.info("pipeline_stopped", batches=self._status.status.batches)
+
+    def end(self, error: BaseException, *, asked_to: bool) -> None:
+        """Leave word of the error that ended the job, which was `asked_to` stop or not."""
+        reason = reason_of(error)
+        log.warning("pipeline_cut_short", reason=reason, asked_to_stop=asked_to)
+        self._status.enter("stopped" if asked_to else "failed", now_ms=self._clock_ms(), error=reason)
+
+    def _run_generation(self, stop: threading.Event, must_stop: Callable[[], bool]) -> None:
+        """Run one query until it is to stop or its record of files has grown large."""
+        checkpoint, first_batch = current_generation(self._storage)
+        query = self._start_query(checkpoint, first_batch)
+        log.info("pipeline_started", data=self._storage.address(), first_batch=first_batch)
+        self._status.enter("running", now_ms=self._clock_ms())
+        if not self._is_ready:
+            self._is_ready = True
+            self._on_ready()
+        while not (stop.wait(_POLL_S) or must_stop() or self._is_generation_full()):
+            self._keep_house()
+            if not query.isActive:
+                failure = query.exception()
+                if failure is not None:
+                    raise failure
+                self._is_done = self._settings.once
+                return
+        stop_when_idle(query, deadline_s=_IDLE_DEADLINE_S)
+        if self._is_generation_full():
+            self._generation_reports = 0
+            begin_generation(self._storage, self._last_batch + 1)
+            remove_old_archive(self._storage, now_ms=self._clock_ms(), days=self._settings.archive_days)
+
+    def _keep_house(self) -> None:
+        """Compact and delete tables when it is time to; trouble is told, and tried again the next time."""
+        settings = self._settings.compaction
+        if self._last_batch < 1 or time.monotonic() - self._house_kept_at < settings.every_s:
+            return
+        now_ms = self._clock_ms()
+        try:
+            done = keep_house(
+                self._storage,
+                completed_batch=self._last_batch - 1,  # Spark may run the last one again
+                # A broker's clock that runs ahead must not make the tables of today look old.
+                newest_date=min(utc_date(self._status.status.as_of), utc_date(now_ms)),
+                now_s=now_ms / 1000,
+                settings=settings,
+            )
+            if settings.retention_days is not None:
+                remove_old(self._storage, now_s=now_ms / 1000, days=settings.retention_days)
+        except OSError as error:
+            log.warning("pipeline_house_not_kept", reason=str(error))
+        else:
+            if done.merged_files or done.deleted_files or done.deleted_dates:
+                log.info("pipeline_house_kept", **asdict(done))
+        self._house_kept_at = time.monotonic()
+
+    def _start_query(self, checkpoint: str, first_batch: int) -> StreamingQuery:
+        fold = BatchFold(
+            self._storage,
+            first_batch=first_batch,
+            settings=self._settings.stream,
+            clock_ms=self._clock_ms,
+            publication=self._settings.publication,
+            on_batch=self._note_batch,
+        )
+        reports = read_reports(self._session, self._storage, self._settings.stream)
+        writer = reports.writeStream.queryName("load reports").option("checkpointLocation", checkpoint)
+        if self._settings.once:
+            return writer.trigger(availableNow=True).foreachBatch(fold.run).start()
+        return writer.trigger(processingTime=f"{self._settings.trigger_s} seconds").foreachBatch(fold.run).start()
+
+    def _note_batch(self, batch: BatchResult) -> None:
+        self._last_batch = batch.batch_id
+        self._generation_reports += batch.reports + batch.duplicates + batch.held + len(batch.corrupt_files)
+        self._status.add(batch, now_ms=self._clock_ms())
+        for file in batch.corrupt_files:
+            log.warning("load_report_refused", file=file, kept_in=self._storage.address(QUARANTINE))
+        log.info(
+            "pipeline_batch",
+            batch_id=batch.batch_id,
+            reports=batch.reports,
+            samples=batch.samples,
+            bundles=batch.bundles,
+            duplicates=batch.duplicates,
+            late=batch.late,
+            held=batch.held,
+            decisions=batch.decisions,
+            corrupt=len(batch.corrupt_files),
+            lag_seconds=None if batch.lag_ms is None else batch.lag_ms / 1000,
+            newest_lag_seconds=None if batch.newest_lag_ms is None else batch.newest_lag_ms / 1000,
+            seconds=round(batch.seconds, 3),
+        )
+
+    def _is_generation_full(self) -> bool:
+        return self._generation_reports >= self._settings.generation_reports
+
+
+def stop_when_idle(query: StreamingQuery, *, deadline_s: float) -> None:
+    """Stop `query` between two batches; after `deadline_s` stop it anyway, which loses nothing but is noisy."""
+    deadline = time.monotonic() + deadline_s
+    while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
+        time.sleep(0.01)
+    query.stop()
+
+
+def reason_of(error: BaseException) -> str:
+    """The line that says what went wrong: of a long report by Spark the one that names an exception, at its end."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    named = [line for line in lines if _NAMES_EXCEPTION.match(line)]
+    return (named[-1] if named else lines[0])[:500]

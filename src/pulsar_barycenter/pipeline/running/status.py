@@ -1,0 +1,128 @@
+"""How the running pipeline fares: one JSON file, replaced after every batch, for people, monitors and tests."""
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Final, TypeVar
+
+import msgspec
+import structlog
+
+from pulsar_barycenter.pipeline.storage.files import Storage
+from pulsar_barycenter.pipeline.storage.layout import STATUS
+from pulsar_barycenter.pipeline.stream.micro_batches import BatchResult
+
+log = structlog.get_logger(__name__)
+
+_Number = TypeVar("_Number", int, float)
+_REMEMBERED_BATCHES = 1000
+
+
+STATES: Final = ("starting", "running", "retrying", "stopped", "failed")
+
+
+class PipelineStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """`state` is one of STATES. Counts are since the start of the process; `failures` counts batches tried in vain.
+
+    `reports` counts those accepted, the late ones among them; `held_reports` those that wait for a predecessor now;
+    `corrupt_reports` and `corrupt_decisions` what went to the quarantine. `as_of` is the time of the newest report.
+
+    Times are epoch ms. Percentiles are over the last 1,000 batches that had reports: lag is from the oldest report's
+    `lastUpdate` to its publication.
+    """
+
+    state: str
+    pid: int
+    updated_at: int
+    batch_id: int = -1
+    batches: int = 0
+    failures: int = 0
+    reports: int = 0
+    samples: int = 0
+    bundles: int = 0
+    duplicate_reports: int = 0
+    late_reports: int = 0
+    held_reports: int = 0
+    corrupt_reports: int = 0
+    decisions: int = 0
+    corrupt_decisions: int = 0
+    as_of: int = 0
+    lag_ms: int | None = None
+    lag_ms_p50: int | None = None
+    lag_ms_p99: int | None = None
+    batch_seconds_p50: float | None = None
+    batch_seconds_p99: float | None = None
+    error: str | None = None
+
+
+class StatusFile:
+    """Keeps the status of this process and writes it to the data directory."""
+
+    def __init__(self, storage: Storage, *, pid: int) -> None:
+        self._storage = storage
+        self._status = PipelineStatus(state="starting", pid=pid, updated_at=0)
+        self._lags: deque[int] = deque(maxlen=_REMEMBERED_BATCHES)
+        self._seconds: deque[float] = deque(maxlen=_REMEMBERED_BATCHES)
+
+    @property
+    def status(self) -> PipelineStatus:
+        return self._status
+
+    def enter(self, state: str, *, now_ms: int, error: str | None = None) -> None:
+        """Record a change of state; each time of "retrying" is a failure."""
+        failures = self._status.failures + (state == "retrying")
+        self._write(
+            msgspec.structs.replace(self._status, state=state, updated_at=now_ms, error=error, failures=failures)
+        )
+
+    def add(self, batch: BatchResult, *, now_ms: int) -> None:
+        """Count one batch; a batch that succeeds ends a time of retrying."""
+        before = self._status
+        if batch.lag_ms is not None:
+            self._lags.append(batch.lag_ms)
+            self._seconds.append(batch.seconds)
+        self._write(
+            msgspec.structs.replace(
+                before,
+                state="running",
+                error=None,
+                updated_at=now_ms,
+                batch_id=batch.batch_id,
+                batches=before.batches + 1,
+                reports=before.reports + batch.reports,
+                samples=before.samples + batch.samples,
+                bundles=batch.bundles if batch.reports else before.bundles,
+                duplicate_reports=before.duplicate_reports + batch.duplicates,
+                late_reports=before.late_reports + batch.late,
+                held_reports=batch.held,
+                corrupt_reports=before.corrupt_reports + len(batch.corrupt_files),
+                decisions=before.decisions + batch.decisions,
+                corrupt_decisions=before.corrupt_decisions + batch.corrupt_decisions,
+                as_of=max(before.as_of, batch.as_of),
+                lag_ms=before.lag_ms if batch.lag_ms is None else batch.lag_ms,
+                lag_ms_p50=percentile(self._lags, 50),
+                lag_ms_p99=percentile(self._lags, 99),
+                batch_seconds_p50=percentile(self._seconds, 50),
+                batch_seconds_p99=percentile(self._seconds, 99),
+            )
+        )
+
+    def _write(self, status: PipelineStatus) -> None:
+        self._status = status
+        try:
+            self._storage.write(STATUS, msgspec.json.encode(status))
+        except OSError as error:  # a full disk: the next batch tells as much
+            log.warning("pipeline_status_not_written", reason=str(error))
+
+
+def read_status(storage: Storage) -> PipelineStatus | None:
+    """Return the status last written, None when there is none yet."""
+    try:
+        return msgspec.json.decode(storage.read(STATUS), type=PipelineStatus)
+    except FileNotFoundError:
+        return None
+
+
+def percentile(values: Iterable[_Number], percent: int) -> _Number | None:
+    """Return the smallest value that at least `percent` percent of `values` do not exceed; None for no values."""
+    ordered = sorted(values)
+    return ordered[-(-percent * len(ordered) // 100) - 1] if ordered else None

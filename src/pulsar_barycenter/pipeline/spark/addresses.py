@@ -1,0 +1,22 @@
+"""Where a data directory lies: a folder of this machine, or an address that Spark can reach."""
+
+from pyspark.sql import SparkSession
+
+from pulsar_barycenter.pipeline.spark.hadoop_storage import HadoopStorage
+from pulsar_barycenter.pipeline.storage.files import Storage, local_folder
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+
+
+def open_storage(address: str, session: SparkSession | None = None) -> Storage:
+    """Return the data directory at `address`; a session is needed for one that is not of this machine.
+
+    Raises:
+        ValueError: there is no session, and the address is not local.
+        OSError: Spark cannot reach the address.
+    """
+    folder = local_folder(address)
+    if folder is not None:
+        return PipelineLayout.of(folder)
+    if session is None:
+        raise ValueError(f"{address} is read by Spark, and there is no session")
+    return HadoopStorage(session, address)

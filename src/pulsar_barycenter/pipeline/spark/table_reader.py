@@ -1,0 +1,34 @@
+"""Read the tables: each row once, whatever was written twice or is being compacted."""
+
+from collections.abc import Collection
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
+
+from pulsar_barycenter.pipeline.spark.struct_types import struct_type
+from pulsar_barycenter.pipeline.storage.files import Storage
+from pulsar_barycenter.pipeline.tables.files import table_files
+from pulsar_barycenter.pipeline.tables.schemas import TABLES
+
+
+def read_table(
+    session: SparkSession, storage: Storage, name: str, *, dates: Collection[str] | None = None
+) -> DataFrame:
+    """The table `name` of some dates (yyyy-mm-dd) or of all; the files are those of the moment of this call.
+
+    Of `ownership` one row per interval, of `decisions` one row per (by, number, at). A table that has no rows yet is
+    empty. A query that starts more than the compaction's time of grace later may not find a file, and says so.
+
+    Raises:
+        KeyError: there is no such table.
+    """
+    table = TABLES[name]
+    schema = struct_type(table.schema)
+    files = [storage.address(file.path) for file in table_files(storage, name, dates=dates)]
+    if not files:
+        return session.createDataFrame([], schema)
+    rows = session.read.schema(schema).parquet(*files)
+    if name == "ownership":
+        ends = (F.max(column).alias(column) for column in ("owned_to", "ended"))  # "split" comes after "moved"
+        return rows.groupBy(*table.key).agg(*ends).select(*schema.names)
+    return rows.dropDuplicates(list(table.key)) if name == "decisions" else rows

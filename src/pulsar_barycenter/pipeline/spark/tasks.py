@@ -1,0 +1,149 @@
+"""Many pieces of work that know nothing of each other, as one Spark job whose answers come back one by one.
+
+Spark brings rows to the driver all at the end of a job (`collect`), or by a job for each partition, one partition after
+the other (`toLocalIterator`). What reaches the driver as each task ends are its updates of accumulators, of which Spark
+counts those of a task once, however often it was tried. So answers are such updates, and the job has no rows.
+"""
+
+import re
+import threading
+import uuid
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, Final, Generic, TypeVar
+
+import pyarrow as pa
+from pyspark import SparkFiles
+from pyspark.accumulators import Accumulator, AccumulatorParam
+from pyspark.sql import SparkSession
+
+from pulsar_barycenter.pipeline.spark.session import SPARK_ERRORS
+
+_Answer = TypeVar("_Answer")
+_END_S: Final = 30.0
+"""How long a job that is cancelled may take to end."""
+_FAILED: Final = re.compile(r"Task (\d+) in stage \d+\.0 failed")
+_DIED: Final = re.compile(r"most recent failure: .*?\): (?:[\w.]+: )?(.+)")
+_RAISED: Final = re.compile(r"^\w[\w.]*(?:Error|Exception): .+", re.MULTILINE)
+
+SETTINGS: Final = {
+    # Each stage would be a job of its own.
+    "spark.sql.adaptive.enabled": "false",
+    # Answers are taken as they come; Spark would end a job for what all of them amount to.
+    "spark.driver.maxResultSize": "0",
+}
+"""Of a session for such jobs."""
+
+
+class TaskError(Exception):
+    """Spark gave a job up. `place` is of the question that it failed on, None if Spark does not say."""
+
+    def __init__(self, place: int | None, reason: str) -> None:
+        super().__init__(reason)
+        self.place = place
+
+
+class _Arriving(AccumulatorParam[list[_Answer]], Generic[_Answer]):
+    """Collects in a task, and passes on to a queue in the driver."""
+
+    def __init__(self, queue: "SimpleQueue[Any] | None" = None) -> None:
+        self._queue = queue
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Arriving, ()
+
+    def zero(self, value: list[_Answer]) -> list[_Answer]:
+        return []
+
+    def addInPlace(self, value1: list[_Answer], value2: list[_Answer]) -> list[_Answer]:  # noqa: N802 - PySpark's name
+        if self._queue is None:
+            return value1 + value2
+        for answer in value2:
+            self._queue.put(answer)
+        return value1
+
+
+def answers(
+    session: SparkSession, work: Callable[[str], _Answer], questions: Sequence[str], *, what: str
+) -> Generator[tuple[int, _Answer]]:
+    """Ask `work` each question in a task of its own, all in one job; yield place and answer as each task ends.
+
+    `work` is pickled, and its module must be importable by the executors' Python. An answer is kept nowhere once it was
+    yielded. `what` tells people what the job is. Closing the iterator cancels the job. The session has `SETTINGS`.
+
+    Raises:
+        TaskError: `work` raised something, or its process died, as often as Spark tries a task.
+    """
+    if not questions:
+        return
+    context, group = session.sparkContext, f"barycenter-{uuid.uuid4().hex}"
+    arrived: SimpleQueue[Any] = SimpleQueue()
+    found: Accumulator[list[tuple[int, _Answer]]] = context.accumulator([], _Arriving(arrived))
+    places = pa.array(range(len(questions)), pa.int32())
+    rows = session.createDataFrame(pa.table({"place": places, "question": pa.array(questions, pa.string())}))
+    # no built-in runs a simulator; the plan has the questions, and nothing that they are about
+    job = rows.repartitionById(len(questions), "place").mapInArrow(_asked(work, found), "place int")
+
+    def run() -> None:
+        try:
+            context.setJobGroup(group, what)
+            job.collect()
+            arrived.put(None)
+        except BaseException as error:  # noqa: BLE001 - it is raised by who waits
+            arrived.put(error)
+
+    thread = threading.Thread(target=run, name=what, daemon=True)
+    thread.start()
+    try:
+        while (each := arrived.get()) is not None:
+            if isinstance(each, BaseException):
+                raise _task_error(each) if isinstance(each, SPARK_ERRORS) else each
+            yield each
+    finally:
+        with suppress(*SPARK_ERRORS, OSError):
+            context.cancelJobGroup(group)
+        thread.join(_END_S)
+
+
+def _asked(
+    work: Callable[[str], _Answer], found: Accumulator[list[tuple[int, _Answer]]]
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def asked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                found.add([(row["place"], work(row["question"]))])
+        yield from ()
+
+    return asked
+
+
+def _task_error(error: BaseException) -> TaskError:
+    text = str(error)
+    place, died, raised = _FAILED.search(text), _DIED.search(text), _RAISED.findall(text)
+    # of a traceback of Python the last line
+    reason = died[1] if died else raised[-1] if raised else text.strip().partition("\n")[0]
+    return TaskError(int(place[1]) if place else None, reason)
+
+
+@dataclass(frozen=True)
+class BroughtFile:
+    """A file of the driver's on every machine that runs tasks."""
+
+    name: str
+    here: Path | None
+
+    def path(self) -> Path:
+        """Return where it is for the task that asks."""
+        return self.here or Path(SparkFiles.get(self.name))
+
+
+def bring(session: SparkSession, file: Path) -> BroughtFile:
+    """Have a file of the driver's on every machine: each executor gets it once, before its first task."""
+    context = session.sparkContext
+    if str(context.master).startswith("local"):
+        return BroughtFile(file.name, file.absolute())
+    context.addFile(str(file.absolute()))
+    return BroughtFile(file.name, None)

@@ -1,0 +1,98 @@
+"""Where the pipeline reads and writes under a data directory.
+
+decisions/*.jsonl                   the decision logs, written by the brokers
+load-reports/<yyyy-mm-dd>/*.json    the report log, written by the brokers; read reports are moved to the archive
+pipeline/archive/...                read reports, under their former full path
+pipeline/checkpoint/from-<batch>/   Spark's record of the files read, one generation, see `stream.generations`
+quarantine/                         what could not be read, see `reports.quarantine`
+pipeline/lock                       held by the process that runs the pipeline, see `lock`
+pipeline/state/<batch>/             what the next batch starts from, see `stream.state`
+pipeline/publication/latest.json    for the leader, see `load.reports.publication`
+pipeline/status.json                for people and monitors, see `running.status`
+tables/<name>/date=<yyyy-mm-dd>/    the tables, see `tables.files`
+
+The constants are paths as `files.Storage` has them, `PipelineLayout` tells those of a local folder.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pulsar_barycenter.load.reports.publication import PUBLICATION_FILE
+from pulsar_barycenter.pipeline.storage.files import LocalStorage, Storage
+
+REPORT_LOG: Final = "load-reports"
+DECISIONS: Final = "decisions"
+QUARANTINE: Final = "quarantine"
+TABLES_FOLDER: Final = "tables"
+HOME: Final = "pipeline"
+ARCHIVE: Final = f"{HOME}/archive"
+CHECKPOINTS: Final = f"{HOME}/checkpoint"
+STATE: Final = f"{HOME}/state"
+PUBLICATION: Final = f"{HOME}/publication/{PUBLICATION_FILE}"
+STATUS: Final = f"{HOME}/status.json"
+LOCK: Final = f"{HOME}/lock"
+
+
+def create_folders(storage: Storage) -> None:
+    """Make the folders that a reader or Spark expects to be there."""
+    for folder in (REPORT_LOG, TABLES_FOLDER, ARCHIVE, CHECKPOINTS, STATE, f"{HOME}/publication"):
+        storage.make_folder(folder)
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineLayout(LocalStorage):
+    """A data directory of this machine, with the paths in it."""
+
+    @classmethod
+    def of(cls, data: str | os.PathLike[str]) -> "PipelineLayout":
+        return cls(Path(os.path.abspath(data)))  # as Spark has it: without ..
+
+    @property
+    def data(self) -> Path:
+        return self.root
+
+    @property
+    def report_log(self) -> Path:
+        return self.root / REPORT_LOG
+
+    @property
+    def decisions(self) -> Path:
+        return self.root / DECISIONS
+
+    @property
+    def quarantine(self) -> Path:
+        return self.root / QUARANTINE
+
+    @property
+    def tables(self) -> Path:
+        return self.root / TABLES_FOLDER
+
+    @property
+    def archive(self) -> Path:
+        return self.root / ARCHIVE
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.root / CHECKPOINTS
+
+    @property
+    def state(self) -> Path:
+        return self.root / STATE
+
+    @property
+    def publication(self) -> Path:
+        return self.root / PUBLICATION
+
+    @property
+    def status(self) -> Path:
+        return self.root / STATUS
+
+    @property
+    def lock(self) -> Path:
+        return self.root / LOCK
+
+    def create(self) -> None:
+        """Make the folders that a reader or Spark expects to be there."""
+        create_folders(self)

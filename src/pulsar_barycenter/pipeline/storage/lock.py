@@ -1,0 +1,179 @@
+"""Which process runs the pipeline of a data directory: at most one.
+
+A folder of this machine is locked by the kernel, which lets go when the process dies.
+
+Elsewhere there is no such lock. The process writes a lease there, who it is and when it said so, and says so again
+several times within `LEASE_MS`. A lease that is older has no holder any more; nor has one whose process was of this
+machine and is gone. Two processes that take a lease at the same moment, or whose clocks are apart by more than
+`LEASE_MS`, are not kept from each other by it. That costs clear words, not exactness: Spark's record of batches takes
+one writer's word for each batch, and a batch that runs twice writes the same.
+"""
+
+import fcntl
+import os
+import socket
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import psutil
+import structlog
+
+from pulsar_barycenter.pipeline.storage.files import Storage, clear_unfinished
+from pulsar_barycenter.pipeline.storage.layout import HOME, LOCK, PUBLICATION, create_folders
+
+log = structlog.get_logger(__name__)
+
+LEASE_MS: Final = 30_000
+_RENEWALS: Final = 3
+
+
+class AlreadyRunningError(RuntimeError):
+    """Another process runs the pipeline of this data directory."""
+
+
+class Lease(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """Who works on a data directory, and when (epoch ms) it last said so. `owner` is of one run of one process."""
+
+    owner: str
+    host: str
+    pid: int
+    renewed_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """This process, as others ask for it."""
+
+    host: str = field(default_factory=socket.gethostname)
+    pid: int = field(default_factory=os.getpid)
+    owner: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+
+def is_held(lease: Lease | None, *, now_ms: int, host: str, is_alive: Callable[[int], bool]) -> bool:
+    """Say whether somebody holds `lease`, as seen from `host`, of whose processes `is_alive` tells."""
+    if lease is None or now_ms - lease.renewed_at >= LEASE_MS:
+        return False
+    return lease.host != host or is_alive(lease.pid)
+
+
+def is_running(storage: Storage, pid: int, *, now_ms: int) -> bool:
+    """Say whether process `pid` lives and runs the pipeline of `storage`.
+
+    A number alone would not do: after a restart of the machine another process may have it.
+    """
+    if storage.local_root is None:
+        lease = _read(storage)
+        held = is_held(lease, now_ms=now_ms, host=socket.gethostname(), is_alive=psutil.pid_exists)
+        return held and lease is not None and lease.pid == pid
+    if not psutil.pid_exists(pid):
+        return False
+    try:
+        with (storage.local_root / LOCK).open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
+@contextmanager
+def exclusive(
+    storage: Storage, *, clock_ms: Callable[[], int], on_lost: Callable[[], None] = lambda: None
+) -> Iterator[None]:
+    """Hold the pipeline of `storage` for this process, and make its folders.
+
+    `on_lost` is called, from another thread, if a process took over a lease that this one was too slow to renew.
+
+    Raises:
+        AlreadyRunningError: another process holds it.
+    """
+    create_folders(storage)
+    held = _locked(storage.local_root) if storage.local_root else leased(storage, clock_ms=clock_ms, on_lost=on_lost)
+    with held:
+        for folder in (HOME, PUBLICATION.rpartition("/")[0]):
+            clear_unfinished(storage, folder)
+        yield
+
+
+@contextmanager
+def _locked(root: Path) -> Iterator[None]:
+    # Never cut, and a link in its place never followed: either may be a file of somebody else.
+    file = os.open(root / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise AlreadyRunningError(f"another pipeline process works on {root}; stop it first") from None
+        yield
+    finally:
+        os.close(file)
+
+
+@contextmanager
+def leased(
+    storage: Storage,
+    *,
+    clock_ms: Callable[[], int],
+    on_lost: Callable[[], None] = lambda: None,
+    me: Process | None = None,
+    is_alive: Callable[[int], bool] = psutil.pid_exists,
+) -> Iterator[None]:
+    """Hold the lease of `storage`, renewed by a thread of its own, and delete it in the end."""
+    me = me or Process()
+    found = _read(storage)
+    if found is not None and is_held(found, now_ms=clock_ms(), host=me.host, is_alive=is_alive):
+        left_s = max(0, found.renewed_at + LEASE_MS - clock_ms()) / 1000
+        raise AlreadyRunningError(
+            f"process {found.pid} of {found.host} works on {storage.address()}; stop it first,"
+            f" or, if it is gone, try again in {left_s:.0f} s"
+        )
+    _write(storage, me, clock_ms())
+    done = threading.Event()
+    renewal = threading.Thread(
+        target=_renew, args=(storage, me, done, clock_ms, on_lost), name="pipeline lease", daemon=True
+    )
+    renewal.start()
+    try:
+        yield
+    finally:
+        done.set()
+        renewal.join()
+        with suppress(OSError):  # Java may be gone; then the lease ends by its age
+            if _is_of(_read(storage), me):
+                storage.delete(LOCK)
+
+
+def _renew(
+    storage: Storage, me: Process, done: threading.Event, clock_ms: Callable[[], int], on_lost: Callable[[], None]
+) -> None:
+    while not done.wait(LEASE_MS / _RENEWALS / 1000):
+        try:
+            if not _is_of(found := _read(storage), me):
+                log.error("pipeline_lease_lost", to=None if found is None else f"process {found.pid} of {found.host}")
+                on_lost()
+                return
+            _write(storage, me, clock_ms())
+        except OSError as error:
+            log.warning("pipeline_lease_not_renewed", reason=str(error))
+
+
+def _is_of(lease: Lease | None, me: Process) -> bool:
+    return lease is not None and lease.owner == me.owner
+
+
+def _read(storage: Storage) -> Lease | None:
+    try:
+        return msgspec.json.decode(storage.read(LOCK), type=Lease)
+    except (FileNotFoundError, msgspec.DecodeError):  # the latter: a copy of a folder with the lock of a machine
+        return None
+
+
+def _write(storage: Storage, me: Process, now_ms: int) -> None:
+    storage.write(LOCK, msgspec.json.encode(Lease(owner=me.owner, host=me.host, pid=me.pid, renewed_at=now_ms)))

@@ -1,0 +1,264 @@
+"""The micro-batches of the running pipeline: new reports in, tables, state and publication out.
+
+Spark finds and parses the new reports and makes their rows, in one job; the driver folds the rows into columns it
+keeps, and writes them. Batch N does, in this order: sort out the reports (see `reports.acceptance`); append the
+reports accepted to `load_reports`, `broker_usage` and `bundle_samples`; fold the samples into the windows of state
+N-1, and append the bundles that had samples to `bundle_data` and all brokers to `broker_data`; append what changed to
+`ownership`, new decisions to `decisions`, intervals settled to `balance`; keep state N; publish. Spark may run N again
+after a crash, with the same files. It then starts from state N-1 again and writes the same files over, so each report
+takes effect exactly once, wherever the crash was.
+
+A report reaches at most one batch through Spark's own record of files, and counts at most once through the sequences
+kept in the state. The second holds alone: the record of files may be thrown away (see `stream.generations`).
+
+The stream equals `batch.whole_history.fold_history` over the same reports as long as those of one broker arrive at most
+`acceptance.HOLD_MS` out of order, those of one bundle that moves in the order of their times, and those of an interval
+before it is settled.
+
+Bundles and brokers not heard of for an hour (`HISTORY_GAP_MS`) leave the state. A bundle in no broker's newest report
+thus stays for a while: it is being moved, or was split, or its topics are idle, and the leader may have to place it.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
+
+from pulsar_barycenter.load.reports.publication import PipelinePublication
+from pulsar_barycenter.load.reports.windows import HISTORY_GAP_MS
+from pulsar_barycenter.pipeline.folds.balance import BalanceSettings, Row, broker_figures, settle_intervals
+from pulsar_barycenter.pipeline.folds.live_windows import average_brokers, fold_samples, without_silent
+from pulsar_barycenter.pipeline.folds.ownership import Interval, fold_ownership
+from pulsar_barycenter.pipeline.parsing.report_lines import JSON_OPTIONS, LOAD_REPORT_LINE, believable_times
+from pulsar_barycenter.pipeline.parsing.report_rows import report_rows
+from pulsar_barycenter.pipeline.reports.acceptance import Acceptance, accept_reports
+from pulsar_barycenter.pipeline.reports.columns import ReportColumns
+from pulsar_barycenter.pipeline.reports.decision_files import NewDecisions, read_decisions
+from pulsar_barycenter.pipeline.reports.quarantine import keep_refused, refused_report
+from pulsar_barycenter.pipeline.storage.files import Storage
+from pulsar_barycenter.pipeline.storage.layout import ARCHIVE, REPORT_LOG
+from pulsar_barycenter.pipeline.stream.publication import make_publication, write_publication
+from pulsar_barycenter.pipeline.stream.state import BatchMemory, PriorState, StateFolder
+from pulsar_barycenter.pipeline.tables.files import Tables
+from pulsar_barycenter.pipeline.tables.schemas import TABLES
+
+_FILE = "file"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSettings:
+    """How reports are read. A batch takes at most `max_files` reports, oldest files first."""
+
+    max_files: int = 500
+    history_gap_ms: int = HISTORY_GAP_MS
+    archive: bool = True
+    """Move read reports to the archive: listing the log then costs what is new, not what was ever written."""
+    balance: BalanceSettings = field(default_factory=BalanceSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """What one batch did. `lag_ms` and `newest_lag_ms` are None for a batch that published nothing.
+
+    `reports` counts those accepted, late ones included; `bundles` those published; `held` the reports that wait.
+    """
+
+    batch_id: int
+    reports: int
+    samples: int
+    bundles: int
+    duplicates: int
+    corrupt_files: tuple[str, ...]
+    lag_ms: int | None
+    newest_lag_ms: int | None
+    seconds: float
+    as_of: int = 0
+    late: int = 0
+    held: int = 0
+    decisions: int = 0
+    corrupt_decisions: int = 0
+
+
+def read_reports(session: SparkSession, storage: Storage, settings: StreamSettings) -> DataFrame:
+    """The stream of report lines: LOAD_REPORT_LINE and `file`, the path a line came from.
+
+    Listing: only the date folders' direct files. Spark remembers each file it read for two days, longer than the log
+    keeps one; `generations` begins a new record before that memory grows large.
+    """
+    options: dict[str, str | int] = {**JSON_OPTIONS, "maxFilesPerTrigger": settings.max_files, "maxFileAge": "48h"}
+    if settings.archive:
+        options |= {"cleanSource": "archive", "sourceArchiveDir": storage.address(ARCHIVE)}
+    reader = session.readStream.schema(LOAD_REPORT_LINE).options(**options)
+    lines = reader.json(f"{storage.address(REPORT_LOG)}/*").withColumn(_FILE, F.expr("_metadata.file_path"))
+    return lines.transform(believable_times)
+
+
+@dataclass(frozen=True, slots=True)
+class _Folded:
+    """What a batch publishes: BUNDLE_STATE, BROKER_DATA and what is remembered besides."""
+
+    bundles: pa.Table
+    brokers: pa.Table
+    memory: BatchMemory
+
+
+class BatchFold:
+    """Carries out batches, one after the other; give `run` to foreachBatch."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        *,
+        first_batch: int = 0,
+        settings: StreamSettings | None = None,
+        clock_ms: Callable[[], int],
+        publication: Path | None = None,
+        on_batch: Callable[[BatchResult], None] = lambda result: None,
+    ) -> None:
+        """`first_batch` is the id of Spark's batch 0, `clock_ms` the wall clock that lag is measured by.
+
+        `publication` is a file of this machine to publish in; None: that of the data directory.
+        """
+        self._settings = settings or StreamSettings()
+        self._first_batch = first_batch
+        self._clock_ms = clock_ms
+        self._on_batch = on_batch
+        self._storage = storage
+        self._publication = publication
+        self._tables = Tables(storage)
+        self._states = StateFolder(storage)
+        self._written: PriorState | None = None
+
+    def run(self, lines: DataFrame, spark_batch: int) -> None:
+        """Fold one batch. Input: LOAD_REPORT_LINE and `file`."""
+        started = time.perf_counter()
+        batch_id = self._first_batch + spark_batch
+        prior = self._prior(batch_id)
+        reports = ReportColumns.of(report_rows(lines, _FILE).toArrow(), prior.held)
+        holdings = prior.memory.ownership.holdings
+        acceptance = accept_reports(
+            prior.memory.reports,
+            reports.headers,
+            present={broker: holding.incarnation for broker, holding in holdings.items()},
+        )
+        decisions = read_decisions(self._storage, prior.memory.decision_offsets)
+        folded = self._fold(batch_id, prior, reports, acceptance, decisions)
+        published = self._publish(batch_id, folded, acceptance) if folded and acceptance.accepted else None
+        refused = [*(refused_report(self._storage, file) for file in reports.corrupt_files), *decisions.refused]
+        keep_refused(self._storage, batch_id, refused, reports.corrupt_files)
+        counted = (*acceptance.accepted, *acceptance.late)
+        self._on_batch(
+            BatchResult(
+                batch_id=batch_id,
+                reports=len(counted),
+                samples=sum(len(header.bundles) for header in counted),
+                bundles=len(published.bundle) if published else 0,
+                duplicates=len(acceptance.dropped),
+                corrupt_files=reports.corrupt_files,
+                lag_ms=published.lag_ms if published else None,
+                newest_lag_ms=published.newest_lag_ms if published else None,
+                seconds=time.perf_counter() - started,
+                as_of=acceptance.reports.as_of,
+                late=len(acceptance.late),
+                held=len(acceptance.held),
+                decisions=len(decisions.rows),
+                corrupt_decisions=len(decisions.refused),
+            )
+        )
+
+    def _prior(self, batch_id: int) -> PriorState:
+        if self._written is not None and self._written.batch_id < batch_id:
+            return self._written
+        return self._states.before(batch_id)
+
+    def _fold(
+        self,
+        batch_id: int,
+        prior: PriorState,
+        reports: ReportColumns,
+        acceptance: Acceptance,
+        decisions: NewDecisions,
+    ) -> _Folded | None:
+        """Write the tables and the state; None if nothing changed."""
+        before = prior.memory
+        held_before = 0 if prior.held is None else len(prior.held)
+        known = (before.reports, before.decision_offsets, held_before)
+        if known == (acceptance.reports, decisions.offsets, len(acceptance.held)):
+            return None
+        as_of, gap_ms = acceptance.reports.as_of, self._settings.history_gap_ms
+        accepted = reports.rows(acceptance.accepted)
+        kept = reports.rows((*acceptance.accepted, *acceptance.late)) if acceptance.late else accepted
+        self._tables.write("load_reports", batch_id, kept.load_reports)
+        self._tables.write("broker_usage", batch_id, kept.broker_usage)
+        self._tables.write("bundle_samples", batch_id, kept.bundle_samples)
+        bundles, with_samples = fold_samples(prior.bundles, accepted.bundle_samples, history_gap_ms=gap_ms)
+        bundles = without_silent(bundles, as_of_ms=as_of, history_gap_ms=gap_ms)
+        self._tables.write("bundle_data", batch_id, with_samples)
+        change = fold_ownership(before.ownership, acceptance.accepted, as_of=as_of, history_gap_ms=gap_ms)
+        brokers = _with_time(average_brokers(change.after.members, bundles), as_of)
+        if acceptance.accepted:
+            self._tables.write("broker_data", batch_id, brokers)
+        dates, intervals = [date for date, _ in change.rows], [interval for _, interval in change.rows]
+        self._tables.write("ownership", batch_id, _ownership_table(intervals), dates=dates)
+        self._tables.write("decisions", batch_id, decisions.table)
+        balance, settled = settle_intervals(
+            before.balance,
+            broker_figures(accepted.load_reports, accepted.broker_usage),
+            decisions.times,
+            change.after,
+            as_of=as_of,
+            settings=self._settings.balance,
+        )
+        self._tables.write("balance", batch_id, _balance_table(settled))
+        memory = BatchMemory(
+            reports=acceptance.reports,
+            ownership=change.after,
+            balance=balance,
+            decision_offsets=decisions.offsets,
+        )
+        self._written = PriorState(batch_id, memory, bundles, reports.chosen(acceptance.held))
+        self._states.write(batch_id, self._written)
+        return _Folded(bundles, brokers, memory)
+
+    def _publish(self, batch_id: int, folded: _Folded, acceptance: Acceptance) -> PipelinePublication:
+        published = make_publication(
+            batch_id,
+            folded.bundles,
+            folded.brokers,
+            folded.memory,
+            published_at=self._clock_ms(),
+            oldest_report=min(header.key.reported_at for header in acceptance.accepted),
+        )
+        write_publication(self._storage, published, self._publication)
+        return published
+
+
+def _with_time(averages: pa.Table, as_of: int) -> pa.Table:
+    times = pa.array([as_of * 1000] * len(averages), pa.timestamp("us", "UTC"))
+    return averages.append_column("as_of", times)
+
+
+def _ownership_table(intervals: list[Interval]) -> pa.Table:
+    def micros(times: Iterable[int | None]) -> pa.Array:
+        return pa.array((None if t is None else t * 1000 for t in times), pa.timestamp("us", "UTC"))
+
+    return pa.table(
+        {
+            "bundle": pa.array((i.bundle for i in intervals), pa.string()),
+            "broker": pa.array((i.broker for i in intervals), pa.string()),
+            "incarnation": pa.array((i.incarnation for i in intervals), pa.string()),
+            "owned_from": micros(i.owned_from for i in intervals),
+            "owned_to": micros(i.owned_to for i in intervals),
+            "ended": pa.array((i.ended for i in intervals), pa.string()),
+        }
+    )
+
+
+def _balance_table(rows: list[Row]) -> pa.Table:
+    times = ("interval_start", "interval_end")
+    scaled = [row | {name: int(row[name]) * 1000 for name in times} for row in rows]
+    return pa.Table.from_pylist(scaled, schema=TABLES["balance"].arrow_schema)

@@ -1,0 +1,465 @@
+"""Values to bytes: builders for what a broker sends, and for what both roles do; `client_commands` has the rest.
+
+They return whole frames, ready to be written. Those that a busy broker sends by the hundred thousand, SEND_RECEIPT,
+the head of MESSAGE and the owner in LOOKUP_RESPONSE, are put together by hand (`benchmarks/protocol.py` has figures).
+Source: binary-protocol reference, section 2.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from google.protobuf.message import Message
+
+from pulsar_barycenter.protocol import pulsar_api_pb2 as api
+from pulsar_barycenter.protocol.frames import payload_header, simple_frame
+from pulsar_barycenter.protocol.parsing import FIELD_OF_TYPE
+from pulsar_barycenter.protocol.varints import joined_varints, last_of_width, varint, varints
+
+NO_REQUEST: Final = 2**64 - 1
+"""The request id of what was not asked for: broker-initiated closes, errors before the handshake is complete."""
+
+PROTOCOL_VERSION: Final = 19
+"""The version that this broker announces: everything but migrated topics and the AutoConsume schema."""
+
+TYPE: Final = api.BaseCommand
+AUTH_REFRESH: Final = b"PulsarAuthRefresh"
+"""What an AUTH_CHALLENGE says to a client whose proof has expired; its answer is a new one."""
+
+
+# ---- hand-made hot commands ----
+
+
+_FEWEST_ALIKE: Final = 8
+"""Fewer receipts are made as cheaply one by one."""
+
+
+def _heads(command_type: int) -> tuple[bytes, ...]:
+    """For every body size below 128: both frame sizes, the type, and tag and length of the sub-message."""
+    tag = varint(command_type << 3 | 2)
+    return tuple(
+        simple_frame(b"\x08" + varint(command_type) + tag + varint(size) + bytes(size))[: 8 + 2 + len(tag) + 1]
+        for size in range(128)
+    )
+
+
+_RECEIPT_HEADS: Final = _heads(7)
+
+
+def send_receipt(
+    producer_id: int, sequence_id: int, ledger_id: int, entry_id: int, highest_sequence_id: int = 0
+) -> bytes:
+    """Return a SEND_RECEIPT frame; both sequence ids are echoes of the SEND."""
+    message_id = b"\x08%b\x10%b" % (varint(ledger_id), varint(entry_id))
+    body = b"\x08%b\x10%b\x1a%c%b" % (varint(producer_id), varint(sequence_id), len(message_id), message_id)
+    if highest_sequence_id:
+        body += b"\x20" + varint(highest_sequence_id)
+    return _RECEIPT_HEADS[len(body)] + body
+
+
+def send_receipts(
+    producer_id: int, sequence_ids: Sequence[int], highest_ids: Sequence[int], ledger_id: int, first_entry_id: int
+) -> bytes:
+    """Return the SEND_RECEIPT frames of entries that follow each other, at least one, as `send_receipt` makes one."""
+    count = len(sequence_ids)
+    if count < _FEWEST_ALIKE or any(highest_ids):
+        ids = zip(sequence_ids, range(first_entry_id, first_entry_id + count), highest_ids, strict=True)
+        return b"".join([send_receipt(producer_id, sent, ledger_id, entry, highest) for sent, entry, highest in ids])
+    first = sequence_ids[0]
+    if sequence_ids[-1] - first == count - 1 and list(sequence_ids) == list(range(first, first + count)):
+        return _receipts_in_a_row(producer_id, first, ledger_id, first_entry_id, count)
+    sequences = [varint(number) for number in sequence_ids]
+    head = b"\x08" + varint(producer_id) + b"\x10"
+    ledger = b"\x08" + varint(ledger_id) + b"\x10"
+    fixed = len(head) + 2 + len(ledger)
+    begin = middle = b""
+    sizes = (0, 0)
+    parts: list[bytes] = []
+    for sequence, entry in zip(sequences, varints(first_entry_id, count), strict=True):
+        if (len(sequence), len(entry)) != sizes:
+            sizes = len(sequence), len(entry)
+            begin = _RECEIPT_HEADS[fixed + len(sequence) + len(entry)] + head
+            middle = b"\x1a%c%b" % (len(ledger) + len(entry), ledger)
+        parts += (begin, sequence, middle, entry)
+    return b"".join(parts)
+
+
+def _receipts_in_a_row(producer_id: int, sequence_id: int, ledger_id: int, entry_id: int, count: int) -> bytes:
+    """Return the receipts of `count` SENDs of which each has both ids one higher than the one before it."""
+    receipts: list[bytes] = []
+    while count:
+        alike = min(count, last_of_width(sequence_id) + 1 - sequence_id, last_of_width(entry_id) + 1 - entry_id)
+        receipts.append(_receipts_of_one_size(producer_id, sequence_id, ledger_id, entry_id, alike))
+        sequence_id += alike
+        entry_id += alike
+        count -= alike
+    return b"".join(receipts)
+
+
+def _receipts_of_one_size(producer_id: int, sequence_id: int, ledger_id: int, entry_id: int, count: int) -> bytes:
+    """Return such receipts whose ids have as many bytes in all of them: the first, so often, with the others' ids."""
+    first = send_receipt(producer_id, sequence_id, ledger_id, entry_id)
+    size = len(first)
+    entries = joined_varints(entry_id, count)
+    sequences = joined_varints(sequence_id, count)
+    entry_width, sequence_width = len(entries) // count, len(sequences) // count
+    sequence_end = size - entry_width - 4 - len(varint(ledger_id))
+    receipts = bytearray(first * count)
+    for end, width, ids in ((size, entry_width, entries), (sequence_end, sequence_width, sequences)):
+        for byte in range(width):
+            receipts[end - width + byte :: size] = ids[byte::width]
+    return bytes(receipts)
+
+
+def messages(
+    consumer_id: int,
+    ledger_id: int,
+    first_entry_id: int,
+    entries: Sequence[bytes],
+    *,
+    partition: int = -1,
+    consumer_epoch: int | None = None,
+) -> list[bytes]:
+    """Return the MESSAGE frames of entries that follow each other, in parts to be joined; each entry is one of them."""
+    ledger = b"\x08" + varint(ledger_id) + b"\x10"
+    of_partition = b"\x18" + varint(partition) if partition >= 0 else b""
+    of_epoch = b"\x28" + varint(consumer_epoch) if consumer_epoch is not None else b""
+    end = of_partition + of_epoch
+    begin = b""
+    sizes = (-1, -1)
+    parts: list[bytes] = []
+    for entry_id, entry in zip(varints(first_entry_id, len(entries)), entries, strict=True):
+        if (len(entry_id), len(entry)) != sizes:
+            sizes = len(entry_id), len(entry)
+            id_size = len(ledger) + len(entry_id) + len(of_partition)
+            head = b"\x08%b\x12%c%b" % (varint(consumer_id), id_size, ledger)
+            rest = len(entry_id) + len(end)
+            command = b"\x08\x09\x4a%c%b" % (len(head) + rest, head)
+            begin = payload_header(command + entry_id + end, len(entry))[:-rest]
+        parts += (begin, entry_id, end, entry) if end else (begin, entry_id, entry)
+    return parts
+
+
+def message_header(
+    consumer_id: int,
+    ledger_id: int,
+    entry_id: int,
+    entry_size: int,
+    *,
+    partition: int = -1,
+    redelivery_count: int = 0,
+    ack_set: Sequence[int] = (),
+    consumer_epoch: int | None = None,
+) -> bytes:
+    """Return what goes in front of a stored entry of `entry_size` bytes: sizes and a MESSAGE command.
+
+    `partition` -1 says that the topic is none. In `ack_set` a set bit is a message still to be delivered.
+    """
+    message_id = b"\x08%b\x10%b" % (varint(ledger_id), varint(entry_id))
+    if partition >= 0:
+        message_id += b"\x18" + varint(partition)
+    body = b"\x08%b\x12%c%b" % (varint(consumer_id), len(message_id), message_id)
+    if redelivery_count:
+        body += b"\x18" + varint(redelivery_count)
+    for word in ack_set:
+        body += b"\x20" + varint(word & NO_REQUEST)
+    if consumer_epoch is not None:
+        body += b"\x28" + varint(consumer_epoch)
+    return payload_header(b"\x08\x09\x4a%b%b" % (varint(len(body)), body), entry_size)
+
+
+# ---- both directions ----
+
+
+def encode(command: api.BaseCommand) -> bytes:
+    """Return the frame of a command without an entry.
+
+    Raises:
+        google.protobuf.message.EncodeError: a required field is missing.
+    """
+    return simple_frame(command.SerializeToString())
+
+
+def command_frame(command_type: api.BaseCommand.Type.ValueType, **fields: Any) -> bytes:
+    """Return the frame of a `command_type` with those `fields` of its sub-message that are not None."""
+    command = api.BaseCommand(type=command_type)
+    message = getattr(command, FIELD_OF_TYPE[command_type])
+    message.SetInParent()
+    for name, value in fields.items():
+        if value is None:
+            continue
+        if isinstance(value, Message):
+            getattr(message, name).CopyFrom(value)
+        elif isinstance(value, (list, tuple)):
+            getattr(message, name).extend(value)
+        else:
+            setattr(message, name, value)
+    return simple_frame(command.SerializeToString())
+
+
+PING: Final = command_frame(TYPE.PING)
+PONG: Final = command_frame(TYPE.PONG)
+
+
+def message_id(
+    ledger_id: int,
+    entry_id: int,
+    *,
+    partition: int | None = None,
+    batch_index: int | None = None,
+    ack_set: Iterable[int] = (),
+) -> api.MessageIdData:
+    """Return a message id; negative ledger or entry numbers travel as their 64-bit two's complement."""
+    data = api.MessageIdData(ledgerId=ledger_id & NO_REQUEST, entryId=entry_id & NO_REQUEST)
+    if partition is not None and partition >= 0:
+        data.partition = partition
+    if batch_index is not None and batch_index >= 0:
+        data.batch_index = batch_index
+    data.ack_set.extend(ack_set)
+    return data
+
+
+def signed(number: int) -> int:
+    """Return a wire id as the signed number that is meant: 2^64-1 is -1."""
+    return number - 2**64 if number >= 2**63 else number
+
+
+# ---- what a broker sends ----
+
+
+def connected(
+    server_version: str,
+    *,
+    protocol_version: int,
+    max_message_size: int,
+    feature_flags: api.FeatureFlags | None = None,
+) -> bytes:
+    return command_frame(
+        TYPE.CONNECTED,
+        server_version=server_version,
+        protocol_version=protocol_version,
+        max_message_size=max_message_size,
+        feature_flags=feature_flags,
+    )
+
+
+def auth_challenge(server_version: str, method: str) -> bytes:
+    """Ask a client for a new proof of who it is."""
+    challenge = api.AuthData(auth_method_name=method, auth_data=AUTH_REFRESH)
+    return command_frame(
+        TYPE.AUTH_CHALLENGE, server_version=server_version, challenge=challenge, protocol_version=PROTOCOL_VERSION
+    )
+
+
+def success(request_id: int) -> bytes:
+    return command_frame(TYPE.SUCCESS, request_id=request_id)
+
+
+def error(request_id: int, code: api.ServerError.ValueType, message: str) -> bytes:
+    """Only for requests whose own response has no error field (reference 1.4)."""
+    return command_frame(TYPE.ERROR, request_id=request_id, error=code, message=message)
+
+
+def producer_success(
+    request_id: int,
+    producer_name: str,
+    *,
+    last_sequence_id: int = -1,
+    schema_version: bytes | None = None,
+    topic_epoch: int | None = None,
+    producer_ready: bool | None = None,
+) -> bytes:
+    return command_frame(
+        TYPE.PRODUCER_SUCCESS,
+        request_id=request_id,
+        producer_name=producer_name,
+        last_sequence_id=signed(last_sequence_id),
+        schema_version=schema_version,
+        topic_epoch=topic_epoch,
+        producer_ready=producer_ready,
+    )
+
+
+def send_error(producer_id: int, sequence_id: int, code: api.ServerError.ValueType, message: str) -> bytes:
+    return command_frame(TYPE.SEND_ERROR, producer_id=producer_id, sequence_id=sequence_id, error=code, message=message)
+
+
+def close_producer(
+    producer_id: int,
+    request_id: int = NO_REQUEST,
+    *,
+    assigned_url: str | None = None,
+    assigned_url_tls: str | None = None,
+) -> bytes:
+    """From a client with a request id of its own; from a broker without one, and perhaps with the new owner."""
+    return command_frame(
+        TYPE.CLOSE_PRODUCER,
+        producer_id=producer_id,
+        request_id=request_id,
+        assignedBrokerServiceUrl=assigned_url,
+        assignedBrokerServiceUrlTls=assigned_url_tls,
+    )
+
+
+def close_consumer(
+    consumer_id: int,
+    request_id: int = NO_REQUEST,
+    *,
+    assigned_url: str | None = None,
+    assigned_url_tls: str | None = None,
+) -> bytes:
+    """As `close_producer`."""
+    return command_frame(
+        TYPE.CLOSE_CONSUMER,
+        consumer_id=consumer_id,
+        request_id=request_id,
+        assignedBrokerServiceUrl=assigned_url,
+        assignedBrokerServiceUrlTls=assigned_url_tls,
+    )
+
+
+def partitions(request_id: int, count: int) -> bytes:
+    """Answer PARTITIONED_METADATA; 0 says that the topic is not partitioned."""
+    return command_frame(
+        TYPE.PARTITIONED_METADATA_RESPONSE,
+        request_id=request_id,
+        partitions=count,
+        response=api.CommandPartitionedTopicMetadataResponse.Success,
+    )
+
+
+def partitions_failed(request_id: int, code: api.ServerError.ValueType, message: str) -> bytes:
+    return command_frame(
+        TYPE.PARTITIONED_METADATA_RESPONSE,
+        request_id=request_id,
+        response=api.CommandPartitionedTopicMetadataResponse.Failed,
+        error=code,
+        message=message,
+    )
+
+
+def lookup_connect(
+    request_id: int, url: str, url_tls: str | None = None, *, authoritative: bool = True, through_proxy: bool = False
+) -> bytes:
+    """Answer LOOKUP: the broker at `url` serves the topic."""
+    encoded = varint(request_id)
+    before, after = _around_request_id(url, url_tls, authoritative, through_proxy, len(encoded))
+    return before + encoded + after
+
+
+@lru_cache(maxsize=4096)
+def _around_request_id(
+    url: str, url_tls: str | None, authoritative: bool, through_proxy: bool, size: int
+) -> tuple[bytes, bytes]:
+    """Return what stands before and behind a request id of `size` bytes in such a frame: few brokers, many lookups."""
+    longest = (1 << 7 * size) - 1 if size < 10 else NO_REQUEST
+    frame = command_frame(
+        TYPE.LOOKUP_RESPONSE,
+        request_id=longest,
+        brokerServiceUrl=url,
+        brokerServiceUrlTls=url_tls,
+        response=api.CommandLookupTopicResponse.Connect,
+        authoritative=authoritative,
+        proxy_through_service_url=through_proxy,
+    )
+    before, _, after = frame.rpartition(b"\x20" + varint(longest))
+    return before + b"\x20", after
+
+
+def lookup_redirect(request_id: int, url: str, url_tls: str | None = None, *, authoritative: bool) -> bytes:
+    """Answer LOOKUP: ask the broker at `url`, with this `authoritative`."""
+    return command_frame(
+        TYPE.LOOKUP_RESPONSE,
+        request_id=request_id,
+        brokerServiceUrl=url,
+        brokerServiceUrlTls=url_tls,
+        response=api.CommandLookupTopicResponse.Redirect,
+        authoritative=authoritative,
+    )
+
+
+def lookup_failed(request_id: int, code: api.ServerError.ValueType, message: str) -> bytes:
+    return command_frame(
+        TYPE.LOOKUP_RESPONSE,
+        request_id=request_id,
+        response=api.CommandLookupTopicResponse.Failed,
+        error=code,
+        message=message,
+    )
+
+
+def ack_response(
+    consumer_id: int,
+    request_id: int,
+    *,
+    code: api.ServerError.ValueType | None = None,
+    message: str | None = None,
+) -> bytes:
+    return command_frame(TYPE.ACK_RESPONSE, consumer_id=consumer_id, request_id=request_id, error=code, message=message)
+
+
+def active_consumer_change(consumer_id: int, *, is_active: bool) -> bytes:
+    return command_frame(TYPE.ACTIVE_CONSUMER_CHANGE, consumer_id=consumer_id, is_active=is_active)
+
+
+def last_message_id(request_id: int, last: api.MessageIdData, *, mark_delete: api.MessageIdData | None = None) -> bytes:
+    return command_frame(
+        TYPE.GET_LAST_MESSAGE_ID_RESPONSE,
+        request_id=request_id,
+        last_message_id=last,
+        consumer_mark_delete_position=mark_delete,
+    )
+
+
+def topics_of_namespace_response(
+    request_id: int,
+    topics: Sequence[str],
+    *,
+    filtered: bool = False,
+    topics_hash: str | None = None,
+    changed: bool = True,
+) -> bytes:
+    return command_frame(
+        TYPE.GET_TOPICS_OF_NAMESPACE_RESPONSE,
+        request_id=request_id,
+        topics=list(topics),
+        filtered=filtered,
+        topics_hash=topics_hash,
+        changed=changed,
+    )
+
+
+def schema_failed(request_id: int, code: api.ServerError.ValueType, message: str) -> bytes:
+    """Answer GET_SCHEMA; TopicNotFound says that the topic has no schema."""
+    return command_frame(TYPE.GET_SCHEMA_RESPONSE, request_id=request_id, error_code=code, error_message=message)
+
+
+def create_schema_response(
+    request_id: int,
+    *,
+    schema_version: bytes | None = None,
+    code: api.ServerError.ValueType | None = None,
+    message: str | None = None,
+) -> bytes:
+    return command_frame(
+        TYPE.GET_OR_CREATE_SCHEMA_RESPONSE,
+        request_id=request_id,
+        schema_version=schema_version,
+        error_code=code,
+        error_message=message,
+    )
+
+
+def consumer_stats_response(request_id: int, **stats: float | str | bool) -> bytes:
+    """`stats` are fields of CommandConsumerStatsResponse by their wire names (`msgRateOut`, …)."""
+    return command_frame(TYPE.CONSUMER_STATS_RESPONSE, request_id=request_id, **stats)
+
+
+def consumer_stats_failed(request_id: int, code: api.ServerError.ValueType, message: str) -> bytes:
+    return command_frame(TYPE.CONSUMER_STATS_RESPONSE, request_id=request_id, error_code=code, error_message=message)
+
+
+def refuse_transaction(command_type: int, request_id: int, message: str) -> bytes:
+    """Answer a transaction command (types 50 to 62, even) with its own response type and NotAllowedError."""
+    response: Any = command_type + 1
+    return command_frame(response, request_id=request_id, error=api.NotAllowedError, message=message)

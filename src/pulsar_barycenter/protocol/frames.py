@@ -1,0 +1,274 @@
+"""Bytes to frames and back; no I/O and no knowledge of commands.
+
+    totalSize u32 | commandSize u32 | command | [entry]
+
+`totalSize` counts all bytes after itself. What follows the command is there for SEND and MESSAGE only: the
+*entry*, which a broker stores and sends on unchanged.
+
+    [0x0e02 u16 | size u32 | BrokerEntryMetadata] [0x0e01 u16 | CRC32C u32] metadataSize u32 | metadata | payload
+
+The checksum covers everything from `metadataSize` on. Source: binary-protocol reference, section 1.
+"""
+
+import struct
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+from crc32c import crc32c
+from google.protobuf.message import DecodeError
+
+from pulsar_barycenter.protocol.errors import (
+    ChecksumMismatchError,
+    FrameTooLargeError,
+    MalformedFrameError,
+    RemoteProtocolError,
+)
+from pulsar_barycenter.protocol.pulsar_api_pb2 import MessageMetadata
+
+DEFAULT_MAX_MESSAGE_SIZE: Final = 5 * 1024 * 1024
+"""`maxMessageSize`, bytes; a client that is told nothing assumes it."""
+
+FRAME_PADDING: Final = 10 * 1024
+"""What a frame may be larger than `maxMessageSize`: room for the command, the sizes and chunk metadata."""
+
+SIZES: Final = struct.Struct(">II")
+_CHECKSUM_HEAD: Final = struct.Struct(">HI")
+_U32: Final = struct.Struct(">I")
+ENTRY_HEAD: Final = struct.Struct(">HIIBB")
+"""Checksum magic, checksum, size of the metadata; the first tag of the metadata and the byte behind it."""
+_CHECKSUM_MAGIC: Final = b"\x0e\x01"
+_BROKER_METADATA_MAGIC: Final = b"\x0e\x02"
+
+COPY_BELOW_BYTES: Final = 4096
+"""A copy of so little costs less than a view of it."""
+
+REMEMBERED_BYTES: Final = 64
+_REMEMBERED: Final = 512
+"""So many parts of metadata, of so many bytes at most, are not parsed again when they come again."""
+
+_NO_NAME_NOR_SEQUENCE: Final = b"\x0a\x00\x10\x00"
+
+Frame: TypeAlias = tuple[bytes, bytes]
+"""The bytes of the command, and those of the entry (empty for a simple command)."""
+
+Stamp: TypeAlias = tuple[int, int]
+"""What a broker keeps of an entry's metadata: publish time in ms, and number of messages (1 unless it says)."""
+
+
+class FrameDecoder:
+    """Cuts a byte stream into frames.
+
+    Sizes are checked as soon as they are known, before anything behind them is kept, so a peer cannot make
+    this side buffer more than one frame of the limit plus one read.
+    """
+
+    __slots__ = ("_buffered", "_chunks", "_max_frame_size", "_wanted")
+
+    def __init__(self, max_frame_size: int = DEFAULT_MAX_MESSAGE_SIZE + FRAME_PADDING) -> None:
+        """`max_frame_size` limits `totalSize`, in bytes, inclusive."""
+        self._max_frame_size = max_frame_size
+        self._chunks: list[bytes] = []
+        self._buffered = 0
+        self._wanted = SIZES.size
+
+    def receive(self, data: bytes) -> list[Frame]:
+        """Return the frames completed by `data`, oldest first; keep the rest.
+
+        Raises:
+            FrameTooLargeError: the peer announced more than `max_frame_size` bytes.
+            MalformedFrameError: a command is announced that does not fit into its frame.
+        The decoder is of no use afterwards, and frames of the same read that were complete before are lost.
+        """
+        return self.cut(self.joined(data))
+
+    def joined(self, data: bytes) -> bytes:
+        """Return `data` behind what was kept; nothing while no frame is complete. It is to be given to `cut`."""
+        if self._chunks:
+            # Chunks of a large frame are collected and joined once: linear, however small they are.
+            self._chunks.append(data)
+            self._buffered += len(data)
+            if self._buffered < self._wanted:
+                return b""
+            data = b"".join(self._chunks)
+            self._chunks.clear()
+            self._buffered = 0
+        return data
+
+    def cut(self, data: bytes, offset: int = 0) -> list[Frame]:
+        """Return the frames of what `joined` returned, from `offset` on, where a frame begins; as `receive` does."""
+        frames: list[Frame] = []
+        append = frames.append
+        unpack_sizes = SIZES.unpack_from
+        limit = self._max_frame_size
+        end = len(data)
+        wanted = SIZES.size
+        while end - offset >= 8:
+            total, command_size = unpack_sizes(data, offset)
+            if total > limit or command_size > total - 4:
+                raise self._refusal(total, command_size)
+            stop = offset + 4 + total
+            if stop > end:
+                wanted = 4 + total
+                break
+            command_end = offset + 8 + command_size
+            append((data[offset + 8 : command_end], data[command_end:stop]))
+            offset = stop
+        if offset < end:
+            self._keep(data, offset, wanted)
+        return frames
+
+    def _keep(self, data: bytes, offset: int, wanted: int) -> None:
+        rest = data[offset:] if offset else data
+        if 4 <= len(rest) < 8:
+            (total,) = _U32.unpack_from(rest)
+            if not 4 <= total <= self._max_frame_size:
+                raise self._refusal(total, 0)
+        self._chunks.append(rest)
+        self._buffered = len(rest)
+        self._wanted = wanted
+
+    def _refusal(self, total: int, command_size: int) -> RemoteProtocolError:
+        if total > self._max_frame_size:
+            return FrameTooLargeError(total, self._max_frame_size)
+        return MalformedFrameError(f"a frame of {total} bytes cannot hold a command of {command_size} bytes")
+
+
+def simple_frame(command: bytes) -> bytes:
+    """Return the whole frame of a command without an entry."""
+    size = len(command)
+    return SIZES.pack(size + 4, size) + command
+
+
+def payload_header(command: bytes, entry_size: int) -> bytes:
+    """Return what goes on the wire in front of an entry of `entry_size` bytes; the entry need not be copied."""
+    size = len(command)
+    return SIZES.pack(size + 4 + entry_size, size) + command
+
+
+def encode_entry(metadata: bytes, payload: bytes, *, checksum: bool = True) -> bytes:
+    """Return the entry of a serialised MessageMetadata and its payload, as a producer sends it."""
+    body = _U32.pack(len(metadata)) + metadata + payload
+    return _CHECKSUM_HEAD.pack(0x0E01, crc32c(body)) + body if checksum else body
+
+
+def _skip_broker_metadata(entry: bytes) -> int:
+    """Return where the part that a producer wrote begins."""
+    if entry[:2] != _BROKER_METADATA_MAGIC:
+        return 0
+    if len(entry) < 6:
+        raise MalformedFrameError("the entry ends inside its broker metadata")
+    (size,) = _U32.unpack_from(entry, 2)
+    if 6 + size > len(entry):
+        raise MalformedFrameError("the entry ends inside its broker metadata")
+    return 6 + int(size)
+
+
+def verify_checksum(entry: bytes) -> None:
+    """Check the entry's CRC32C; one without a checksum (clients before version 6) passes.
+
+    Raises:
+        ChecksumMismatchError: the bytes are not those that the producer summed.
+        MalformedFrameError: the entry ends before its checksum does.
+    """
+    start = _skip_broker_metadata(entry)
+    if entry[start : start + 2] != _CHECKSUM_MAGIC:
+        return
+    if len(entry) < start + 6:
+        raise MalformedFrameError("the entry ends inside its checksum")
+    (expected,) = _U32.unpack_from(entry, start + 2)
+    actual = crc32c(memoryview(entry)[start + 6 :])
+    if actual != expected:
+        raise ChecksumMismatchError(expected, actual)
+
+
+def metadata_span(entry: bytes) -> tuple[int, int]:
+    """Return where the MessageMetadata begins (inclusive) and ends (exclusive); the payload follows it.
+
+    Raises:
+        MalformedFrameError: the entry ends before its metadata does.
+    """
+    start = _skip_broker_metadata(entry)
+    if entry[start : start + 2] == _CHECKSUM_MAGIC:
+        start += 6
+    if len(entry) < start + 4:
+        raise MalformedFrameError("the entry ends before its metadata")
+    (size,) = _U32.unpack_from(entry, start)
+    stop = start + 4 + int(size)
+    if stop > len(entry):
+        raise MalformedFrameError(f"the entry announces {size} bytes of metadata and has {len(entry) - start - 4}")
+    return start + 4, stop
+
+
+def read_metadata(entry: bytes) -> MessageMetadata:
+    """Return the entry's metadata.
+
+    Raises:
+        MalformedFrameError: it is cut short, does not parse or lacks a required field.
+    """
+    start, stop = metadata_span(entry)
+    try:
+        metadata = MessageMetadata.FromString(entry[start:stop])
+    except DecodeError as error:
+        raise MalformedFrameError(f"the entry's metadata does not parse: {error}") from error
+    if not metadata.IsInitialized():
+        raise MalformedFrameError("the entry's metadata lacks producer name, sequence id or publish time")
+    return metadata
+
+
+def split_entry(entry: bytes) -> tuple[MessageMetadata, bytes]:
+    """Return the entry's metadata and payload; errors as `read_metadata`."""
+    return read_metadata(entry), entry[metadata_span(entry)[1] :]
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def stamp_in(fields: bytes) -> Stamp | None:
+    """Return the stamp in what follows producer name and sequence id; None if more is wanting than these two.
+
+    Raises:
+        DecodeError: it does not parse.
+    """
+    metadata = MessageMetadata.FromString(_NO_NAME_NOR_SEQUENCE + fields)
+    return (metadata.publish_time, metadata.num_messages_in_batch) if metadata.IsInitialized() else None
+
+
+def check_entry(entry: bytes) -> Stamp:
+    """Check the entry's checksum, and return the stamp of its metadata.
+
+    As `verify_checksum` and then `read_metadata`, with their errors, but cheaper: what follows producer name and
+    sequence id is parsed once for all messages of a millisecond that have it alike. Fields may be parsed apart,
+    because a message is what they merge to.
+    """
+    if len(entry) > ENTRY_HEAD.size:
+        magic, expected, size, tag, name_size = ENTRY_HEAD.unpack_from(entry)
+        stop = 10 + size
+        at = 13 + name_size
+        if magic == 0x0E01 and tag == 0x0A and name_size < 0x80 and at < stop <= len(entry) and entry[at - 1] == 0x10:
+            actual = crc32c(entry[6:] if len(entry) < COPY_BELOW_BYTES else memoryview(entry)[6:])
+            if actual != expected:
+                raise ChecksumMismatchError(expected, actual)
+            end = min(at + 9, stop)  # of a sequence id below 2^63
+            while at < end and entry[at] > 0x7F:
+                at += 1
+            if at < end and stop <= at + REMEMBERED_BYTES:
+                try:
+                    found = stamp_in(entry[at + 1 : stop])
+                except DecodeError as error:
+                    raise MalformedFrameError(f"the entry's metadata does not parse: {error}") from error
+                if found is not None:
+                    return found
+            return _stamp_of(read_metadata(entry))
+    verify_checksum(entry)
+    return _stamp_of(read_metadata(entry))
+
+
+def _stamp_of(metadata: MessageMetadata) -> Stamp:
+    return metadata.publish_time, metadata.num_messages_in_batch
+
+
+def is_readable(entry: bytes) -> bool:
+    """Whether `read_metadata` can read the entry, whose checksum is not looked at."""
+    try:
+        read_metadata(entry)
+    except MalformedFrameError:
+        return False
+    return True

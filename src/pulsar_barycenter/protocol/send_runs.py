@@ -1,0 +1,158 @@
+"""Runs of SENDs, read column by column: what a producer writes whose messages have one size and are not batched.
+
+Frames of one size that begin alike are cut, parsed and checked together, by C code that goes over all of them in one
+call, instead of one by one. A run is only what each of its frames would be found to be if it were read for itself:
+where anything at all is unusual or wrong there is no run, and whoever reads the frames one by one finds out.
+"""
+
+import struct
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+from google.protobuf.message import DecodeError
+
+from pulsar_barycenter.protocol.frames import COPY_BELOW_BYTES, ENTRY_HEAD, REMEMBERED_BYTES, SIZES, stamp_in
+from pulsar_barycenter.protocol.parsing import PLAIN_SENDS, plain_sequence_id
+from pulsar_barycenter.protocol.varints import joined_varints
+
+_FEWEST: Final = 8
+"""Fewer frames cost no less together than one by one."""
+
+SHORTEST_RUN: Final = _FEWEST * (8 + 8 + ENTRY_HEAD.size)
+"""Bytes that every run is longer than: both sizes, the shortest plain SEND and an entry of so many frames."""
+
+_MOST: Final = 1024
+"""Frames that are looked at together, so that no more is looked at in vain where a run ends early."""
+
+_HEAD_SIZE: Final = 15
+"""Both sizes of a frame, and a plain SEND up to its sequence id."""
+
+_CHECKSUM_MAGIC: Final = b"\x0e\x01"
+
+
+class SendRun(NamedTuple):
+    """SENDs of one producer that follow each other, of one message each; the checksums of their entries hold, and the
+    entries have one size. Each of the three has the same length."""
+
+    producer_id: int
+    sequence_ids: range
+    entries: Sequence[bytes]
+    publish_times_ms: Sequence[int]
+
+
+class _Shape(NamedTuple):
+    """What the frames of a run have in common: how they begin, and where the parts of each are.
+
+    `frames` unpacks the head, the sequence id, the magic number of the checksum, the checksum and what it covers;
+    `metadata` what stands before the sequence id in the metadata, that id, and the metadata behind it; `entries` the
+    entry as a whole.
+    """
+
+    head: bytes
+    frames: struct.Struct
+    metadata: struct.Struct
+    entries: struct.Struct
+
+
+def run_at(data: bytes, offset: int, max_frame_size: int) -> tuple[SendRun, int] | None:
+    """Return the run that begins at `offset`, where a frame does, and where it ends; None if there is none."""
+    producer_id = PLAIN_SENDS.get(data[offset + 8 : offset + _HEAD_SIZE])
+    if producer_id is None:
+        return None
+    shape = _shape_at(data, offset, max_frame_size)
+    if shape is None:
+        return None
+    size = shape.frames.size
+    count = min((len(data) - offset) // size, _MOST)
+    found = _read(shape, producer_id, memoryview(data)[offset : offset + count * size])
+    return None if found is None else (found, offset + len(found.entries) * size)
+
+
+def _shape_at(data: bytes, offset: int, max_frame_size: int) -> _Shape | None:
+    """Return the shape of the plain SEND at `offset` if another of the same size follows; None if it is unusual."""
+    head = data[offset : offset + _HEAD_SIZE]
+    total, command_size = SIZES.unpack_from(head)
+    id_size = command_size - 7
+    entry_size = total - 4 - command_size
+    following = offset + 4 + total
+    if (
+        total > max_frame_size
+        or not 1 <= id_size <= 4
+        or not ENTRY_HEAD.size < entry_size < COPY_BELOW_BYTES
+        or data[following : following + _HEAD_SIZE] != head
+    ):
+        return None
+    entry = offset + 8 + command_size
+    magic, _, metadata_size, tag, name_size = ENTRY_HEAD.unpack_from(data, entry)
+    behind_id = metadata_size - 3 - name_size - id_size
+    if (
+        magic != 0x0E01
+        or tag != 0x0A
+        or name_size > 0x7F
+        or not 0 <= behind_id <= REMEMBERED_BYTES
+        or 10 + metadata_size > entry_size
+        or data[entry + 12 + name_size] != 0x10
+    ):
+        return None
+    return _Shape(head, *_columns(id_size, name_size, behind_id, entry_size))
+
+
+@lru_cache(maxsize=256)
+def _columns(
+    id_size: int, name_size: int, behind_id: int, entry_size: int
+) -> tuple[struct.Struct, struct.Struct, struct.Struct]:
+    """Return how frames are unpacked whose parts have these sizes; see `_Shape`."""
+    before_id = 7 + name_size
+    before_metadata = _HEAD_SIZE + id_size + 6
+    payload = entry_size - 6 - before_id - id_size - behind_id
+    return (
+        struct.Struct(f">{_HEAD_SIZE}s{id_size}s2sI{entry_size - 6}s"),
+        struct.Struct(f">{before_metadata}x{before_id}s{id_size}s{behind_id}s{payload}x"),
+        struct.Struct(f">{_HEAD_SIZE + id_size}x{entry_size}s"),
+    )
+
+
+def _read(shape: _Shape, producer_id: int, frames: memoryview) -> SendRun | None:
+    """Return the run with which `frames` begins; None if it is too short, or anything in it is unusual or wrong."""
+    heads, ids, magics, checksums, summed = zip(*shape.frames.iter_unpack(frames), strict=True)
+    count = len(heads)
+    if heads.count(shape.head) < count:
+        count = next(at for at, head in enumerate(heads) if head != shape.head)
+        return _read(shape, producer_id, frames[: count * shape.frames.size])
+    if count < _FEWEST:
+        return None
+    before_ids, ids_again, behind_ids = zip(*shape.metadata.iter_unpack(frames), strict=True)
+    first = plain_sequence_id(shape.head[8:] + ids[0])
+    if (
+        first < 0
+        or b"".join(ids) != joined_varints(first, count)
+        or ids_again != ids
+        or before_ids.count(before_ids[0]) < count
+        or magics.count(_CHECKSUM_MAGIC) < count
+        or tuple(map(crc32c, summed)) != checksums
+    ):
+        return None
+    times_ms = _publish_times(behind_ids)
+    if times_ms is None:
+        return None
+    entries = [entry for (entry,) in shape.entries.iter_unpack(frames)]
+    return SendRun(producer_id, range(first, first + count), entries, times_ms)
+
+
+def _publish_times(fields: Sequence[bytes]) -> list[int] | None:
+    """Return the publish time in each of what follows producer name and sequence id in the metadata of single messages.
+
+    None if one does not parse, lacks its time, or is the metadata of several messages.
+    """
+    times_ms: dict[bytes, int] = {}
+    for each in set(fields):
+        try:
+            stamp = stamp_in(each)
+        except DecodeError:
+            return None
+        if stamp is None or stamp[1] != 1:
+            return None
+        times_ms[each] = stamp[0]
+    return list(map(times_ms.__getitem__, fields))

@@ -1,0 +1,169 @@
+"""Brokers that differ from the others, that have too little together, and that told too little.
+
+How strong a broker is comes from its own reports: its CPU over what the model that is fitted to the reports of all
+others has for the same traffic. 2.0 says that it takes twice the CPU, as a broker of half the strength does.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from math import ceil
+from typing import Any, Final
+
+import numpy as np
+
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Integers
+from pulsar_barycenter.replay.advice.finding import Finding, Kind
+from pulsar_barycenter.replay.capacity import KBIT, Capacity, CapacityModel, fit
+from pulsar_barycenter.replay.demand import FIGURES, Demand
+from pulsar_barycenter.replay.inputs.recorded import SATURATED, SILENCE_MS, Usages
+
+DIFFERS: Final = 1.25
+"""A broker differs that takes so many times the CPU of the others for the same traffic, or they of it."""
+_LEAST_REPORTS: Final = 8
+_MOST_REPORTS: Final = 5_000
+MOST_TOLD: Final = 10
+_LEAST_DETERMINATION: Final = 0.5
+_UNKNOWN: Final = 0.1
+
+
+def of_other_size(brokers: Mapping[str, Capacity]) -> list[Finding]:
+    """Return the brokers whose cores or network are other than most brokers'."""
+    if not brokers:
+        return []
+    usual = Counter(brokers.values()).most_common(1)[0][0]
+    found = []
+    for name, each in sorted(brokers.items()):
+        if (each.cores, each.network_kbits) == (usual.cores, usual.network_kbits):
+            continue
+        sentence = (
+            f"{name} has {each.cores:g} cores and {each.network_kbits / 1e6:g} Gbit/s where most have"
+            f" {usual.cores:g} and {usual.network_kbits / 1e6:g}"
+        )
+        mend = "prefer a strategy that goes by usage to one that goes by message rates, or make brokers alike"
+        figures = {"cores": each.cores, "usualCores": usual.cores}
+        found.append(Finding(kind=Kind.BROKER, subject=name, sentence=sentence, mend=mend, figures=figures))
+    return found
+
+
+def of_other_strength(usages: Usages) -> list[Finding]:
+    """Return the brokers that take far more or far less CPU for the same traffic than the others do, who differs most
+    first.
+
+    One that differs bends the fit for all others, so it is set aside before these are compared.
+    """
+    known = (usages.cpu >= 0) & (usages.cpu < SATURATED * usages.cpu_limit)
+    rows = np.flatnonzero(known)
+    rows = rows[:: max(1, -(-len(rows) // _MOST_REPORTS))]
+    names = np.array(usages.broker, object)[rows]
+    found: list[Finding] = []
+    while len(found) < MOST_TOLD:
+        differing = [
+            each for name in sorted(set(names.tolist())) if (each := _against_others(usages, rows, names, name))
+        ]
+        if not differing:
+            break
+        furthest = max(differing, key=_distance)
+        found.append(furthest)
+        rows, names = rows[names != furthest.subject], names[names != furthest.subject]
+    return found
+
+
+def _distance(found: Finding) -> tuple[float, float]:
+    """Return how far a broker is from the others; of two that are each other's others the weaker is the further."""
+    factor = max(found.figures["factor"], 1e-3)
+    return round(abs(float(np.log(factor))), 1), factor
+
+
+def _against_others(usages: Usages, rows: Integers, names: Any, name: str) -> Finding | None:
+    """Return what is to be told of a broker by these rows, whose brokers are `names`."""
+    mine: Flags = names == name
+    if min(int(mine.sum()), int((~mine).sum())) < _LEAST_REPORTS:
+        return None
+    cpu, rate, throughput = usages.cpu[rows], usages.rate[rows], usages.throughput[rows]
+    others = fit(cpu[~mine], rate[~mine], throughput[~mine])
+    model = others.model
+    expected = model.idle_cpu + model.cpu_per_message * rate[mine] + model.cpu_per_byte * throughput[mine]
+    if others.determination < _LEAST_DETERMINATION or float(expected.sum()) <= 0:
+        return None
+    factor = float(cpu[mine].sum() / expected.sum())
+    if 1 / DIFFERS < factor < DIFFERS:
+        return None
+    strength = f"about {1 / factor:.0%} as strong" if factor > 0 else "far stronger"
+    return Finding(
+        kind=Kind.BROKER,
+        subject=name,
+        sentence=f"{name} takes {factor:.2g} times the CPU of the others for the same traffic ({int(mine.sum())} of its"
+        f" reports against the fit of the others', R² {others.determination:.2f}): it is {strength}",
+        mend="look for what else runs there, or for other hardware; a strategy that goes by message rates will"
+        f" {'overload' if factor > 1 else 'underuse'} it",
+        figures={"factor": factor, "reports": int(mine.sum()), "determination": others.determination},
+    )
+
+
+def too_little(demand: Demand, model: CapacityModel, brokers: Mapping[str, Capacity], limit: float) -> list[Finding]:
+    """Return whether the brokers suffice at the busiest step, if all load is placed as evenly as it can be.
+
+    `limit` is the usage (a fraction) above which a broker is overloaded. One finding if they do not, or if they would
+    not with one broker less.
+    """
+    count = len(brokers)
+    cores, network = (
+        sum(getattr(each, name) for each in brokers.values()) / count for name in ("cores", "network_kbits")
+    )
+    totals = [np.asarray(getattr(demand, name).sum(axis=1), float) for name in FIGURES]
+    cpu = model.cpu_per_message * (totals[0] + totals[1]) + model.cpu_per_byte * (totals[2] + totals[3])
+    free = limit * cores * 100 - model.idle_cpu
+    needs = {
+        "CPU": cpu / free if free > 0 else np.full(len(cpu), np.inf),
+        "bandwidth in": totals[2] / KBIT / (limit * network),
+        "bandwidth out": totals[3] / KBIT / (limit * network),
+    }
+    resource = max(needs, key=lambda name: float(needs[name].max()))
+    step, most = int(np.argmax(needs[resource])), float(needs[resource].max())
+    if not np.isfinite(most):
+        sentence = f"idle brokers use {model.idle_cpu:g} % of a core, more than the limit of {limit:.0%} leaves"
+        mend = "look at what runs on the brokers, or at the fit of CPU to traffic"
+        return [Finding(kind=Kind.CAPACITY, subject="all brokers", sentence=sentence, mend=mend, figures={})]
+    needed = max(1, ceil(most - 1e-9))
+    if needed < count or (count == 1 and needed == 1):
+        return []
+    used = {"CPU": (cpu[step] / count + model.idle_cpu) / (cores * 100)}.get(resource, most * limit / count)
+    figures = {"usage": float(used), "limit": limit, "brokers": count, "neededBrokers": needed, "step": step}
+    minutes = float((needs[resource] > count).sum()) * demand.step_ms / 60_000
+    figures["minutesAbove"] = minutes
+    even = f"at the busiest time (step {step}) {count} brokers use {float(used):.0%} of their {resource}, however even"
+    if needed > count:
+        sentence = f"{even}; the limit is {limit:.0%}, and all are above it for {minutes:g} min in all"
+        mend = f"add {needed - count} {'broker' if needed - count == 1 else 'brokers'}, or more to be able to lose one"
+    else:
+        sentence = f"{even}; with one broker less it would be more than the limit of {limit:.0%}"
+        mend = "add a broker if the cluster shall bear the loss of one at its busiest time"
+    return [Finding(kind=Kind.CAPACITY, subject="all brokers", sentence=sentence, mend=mend, figures=figures)]
+
+
+def told_too_little(usages: Usages) -> list[Finding]:
+    """Return the brokers that were silent for long between two reports, or whose CPU is often not known."""
+    found = []
+    names = np.array(usages.broker, object)
+    for name in sorted(set(usages.broker)):
+        mine = names == name
+        times = np.sort(usages.at_ms[mine])
+        silences = np.diff(times)
+        longest = int(silences.max(initial=0))
+        if longest > SILENCE_MS:
+            many = int((silences > SILENCE_MS).sum())
+            sentence = (
+                f"{name} reported nothing for {longest / 60_000:.0f} min, {many} time{'s' if many > 1 else ''} for more"
+                f" than {SILENCE_MS // 60_000} min, though it was there before and after: what it carried then is not"
+                " known"
+            )
+            mend = "see whether reports are lost on their way, or the broker was down; the advice knows no better"
+            figures = {"longestSilenceS": longest / 1000, "silences": many}
+            found.append(Finding(kind=Kind.REPORTS, subject=name, sentence=sentence, mend=mend, figures=figures))
+        unknown = float((usages.cpu[mine] < 0).mean())
+        if unknown > _UNKNOWN:
+            sentence = f"CPU is lacking in {unknown:.0%} of the {int(mine.sum())} reports of {name}"
+            mend = "see why; until then its usage is that of the fit to other reports"
+            figures = {"share": unknown}
+            found.append(Finding(kind=Kind.REPORTS, subject=name, sentence=sentence, mend=mend, figures=figures))
+    return found

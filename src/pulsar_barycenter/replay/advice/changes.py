@@ -1,0 +1,77 @@
+"""What an operator is given to carry an advice out: lines for broker.conf, and commands for running brokers."""
+
+import textwrap
+from typing import Final
+
+from pulsar_barycenter.load.managers import MANAGER_KEY, ManagerKind, manager_kind
+from pulsar_barycenter.load.strategies import SHEDDING_KEY
+from pulsar_barycenter.replay.advice.document import Advice, Change, Verdict
+
+_WIDTH: Final = 110
+
+
+def fragment(advice: Advice) -> str:
+    """Return the lines of broker.conf that change, each under a comment that says why."""
+    lines = _comment(advice.sentence)
+    for change in advice.changes:
+        how = "running brokers take it, see commands.sh" if change.is_dynamic else "read when a broker starts"
+        lines += ["", *_comment(f"today {change.today or 'blank'}; {change.why}; {how}")]
+        lines.append(f"{change.key}={change.advised}")
+    if advice.verdict is not Verdict.CHANGE:
+        lines += ["", "# Nothing is to be changed."]
+    return "\n".join(lines) + "\n"
+
+
+def commands(advice: Advice) -> str:
+    """Return a shell script: what running brokers take, and, as comments, what needs a restart first."""
+    lines = ["#!/bin/sh", *_comment(advice.sentence), "set -e"]
+    restarts = [change for change in advice.changes if not change.is_dynamic]
+    dynamic = [change for change in advice.changes if change.is_dynamic]
+    if not advice.changes:
+        return "\n".join([*lines, "", "# Nothing is to be changed."]) + "\n"
+    if restarts:
+        told = ", ".join(change.key for change in restarts)
+        lines += [
+            "",
+            *_comment(
+                f"First write broker.conf.fragment into the broker.conf of every broker: {told}"
+                f" {'is' if len(restarts) == 1 else 'are'} read when a broker starts. {_how(restarts)}"
+                " Then run this script: a dynamic setting wins over broker.conf."
+            ),
+        ]
+    for change in dynamic:
+        lines.append("")
+        if change.key == SHEDDING_KEY:
+            lines += _comment("Brokers of Apache Pulsar read this one when they start, too: restart them one by one.")
+        lines.append(
+            f"pulsar-admin brokers update-dynamic-config --config {change.key} --value {_quoted(change.advised)}"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _how(restarts: list[Change]) -> str:
+    manager = next((change for change in restarts if change.key == MANAGER_KEY), None)
+    if manager is None:
+        return "Restart the brokers one by one."
+    both = {manager_kind(manager.today), manager_kind(manager.advised)}
+    if ManagerKind.EXTENSIBLE in both:
+        return (
+            "The two load managers keep ownership in different places: set loadManagerMigrationEnabled=true before, and"
+            " restart the brokers one by one (docs/extensible-load-manager.md)."
+        )
+    return "Restart the brokers one by one."
+
+
+def _quoted(text: str) -> str:
+    return (
+        text
+        if text and all(each.isalnum() or each in "._-/:," for each in text)
+        else "'" + text.replace("'", "'\\''") + "'"
+    )
+
+
+def _comment(text: str) -> list[str]:
+    plain = "".join(each if each.isprintable() else "�" for each in text)
+    return textwrap.wrap(
+        plain, _WIDTH, initial_indent="# ", subsequent_indent="# ", break_long_words=False, break_on_hyphens=False
+    )

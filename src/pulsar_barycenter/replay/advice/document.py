@@ -1,0 +1,159 @@
+"""What is told of an advice: `advice.json`. Figures of a configuration are means over the seeds.
+
+Costs and gains are in points (`weighing`), `regret` is a fraction of a broker, times are epoch ms, ends exclusive.
+"""
+
+import enum
+
+import msgspec
+
+from pulsar_barycenter.replay.advice.finding import Finding
+from pulsar_barycenter.replay.advice.weighing import Gain
+
+
+class Verdict(enum.StrEnum):
+    CHANGE = "change"
+    """Another configuration is better by more than noise, and was so on what was held out."""
+    KEEP = "keep"
+    """None is better by more than noise."""
+    UNCONFIRMED = "unconfirmed"
+    """One is, but was not on what was held out; today's is kept."""
+
+
+class _Document(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    pass
+
+
+class Weighing(_Document, frozen=True, kw_only=True):
+    """How a configuration did on some parts."""
+
+    cost: float
+    regret: float
+    disturbed_a_day: float
+    unloads_a_day: float
+
+
+class SettlingCost(_Document, frozen=True, kw_only=True):
+    """What the first part of the history, in which a configuration settles, cost; no cost or gain counts it."""
+
+    unloads: float
+    sessions_disturbed: float
+    regret: float
+
+
+class Configuration(_Document, frozen=True, kw_only=True):
+    """A configuration that was run. `words` say what decides, `settings` in what it differs from today's as it was
+    run. `measures` are those of docs/measures.md on all that was held out, `going_over` is of the part to settle in;
+    `gain` is over today's on the parts used for choosing."""
+
+    title: str
+    words: str
+    settings: dict[str, str]
+    choosing: Weighing
+    held_out: Weighing
+    measures: dict[str, float]
+    going_over: SettlingCost
+    gain: Gain
+    gain_held_out: Gain
+
+
+class Change(_Document, frozen=True, kw_only=True):
+    """A key to change. `is_dynamic`: running brokers take it."""
+
+    key: str
+    today: str
+    advised: str
+    why: str
+    is_dynamic: bool
+
+
+class Difference(_Document, frozen=True, kw_only=True):
+    """A measure that differs, by the advised configuration; on what was held out."""
+
+    measure: str
+    title: str
+    unit: str
+    today: float
+    advised: float
+
+
+class Notch(_Document, frozen=True, kw_only=True):
+    """What becomes of the verdict when one setting is a notch off. `gain` over today's on the parts used for choosing,
+    `gain_held_out` on the others; `stands`: the verdict would be the same."""
+
+    key: str
+    value: str
+    instead_of: str
+    gain: Gain
+    gain_held_out: Gain
+    stands: bool
+
+
+class OfSeed(_Document, frozen=True, kw_only=True):
+    """What one seed alone says: points that are gained on what was held out."""
+
+    seed: int
+    gain: float
+
+
+class Observed(_Document, frozen=True, kw_only=True):
+    """What a recorded history itself shows, beside what a replay of it with today's configuration makes of it.
+
+    `departures` are moves because a broker had gone. None: the tables do not tell.
+    """
+
+    moves: int | None = None
+    departures: int | None = None
+    flaps: int | None = None
+    splits: int | None = None
+    max_over_mean: float | None = None
+    deviation: float | None = None
+
+
+class Compared(_Document, frozen=True, kw_only=True):
+    """A figure of the history, and of its replay."""
+
+    title: str
+    recorded: float
+    replayed: float
+
+
+class Period(_Document, frozen=True, kw_only=True):
+    since_ms: int
+    until_ms: int
+
+
+class Rule(_Document, frozen=True, kw_only=True):
+    """By what was chosen: docs/advise.md."""
+
+    price: float
+    least_gain: float
+    noises: float
+    tie: float
+
+
+class Advice(_Document, frozen=True, kw_only=True):
+    """All of it. `advised` is None if nothing is to be changed; `best` is what came nearest, or is advised."""
+
+    format: int = 1
+    verdict: Verdict
+    sentence: str
+    rule: Rule
+    settling: Period
+    choosing: Period
+    held_out: Period
+    seeds: list[int]
+    tried: int
+    today: Configuration
+    advised: Configuration | None
+    best: Configuration | None
+    without_balancing: Configuration | None
+    changes: list[Change]
+    worse: list[Difference]
+    better: list[Difference]
+    sensitivity: list[Notch]
+    by_seed: list[OfSeed]
+    observed: list[Compared]
+    findings: list[Finding]
+    doubts: list[str]
+    configurations: list[Configuration]

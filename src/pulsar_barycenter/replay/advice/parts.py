@@ -1,0 +1,109 @@
+"""A history in parts: one to settle in, which nobody judges, those that are used for choosing, and those held out.
+
+A configuration is run once from beginning to end, and measured on each part. So what it costs to go over to it falls
+into the settling; the state of the cluster at the beginning of a later part is its own; and what is chosen depends on
+nothing that comes after the choosing.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Final
+
+import msgspec
+
+from pulsar_barycenter.config.broker_conf import with_overrides
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.replay.demand import Demand, ReplayInputError
+from pulsar_barycenter.replay.events import Event
+from pulsar_barycenter.replay.grid import Scenario
+from pulsar_barycenter.replay.measures import Measures, measure
+from pulsar_barycenter.replay.outcome import Outcome
+from pulsar_barycenter.replay.simulator import Cluster, replay
+
+CHOOSING: Final = 6
+TELLING: Final = 4
+"""So many parts each, of equal length."""
+SHORTEST_MS: Final = 3_600_000
+LONGEST_SETTLING_MS: Final = 86_400_000
+_LEAST_STEPS: Final = 40
+
+
+class Parts(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """Steps of a history, each part from its first, inclusive, to its end, exclusive; one begins where another ends."""
+
+    settling: tuple[int, int]
+    choosing: tuple[tuple[int, int], ...]
+    telling: tuple[tuple[int, int], ...]
+
+    @property
+    def held_out(self) -> tuple[int, int]:
+        return self.telling[0][0], self.telling[-1][1]
+
+
+def parts_of(steps: int, step_ms: int) -> Parts:
+    """Return the parts: a quarter to settle in, but no more than a day, of the rest three fifths for choosing.
+
+    Raises:
+        ReplayInputError: it is too short for that.
+    """
+    if steps * step_ms < SHORTEST_MS or steps < _LEAST_STEPS:
+        raise ReplayInputError(
+            f"a history of {steps * step_ms / 60_000:g} min in {steps} steps is too short to choose by one part of it"
+            f" and to tell by another; give an hour or more, in {_LEAST_STEPS} steps or more"
+        )
+    first = max(1, min(steps // 4, LONGEST_SETTLING_MS // step_ms))
+    count = CHOOSING + TELLING
+    edges = [first + (steps - first) * number // count for number in range(count + 1)]
+    every = tuple(pairwise(edges))
+    return Parts(settling=(0, first), choosing=every[:CHOOSING], telling=every[CHOOSING:])
+
+
+class Trial(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """One run, measured on each part, on all that is held out as one, and on the whole history."""
+
+    scenario: Scenario
+    settling: Measures
+    choosing: tuple[Measures, ...]
+    telling: tuple[Measures, ...]
+    held_out: Measures
+    whole: Measures
+
+
+def attempt(
+    scenario: Scenario, demand: Demand, cluster: Cluster, events: Iterable[Event], base: Mapping[str, str], parts: Parts
+) -> Trial:
+    """Return what becomes of a history by a scenario's strategy, settings and seed.
+
+    Overload is judged by the limit of `base`, whatever the scenario's own is, so that figures can be compared.
+    """
+    config = with_overrides(BrokerConfig(), base)
+    limit = config.load_balancer_broker_overloaded_threshold_percentage / 100
+    outcome = replace(replay(demand, cluster, scenario.config(base), events, seed=scenario.seed), overload_limit=limit)
+    return Trial(
+        scenario=scenario,
+        settling=measure(within(outcome, *parts.settling)),
+        choosing=tuple(measure(within(outcome, *each)) for each in parts.choosing),
+        telling=tuple(measure(within(outcome, *each)) for each in parts.telling),
+        held_out=measure(within(outcome, *parts.held_out)),
+        whole=measure(outcome),
+    )
+
+
+def within(outcome: Outcome, first: int, end: int) -> Outcome:
+    """Return the steps of an outcome from `first`, inclusive, to `end`, exclusive.
+
+    Time without service is that of the moves in them.
+    """
+    since_ms, until_ms = int(outcome.at_ms[first]), int(outcome.at_ms[end - 1]) + outcome.step_ms
+    names = ("at_ms", "live", "usage", "cpu", "rate", "throughput", "unserved", "floor")
+    rows: dict[str, Any] = {name: getattr(outcome, name)[first:end] for name in names}
+    moves = tuple(move for move in outcome.moves if since_ms <= move.at_ms < until_ms)
+    return replace(
+        outcome,
+        **rows,
+        moves=moves,
+        splits=tuple(split for split in outcome.splits if since_ms <= split.at_ms < until_ms),
+        unserved_topic_s=sum(move.topics * move.gap_ms for move in moves) / 1000,
+        event_ms=tuple(at for at in outcome.event_ms if since_ms <= at < until_ms),
+    )

@@ -1,0 +1,199 @@
+"""What to run next, and what is advised by what was run: values in, values out, whoever runs it.
+
+1. Every strategy runs with today's settings.
+2. From today's configuration and the best strategies (`CLIMBED` in all) the search goes up: of all configurations that
+   have one setting a notch off it takes the best, until none is better, and `MOST_MOVES` times at the most.
+3. What is advised runs with each of its settings a notch off, and with each back at today's value, so that it can be
+   told what each is worth.
+
+Only the parts used for choosing are looked at.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from pulsar_barycenter.config.broker_conf import with_overrides
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.managers import MANAGER_KEY, ManagerKind, manager_in_force
+from pulsar_barycenter.load.strategies import PLACEMENT_KEY, SHEDDING_KEY
+from pulsar_barycenter.replay.advice.parts import Trial
+from pulsar_barycenter.replay.advice.settings import (
+    SWITCHES,
+    Knob,
+    changes_of,
+    identity,
+    neighbours,
+    start,
+    text_of,
+    with_setting,
+)
+from pulsar_barycenter.replay.advice.weighing import Gain, Weighed, Weights, gain, least, weighed
+from pulsar_barycenter.replay.demand import ReplayInputError
+from pulsar_barycenter.replay.grid import CONFIGURED, Scenario, scenarios
+
+CLIMBED: Final = 3
+MOST_MOVES: Final = 5
+LEAST_SEEDS: Final = 2
+_CHOICE: Final = frozenset({MANAGER_KEY, SHEDDING_KEY, PLACEMENT_KEY})
+
+TrialsOfScenarios = Mapping[str, Sequence[Trial]]
+"""The runs of a configuration, one a seed, in the order of the seeds, by the name of its scenario with seed 0."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked: `base` is today's configuration as texts, `strategies` what else is tried, `given` the settings
+    that a person wants varied, `whole` the steps of the history."""
+
+    base: Mapping[str, str]
+    strategies: tuple[str, ...]
+    given: tuple[Knob, ...]
+    weights: Weights
+    whole: tuple[int, int]
+
+    @property
+    def today(self) -> Scenario:
+        return msgspec.structs.replace(start(CONFIGURED, (), self.base), period=self.whole)
+
+    @property
+    def today_config(self) -> BrokerConfig:
+        return with_overrides(BrokerConfig(), self.base)
+
+    def starts(self) -> list[Scenario]:
+        """Return today's configuration and where the search begins for each other strategy, none that decides alike."""
+        found = {identity(self.today.config(self.base)): self.today}
+        for strategy in self.strategies:
+            scenario = msgspec.structs.replace(start(strategy, self.given, self.base), period=self.whole)
+            found.setdefault(identity(scenario.config(self.base)), scenario)
+        return list(found.values())
+
+    def around(self, scenario: Scenario) -> list[Scenario]:
+        """Return the configurations that have one setting a notch off."""
+        return [] if self.is_idle(scenario) else neighbours(scenario, self.given, self.base)
+
+    def changes(self, scenario: Scenario) -> dict[str, tuple[str, str]]:
+        return changes_of(self.today_config, scenario.config(self.base))
+
+    def weigh(self, scenario: Scenario, known: TrialsOfScenarios) -> Weighed:
+        return weighed(self.weights, known[scenario.name], len(self.changes(scenario)))
+
+    def is_idle(self, scenario: Scenario) -> bool:
+        """Whether it balances nothing. Unless it is today's, such a one is run for comparison, and never advised."""
+        return manager_in_force(scenario.config(self.base)) is ManagerKind.NOOP
+
+    def gain(self, known: TrialsOfScenarios, scenario: Scenario, *, over: Scenario | None = None) -> Gain:
+        """Return what a configuration saves on the parts used for choosing; over today's unless told."""
+        before = known[(over or self.today).name]
+        return gain(self.weights.choosing(before), self.weights.choosing(known[scenario.name]))
+
+    def gain_held_out(self, known: TrialsOfScenarios, scenario: Scenario) -> Gain:
+        """Return what a configuration saves over today's on the parts held out."""
+        before = known[self.today.name]
+        return gain(self.weights.telling(before), self.weights.telling(known[scenario.name]))
+
+
+def checked(question: Question, sets: Sequence[str]) -> list[Scenario]:
+    """Return the first runs, once all of the question can be run.
+
+    Raises:
+        ReplayInputError: there is nothing to choose from.
+        StrategyError: there is no such strategy.
+        ConfigError: a value is not allowed.
+    """
+    scenarios(question.strategies or [CONFIGURED], sets, [0], [question.whole], question.base)
+    starts = question.starts()
+    for each in starts:
+        for other in question.around(each):
+            other.config(question.base)
+    if len([each for each in starts if each == question.today or not question.is_idle(each)]) < 2 and not any(
+        question.around(each) for each in starts
+    ):
+        raise ReplayInputError(
+            "there is nothing to choose from: what --strategy and --set leave is today's configuration alone; name"
+            " other strategies, or values to vary with --set key=v1,v2"
+        )
+    return starts
+
+
+def knobs_given(sets: Sequence[str]) -> tuple[Knob, ...]:
+    """Return the knobs of texts like key=v1,v2.
+
+    Raises:
+        ReplayInputError: one is not of that form, or its key is unknown.
+        ConfigError: a value is not allowed.
+    """
+    for text in sets:
+        key = text.partition("=")[0].strip()
+        if key in _CHOICE:
+            raise ReplayInputError(f"--set {text}: {key} is chosen by --strategy")
+    scenarios([CONFIGURED], sets, [0], [(0, 1)], {})
+    found: dict[str, Knob] = {}
+    for text in sets:
+        key, _, values = text.partition("=")
+        key = key.strip()
+        config = [with_overrides(BrokerConfig(), {key: value.strip()}) for value in values.split(",")]
+        found[key] = Knob(key, tuple(dict.fromkeys(text_of(each, key) for each in config)), is_given=True)
+    return tuple(found.values())
+
+
+def wanted(question: Question, known: TrialsOfScenarios) -> list[Scenario]:
+    """Return the configurations to run next, with seed 0; none once all that can be said can be said."""
+    missing = _missing(question.starts(), known)
+    if missing:
+        return missing
+    _, missing = _searched(question, known)
+    if missing:
+        return missing
+    best = candidate(question, known)
+    return _missing([*question.around(best), *set_back(question, best).values()], known)
+
+
+def candidate(question: Question, known: TrialsOfScenarios) -> Scenario:
+    """Return what is best by the rule of all whose gain over today's counts on the parts used for choosing; if there is
+    none, today's.
+
+    Of what `known` has those are looked at that the search came upon, not what was run to tell of another.
+    """
+    seen, _ = _searched(question, known)
+    found = [each for each in seen if not question.is_idle(each) and question.gain(known, each).counts]
+    return least(found, lambda each: question.weigh(each, known)) if found else question.today
+
+
+def set_back(question: Question, scenario: Scenario) -> dict[str, Scenario]:
+    """Return by key the scenario with this one setting as it is today."""
+    today = question.today_config
+    keys_set = [key for key in scenario.settings if key not in SWITCHES]
+    return {key: with_setting(scenario, key, text_of(today, key), today) for key in keys_set}
+
+
+def _searched(question: Question, known: TrialsOfScenarios) -> tuple[list[Scenario], list[Scenario]]:
+    """Return the configurations that the search has come upon, and those that it has to know to go on."""
+    starts = question.starts()
+    others = [each for each in starts if each != question.today and not question.is_idle(each)]
+    others.sort(key=lambda each: _order(question.weigh(each, known)))
+    seen, missing = list(starts), []
+    for begin in [question.today, *others[: CLIMBED - 1]]:
+        at = begin
+        for _ in range(MOST_MOVES):
+            around = question.around(at)
+            lacking = _missing(around, known)
+            missing += lacking
+            if lacking:
+                break
+            seen += around
+            best = least([at, *around], lambda each: question.weigh(each, known))
+            if best == at:
+                break
+            at = best
+    return list({each.name: each for each in seen}.values()), _missing(missing, known)
+
+
+def _order(found: Weighed) -> tuple[float, float, int, str]:
+    return found.cost, found.unloads, found.changed_keys, found.title
+
+
+def _missing(found: Iterable[Scenario], known: TrialsOfScenarios) -> list[Scenario]:
+    return list({each.name: each for each in found if each.name not in known}.values())

@@ -1,0 +1,195 @@
+"""What is worth trying: for each strategy its main settings, each with a few values in order; and steps from one to
+the next.
+
+A notch is a step from a value to the one before or after it. Today's value stands among the others in its order.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from pulsar_barycenter.config.broker_conf import keys, with_overrides
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.config.key import format_value
+from pulsar_barycenter.load.managers import MANAGER_KEY, ManagerKind, manager_in_force, manager_kind
+from pulsar_barycenter.load.strategies import PLACEMENT_KEY, SHEDDING_KEY, Role, of_role, placer_name, shedder_name
+from pulsar_barycenter.replay.grid import CONFIGURED, Scenario
+
+SWITCHES: Final = {"loadBalancerEnabled": "true", "loadBalancerSheddingEnabled": "true"}
+"""Without these no strategy balances; where today they are off, every other candidate has them on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """A key of broker.conf and the values worth trying, in order. `is_given`: a person chose them."""
+
+    key: str
+    values: tuple[str, ...]
+    is_given: bool = False
+
+
+_EVENLY: Final = Knob("loadBalancerDistributeBundlesEvenlyEnabled", ("false", "true"))
+
+OF_SHEDDER: Final[Mapping[str, tuple[Knob, ...]]] = {
+    "ThresholdShedder": (
+        Knob("loadBalancerBrokerThresholdShedderPercentage", ("5", "10", "15", "20")),
+        Knob("loadBalancerHistoryResourcePercentage", ("0", "0.5", "0.9")),
+        Knob("loadBalancerBundleUnloadMinThroughputThreshold", ("1", "10")),
+    ),
+    "UniformLoadShedder": (
+        Knob("loadBalancerMsgRateDifferenceShedderThreshold", ("20", "30", "50", "75")),
+        Knob("maxUnloadPercentage", ("0.2", "0.5")),
+        Knob("minUnloadMessage", ("100", "1000")),
+    ),
+    "OverloadShedder": (Knob("loadBalancerBrokerOverloadedThresholdPercentage", ("70", "80", "85", "90")),),
+    "RangeThresholdShedder": (
+        Knob("loadBalancerBrokerThresholdShedderPercentage", ("5", "10", "15", "20")),
+        Knob("loadBalancerHistoryResourcePercentage", ("0", "0.5", "0.9")),
+    ),
+    "AvgShedder": (
+        Knob("loadBalancerAvgShedderLowThreshold", ("5", "10", "15", "20")),
+        Knob("loadBalancerAvgShedderHitCountLowThreshold", ("2", "4", "8", "16")),
+        Knob("minUnloadMessage", ("100", "1000")),
+    ),
+    "LeastDisturbance": (
+        Knob("barycenterLeastDisturbanceBandPercentage", ("3", "5", "8", "12")),
+        Knob("barycenterLeastDisturbancePatienceMinutes", ("6", "12", "24")),
+    ),
+    "TransferShedder": (
+        Knob("loadBalancerBrokerLoadTargetStd", ("0.05", "0.1", "0.15", "0.25")),
+        Knob("loadBalancerSheddingConditionHitCountThreshold", ("1", "3", "8")),
+        Knob("loadBalanceSheddingDelayInSeconds", ("60", "180", "600")),
+    ),
+}
+"""By short name of the shedder. One that is not here is tried with today's settings alone."""
+
+OF_PLACER: Final[Mapping[str, tuple[Knob, ...]]] = {
+    "LeastResourceUsageWithWeight": (
+        Knob("loadBalancerAverageResourceUsageDifferenceThresholdPercentage", ("0", "5", "10")),
+        _EVENLY,
+    ),
+    "LeastLongTermMessageRate": (_EVENLY,),
+    "RoundRobinBrokerSelector": (),
+    "AvgShedder": (_EVENLY,),
+}
+"""By short name of the modular load manager's placement."""
+
+OF_SIMPLE: Final = (
+    Knob("loadBalancerBrokerOverloadedThresholdPercentage", ("70", "80", "85", "90")),
+    Knob("loadBalancerBrokerUnderloadedThresholdPercentage", ("30", "50", "70")),
+)
+
+
+def knobs_of(config: BrokerConfig, given: Sequence[Knob] = ()) -> tuple[Knob, ...]:
+    """Return what is worth trying by a configuration's strategies: `given` alone if a person gave any.
+
+    Raises:
+        StrategyError: there are no such strategies.
+    """
+    if given:
+        return tuple(given)
+    match manager_in_force(config):
+        case ManagerKind.NOOP:
+            return ()
+        case ManagerKind.SIMPLE:
+            return OF_SIMPLE
+        case ManagerKind.EXTENSIBLE:
+            return OF_SHEDDER.get(shedder_name(config), ())
+    found = {each.key: each for each in OF_PLACER.get(placer_name(config), ())}
+    found |= {each.key: each for each in OF_SHEDDER.get(shedder_name(config), ())}
+    return tuple(found.values())
+
+
+def text_of(config: BrokerConfig, key: str) -> str:
+    """Return the value of a key as broker.conf has it; a strategy or load manager by its class name."""
+    row = keys()[key]
+    text = format_value(getattr(config, row.attribute))
+    kind = manager_in_force(config)
+    if key == MANAGER_KEY:
+        return kind.class_name
+    role = {SHEDDING_KEY: Role.SHEDDING, PLACEMENT_KEY: Role.PLACEMENT}.get(key)
+    rows = of_role(ManagerKind.MODULAR, role) + of_role(kind, role) if role else ()
+    return next((each.class_name for each in rows if text in (each.name, each.class_name)), text)
+
+
+def start(strategy: str, given: Sequence[Knob], base: Mapping[str, str]) -> Scenario:
+    """Return where the search begins for a strategy: today's settings, of a given knob today's value if it is among
+    its values, else the first. `configured` is always as it is."""
+    if strategy == CONFIGURED:
+        return Scenario(strategy=strategy)
+    today = with_overrides(BrokerConfig(), base)
+    settings = {key: text for key, text in SWITCHES.items() if text_of(today, key) != text}
+    for knob in given:
+        now = text_of(today, knob.key)
+        if now not in knob.values:
+            settings[knob.key] = knob.values[0]
+    return Scenario(strategy=strategy, settings=settings)
+
+
+def neighbours(scenario: Scenario, given: Sequence[Knob], base: Mapping[str, str]) -> list[Scenario]:
+    """Return the scenarios that have one setting a notch lower or higher.
+
+    Raises:
+        StrategyError: the scenario's strategy is none.
+    """
+    config, today = scenario.config(base), with_overrides(BrokerConfig(), base)
+    found = []
+    for knob in knobs_of(config, given):
+        now = text_of(config, knob.key)
+        values = knob.values if knob.is_given else _with(knob.values, text_of(today, knob.key))
+        if now not in values:
+            continue
+        place = values.index(now)
+        others = values[max(0, place - 1) : place] + values[place + 1 : place + 2]
+        found += [with_setting(scenario, knob.key, other, today) for other in others]
+    return found
+
+
+def with_setting(scenario: Scenario, key: str, text: str, today: BrokerConfig) -> Scenario:
+    """Return a scenario with a key set; what is so today is not said."""
+    rest = {name: value for name, value in scenario.settings.items() if name != key}
+    if text_of(today, key) != text:
+        rest[key] = text
+    return msgspec.structs.replace(scenario, settings=dict(sorted(rest.items())))
+
+
+def _with(values: tuple[str, ...], today: str) -> tuple[str, ...]:
+    """Return values with today's among them, in its order if they are numbers, else as they are."""
+    if today in values:
+        return values
+    try:
+        return tuple(sorted((*values, today), key=float))
+    except ValueError:
+        return values
+
+
+def changes_of(today: BrokerConfig, other: BrokerConfig) -> dict[str, tuple[str, str]]:
+    """Return the keys in which two configurations differ, in the order of the documentation, with both texts."""
+    found = {key: (text_of(today, key), text_of(other, key)) for key in keys()}
+    if manager_in_force(other) is ManagerKind.EXTENSIBLE is not manager_in_force(today):
+        # Pulsar's asks for its own shedder by this key, too
+        rows = of_role(ManagerKind.EXTENSIBLE, Role.SHEDDING)
+        name = next(each.class_name for each in rows if each.name == shedder_name(other))
+        found[SHEDDING_KEY] = (found[SHEDDING_KEY][0], name)
+    return {key: texts for key, texts in found.items() if texts[0] != texts[1]}
+
+
+def identity(config: BrokerConfig) -> tuple[tuple[str, str], ...]:
+    """Return what tells configurations apart that decide differently: all values, by the strategies in force."""
+    kind = manager_in_force(config)
+    found = {key: text_of(config, key) for key in keys()}
+    found[MANAGER_KEY] = manager_kind(kind.class_name).value
+    found[SHEDDING_KEY] = "" if kind is ManagerKind.NOOP else shedder_name(config)
+    found[PLACEMENT_KEY] = placer_name(config) if kind is ManagerKind.MODULAR else ""
+    return tuple(found.items())
+
+
+def in_words(config: BrokerConfig) -> str:
+    """Return what decides by a configuration: its shedder and placement, or its load manager."""
+    kind = manager_in_force(config)
+    if kind is not ManagerKind.MODULAR:
+        return f"the {kind} load manager"
+    shedder, placer = shedder_name(config), placer_name(config)
+    return shedder if shedder == placer else f"{shedder} with {placer}"

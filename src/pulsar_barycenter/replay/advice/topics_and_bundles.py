@@ -1,0 +1,179 @@
+"""Topics that alone ask more than a fair share, and namespaces whose bundles are too few for their traffic.
+
+Loads are parts of an average broker, of the resource that all traffic needs most of (CPU or bandwidth in or out, what
+idle brokers use left out), as means over the history. A fair share is the load of all traffic over the number of
+brokers: where each is even, every broker has it.
+
+A bundle should be no larger than half a fair share, or the fullest broker cannot come near the others whoever has it.
+So a bundle of load b calls for ceil(b / half a fair share) bundles in its place; a topic likewise for partitions.
+
+Worked example: four equal bundles are all load of five brokers. A fair share is a fifth, a bundle a quarter of the
+load: ceil(0.25 / 0.1) = 3 in its place, 12 in all.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import Final
+
+import numpy as np
+
+from pulsar_barycenter.load.snapshot.load_snapshot import Floats
+from pulsar_barycenter.replay.advice.finding import Finding, Kind
+from pulsar_barycenter.replay.bundles import summed
+from pulsar_barycenter.replay.capacity import KBIT, Capacity, CapacityModel
+from pulsar_barycenter.replay.demand import FIGURES, SPREAD, Demand
+
+PART: Final = 0.5
+"""The largest load that a bundle should have, as part of a fair share."""
+MOST_TOLD: Final = 10
+"""Topics, or namespaces, that are told of; the heaviest first."""
+LEAST_SHARE: Final = 0.03
+"""Where a fair share is less of a broker, brokers are as good as idle, and nothing is found."""
+
+
+@dataclass(frozen=True)
+class Loads:
+    """The loads of sources: means over the history, and the greatest of any step. `fair` is a fair share."""
+
+    mean: Floats
+    greatest: Floats
+    fair: float
+    brokers: int
+    resource: str
+
+
+def loads_of(demand: Demand, model: CapacityModel, brokers: Iterable[Capacity]) -> Loads:
+    """Return the loads of the demand's sources as parts of the average of these brokers, of which there is one."""
+    every = list(brokers)
+    count = len(every)
+    cores, network = (sum(getattr(each, name) for each in every) / count for name in ("cores", "network_kbits"))
+    means = [np.asarray(getattr(demand, name).mean(axis=0), float) for name in FIGURES]
+    most = [np.asarray(getattr(demand, name).max(axis=0), float) for name in FIGURES]
+    ways = {"CPU": _cpu(means, model, cores), "bandwidth in": means[2] / KBIT / network}
+    ways["bandwidth out"] = means[3] / KBIT / network
+    resource = max(ways, key=lambda name: float(ways[name].sum()))
+    greatest = {"CPU": _cpu(most, model, cores), "bandwidth in": most[2] / KBIT / network}
+    greatest["bandwidth out"] = most[3] / KBIT / network
+    mean = ways[resource]
+    return Loads(mean, greatest[resource], float(mean.sum()) / count, count, resource)
+
+
+def _cpu(figures: list[Floats], model: CapacityModel, cores: float) -> Floats:
+    rate_in, rate_out, bytes_in, bytes_out = figures
+    used = model.cpu_per_message * (rate_in + rate_out) + model.cpu_per_byte * (bytes_in + bytes_out)
+    return used / (cores * 100)
+
+
+def topics_too_large(demand: Demand, loads: Loads, names: Mapping[int, str] | None = None) -> list[Finding]:
+    """Return the topics that alone ask more than a fair share, the largest first.
+
+    `names` are those of topics by their hash, where they are known. Of topics of which only the number is known the
+    mean counts, which one of them has at least.
+    """
+    if loads.fair < LEAST_SHARE:
+        return []
+    topics = np.maximum(np.where(demand.hashes == SPREAD, demand.topics, 1), 1)
+    each = loads.mean / topics
+    found = []
+    for source in np.argsort(-each, kind="stable")[:MOST_TOLD].tolist():
+        load = float(each[source])
+        if load <= loads.fair * (1 + 1e-9):
+            break
+        found.append(_topic(demand, loads, source, load, names or {}))
+    return found
+
+
+def _topic(demand: Demand, loads: Loads, source: int, load: float, names: Mapping[int, str]) -> Finding:
+    bundle, where, count = demand.bundles[demand.bundle_of[source]], int(demand.hashes[source]), demand.topics[source]
+    partitions = max(2, ceil(load / (PART * loads.fair) - 1e-9))
+    if where != SPREAD:
+        name = names.get(where, f"the topic of hash {where:#010x} in {bundle}")
+    else:
+        name = f"the only topic of {bundle}" if count <= 1 else f"a topic of {bundle}"
+    least = "at least " if where == SPREAD and count > 1 else ""
+    at_most = float(loads.greatest[source]) / max(1, int(count) if where == SPREAD else 1)
+    beyond = f", at times {at_most:.0%}," if at_most > 1 else ""
+    sentence = (
+        f"{name} alone asks {least}{load:.0%} of a broker's {loads.resource}{beyond} where a fair share is"
+        f" {loads.fair:.0%}: wherever it is, that broker is the fullest, and no strategy can mend it"
+    )
+    find = "" if where != SPREAD else f" (`pulsar-admin topics stats` of its {max(1, int(count))} topics tells which)"
+    return Finding(
+        kind=Kind.TOPIC,
+        subject=name,
+        sentence=sentence,
+        mend=f"partition this topic into {partitions} or more{find}",
+        figures={
+            "load": load,
+            "greatestLoad": at_most,
+            "fairShare": loads.fair,
+            "partitions": partitions,
+            "brokers": loads.brokers,
+        },
+    )
+
+
+def namespaces_too_coarse(demand: Demand, loads: Loads) -> list[Finding]:
+    """Return the namespaces with bundles that are larger than half a fair share and can be split, those with the most
+    load first."""
+    if loads.fair < LEAST_SHARE:
+        return []
+    of_bundle = summed(demand.bundle_of, loads.mean, len(demand.bundles))
+    topics = summed(demand.bundle_of, np.maximum(demand.topics, 1), len(demand.bundles))
+    # what is left of a bundle without its largest topic is what a split can take away from it
+    single = np.zeros(len(demand.bundles))
+    alone = loads.mean / np.where(demand.hashes == SPREAD, np.maximum(demand.topics, 1), 1)
+    np.maximum.at(single, demand.bundle_of, alone)
+    most = PART * loads.fair * (1 + 1e-9)
+    # where one topic is all that is too much, no split helps
+    divisible = (topics > 1) & ((single <= most) | (of_bundle - single > most))
+    large = (of_bundle > most) & divisible
+    spaces: dict[str, list[int]] = {}
+    for row, name in enumerate(demand.bundles):
+        spaces.setdefault(name.rpartition("/")[0], []).append(row)
+    found = []
+    for space, rows in spaces.items():
+        heavy = [row for row in rows if large[row]]
+        if heavy:
+            found.append((-float(of_bundle[rows].sum()), _namespace(demand, loads, space, rows, heavy, of_bundle)))
+    found.sort(key=lambda each: (each[0], each[1].subject))
+    return [each for _, each in found[:MOST_TOLD]]
+
+
+def _namespace(
+    demand: Demand, loads: Loads, space: str, rows: list[int], heavy: list[int], of_bundle: Floats
+) -> Finding:
+    total = float(of_bundle[rows].sum())
+    pieces = {row: max(2, ceil(float(of_bundle[row]) / (PART * loads.fair) - 1e-9)) for row in heavy}
+    count = len(rows) + sum(pieces.values()) - len(heavy)
+    heavy.sort(key=lambda row: (-float(of_bundle[row]), row))
+    first = heavy[0]
+    part = float(of_bundle[heavy].sum()) / total
+    few = f", and {loads.brokers} brokers" if len(rows) < loads.brokers else ""
+    bundles = "bundle" if len(rows) == 1 else "bundles"
+    range_ = demand.bundles[first].rpartition("/")[2]
+    sentence = (
+        f"{space} has {len(rows)} {bundles}{few}; {len(heavy)} of them with {part:.0%} of its traffic"
+        f" {'is' if len(heavy) == 1 else 'are'} larger than half a broker's fair share of {loads.fair:.0%}, the largest"
+        f" ({range_}) asks {float(of_bundle[first]):.0%} of a broker's {loads.resource}"
+    )
+    mend = (
+        f"split {'it' if len(heavy) == 1 else 'these'} until the namespace has {count} or more, first by"
+        f" `pulsar-admin namespaces split-bundle --bundle {range_} --unload {space}`"
+    )
+    return Finding(
+        kind=Kind.NAMESPACE,
+        subject=space,
+        sentence=sentence,
+        mend=mend,
+        figures={
+            "bundles": len(rows),
+            "wantedBundles": count,
+            "largeBundles": len(heavy),
+            "shareOfLargeBundles": part,
+            "largestBundle": float(of_bundle[first]),
+            "fairShare": loads.fair,
+            "brokers": loads.brokers,
+        },
+    )

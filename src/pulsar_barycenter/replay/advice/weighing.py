@@ -1,0 +1,117 @@
+"""The rule by which configurations are compared: balance against disturbance, and noise; docs/advise.md in words.
+
+    cost = 100 × regret + price × disturbed
+
+`regret` is by how much the fullest broker was fuller than it had to be (docs/measures.md), `disturbed` how often a day
+the average client was disturbed: sessions disturbed / sessions / days. So `price` is how many percentage points of a
+broker it is worth to spare every client one disturbance a day.
+
+Worked example: regret 0.08, 300 of 1 000 sessions disturbed in half a day, price 5: 8 + 5 × 0.6 = 11 points.
+"""
+
+from collections.abc import Callable, Sequence
+from statistics import fmean
+from typing import Final, TypeVar
+
+import msgspec
+import numpy as np
+
+from pulsar_barycenter.load.snapshot.load_snapshot import Floats
+from pulsar_barycenter.replay.advice.parts import Trial
+from pulsar_barycenter.replay.measures import Measures
+
+_T = TypeVar("_T")
+
+PRICES: Final = {"balance": 1.0, "both": 5.0, "calm": 25.0}
+LEAST_GAIN: Final = 1.0
+"""Points of cost; a gain of less is not worth a change."""
+NOISES: Final = 2.0
+"""A gain counts if it is so many standard errors."""
+TIE: Final = 0.25
+"""Points of cost; configurations that differ by less are equally good."""
+
+
+class Weights(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """What a cost is made with: the price, the cluster's sessions, and the hours of each part."""
+
+    price: float
+    sessions: int
+    bundles: int
+    choosing_hours: tuple[float, ...]
+    telling_hours: tuple[float, ...]
+
+    def disturbed_a_day(self, measures: Measures, hours: float) -> float:
+        """Return how often a day the average client was disturbed; where no sessions are known, the average bundle."""
+        if self.sessions:
+            return measures.sessions_disturbed / self.sessions * 24 / hours
+        return (measures.unloads + measures.splits + measures.assignments) / self.bundles * 24 / hours
+
+    def cost(self, measures: Measures, hours: float) -> float:
+        return 100 * measures.regret + self.price * self.disturbed_a_day(measures, hours)
+
+    def choosing(self, trials: Sequence[Trial]) -> Floats:
+        """Return the costs of a configuration on the parts used for choosing: a row a seed, a column a part."""
+        return self._costs([each.choosing for each in trials], self.choosing_hours)
+
+    def telling(self, trials: Sequence[Trial]) -> Floats:
+        """Return the costs on the parts held out, likewise."""
+        return self._costs([each.telling for each in trials], self.telling_hours)
+
+    def _costs(self, runs: Sequence[Sequence[Measures]], hours: Sequence[float]) -> Floats:
+        rows = [[self.cost(each, of) for each, of in zip(run, hours, strict=True)] for run in runs]
+        return np.array(rows, float)
+
+
+class Gain(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """By how many points of cost one configuration is better than another, and what of it may be chance."""
+
+    points: float
+    noise: float
+
+    @property
+    def counts(self) -> bool:
+        return self.points >= LEAST_GAIN and self.points > self.noise
+
+
+def gain(before: Floats, after: Floats) -> Gain:
+    """Return what `after` saves of the costs `before`: both a row a seed and a column a part, of the same ones.
+
+    The noise is twice the standard error of the differences, over the parts or over the seeds, whichever is greater.
+
+    Worked example: differences 3, 5 by two parts (means over seeds), 4, 4 by two seeds: 4 points, and noise
+    2 × sqrt(2) / sqrt(2) = 2.
+    """
+    saved = before - after
+    errors = (_error(saved.mean(axis=0)), _error(saved.mean(axis=1)))
+    return Gain(points=float(saved.mean()), noise=NOISES * max(errors))
+
+
+def _error(values: Floats) -> float:
+    """Return the standard error of the mean; of one value nothing is known, which counts as 0."""
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+
+
+class Weighed(msgspec.Struct, frozen=True, kw_only=True):
+    """What decides about a configuration: its mean cost, then, of equally good ones, the rest in this order."""
+
+    cost: float
+    unloads: float
+    changed_keys: int
+    title: str
+
+
+def weighed(weights: Weights, trials: Sequence[Trial], changed_keys: int) -> Weighed:
+    """Return a configuration, weighed on the parts used for choosing; `unloads` is the mean of its runs."""
+    unloads = fmean(sum(each.unloads for each in trial.choosing) for trial in trials)
+    cost = float(weights.choosing(trials).mean())
+    return Weighed(cost=cost, unloads=unloads, changed_keys=changed_keys, title=trials[0].scenario.title)
+
+
+def least(candidates: Sequence[_T], weigh: Callable[[_T], Weighed]) -> _T:
+    """Return the one of least cost. Of those that cost less than TIE more: with the fewest unloads, then with the
+    fewest keys changed, then by title. `candidates` is not empty."""
+    of = [weigh(each) for each in candidates]
+    lowest = min(each.cost for each in of)
+    equal = [place for place, each in enumerate(of) if each.cost < lowest + TIE]
+    best = min(equal, key=lambda place: (of[place].unloads, of[place].changed_keys, of[place].title))
+    return candidates[best]

@@ -1,0 +1,162 @@
+"""What clients ask of a cluster: the traffic of every bundle, or every topic, at every step of time."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from pulsar_barycenter.load.snapshot.load_snapshot import Floats, Integers
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.errors import InvalidNameError
+
+FIGURES: Final = ("rate_in", "rate_out", "throughput_in", "throughput_out")
+MOST_SAMPLES: Final = 400_000_000
+"""Steps times sources of one figure; with all four it would be some 13 GB."""
+SPREAD: Final = -1
+
+
+class ReplayInputError(ValueError):
+    """What shall be replayed cannot be; the text says where it is wrong and what to do."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """The traffic of `sources` over time, and the bundles in which they begin.
+
+    Step k covers `start_ms + k * step_ms`, inclusive, to the next, exclusive. The four figures have a row a step and a
+    column a source: msg/s and bytes/s. `sessions` (producers and consumers) and `topics` are of each source.
+
+    A source is in the bundle `bundles[bundle_of[i]]`. `hashes[i]` is where in it: a topic's hash, which no split parts,
+    or SPREAD for topics that are alike and evenly spread: over the bundle, or where `spans` are given from the hash
+    `spans[0, i]`, inclusive, to `spans[1, i]`, exclusive, which lie in the bundle.
+
+    `owners` are the brokers of the bundles at the start; "" is placed by the strategy.
+    """
+
+    start_ms: int
+    step_ms: int
+    bundles: tuple[str, ...]
+    bundle_of: Integers
+    hashes: Integers
+    rate_in: Floats
+    rate_out: Floats
+    throughput_in: Floats
+    throughput_out: Floats
+    sessions: Integers
+    topics: Integers
+    owners: tuple[str, ...]
+    spans: Integers | None = None
+
+    @staticmethod
+    def of_bundles(
+        start_ms: int,
+        step_ms: int,
+        bundles: tuple[str, ...],
+        rate_in: Floats,
+        *,
+        rate_out: Floats | None = None,
+        bytes_a_message: float = 1024.0,
+        throughput_in: Floats | None = None,
+        throughput_out: Floats | None = None,
+        sessions: Integers | None = None,
+        topics: Integers | None = None,
+        owners: tuple[str, ...] = (),
+    ) -> "Demand":
+        """Return demand known by bundle, checked. Unless told, out is as in, with a session each way a topic.
+
+        Raises:
+            ReplayInputError: something is wrong with it.
+        """
+        count = len(bundles)
+        out = rate_in if rate_out is None else rate_out
+        number = np.full(count, 10, np.int64) if topics is None else topics
+        demand = Demand(
+            start_ms,
+            step_ms,
+            bundles,
+            np.arange(count),
+            np.full(count, SPREAD, np.int64),
+            rate_in,
+            out,
+            rate_in * bytes_a_message if throughput_in is None else throughput_in,
+            out * bytes_a_message if throughput_out is None else throughput_out,
+            number * 2 if sessions is None else sessions,
+            number,
+            owners or ("",) * count,
+        )
+        check(demand)
+        return demand
+
+    @property
+    def steps(self) -> int:
+        return len(self.rate_in)
+
+    @property
+    def sources(self) -> int:
+        return len(self.bundle_of)
+
+    def figures(self, step: int) -> Floats:
+        """Return the four figures of all sources at a step, one row each."""
+        rows = (getattr(self, name)[step] for name in FIGURES)
+        return np.array([row.astype(np.float64) for row in rows])
+
+    def period(self, first: int, end: int) -> "Demand":
+        """Return the steps from `first`, inclusive, to `end`, exclusive.
+
+        Raises:
+            ReplayInputError: there are none.
+        """
+        if not 0 <= first < end <= self.steps:
+            raise ReplayInputError(
+                f"the period has no data: steps {first} to {end} of {self.steps}; choose one that the input covers"
+            )
+        parts = {name: getattr(self, name)[first:end] for name in FIGURES}
+        rest = {
+            name: getattr(self, name)
+            for name in ("step_ms", "bundles", "bundle_of", "hashes", "sessions", "topics", "owners", "spans")
+        }
+        return Demand(start_ms=self.start_ms + first * self.step_ms, **parts, **rest)
+
+
+def check(demand: Demand) -> None:
+    """Return if the demand can be replayed.
+
+    Raises:
+        ReplayInputError: it cannot.
+    """
+    if demand.steps == 0 or not demand.bundles:
+        raise ReplayInputError("there is no demand: no time step or no bundle; give an input with samples")
+    if not 1_000 <= demand.step_ms <= 3_600_000:
+        raise ReplayInputError(f"a step of {demand.step_ms} ms; give one of 1 s to 1 h")
+    if demand.steps * demand.sources > MOST_SAMPLES:
+        raise ReplayInputError(
+            f"{demand.steps} steps of {demand.sources} sources are more than {MOST_SAMPLES}; replay a shorter period"
+        )
+    _check_names(demand.bundles)
+    if len(demand.owners) != len(demand.bundles):
+        raise ReplayInputError(f"{len(demand.owners)} owners of {len(demand.bundles)} bundles; give one for each")
+    for name in FIGURES:
+        values = getattr(demand, name)
+        if values.shape != (demand.steps, demand.sources):
+            raise ReplayInputError(f"{name} is of shape {values.shape}, not {(demand.steps, demand.sources)}")
+        wrong = ~(np.isfinite(values) & (values >= 0))
+        if wrong.any():
+            step, source = np.argwhere(wrong)[0].tolist()
+            raise ReplayInputError(
+                f"{name} of {demand.bundles[demand.bundle_of[source]]} is {values[step, source]} at step {step};"
+                " figures are numbers from 0 on"
+            )
+    if demand.spans is not None and not (demand.spans[0] < demand.spans[1]).all():
+        raise ReplayInputError("a source is spread over nothing; a span goes from a hash to a greater one")
+    if (demand.sessions < 0).any() or (demand.topics < 0).any():
+        raise ReplayInputError("a bundle has a negative number of sessions or topics; counts are from 0 on")
+
+
+def _check_names(bundles: tuple[str, ...]) -> None:
+    for before, name in zip(("", *bundles), bundles, strict=False):
+        if name <= before:
+            raise ReplayInputError(f"bundle {name} does not come after {before}; give each once, sorted by name")
+        try:
+            Bundle.parse(name)
+        except InvalidNameError as error:
+            raise ReplayInputError(f"{name} is no bundle: {error}") from None

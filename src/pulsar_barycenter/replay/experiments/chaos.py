@@ -1,0 +1,137 @@
+"""Rounds of chaos: again and again other brokers are there, and all load is drawn anew.
+
+Eight brokers have 128 bundles. At the beginning of each round a random six, seven or all eight of them are healthy, and
+the total load is drawn up to 120 % of what these can carry. Bundles are as wide as random cuts of the key space make
+them, of a density from 1 to 4. In half of the rounds one bundle is hot. Then the round goes on for `MINUTES`, and what
+counts is how even the brokers are at its end:
+
+    over  = (largest load - mean) / max(what a broker can carry, mean)
+    under = (mean - smallest load) / the same
+
+Hot bundles come in three kinds: NONE; MOVABLE, which carries what a broker does on average, or half of everything if
+that is less; INDIVISIBLE, which carries half of everything, so that the best is to have it alone on a broker.
+
+Source: the set-up of Databricks Dicer's `AlgorithmChaosSuite`, restated for bundles, which are neither replicated nor
+cut at a key.
+"""
+
+import enum
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from pulsar_barycenter.load.snapshot.load_snapshot import Floats, Integers
+from pulsar_barycenter.replay.capacity import Capacity, CapacityModel
+from pulsar_barycenter.replay.demand import Demand
+from pulsar_barycenter.replay.events import BrokerAdded, BrokerRemoved, Event
+from pulsar_barycenter.replay.grid import settings_of
+from pulsar_barycenter.replay.inputs.generated import START_MS, broker_names, bundle_names
+from pulsar_barycenter.replay.outcome import Outcome
+from pulsar_barycenter.replay.simulator import Cluster
+
+BROKERS: Final = 8
+BUNDLES: Final = 128
+MINUTES: Final = 20
+_MINUTE_MS: Final = 60_000
+_CAPACITY: Final = Capacity()
+
+
+class Hot(enum.StrEnum):
+    NONE = "none"
+    MOVABLE = "movable"
+    INDIVISIBLE = "indivisible"
+
+
+@dataclass(frozen=True)
+class Chaos:
+    """What is replayed. `is_hot` says in which rounds a bundle is hot, `hot` which one."""
+
+    demand: Demand
+    cluster: Cluster
+    events: tuple[Event, ...]
+    is_hot: tuple[bool, ...]
+    hot: tuple[int, ...]
+
+
+def chaos(rounds: int, hot: Hot, seed: int) -> Chaos:
+    """Return so many rounds, drawn from a seed."""
+    rng = np.random.default_rng([seed, 7])
+    cluster = Cluster(dict.fromkeys(broker_names(BROKERS), _CAPACITY), CapacityModel(idle_cpu=8.0))
+    carried = (100 * _CAPACITY.cores - cluster.model.idle_cpu) / (2 * cluster.model.cpu_per_message)
+    names, live = broker_names(BROKERS), set(broker_names(BROKERS))
+    rates, events, is_hot, which = [], list[Event](), list[bool](), list[int]()
+    for number in range(rounds):
+        at_ms = START_MS + number * MINUTES * _MINUTE_MS
+        count = int(rng.integers(6, BROKERS + 1))
+        healthy = {names[row] for row in rng.permutation(BROKERS)[:count].tolist()}
+        events += [BrokerAdded(at_ms, name, _CAPACITY) for name in sorted(healthy - live)]
+        events += [BrokerRemoved(at_ms, name) for name in sorted(live - healthy)]
+        live = healthy
+        share = _shares(rng)
+        place, heats = int(rng.integers(BUNDLES)), bool(rng.random() < 0.5) and hot is not Hot.NONE
+        total = float(rng.random()) * 1.2 * carried * count
+        if heats:
+            part = 0.5 if hot is Hot.INDIVISIBLE else min(0.5, 1 / count)
+            share[place] = 0.0
+            share *= (1 - part) / share.sum()
+            share[place] = part
+        is_hot.append(heats)
+        which.append(place)
+        rates.append(np.repeat(share[None] * total, MINUTES, axis=0))
+    owners = tuple(names[row % BROKERS] for row in range(BUNDLES))
+    demand = Demand.of_bundles(START_MS, _MINUTE_MS, bundle_names(BUNDLES), np.concatenate(rates), owners=owners)
+    return Chaos(demand, cluster, tuple(events), tuple(is_hot), tuple(which))
+
+
+def _shares(rng: np.random.Generator) -> Floats:
+    """Return what part of all load each bundle has: width by random cuts, times a density from 1 to 4."""
+    cuts = np.sort(rng.random(BUNDLES - 1))
+    found: Floats = np.diff(cuts, prepend=0.0, append=1.0) * rng.uniform(1, 4, BUNDLES)
+    found /= found.sum()
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Evenness:
+    """A figure a round, at its end: `over` and `under` as parts of a broker. `moves` counts unloads of a round, `load`
+    is what part of all traffic they moved."""
+
+    over: Floats
+    under: Floats
+    moves: Integers
+    load: Floats
+
+
+def evenness(outcome: Outcome) -> Evenness:
+    """Return how even the brokers were at the end of each round."""
+    ends = np.arange(MINUTES - 1, len(outcome.at_ms), MINUTES)
+    live, usage = outcome.live[ends], outcome.usage[ends]
+    mean = np.where(live, usage, 0.0).sum(axis=1) / live.sum(axis=1)
+    against = np.maximum(1.0, mean)
+    of_round = np.array(
+        [(each.at_ms - int(outcome.at_ms[0])) // (MINUTES * outcome.step_ms) for each in outcome.moves], np.int64
+    )
+    unloads = np.array([each.kind == "unload" for each in outcome.moves], bool)
+    rate = np.array([each.rate for each in outcome.moves], float)
+    total = np.maximum(1e-9, outcome.rate[ends].sum(axis=1))
+    return Evenness(
+        (np.where(live, usage, -np.inf).max(axis=1) - mean) / against,
+        (mean - np.where(live, usage, np.inf).min(axis=1)) / against,
+        np.bincount(of_round[unloads], minlength=len(ends)),
+        np.bincount(of_round[unloads], rate[unloads], len(ends)) / total,
+    )
+
+
+def settings_of_chaos(strategy: str) -> dict[str, str]:
+    """Return the settings under which a strategy plays: as it is known to react fastest, since all load is new every
+    twenty minutes and nothing of it comes back."""
+    fast = {
+        "loadBalancerSheddingGracePeriodMinutes": "0",
+        "loadBalancerReportUpdateMaxIntervalMinutes": "1",
+        "loadBalancerDistributeBundlesEvenlyEnabled": "false",
+        "loadBalancerAutoBundleSplitEnabled": "false",
+        "barycenterLeastDisturbanceBandPercentage": "2",
+        "barycenterLeastDisturbancePatienceMinutes": "0",
+    }
+    return {**settings_of(strategy, {}), **fast}

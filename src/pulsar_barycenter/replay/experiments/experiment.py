@@ -1,0 +1,206 @@
+"""What a published experiment is: its cluster, its load, and what was seen of it, beside what a replay makes of it.
+
+Published are loads of brokers and counts of unloads, not the bundles behind them: sizes are drawn from the seed, so
+that brokers begin with what was published, and figures are medians over seeds. CPU follows traffic by a straight line
+through the published points. So inequalities are compared, never minutes.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from pulsar_barycenter.config.broker_conf import with_overrides
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.snapshot.load_snapshot import Floats
+from pulsar_barycenter.replay.capacity import Capacity, CapacityModel
+from pulsar_barycenter.replay.demand import Demand
+from pulsar_barycenter.replay.events import BrokerSlowed
+from pulsar_barycenter.replay.grid import settings_of
+from pulsar_barycenter.replay.inputs.generated import START_MS, bundle_names
+from pulsar_barycenter.replay.outcome import Moved, Outcome
+from pulsar_barycenter.replay.scenario import MINUTE_MS, Expected, Setup
+from pulsar_barycenter.replay.simulator import Cluster, replay
+
+MIB: Final = 1024.0 * 1024.0
+THRESHOLD: Final = "ThresholdShedder+LeastResourceUsageWithWeight"
+UNIFORM: Final = "UniformLoadShedder+LeastLongTermMessageRate"
+AVG: Final = "AvgShedder"
+
+COMMON: Final[Mapping[str, str]] = {
+    "barycenterPulsarCompatibility": "4.x",
+    "loadBalancerDistributeBundlesEvenlyEnabled": "false",
+    "loadBalancerAutoBundleSplitEnabled": "false",
+    "loadBalancerMemoryResourceWeight": "0",
+    "loadBalancerDirectMemoryResourceWeight": "0",
+}
+"""The settings of all experiments; what they do not name is Pulsar's default."""
+OF_AVG_SHEDDER: Final[Mapping[str, str]] = {
+    "maxUnloadPercentage": "0.5",
+    "minUnloadMessage": "10000",
+    "minUnloadMessageThroughput": str(10 * 1024 * 1024),
+}
+
+END_STEPS: Final = 10
+"""The last figures of a run are means over so many minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What was published of a figure under a strategy, and the relation in which a replay has to stand."""
+
+    published: str
+    expected: Expected
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """A published experiment. `make` draws it from a seed, `since` is the minute from which times are counted."""
+
+    name: str
+    about: str
+    source: str
+    strategies: tuple[str, ...]
+    make: Callable[[int], Setup]
+    since: int
+    observed: tuple[Observed, ...] = field(default=())
+
+
+FIGURES: Final[Mapping[str, str]] = {
+    "unloads": "bundles that rounds moved",
+    "operations": "rounds that moved any",
+    "firstMinute": "the first of them, minutes after what happened",
+    "lastMinute": "the last of them",
+    "wrongPercent": "moves whose destination was above the mean of usage after them, %",
+    "cpuRange": "CPU of the fullest less that of the least loaded broker over the last ten minutes, points",
+    "strongCpuBelowMean": "mean CPU of all less that of the last broker over the last ten minutes, points",
+    "throughputRatio": "most traffic of a broker over the least, over the last ten minutes",
+    "leftPercent": "the least traffic, in % of the mean, that a broker had in the ten minutes after it gave a bundle",
+}
+
+
+def figures_of(outcome: Outcome, since: int) -> dict[str, float]:
+    """Return the figures of a run by the names of FIGURES; a minute that there is not is infinite."""
+    begun_ms = START_MS + since * MINUTE_MS
+    unloads = [move for move in outcome.moves if move.kind == "unload"]
+    times = sorted({move.at_ms for move in unloads})
+    live = outcome.live[-1]
+    cpu = 100 * outcome.cpu[-END_STEPS:, live].mean(axis=0)
+    traffic = outcome.throughput[-END_STEPS:, live].mean(axis=0)
+    wrong = sum(move.misplaced for move in unloads)
+    return {
+        "unloads": float(len(unloads)),
+        "operations": float(len(times)),
+        "firstMinute": (times[0] - begun_ms) / MINUTE_MS if times else np.inf,
+        "lastMinute": (times[-1] - begun_ms) / MINUTE_MS if times else np.inf,
+        "wrongPercent": 100 * wrong / len(unloads) if unloads else 0.0,
+        "cpuRange": float(cpu.max() - cpu.min()),
+        "strongCpuBelowMean": float(cpu.mean() - cpu[-1]),
+        "throughputRatio": float(traffic.max() / traffic.min()) if traffic.min() > 0 else np.inf,
+        "leftPercent": _left(outcome, unloads),
+    }
+
+
+def _left(outcome: Outcome, unloads: Sequence[Moved]) -> float:
+    mean = outcome.throughput.sum(axis=1) / np.maximum(outcome.live.sum(axis=1), 1)
+    least = np.inf
+    for move in unloads:
+        first = int(np.searchsorted(outcome.at_ms, move.at_ms)) + 1
+        column = outcome.throughput[first : first + END_STEPS, outcome.brokers.index(move.source)]
+        least = min(least, float((column / mean[first : first + END_STEPS]).min(initial=np.inf)))
+    return 100 * least
+
+
+def run_experiment(experiment: Experiment, strategy: str, seed: int) -> dict[str, float]:
+    """Return the figures of an experiment under a strategy."""
+    setup = experiment.make(seed)
+    own = OF_AVG_SHEDDER if strategy == AVG else {}
+    texts = {**COMMON, **settings_of(strategy, COMMON), **own, **setup.settings}
+    config = with_overrides(BrokerConfig(), texts)
+    return figures_of(replay(setup.demand, setup.cluster, config, setup.events, seed=seed), experiment.since)
+
+
+def experiments() -> dict[str, Experiment]:
+    """Return all experiments by name: one file each in `replay/experiments`."""
+    package = importlib.import_module("pulsar_barycenter.replay.experiments")
+    modules = sorted(each.name for each in pkgutil.iter_modules(package.__path__))
+    loaded = (importlib.import_module(f"{package.__name__}.{name}") for name in modules)
+    found: list[Experiment] = [module.EXPERIMENT for module in loaded if hasattr(module, "EXPERIMENT")]
+    return {each.name: each for each in found}
+
+
+# ---- what experiments are made of ----
+
+
+def carrying(
+    brokers: Sequence[str], mib_in: Sequence[float], bundles: int, seed: int
+) -> tuple[Floats, tuple[str, ...]]:
+    """Return MiB/s in of each bundle, and its owner, such that each broker has what it is said to have.
+
+    Each broker has bundles in proportion, at least one; sizes within a broker are log-normal.
+    """
+    rng = np.random.default_rng([seed, 7])
+    part = np.array(mib_in) / sum(mib_in) * bundles
+    counts = np.maximum(1, np.floor(part)).astype(int)
+    while counts.sum() < bundles:
+        counts[np.argmax(part - counts)] += 1
+    while counts.sum() > bundles:
+        counts[np.argmax(counts - part)] -= 1
+    sizes, owners = [], []
+    for broker, count, total in zip(brokers, counts.tolist(), mib_in, strict=True):
+        drawn = np.minimum(rng.lognormal(0.0, 0.4, count), 2.5)
+        sizes.append(drawn / drawn.sum() * total)
+        owners += [broker] * count
+    order = rng.permutation(bundles)
+    return np.concatenate(sizes)[order], tuple(owners[row] for row in order.tolist())
+
+
+def traffic(mib_in: Floats, owners: tuple[str, ...], *, mib_out: Floats | None = None) -> Demand:
+    """Return the demand of bundles of one namespace, a row a minute, in messages of 1 KiB.
+
+    What goes out is what comes in unless told.
+    """
+    return Demand.of_bundles(
+        START_MS,
+        MINUTE_MS,
+        bundle_names(mib_in.shape[1]),
+        mib_in * 1024,
+        rate_out=None if mib_out is None else mib_out * 1024,
+        owners=owners,
+    )
+
+
+def steadily(mib_in: Floats, minutes: int, seed: int, noise: float = 0.02) -> Floats:
+    """Return so many minutes of a steady load, with noise."""
+    found: Floats = np.random.default_rng([seed, 8]).lognormal(0.0, noise, (minutes, len(mib_in))) * mib_in
+    return found
+
+
+def cluster_of(
+    brokers: Sequence[str],
+    mib_in: Sequence[float],
+    cpu_percent: Sequence[float],
+    idle_percent: float,
+    *,
+    strength: Mapping[str, float] = {},
+) -> tuple[Cluster, tuple[BrokerSlowed, ...]]:
+    """Return brokers of 8 cores times their strength, and what makes each as busy as told with that much MiB/s in.
+
+    As much goes out. CPU is a line from `idle_percent` of eight cores on; where published figures are off it, the
+    broker is slowed down, or sped up.
+    """
+    cores = np.array([8.0 * strength.get(name, 1.0) for name in brokers])
+    wanted, moved, idle = np.array(cpu_percent) * cores, 2 * MIB * np.array(mib_in), 8 * idle_percent
+    per_byte = (wanted - idle).sum() / moved.sum()
+    model = CapacityModel(idle_cpu=idle, cpu_per_message=0.0, cpu_per_byte=float(per_byte))
+    cluster = Cluster({name: Capacity(cores=each) for name, each in zip(brokers, cores.tolist(), strict=True)}, model)
+    factors = zip(brokers, (wanted / (idle + per_byte * moved)).tolist(), strict=True)
+    return cluster, tuple(BrokerSlowed(START_MS, name, factor) for name, factor in factors)
+
+
+def seen(strategy: str, figure: str, relation: str, value: float, published: str, why: str) -> Observed:
+    """Return what was published of a figure, and what a replay has to keep of it, for a reason."""
+    return Observed(published, Expected(strategy, figure, relation, value, why))

@@ -1,0 +1,44 @@
+"""Four brokers, one much stronger than the others, and strategies that even out rates."""
+
+from collections.abc import Sequence
+
+from pulsar_barycenter.replay.experiments.experiment import (
+    AVG,
+    UNIFORM,
+    Experiment,
+    carrying,
+    cluster_of,
+    seen,
+    steadily,
+    traffic,
+)
+from pulsar_barycenter.replay.scenario import Setup
+
+BROKERS = ("b161:8080", "b32:8080", "b83:8080", "c34:8080")
+"""The strong one comes last."""
+STRENGTH = {BROKERS[-1]: 3.5}
+
+
+def unlike(mib_in: Sequence[float], cpu_percent: Sequence[float], idle_percent: float, seed: int) -> Setup:
+    """Return three like brokers and a strong one, with so much traffic and so much CPU each."""
+    sizes, owners = carrying(BROKERS, mib_in, 64, seed)
+    cluster, events = cluster_of(BROKERS, mib_in, cpu_percent, idle_percent, strength=STRENGTH)
+    return Setup(traffic(steadily(sizes, 60, seed), owners), cluster, events)
+
+
+EXPERIMENT = Experiment(
+    "unlike-brokers-by-rates",
+    "Three like brokers with 28, 55 and 46 MiB/s in, and as much out, and one several times as strong with 66, which"
+    " makes 57, 66, 59 and 19 % CPU. The load is steady.",
+    "Practical Optimization of Apache Pulsar, 4.1.1 to 4.1.2; apache/pulsar#22946",
+    (UNIFORM, AVG),
+    lambda seed: unlike((28, 55, 46, 66), (57, 66, 59, 19), 40, seed),
+    since=0,
+    observed=(
+        seen(UNIFORM, "throughputRatio", "<", 1.5, "1.2, from 2.0 to 2.75", "rates come within 1.5, which is its goal"),
+        seen(UNIFORM, "unloads", "<=", 6, "4 bundles, one a minute", "rates are soon even"),
+        seen(UNIFORM, "lastMinute", "<=", 8, "within 5 minutes", "rates are soon even"),
+        seen(UNIFORM, "cpuRange", ">", 35, "42.9 points: 17 against 56 to 60 %", "usage stays uneven: the wrong goal"),
+        seen(UNIFORM, "strongCpuBelowMean", ">", 25, "30.8: it gave load away", "it is idle, and gives none the less"),
+    ),
+)

@@ -1,0 +1,151 @@
+"""The runs that a person asks for: strategies × settings × seeds × periods, each with a name and a configuration."""
+
+import difflib
+import hashlib
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from pulsar_barycenter.config.broker_conf import keys, with_overrides
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.managers import (
+    MANAGER_KEY,
+    ManagerKind,
+    StrategyError,
+    in_its_place,
+    manager_kind,
+    short_name,
+)
+from pulsar_barycenter.load.strategies import (
+    APART,
+    BOTH,
+    PLACEMENT_KEY,
+    SHEDDING_KEY,
+    STRATEGIES,
+    Role,
+    placer_name,
+    shedder_name,
+)
+from pulsar_barycenter.replay.demand import ReplayInputError
+
+MOST_RUNS: Final = 100_000
+
+
+class Scenario(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """One run. `settings` are keys of broker.conf with their texts, `period` steps of the input, end exclusive."""
+
+    strategy: str
+    settings: dict[str, str] = {}
+    seed: int = 0
+    period: tuple[int, int] = (0, 0)
+
+    @property
+    def name(self) -> str:
+        """The same for the same run, whatever stands beside it; fit for a file."""
+        return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()[:16]
+
+    @property
+    def title(self) -> str:
+        """What a table calls it: the strategy and what is set."""
+        return " ".join([self.strategy, *(f"{key}={value}" for key, value in sorted(self.settings.items()))])
+
+    @property
+    def told(self) -> str:
+        """What a person is told of as this run: what it is called, and of what seed and steps it is."""
+        return f"{self.title}, seed {self.seed}, steps {self.period[0]} to {self.period[1]}"
+
+    def config(self, base: Mapping[str, str]) -> BrokerConfig:
+        """Return its configuration: `base`, the strategy's keys, then its settings.
+
+        Raises:
+            StrategyError: there is no such strategy.
+            ConfigError: a value is not allowed.
+        """
+        config = with_overrides(BrokerConfig(), {**base, **settings_of(self.strategy, base), **self.settings})
+        if manager_kind(config.load_manager_class_name) is not ManagerKind.NOOP:
+            shedder_name(config)
+            placer_name(config)
+        return config
+
+
+CONFIGURED: Final = "configured"
+"""Names the load manager and strategies that the input's settings say."""
+
+
+def settings_of(strategy: str, base: Mapping[str, str]) -> dict[str, str]:
+    """Return the keys that a strategy stands for: a shedder, a shedder and a placement (`A+B`), or a load manager.
+
+    A shedder alone has the placement that `base` says, unless that one cannot go with it.
+
+    Raises:
+        StrategyError: there is none of that name.
+    """
+    if strategy == CONFIGURED:
+        return {}
+    name, _, placement = (part.strip() for part in strategy.partition("+"))
+    managers = {each for kind in ManagerKind for each in (kind.value, kind.class_name, short_name(kind.class_name))}
+    if name in managers and not placement:
+        kind = next(kind for kind in ManagerKind if name == kind.value) if name in list(ManagerKind) else None
+        return {MANAGER_KEY: (kind or manager_kind(name)).class_name}
+    rows = [row for row in STRATEGIES if name in (row.name, row.class_name) and row.role is Role.SHEDDING]
+    if not rows:
+        known = {row.name for row in STRATEGIES if row.role is Role.SHEDDING} | set(ManagerKind)
+        raise StrategyError(f"there is no shedder or load manager {name!r}; {in_its_place(name, known)}")
+    found = {MANAGER_KEY: rows[0].manager.class_name}
+    if rows[0].manager is not ManagerKind.MODULAR:
+        if placement:
+            raise StrategyError(f"{name} belongs to the {rows[0].manager} load manager, which places by itself")
+        return found
+    found[SHEDDING_KEY] = name
+    if placement:
+        found[PLACEMENT_KEY] = placement
+    elif short_name(name) in BOTH:
+        found[PLACEMENT_KEY] = name
+    elif short_name(base.get(PLACEMENT_KEY, BrokerConfig().load_balancer_load_placement_strategy)) in BOTH:
+        found[PLACEMENT_KEY] = APART
+    return found
+
+
+def scenarios(
+    strategies: Sequence[str],
+    sets: Sequence[str],
+    seeds: Sequence[int],
+    periods: Sequence[tuple[int, int]],
+    base: Mapping[str, str],
+) -> list[Scenario]:
+    """Return the grid, checked: each strategy with each combination of settings, seed and period.
+
+    `sets` are of the form key=value,value; a value that holds commas is not varied.
+
+    Raises:
+        ReplayInputError: a key is unknown, or there are too many runs.
+        StrategyError: there is no such strategy.
+        ConfigError: a value is not allowed.
+    """
+    varied = [_varied(text) for text in sets]
+    found = [
+        Scenario(strategy=strategy, settings=dict(chosen), seed=seed, period=period)
+        for strategy in strategies
+        for chosen in itertools.product(*varied)
+        for seed in seeds
+        for period in periods
+    ]
+    if not 1 <= len(found) <= MOST_RUNS:
+        raise ReplayInputError(f"the grid has {len(found)} runs; give one to {MOST_RUNS}")
+    for each in found:
+        each.config(base)
+    return found
+
+
+def _varied(text: str) -> list[tuple[str, str]]:
+    key, separator, values = text.partition("=")
+    key = key.strip()
+    if not separator:
+        raise ReplayInputError(f"--set {text}: give key=value, or key=value,value to vary it")
+    if key not in keys():
+        near = difflib.get_close_matches(key, keys(), n=3, cutoff=0.6)
+        mend = f"did you mean {' or '.join(near)}?" if near else "docs/configuration.md lists the keys"
+        raise ReplayInputError(f"--set {text}: there is no key {key}; {mend}")
+    return [(key, value.strip()) for value in values.split(",")]

@@ -1,0 +1,298 @@
+"""Demand and cluster out of a recorded history: the columns of the pipeline's tables.
+
+A sample of a bundle counts until its next one, since brokers report only what changed enough: for `SILENCE_MS` at the
+most, and no longer than until a report tells of a part of it. Bundles are those of the beginning; what is known of the
+parts that they were split into stands where these lay, and what one carried before its split is shared out by their
+widths. What belongs to one broker (heartbeats) is left out. A broker is there from its first report to its
+last, and from the beginning if that report is not the first of its life: it may have been silent until then. CPU is
+fitted to what brokers that were not saturated reported; limits are the last that a broker told.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from pulsar_barycenter.load.snapshot.load_snapshot import Floats, Integers
+from pulsar_barycenter.naming.bundle import Bundle, BundleRange
+from pulsar_barycenter.naming.errors import InvalidNameError
+from pulsar_barycenter.naming.namespace import is_broker_bound
+from pulsar_barycenter.replay.capacity import Capacity, CapacityModel, Fit, fit
+from pulsar_barycenter.replay.demand import SPREAD, Demand, ReplayInputError, check
+from pulsar_barycenter.replay.events import BrokerAdded, BrokerRemoved, Event
+from pulsar_barycenter.replay.simulator import Cluster
+
+SILENCE_MS: Final = 20 * 60_000
+"""Beyond the longest time between two reports of a broker that lives, which is 15 minutes unless configured."""
+SATURATED: Final = 0.98
+"""A broker that uses this part of its CPU tells nothing of what its traffic would take."""
+_FIT_SAMPLES: Final = 8
+
+
+@dataclass(frozen=True)
+class Samples:
+    """A row a sample, in any order: `bundle_samples` of the pipeline. Times are epoch ms; `figures` has four rows."""
+
+    bundle: Sequence[str]
+    broker: Sequence[str]
+    at_ms: Integers
+    figures: Floats
+    sessions: Integers
+    topics: Integers
+
+
+@dataclass(frozen=True)
+class Usages:
+    """A row a report: `broker_usage` with the traffic of the same report, in + out. CPU in percent of one core, limits
+    in the units of reports; what is unknown is -1. `sequence` counts the reports of a broker's life, from 1."""
+
+    broker: Sequence[str]
+    at_ms: Integers
+    cpu: Floats
+    cpu_limit: Floats
+    memory_limit: Floats
+    network_limit: Floats
+    rate: Floats
+    throughput: Floats
+    sequence: Integers
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What a history amounts to, and what is doubtful of it."""
+
+    demand: Demand
+    cluster: Cluster
+    events: tuple[Event, ...]
+    fit: Fit | None
+    doubts: tuple[str, ...]
+
+
+def recording(samples: Samples, usages: Usages, *, step_ms: int = 60_000) -> Recording:
+    """Return the demand of the time from the first sample to the last.
+
+    Raises:
+        ReplayInputError: there is nothing, a name or figure is wrong, or nobody reported for a long time.
+    """
+    if not len(samples.at_ms):
+        raise ReplayInputError("the history has no sample of a bundle in that period; choose one that it covers")
+    start_ms = int(samples.at_ms.min()) // step_ms * step_ms
+    end_ms = int(samples.at_ms.max()) // step_ms * step_ms + step_ms
+    _check_gaps(np.unique(samples.at_ms))
+    cluster, events, fitted, doubts = _brokers(samples, usages, start_ms, end_ms, step_ms)
+    demand = _demand(samples, start_ms, (end_ms - start_ms) // step_ms, step_ms, cluster)
+    return Recording(demand, cluster, tuple(events), fitted, tuple(doubts))
+
+
+def _check_gaps(times: Integers) -> None:
+    for before, after in pairwise(times.tolist()):
+        if after - before > SILENCE_MS:
+            raise ReplayInputError(
+                f"nobody reported between {before} and {after} (epoch ms), {(after - before) / 60_000:.0f} min; choose"
+                " a period without this gap"
+            )
+
+
+def _brokers(
+    samples: Samples, usages: Usages, start_ms: int, end_ms: int, step_ms: int
+) -> tuple[Cluster, list[Event], Fit | None, list[str]]:
+    seen = _seen((samples.broker, samples.at_ms), (usages.broker, usages.at_ms))
+    doubts: list[str] = []
+    events: list[Event] = []
+    brokers: dict[str, Capacity] = {}
+    capacities = _capacities(usages)
+    begins = {(usages.broker[row], int(usages.at_ms[row])) for row in np.flatnonzero(usages.sequence == 1).tolist()}
+    for broker, (first, last) in sorted(seen.items()):
+        if broker not in capacities:
+            doubts.append(f"the limits of {broker} are not known, so it is taken to be like most: {Capacity()}")
+        capacity = capacities.get(broker, Capacity())
+        if first < start_ms + (step_ms if (broker, first) in begins else SILENCE_MS):
+            brokers[broker] = capacity
+        else:
+            events.append(BrokerAdded(first, broker, capacity))
+        if last < end_ms - SILENCE_MS:
+            events.append(BrokerRemoved(last // step_ms * step_ms + step_ms, broker))
+    # one that is saturated would have used more
+    known = (usages.cpu >= 0) & (usages.cpu < SATURATED * usages.cpu_limit)
+    fitted = None
+    if int(known.sum()) >= _FIT_SAMPLES:
+        fitted = fit(usages.cpu[known], usages.rate[known], usages.throughput[known])
+        if fitted.determination < 0.5:
+            doubts.append(f"CPU does not follow traffic well: {fitted}")
+    else:
+        doubts.append(f"CPU of {int(known.sum())} reports is known, too few to fit; {CapacityModel()} is taken")
+    return Cluster(brokers, fitted.model if fitted else CapacityModel()), events, fitted, doubts
+
+
+def _seen(*told: tuple[Sequence[str], Integers]) -> dict[str, tuple[int, int]]:
+    """Return the first and the last time of each broker."""
+    names = sorted(set().union(*(brokers for brokers, _ in told)))
+    first, last = np.full(len(names), np.iinfo(np.int64).max), np.full(len(names), np.iinfo(np.int64).min)
+    for brokers, at_ms in told:
+        places = _places(brokers, names)
+        np.minimum.at(first, places, at_ms)
+        np.maximum.at(last, places, at_ms)
+    return dict(zip(names, zip(first.tolist(), last.tolist(), strict=True), strict=True))
+
+
+def _places(texts: Sequence[str], names: Sequence[str]) -> Integers:
+    """Return the place of each text among the names."""
+    place = {name: row for row, name in enumerate(names)}
+    return np.fromiter(map(place.__getitem__, texts), np.int64, len(texts))
+
+
+def _capacities(usages: Usages) -> Mapping[str, Capacity]:
+    found = {}
+    order = np.argsort(usages.at_ms, kind="stable").tolist()
+    for row in order:
+        cpu, memory, network = (
+            float(each[row]) for each in (usages.cpu_limit, usages.memory_limit, usages.network_limit)
+        )
+        if cpu > 0:
+            default = Capacity()
+            found[usages.broker[row]] = Capacity(
+                cpu / 100,
+                memory if memory > 0 else default.memory_mib,
+                network if network > 0 else default.network_kbits,
+            )
+    return found
+
+
+def _demand(samples: Samples, start_ms: int, steps: int, step_ms: int, cluster: Cluster) -> Demand:
+    samples = _movable(samples)
+    told = sorted(set(samples.bundle))
+    leaves = smallest(told)
+    names = tuple(sorted({leaf for parts in leaves.values() for leaf, _ in parts}))
+    place = {name: row for row, name in enumerate(names)}
+    figures = np.zeros((4, steps, len(names)))
+    sessions, topics = np.zeros(len(names)), np.zeros(len(names))
+    owners: dict[str, tuple[int, str]] = {}
+    bundle = _places(samples.bundle, told)
+    order = np.lexsort((samples.at_ms, bundle))
+    edges = np.searchsorted(bundle[order], np.arange(len(told) + 1)).tolist()
+    first_ms = dict(zip(told, samples.at_ms[order[edges[:-1]]].tolist(), strict=True))
+    # what a report before the period told of a bundle is not known: its first sample stands for it
+    wholes: dict[str, list[str]] = {}
+    for whole, parts in leaves.items():
+        for leaf, _ in parts:
+            wholes.setdefault(leaf, []).append(whole)
+    for name, begin, end in zip(told, edges, edges[1:], strict=False):
+        rows, parts = order[begin:end], leaves[name]
+        earliest_ms = min(first_ms[whole] for leaf, _ in parts for whole in wholes[leaf])
+        ended = np.array(sorted(first_ms[leaf] for leaf, _ in parts if leaf != name and leaf in first_ms), np.int64)
+        at, counted = _stretches(samples.at_ms[rows], earliest_ms, ended, start_ms, step_ms, steps)
+        values = np.repeat(samples.figures[:, rows], counted, axis=1)
+        oldest = int(rows[0])
+        for leaf, share in parts:
+            column = place[leaf]
+            figures[:, at, column] = values * share
+            sessions[column] = max(sessions[column], float(samples.sessions[rows].max()) * share)
+            topics[column] = max(topics[column], float(samples.topics[rows].max()) * share)
+            if leaf not in owners or owners[leaf][0] > first_ms[name]:
+                owners[leaf] = (first_ms[name], samples.broker[oldest])
+    begun = _at_first(leaves, wholes, first_ms)
+    bundles = tuple(sorted(set(begun.values())))
+    of = {each: row for row, each in enumerate(bundles)}
+    ranges = [Bundle.parse(name).range for name in names]
+    owner = {whole: owners[leaf][1] for leaf, whole in begun.items()}
+    demand = Demand(
+        start_ms,
+        step_ms,
+        bundles,
+        np.array([of[begun[name]] for name in names], np.int64),
+        np.full(len(names), SPREAD, np.int64),
+        figures[0],
+        figures[1],
+        figures[2],
+        figures[3],
+        np.rint(sessions).astype(np.int64),
+        np.rint(topics).astype(np.int64),
+        tuple(owner[name] if owner[name] in cluster.brokers else "" for name in bundles),
+        None if bundles == names else np.array([[each.lower, each.upper] for each in ranges], np.int64).T,
+    )
+    check(demand)
+    return demand
+
+
+def _movable(samples: Samples) -> Samples:
+    """Return the samples of bundles that do not belong to one broker."""
+    bound = {name for name in set(samples.bundle) if is_broker_bound(_bundle(name).namespace)}
+    if not bound:
+        return samples
+    kept = np.array([name not in bound for name in samples.bundle], bool)
+    rows = np.flatnonzero(kept).tolist()
+    return Samples(
+        [samples.bundle[row] for row in rows],
+        [samples.broker[row] for row in rows],
+        samples.at_ms[kept],
+        samples.figures[:, kept],
+        samples.sessions[kept],
+        samples.topics[kept],
+    )
+
+
+def _at_first(
+    leaves: Mapping[str, Sequence[tuple[str, float]]], wholes: Mapping[str, Sequence[str]], first_ms: Mapping[str, int]
+) -> dict[str, str]:
+    """Return for each of the smallest bundles that one in which its range lay at the beginning.
+
+    That is the first that was told of it, the widest of several, if it is the first of all its range.
+    """
+    earliest = {leaf: min(of, key=lambda name: (first_ms[name], -len(leaves[name]))) for leaf, of in wholes.items()}
+    return {
+        leaf: whole if all(earliest[each] == whole for each, _ in leaves[whole]) else leaf
+        for leaf, whole in earliest.items()
+    }
+
+
+def _stretches(
+    at_ms: Integers, earliest_ms: int, ended_ms: Integers, start_ms: int, step_ms: int, steps: int
+) -> tuple[Integers, Integers]:
+    """Return the steps for which the samples of a bundle count, one after the other, and of each for how many.
+
+    `at_ms` are in order. `earliest_ms` is of the first that is known of the bundle's range, `ended_ms` in order of the
+    first samples of parts of it: a bundle that a report tells parts of is no more.
+    """
+    until = np.minimum(np.append(at_ms[1:], at_ms[-1] + SILENCE_MS), at_ms + SILENCE_MS)
+    next_end = np.append(ended_ms, np.iinfo(np.int64).max)[np.searchsorted(ended_ms, at_ms, side="right")]
+    until = np.minimum(until, next_end) - start_ms
+    begin = np.where((at_ms <= earliest_ms) & (at_ms < start_ms + SILENCE_MS), 0, (at_ms - start_ms) // step_ms)
+    end = until // step_ms
+    end[-1] = max(begin[-1] + 1, -(-until[-1] // step_ms))
+    counted = np.maximum(np.minimum(end, steps) - begin, 0)
+    first = np.repeat(begin - np.cumsum(counted) + counted, counted)
+    return first + np.arange(int(counted.sum())), counted
+
+
+def smallest(bundles: Sequence[str]) -> dict[str, list[tuple[str, float]]]:
+    """Return for each bundle the smallest ones that it consists of, with what share of it each has by width.
+
+    Raises:
+        ReplayInputError: a name is none.
+    """
+    ranges: dict[str, list[tuple[BundleRange, str]]] = {}
+    for name in bundles:
+        bundle = _bundle(name)
+        ranges.setdefault(str(bundle.namespace), []).append((bundle.range, name))
+    found: dict[str, list[tuple[str, float]]] = {}
+    for mine in ranges.values():
+        mine.sort(key=lambda each: (each[0].lower, -each[0].upper))
+        leaves = [
+            each
+            for each, after in zip(mine, [*mine[1:], None], strict=True)
+            if after is None or after[0].upper > each[0].upper
+        ]
+        for whole, name in mine:
+            parts = [(leaf, each) for leaf, each in leaves if whole.lower <= leaf.lower and leaf.upper <= whole.upper]
+            width = sum(leaf.width for leaf, _ in parts)
+            found[name] = [(each, leaf.width / width) for leaf, each in parts]
+    return found
+
+
+def _bundle(name: str) -> Bundle:
+    try:
+        return Bundle.parse(name)
+    except InvalidNameError as error:
+        raise ReplayInputError(f"{name} is no bundle: {error}") from None

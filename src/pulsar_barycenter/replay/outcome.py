@@ -1,0 +1,116 @@
+"""What is kept of a run: who carried what at each step, and all that was decided."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers
+
+
+class Moved(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """A bundle went to another broker. `kind` is "unload", "split" (a part that was unloaded) or "assign" (it had no
+    owner). `topics` and `sessions` were disturbed for `gap_ms`. `misplaced`: the destination's usage was above the
+    mean after the step's moves. `rate` is msg/s in + out."""
+
+    at_ms: int
+    kind: str
+    bundle: str
+    source: str = ""
+    destination: str = ""
+    rate: float = 0.0
+    topics: int = 0
+    sessions: int = 0
+    gap_ms: int = 0
+    misplaced: bool = False
+    why: str = ""
+
+
+class Divided(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """A bundle was split."""
+
+    at_ms: int
+    bundle: str
+    broker: str
+    parts: tuple[str, ...]
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BundleRates:
+    """What some bundles carried: `rate` is msg/s in + out, a row for each of `steps`, which are some of the run, and a
+    column a bundle; NaN while there was no such bundle."""
+
+    bundles: tuple[str, ...] = ()
+    steps: tuple[int, ...] = ()
+    rate: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+
+
+MOST_RATED: Final = 120
+"""Steps of which it is kept what bundles carried, spread over the run; fewer of very many bundles."""
+_MOST_RATES: Final = 20_000_000
+MOST_CARRIED: Final = 5_000
+"""Bundles of which it is kept: those of the first decisions."""
+
+
+class Samples:
+    """What all bundles carry at some steps of a run, of which in the end only that of a few is of interest."""
+
+    def __init__(self, steps: int, bundles: int) -> None:
+        most = max(1, min(MOST_RATED, _MOST_RATES // max(1, bundles)))
+        self._every = -(-steps // most)
+        self._taken: list[tuple[int, list[str], Floats]] = []
+
+    def take(self, step: int, names: list[str], rate: Floats) -> None:
+        """Keep what the bundles carry at a step, if it is one of those; `names` is not changed afterwards."""
+        if step % self._every == 0:
+            self._taken.append((step, names, rate.astype(np.float32)))
+
+    def of(self, bundles: Iterable[str]) -> BundleRates:
+        """Return what these bundles carried, each told once, the first `MOST_CARRIED` of them."""
+        wanted = tuple(dict.fromkeys(bundles))[:MOST_CARRIED]
+        rate = np.full((len(self._taken), len(wanted)), np.nan)
+        rows: dict[str, int] = {}
+        known: list[str] | None = None
+        for place, (_, names, rates) in enumerate(self._taken):
+            if names is not known:
+                rows, known = {name: row for row, name in enumerate(names)}, names
+            there = [(column, rows[name]) for column, name in enumerate(wanted) if name in rows]
+            for column, row in there:
+                rate[place, column] = rates[row]
+        return BundleRates(wanted, tuple(step for step, _, _ in self._taken), rate)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A row a step, a column a broker.
+
+    `usage` is the true largest share of CPU and bandwidths, 1.0 is full, and beyond; `cpu` that of CPU alone; `rate`
+    and `throughput` are in + out. `live` says who was there. `floor` is, for each step, the least usage that the most
+    loaded broker can have, wherever bundles are: by total load over capacities, or the largest load that no split can
+    part on the strongest broker.
+
+    `at_ms` is when each step begins. `event_ms` are the times of the events that happened within the steps.
+    """
+
+    at_ms: Integers
+    step_ms: int
+    brokers: tuple[str, ...]
+    live: Flags
+    usage: Floats
+    cpu: Floats
+    rate: Floats
+    throughput: Floats
+    unserved: Floats
+    """Rate (msg/s in + out) of bundles that nobody served, a figure a step."""
+    floor: Floats
+    moves: tuple[Moved, ...]
+    splits: tuple[Divided, ...]
+    unserved_topic_s: float
+    event_ms: tuple[int, ...]
+    bundles: int
+    overload_limit: float = 0.85
+    carried: BundleRates = field(default_factory=BundleRates)
+    """Of the bundles that moved or were divided, and of their parts."""

@@ -1,0 +1,124 @@
+"""What could have been: greedy balancers that see what no leader sees, for strategies to be measured by.
+
+They know the true load of each bundle, at once and without noise, where a leader knows what brokers reported, and act
+upon it every ten minutes in place of the leader's round. All else is as with any strategy: gaps, placement of what has
+no owner, splits.
+
+Both take the move that evens the brokers out most, one after the other, as long as one is worth `LEAST_GAIN`. Evenness
+is the mean over the steps they see of (sum of u^16)^(1/16) over the brokers' usages u: nearly the greatest usage, but a
+move away from one of four brokers that are equally full counts, too. They are greedy, so a strategy may do better.
+
+Source: our own.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers
+
+EVERY_MS: Final = 10 * 60_000
+LEAST_GAIN: Final = 0.005
+"""A move evens out by so much of a broker, or is not made."""
+_POWER: Final = 16
+_LOOKED_AT: Final = 256
+_TAKERS: Final = 4
+_MOST_AT_ONCE: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Sees `horizon` of the steps to come, a step in `stride`, the one of now first; makes at most so many moves an
+    hour."""
+
+    name: str
+    about: str
+    horizon: int
+    stride: int
+    moves_an_hour: int | None = None
+
+    @property
+    def at_once(self) -> int:
+        """How many moves it makes at most every `EVERY_MS`."""
+        return _MOST_AT_ONCE if self.moves_an_hour is None else max(1, self.moves_an_hour * EVERY_MS // 3_600_000)
+
+
+REFERENCES: Final = {
+    each.name: each
+    for each in (
+        Reference("foresight", "knows what every bundle carries in the next hour", 60, 3),
+        Reference("greedy-12", "knows what every bundle carries now, and makes 12 moves an hour at most", 1, 1, 12),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ActualLoad:
+    """How things are. `wanted` is what bundles take of a resource: steps × resources × bundles; `limit` and `base`, in
+    the same units, what brokers have of it and what they take idle: resources × brokers. `owner` is each bundle's
+    broker, negative for nobody, who may neither give nor get."""
+
+    wanted: Floats
+    limit: Floats
+    base: Floats
+    owner: Integers
+    live: Flags
+
+
+def best_moves(actual: ActualLoad, most: int) -> list[tuple[int, int]]:
+    """Return bundles with the brokers they go to, at most so many, the one that evens out most first."""
+    return _Search(actual).run(most)
+
+
+class _Search:
+    def __init__(self, actual: ActualLoad) -> None:
+        self._actual, self._owner = actual, actual.owner.copy()
+        steps, resources, _ = actual.wanted.shape
+        brokers = actual.limit.shape[1]
+        served = np.flatnonzero(self._owner >= 0)
+        load = np.zeros((brokers, steps, resources))
+        np.add.at(load, self._owner[served], actual.wanted[:, :, served].transpose(2, 0, 1))
+        self._load = load + actual.base.T[:, None, :]
+        self._limit: Floats = actual.limit.T[:, None, :]
+        self._usage: Floats = np.where(actual.live[:, None], (self._load / self._limit).max(axis=2), 0.0)
+
+    def run(self, most: int) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        while len(found) < most and (move := self._best()) is not None:
+            bundle, to = move
+            source, wanted = int(self._owner[bundle]), self._actual.wanted[:, :, bundle]
+            for broker, change in ((source, -wanted), (to, wanted)):
+                self._load[broker] += change
+                self._usage[broker] = (self._load[broker] / self._limit[broker]).max(axis=1)
+            self._owner[bundle] = to
+            found.append(move)
+        return found
+
+    def _best(self) -> tuple[int, int] | None:
+        """Return the move that evens out most, from the broker that weighs most; None if none is worth it."""
+        actual, powers = self._actual, self._usage**_POWER
+        live = np.flatnonzero(actual.live)
+        if len(live) < 2:
+            return None
+        source = int(live[np.argmax(powers[live].sum(axis=1))])
+        total = powers.sum(axis=0)
+        takers = live[live != source]
+        takers = takers[np.argsort(powers[takers].sum(axis=1), kind="stable")[:_TAKERS]]
+        bundles = np.flatnonzero(self._owner == source)
+        weight = (actual.wanted[:, :, bundles] / actual.limit[None, :, source, None]).max(axis=1).sum(axis=0)
+        bundles = bundles[np.argsort(-weight, kind="stable")[:_LOOKED_AT]]
+        if not len(bundles):
+            return None
+        wanted = actual.wanted[:, :, bundles].transpose(2, 0, 1)
+        kept = ((self._load[source] - wanted) / self._limit[source]).max(axis=2)
+        before = float((total ** (1 / _POWER)).mean())
+        best, least = None, before - LEAST_GAIN
+        for taker in takers.tolist():
+            got = ((self._load[taker] + wanted) / self._limit[taker]).max(axis=2)
+            after = total - powers[source] - powers[taker] + kept.clip(0) ** _POWER + got**_POWER
+            means = (after.clip(0) ** (1 / _POWER)).mean(axis=1)
+            at = int(np.argmin(means))
+            if means[at] < least:
+                best, least = (int(bundles[at]), taker), float(means[at])
+        return best

@@ -1,0 +1,419 @@
+"""What brokers told of themselves and when, and the snapshot that a leader makes of it.
+
+A broker looks at its load once a step, and reports when enough changed since its last report or that is old, as live
+ones do. So a leader may know a bundle from two brokers, of which one did not yet tell that it left, or from none. A
+bundle on its way counts for its destination, as a preallocation, until that one reports it. Windows take one sample of
+each bundle a report.
+
+Brokers of the extensible load manager smooth their usage at every measurement, tell their heaviest bundles at each
+step, and start afresh when a bundle came or went.
+
+Where this is coarser than life: what happens between two steps happens at a step.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadReportRule
+from pulsar_barycenter.load.reports.load_report import (
+    COUNT_RESOLUTION,
+    DEFAULT_MESSAGE_RATE,
+    LONG_SAMPLES,
+    RATE_RESOLUTION,
+    SHORT_SAMPLES,
+    THROUGHPUT_RESOLUTION,
+    ResourceWeights,
+)
+from pulsar_barycenter.load.reports.weights import extensible_resource_weights, resource_weights
+from pulsar_barycenter.load.reports.windows import fold
+from pulsar_barycenter.load.snapshot.load_snapshot import (
+    BrokerTable,
+    BundleTable,
+    ExtensibleLoad,
+    Flags,
+    Floats,
+    Indices,
+    Integers,
+    LoadSnapshot,
+    MessageColumns,
+    Preallocations,
+    largest_weighted,
+    raw_percent,
+)
+from pulsar_barycenter.replay.bundles import NOBODY, Bundles, summed
+
+if TYPE_CHECKING:
+    from pulsar_barycenter.config.broker_config import BrokerConfig
+
+_Item = TypeVar("_Item", bound="np.generic[Any]")
+NEVER: Final = -(2**53)
+_UNWEIGHTED: Final = ResourceWeights(1.0, 1.0, 1.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What brokers measure at one moment, a column each: usage and limit (`load_snapshot.RESOURCES`), four figures."""
+
+    usage: Floats
+    limit: Floats
+    figures: Floats
+    topics: Integers
+    bundles: Integers
+
+
+def change_percent(before: Floats, now: Floats) -> Floats:
+    """Return 100 × |before - now| / |before|; infinite when something came of nothing.
+
+    The column form of `load_report.percent_change`.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        change = 100.0 * np.abs((before - now) / before)
+    return np.where(before == 0, np.where(now == 0, 0.0, np.inf), change)
+
+
+class Reports:
+    """The newest reports of all brokers, and the windows of all bundles."""
+
+    def __init__(self, brokers: Sequence[str], bundles: Bundles) -> None:
+        count, rows = len(brokers), len(bundles)
+        self._brokers = tuple(brokers)
+        self._told = Measured(
+            np.zeros((5, count)),
+            np.zeros((5, count)),
+            np.zeros((4, count)),
+            np.zeros(count, np.int64),
+            np.zeros(count, np.int64),
+        )
+        self.told_at_ms: Integers = np.full(count, NEVER, np.int64)
+        self.started_at_ms: Integers = np.zeros(count, np.int64)
+        self._owner: Indices = np.full(rows, NOBODY, np.int32)
+        self._figures: Floats = np.zeros((4, rows))
+        self._windows: dict[int, tuple[Floats, Integers]] = {
+            most: (np.zeros((4, rows)), np.zeros(rows, np.int64)) for most in (SHORT_SAMPLES, LONG_SAMPLES)
+        }
+        self._left: list[tuple[int, int, Floats]] = []
+        """Bundles that a broker still lists and another one reports by now: row, that broker, its figures."""
+        self.unloaded_at_ms: Integers = np.full(rows, NEVER, np.int64)
+        self._smoothed: Floats = np.zeros((2, count))
+        """Usage and throughput, as of `_measured_at_ms`; what was told of them last, in `_told_smoothed`."""
+        self._measured_at_ms: Integers = np.zeros(count, np.int64)
+        self._told_smoothed: Floats = np.zeros((2, count))
+        self._changed: Flags = np.ones(count, bool)
+
+    # ---- what changes ----
+
+    def start(self, broker: int, now_ms: int) -> None:
+        """Note that a broker starts, of which nothing is known."""
+        self.forget(broker)
+        self.started_at_ms[broker] = now_ms
+
+    def forget(self, broker: int) -> None:
+        """Drop what a broker told."""
+        self.told_at_ms[broker] = NEVER
+        self._changed[broker] = True
+        self._owner = np.where(self._owner == broker, NOBODY, self._owner).astype(np.int32)
+        self._left = [each for each in self._left if each[1] != broker]
+
+    def moved(self, source: int, destination: int) -> None:
+        """Note that a bundle went from one broker (or NOBODY) to another."""
+        for broker in (source, destination):
+            if broker != NOBODY:
+                self._changed[broker] = True
+
+    def split(self, row: int, parts: int) -> None:
+        """Note that the bundle of a row has become so many, of which nobody knows anything."""
+        keep = [*range(row), *([row] * parts), *range(row + 1, len(self._owner))]
+        order, fresh = np.array(keep, np.int64), slice(row, row + parts)
+        self._owner = self._owner[order]
+        self._owner[fresh] = NOBODY
+        self._figures = self._figures[:, order]
+        self.unloaded_at_ms = self.unloaded_at_ms[order]
+        self.unloaded_at_ms[fresh] = NEVER
+        for most, (average, samples) in self._windows.items():
+            cleared = samples[order]
+            cleared[fresh] = 0
+            self._windows[most] = (average[:, order], cleared)
+        self._left = [
+            (at + parts - 1 if at > row else at, broker, figures) for at, broker, figures in self._left if at != row
+        ]
+
+    # ---- reports ----
+
+    def measure(
+        self, now: Measured, bundles: Bundles, able: Flags, config: "BrokerConfig", now_ms: int, kind: ManagerKind
+    ) -> Flags:
+        """Let the brokers that are `able` report if it is due, and return who did."""
+        if kind is ManagerKind.EXTENSIBLE:
+            self._smooth(now, able, config, now_ms)
+        due = able & self._is_due(now, config, now_ms, kind)
+        if kind is ManagerKind.EXTENSIBLE:
+            due |= able & self._changed  # its load was taken back when a bundle came or went
+        if due.any():
+            self._publish(now, bundles, due, now_ms)
+        if kind is ManagerKind.EXTENSIBLE:
+            self._list(bundles, able)
+        self._changed &= ~able
+        return due
+
+    def _is_due(self, now: Measured, config: "BrokerConfig", now_ms: int, kind: ManagerKind) -> Flags:
+        told, rule = self._told, BrokerLoadReportRule.of(config)
+        weights = _UNWEIGHTED if kind is ManagerKind.EXTENSIBLE else resource_weights(config)
+        before, after = (largest_weighted(raw_percent(each.usage, each.limit), weights) for each in (told, now))
+        changes = np.array(
+            [
+                change_percent(told.figures[0] + told.figures[1], now.figures[0] + now.figures[1]),
+                change_percent(told.figures[2] + told.figures[3], now.figures[2] + now.figures[3]),
+                change_percent(told.bundles.astype(float), now.bundles.astype(float)),
+                100.0 * np.abs(before - after),
+            ]
+        )
+        old = now_ms - self.told_at_ms > rule.max_interval_ms
+        found: Flags = old | (changes.max(axis=0) > rule.threshold_percent)
+        return found
+
+    def _smooth(self, now: Measured, able: Flags, config: "BrokerConfig", now_ms: int) -> None:
+        """Average usage and throughput over the measurements of a step, at which figures stay as they are."""
+        weights = extensible_resource_weights(config)
+        percent = raw_percent(now.usage, now.limit)
+        usage = (percent * np.array(weights, float)[:, None]).max(axis=0) / 100
+        sample = np.array([usage, now.figures[2] + now.figures[3]])
+        passed_ms = now_ms - self._measured_at_ms
+        times = np.maximum(1, passed_ms // max(1, int(config.load_balancer_report_update_min_interval_millis)))
+        weight = config.load_balancer_history_resource_percentage ** times.astype(float)
+        weight = np.where(self._changed, 0.0, weight)
+        self._smoothed = np.where(able, self._smoothed * weight + (1 - weight) * sample, self._smoothed)
+        self._measured_at_ms = np.where(able, now_ms, self._measured_at_ms)
+
+    def _publish(self, now: Measured, bundles: Bundles, due: Flags, now_ms: int) -> None:
+        def newer(before: NDArray[_Item], after: NDArray[_Item]) -> NDArray[_Item]:
+            return np.where(due, after, before)
+
+        told = self._told
+        self._told = Measured(
+            newer(told.usage, now.usage),
+            newer(told.limit, now.limit),
+            newer(told.figures, now.figures),
+            newer(told.topics, now.topics),
+            newer(told.bundles, now.bundles),
+        )
+        self.told_at_ms = np.where(due, now_ms, self.told_at_ms)
+        self._told_smoothed = np.where(due, self._smoothed, self._told_smoothed)
+        self._list(bundles, due)
+        rows = np.flatnonzero((bundles.owner != NOBODY) & due[bundles.owner])
+        for most, (average, samples) in self._windows.items():
+            averages, counts = average.copy(), samples.copy()
+            averages[:, rows], counts[rows] = fold(average[:, rows], samples[rows], bundles.figures[:, rows], most)
+            self._windows[most] = (averages, counts)
+
+    def _list(self, bundles: Bundles, tellers: Flags) -> None:
+        """Take what these brokers say of their bundles."""
+        owner, known = bundles.owner, self._owner.copy()
+        known[(known != NOBODY) & tellers[known] & (known != owner)] = NOBODY
+        self._left = [each for each in self._left if not tellers[each[1]]]
+        rows = (owner != NOBODY) & tellers[owner]
+        for row in np.flatnonzero(rows & (known != owner) & (known != NOBODY)).tolist():
+            self._left.append((row, int(known[row]), self._figures[:, row]))
+        known[rows] = owner[rows]
+        self._owner = known
+        self._figures = np.where(rows, bundles.figures, self._figures)
+
+    # ---- the snapshot ----
+
+    def snapshot(
+        self, bundles: Bundles, live: Flags, config: "BrokerConfig", now_ms: int, kind: ManagerKind
+    ) -> LoadSnapshot:
+        """Return what the leader decides upon: the live brokers that reported."""
+        known = live & (self.told_at_ms != NEVER)
+        place = (np.cumsum(known) - 1).astype(np.int32)
+        unloaded = self._unloaded(config, now_ms)
+        if kind is ManagerKind.EXTENSIBLE:
+            return self._extensible(bundles, known, place, config, unloaded, now_ms)
+        rows = np.flatnonzero((self._owner != NOBODY) & known[self._owner])
+        owners, figures = self._owner[rows], self._figures[:, rows]
+        left = [each for each in self._left if known[each[1]]]
+        if left:
+            rows = np.concatenate((rows, np.array([row for row, _, _ in left], np.int64)))
+            owners = np.concatenate((owners, np.array([broker for _, broker, _ in left], np.int32)))
+            figures = np.concatenate((figures, np.array([each for _, _, each in left]).T), axis=1)
+            order = np.lexsort((owners, rows))
+            rows, owners, figures = rows[order], owners[order], figures[:, order]
+        table = self._bundle_table(bundles, rows, place[owners], figures, unloaded)
+        brokers = int(known.sum())
+        averages = [
+            MessageColumns(
+                *(
+                    summed(table.owner, each, brokers)
+                    for each in (window.rate_in, window.rate_out, window.throughput_in, window.throughput_out)
+                )
+            )
+            for window in (table.short, table.long)
+        ]
+        listed = np.bincount(table.owner, minlength=brokers)
+        found = LoadSnapshot(
+            self._broker_table(known, kind, averages[0], averages[1], listed),
+            table,
+            bundles.namespaces,
+            taken_at_ms=now_ms,
+        )
+        return self._with_preallocations(found, bundles, known, place)
+
+    def _unloaded(self, config: "BrokerConfig", now_ms: int) -> Flags:
+        grace_ms = config.load_balancer_shedding_grace_period_minutes * 60_000
+        found: Flags = self.unloaded_at_ms >= now_ms - grace_ms
+        return found
+
+    def _broker_table(
+        self, known: Flags, kind: ManagerKind, short: MessageColumns, long: MessageColumns, bundles: Integers
+    ) -> BrokerTable:
+        told, count = self._told, int(known.sum())
+        every = np.ones(count, bool)
+        return BrokerTable(
+            names=tuple(name for name, is_known in zip(self._brokers, known.tolist(), strict=True) if is_known),
+            usage=told.usage[:, known],
+            limit=told.limit[:, known],
+            latest=MessageColumns(*told.figures[:, known]),
+            short=short,
+            long=long,
+            topics=told.topics[known],
+            bundle_count=bundles,
+            versions=(None,) * count,
+            class_names=(kind.class_name,) * count,
+            persistent=every,
+            non_persistent=every,
+            started_at_ms=self.started_at_ms[known],
+            reported_at_ms=self.told_at_ms[known],
+            suspect=~every,
+        )
+
+    def _bundle_table(
+        self, bundles: Bundles, rows: Integers, owners: Indices, figures: Floats, unloaded: Flags
+    ) -> BundleTable:
+        every, is_whole = np.ones(len(rows), bool), len(rows) == len(bundles)
+        short, long = (
+            (MessageColumns(*average[:, rows]), samples[rows]) for average, samples in self._windows.values()
+        )
+        names = bundles.names
+        return BundleTable(
+            names=names if is_whole and not self._left else [names[row] for row in rows.tolist()],
+            owner=owners,
+            namespace=bundles.namespace[rows],
+            latest=MessageColumns(*figures),
+            topics=bundles.topics[rows],
+            sessions=bundles.sessions[rows],
+            short=short[0],
+            long=long[0],
+            short_samples=short[1],
+            long_samples=long[1],
+            listed=every,
+            sampled=every,
+            has_windows=short[1] > 0,
+            broker_bound=~every,
+            recently_unloaded=unloaded[rows],
+            suspect=~every,
+        )
+
+    def _with_preallocations(self, found: LoadSnapshot, bundles: Bundles, known: Flags, place: Indices) -> LoadSnapshot:
+        """Count what its owner does not report yet for its owner."""
+        waiting = np.flatnonzero((bundles.owner != self._owner) & (bundles.owner != NOBODY) & known[bundles.owner])
+        if not len(waiting):
+            return found
+        brokers = place[bundles.owner[waiting]]
+        average, samples = self._windows[LONG_SAMPLES]
+        rate = np.where(samples[waiting] > 0, average[0, waiting] + average[1, waiting], 2 * DEFAULT_MESSAGE_RATE)
+        count = len(found.brokers)
+        pairs = [(broker, bundles.names[row]) for broker, row in zip(brokers.tolist(), waiting.tolist(), strict=True)]
+        topics = summed(brokers, bundles.topics[waiting], count).astype(np.int64)
+        preallocated = Preallocations.of(summed(brokers, rate, count), topics, pairs, found.bundles)
+        return replace(found, preallocations=preallocated)
+
+    def _extensible(
+        self, bundles: Bundles, known: Flags, place: Indices, config: "BrokerConfig", unloaded: Flags, now_ms: int
+    ) -> LoadSnapshot:
+        """Bundles of the lists with their figures, all others as the ownership channel names them, without."""
+        most = config.load_balancer_max_number_of_bundles_in_bundle_load_report
+        top = self._top(bundles, most)
+        listed = (self._owner != NOBODY) & known[self._owner] & (top >= 0)
+        owned = (bundles.owner != NOBODY) & known[bundles.owner]
+        rows = np.concatenate(
+            (np.flatnonzero(listed), np.flatnonzero(owned & ~(listed & (self._owner == bundles.owner))))
+        )
+        split_at = int(listed.sum())
+        owners = np.concatenate((self._owner[rows[:split_at]], bundles.owner[rows[split_at:]]))
+        in_list = np.arange(len(rows)) < split_at
+        order = np.lexsort((owners, rows))
+        rows, owners, in_list = rows[order], owners[order], in_list[order]
+        figures = np.where(in_list, self._figures[:, rows], 0.0)
+        table = self._bundle_table(bundles, rows, place[owners], figures, unloaded)
+        latest = table.latest
+        none = np.zeros(len(rows), np.int64)
+        table = replace(
+            table,
+            short=latest,
+            long=latest,
+            short_samples=none,
+            long_samples=none,
+            topics=np.where(in_list, table.topics, 0),
+            sessions=np.where(in_list, table.sessions, 0),
+            sampled=in_list,
+            has_windows=in_list,
+        )
+        newest = MessageColumns(*self._told.figures[:, known])
+        brokers = self._broker_table(known, ManagerKind.EXTENSIBLE, newest, newest, self._told.bundles[known])
+        everyone = np.ones(len(brokers), bool)
+        percent = raw_percent(self._told.usage, self._told.limit)
+        load = ExtensibleLoad(
+            weighted_max_ema=self._told_smoothed[0, known],
+            throughput_ema=self._told_smoothed[1, known],
+            max_usage=largest_weighted(percent, _UNWEIGHTED)[known],
+            updated_at_ms=self.told_at_ms[known],
+            has_load=everyone,
+            live=everyone,
+            top=np.where(in_list, top[rows], -1),
+            owned=bundles.owner[rows] == owners,
+        )
+        return LoadSnapshot(brokers, table, bundles.namespaces, extensible=load, taken_at_ms=now_ms)
+
+    def _top(self, bundles: Bundles, most: int) -> Integers:
+        """Return the place of each bundle in its broker's list, the least loaded first; -1 of those outside it.
+
+        The column form of `TopBundlesLoadData.of`: ordered as `stats_rank` does, of equals the smaller name is the
+        heavier.
+        """
+        rate_in, rate_out, bytes_in, bytes_out = self._figures
+        moving = (self._owner != NOBODY) & (bytes_in + bytes_out > 0)
+        rows = np.flatnonzero(moving)
+        rank = [
+            np.floor(each[rows] + 0.5)
+            for each in (
+                bytes_in / THROUGHPUT_RESOLUTION,
+                bytes_out / THROUGHPUT_RESOLUTION,
+                (rate_in + rate_out) / RATE_RESOLUTION,
+            )
+        ]
+        rank.append(np.trunc((bundles.topics + bundles.sessions)[rows] / COUNT_RESOLUTION))
+        order = rows[np.lexsort((rows, -rank[3], -rank[2], -rank[1], -rank[0], self._owner[rows]))]
+        owners = self._owner[order]
+        first = np.searchsorted(owners, owners, side="left")
+        place = np.arange(len(order)) - first
+        count = np.searchsorted(owners, owners, side="right") - first
+        length = count if most < 0 else np.minimum(count, most)
+        top = np.full(len(self._owner), -1, np.int64)
+        top[order] = np.where(place < length, length - 1 - place, -1)
+        return top
+
+    def own(self, bundles: Bundles, live: Flags, config: "BrokerConfig", now_ms: int) -> LoadSnapshot:
+        """Return what brokers of the extensible load manager know of their own bundles now, together."""
+        known = live & (self.told_at_ms != NEVER)
+        place = (np.cumsum(known) - 1).astype(np.int32)
+        rows = np.flatnonzero((bundles.owner != NOBODY) & known[bundles.owner])
+        table = self._bundle_table(
+            bundles, rows, place[bundles.owner[rows]], bundles.figures[:, rows], self._unloaded(config, now_ms)
+        )
+        newest = MessageColumns(*self._told.figures[:, known])
+        brokers = self._broker_table(known, ManagerKind.EXTENSIBLE, newest, newest, self._told.bundles[known])
+        return LoadSnapshot(brokers, table, bundles.namespaces, taken_at_ms=now_ms)

@@ -1,0 +1,182 @@
+"""What a scenario of `balance-bench` is: a cluster, its demand and events, drawn from a seed, and what is expected."""
+
+import importlib
+import operator
+import pkgutil
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from pulsar_barycenter.config.broker_conf import with_overrides
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.snapshot.load_snapshot import Floats
+from pulsar_barycenter.replay.capacity import Capacity
+from pulsar_barycenter.replay.demand import Demand
+from pulsar_barycenter.replay.events import Event
+from pulsar_barycenter.replay.grid import settings_of
+from pulsar_barycenter.replay.inputs.generated import START_MS, broker_names, bundle_names
+from pulsar_barycenter.replay.measures import Measures, measure
+from pulsar_barycenter.replay.references import REFERENCES
+from pulsar_barycenter.replay.simulator import Cluster, replay
+
+MINUTE_MS: Final = 60_000
+EVERY: Final = "every strategy"
+NONE: Final = "no-op"
+OURS: Final = "LeastDisturbance"
+
+BENCHED: Final = (
+    NONE,
+    "ThresholdShedder+LeastResourceUsageWithWeight",
+    "UniformLoadShedder+LeastLongTermMessageRate",
+    "OverloadShedder+LeastLongTermMessageRate",
+    "RangeThresholdShedder+LeastResourceUsageWithWeight",
+    "DeviationShedder+LeastLongTermMessageRate",
+    "AvgShedder",
+    OURS,
+    "extensible",
+    "simple",
+)
+"""What the bench compares, each with the placement that its users pair it with."""
+
+COMMON: Final[Mapping[str, str]] = {
+    "loadBalancerDistributeBundlesEvenlyEnabled": "false",
+    "loadBalancerAutoBundleSplitEnabled": "false",
+}
+"""Settings of all scenarios unless one says otherwise. Distributing by count leaves a placement one candidate on a
+small cluster, and no strategy would show; splits are a matter of their own."""
+
+_RELATIONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A figure of a strategy (of EVERY, but for the no-op one and references) stands in a relation to a value, for a
+    reason.
+
+    The figure is the median over the seeds. `than` names a strategy whose figure is to be compared with instead, times
+    `value`.
+    """
+
+    strategy: str
+    figure: str
+    relation: str
+    value: float
+    why: str
+    than: str = ""
+
+    def holds(self, of: Mapping[str, Mapping[str, float]]) -> bool:
+        """Tell whether it is so of the medians of each strategy; of strategies that were not run nothing is said."""
+        compare = _RELATIONS[self.relation]
+        names = [name for name in of if name not in {NONE, *REFERENCES}] if self.strategy == EVERY else [self.strategy]
+        limit = self.value * of[self.than][self.figure] if self.than in of else self.value
+        return all(compare(of[name][self.figure], limit) for name in names if name in of)
+
+    def __str__(self) -> str:
+        value = f"{self.value:g}"
+        if self.than:
+            value = f"that of {self.than}" if self.value == 1 else f"{value} × that of {self.than}"
+        return f"{self.figure} of {self.strategy} {self.relation} {value}: {self.why}"
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What is replayed. `settings` are those of the scenario, for all strategies."""
+
+    demand: Demand
+    cluster: Cluster
+    events: tuple[Event, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A scenario: `about` says what happens in it, `make` draws it from a seed."""
+
+    name: str
+    about: str
+    make: Callable[[int], Setup]
+    expected: tuple[Expected, ...] = ()
+
+
+def catalogue() -> dict[str, Case]:
+    """Return all scenarios by name: one file each in `replay/scenarios`."""
+    package = importlib.import_module("pulsar_barycenter.replay.scenarios")
+    modules = sorted(each.name for each in pkgutil.iter_modules(package.__path__))
+    cases = [importlib.import_module(f"{package.__name__}.{name}").CASE for name in modules]
+    return {case.name: case for case in cases}
+
+
+def run_case(case: Case, strategy: str, seed: int) -> Measures:
+    """Return the measures of a strategy or a reference, by its defaults and the scenario's settings; what has no owner
+    is placed for a reference as for LeastDisturbance. `strategy` may be followed by settings: NAME key=value."""
+    setup, reference = case.make(seed), REFERENCES.get(strategy)
+    name, *sets = strategy.split()
+    chosen = settings_of(OURS if reference else name, {}) | dict(each.split("=", 1) for each in sets)
+    config = with_overrides(BrokerConfig(), {**COMMON, **chosen, **setup.settings})
+    return measure(replay(setup.demand, setup.cluster, config, setup.events, seed=seed, reference=reference))
+
+
+# ---- what scenarios are made of ----
+
+
+def minutes(count: float) -> int:
+    """Return the time (epoch ms) so many minutes after the start."""
+    return START_MS + round(count * MINUTE_MS)
+
+
+def sizes(count: int, seed: int, spread: float = 0.6) -> Floats:
+    """Return what part of all traffic each bundle has: log-normal, and at most three times the mean, so that no bundle
+    decides alone."""
+    drawn = np.minimum(np.random.default_rng([seed, 2]).lognormal(0.0, spread, count), 3.0 * np.exp(spread**2 / 2))
+    found: Floats = drawn / drawn.sum()
+    return found
+
+
+def rate_of_usage(usage: float, cores: float = 8.0, brokers: int = 1) -> float:
+    """Return the msg/s in, with as much out, that take this part of so many brokers, idle CPU counted in."""
+    model = Cluster({}).model
+    return (usage * cores * 100 - model.idle_cpu) / (2 * model.cpu_per_message) * brokers
+
+
+def steady(share: Floats, rate: float, steps: int, seed: int, noise: float = 0.03) -> Floats:
+    """Return msg/s in of each bundle at each step: its share of `rate`, with noise."""
+    found: Floats = np.random.default_rng([seed, 3]).lognormal(0.0, noise, (steps, len(share))) * share * rate
+    return found
+
+
+def balanced(share: Floats, brokers: Iterable[str], strength: Mapping[str, float] | None = None) -> tuple[str, ...]:
+    """Return owners that even the shares out: the largest first, each to the broker with the least so far."""
+    load = dict.fromkeys(brokers, 0.0)
+    owners = [""] * len(share)
+    for row in np.argsort(-share, kind="stable").tolist():
+        least = min(load, key=lambda name: (load[name] / (strength or {}).get(name, 1.0), name))
+        owners[row] = least
+        load[least] += float(share[row])
+    return tuple(owners)
+
+
+def like_brokers(count: int, capacity: Capacity | None = None) -> Cluster:
+    """Return a cluster of brokers that are alike."""
+    return Cluster(dict.fromkeys(broker_names(count), capacity or Capacity()))
+
+
+def of_rates(rates: Floats, owners: tuple[str, ...], *, rate_out: Floats | None = None, topics: int = 20) -> Demand:
+    """Return the demand of bundles of one namespace, in steps of a minute."""
+    count = rates.shape[1]
+    return Demand.of_bundles(
+        START_MS,
+        MINUTE_MS,
+        bundle_names(count),
+        rates,
+        rate_out=rate_out,
+        owners=owners,
+        topics=np.full(count, topics, np.int64),
+    )

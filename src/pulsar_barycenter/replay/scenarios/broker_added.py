@@ -1,0 +1,50 @@
+"""One broker joins a loaded cluster."""
+
+from pulsar_barycenter.replay.events import BrokerAdded
+from pulsar_barycenter.replay.inputs.generated import broker_names
+from pulsar_barycenter.replay.scenario import (
+    Case,
+    Expected,
+    Setup,
+    balanced,
+    like_brokers,
+    minutes,
+    of_rates,
+    rate_of_usage,
+    sizes,
+    steady,
+)
+
+
+def make(seed: int) -> Setup:
+    share = sizes(64, seed)
+    rates = steady(share, rate_of_usage(0.7, brokers=4), 120, seed)
+    demand = of_rates(rates, balanced(share, broker_names(4)))
+    return Setup(demand, like_brokers(4), (BrokerAdded(minutes(10), "broker-0005:8080"),))
+
+
+CASE = Case(
+    "broker-added",
+    "Four brokers at 70 %, evenly; a fifth joins after ten minutes. Even would be 56 % each.",
+    make,
+    (
+        Expected("OverloadShedder+LeastLongTermMessageRate", "unloads", "==", 0, "nobody is above 85 %"),
+        Expected("AvgShedder", "regret", "<", 0.6, "the fullest gives half of the gap to the newcomer", than="no-op"),
+        Expected(
+            "ThresholdShedder+LeastResourceUsageWithWeight",
+            "wrong_placements",
+            ">=",
+            5,
+            "its scores lag, so the newcomer gets more after it has enough",
+        ),
+        Expected(
+            "LeastDisturbance",
+            "regret",
+            "<",
+            0.3,
+            "the newcomer is filled in its first round",
+            than="AvgShedder",
+        ),
+        Expected("LeastDisturbance", "unloads", "<=", 1, "heavy bundles go, and none twice", than="AvgShedder"),
+    ),
+)

@@ -1,0 +1,38 @@
+"""A day on which half of the bundles are busy at noon, the others at midnight."""
+
+import numpy as np
+
+from pulsar_barycenter.replay.inputs.generated import DAY_S, broker_names
+from pulsar_barycenter.replay.scenario import (
+    EVERY,
+    Case,
+    Expected,
+    Setup,
+    balanced,
+    like_brokers,
+    of_rates,
+    rate_of_usage,
+    sizes,
+    steady,
+)
+
+
+def make(seed: int) -> Setup:
+    share = sizes(64, seed)
+    rates = steady(share, rate_of_usage(0.5, brokers=5), 1_440, seed)
+    at_s = np.arange(1_440)[:, None] * 60.0
+    phase = np.where(np.random.default_rng([seed, 5]).random(64) < 0.5, 0.0, np.pi)
+    rates *= 1 + 0.7 * np.sin(2 * np.pi * at_s / DAY_S + phase)
+    return Setup(of_rates(rates, balanced(share, broker_names(5))), like_brokers(5))
+
+
+CASE = Case(
+    "daily-swing",
+    "Five brokers at 50 %; half of the bundles swing by 70 % over the day, the other half against them.",
+    make,
+    (
+        Expected(EVERY, "flaps", "<=", 200, "whatever follows the day moves a bundle a few times, not each hour"),
+        Expected("LeastDisturbance", "regret", "<=", 1, "it waits for a gap that has settled", than="AvgShedder"),
+        Expected("LeastDisturbance", "flaps", "==", 0, "a bundle rests for half an hour"),
+    ),
+)

@@ -1,0 +1,35 @@
+"""A cluster is doubled."""
+
+from pulsar_barycenter.replay.events import BrokerAdded
+from pulsar_barycenter.replay.inputs.generated import broker_names
+from pulsar_barycenter.replay.scenario import (
+    Case,
+    Expected,
+    Setup,
+    balanced,
+    like_brokers,
+    minutes,
+    of_rates,
+    rate_of_usage,
+    sizes,
+    steady,
+)
+
+
+def make(seed: int) -> Setup:
+    share, names = sizes(100, seed), broker_names(10)
+    rates = steady(share, rate_of_usage(0.7, brokers=5), 120, seed)
+    events = tuple(BrokerAdded(minutes(10), name) for name in names[5:])
+    return Setup(of_rates(rates, balanced(share, names[:5])), like_brokers(5), events)
+
+
+CASE = Case(
+    "five-to-ten",
+    "Five brokers at 70 % with 100 bundles, evenly; five more join after ten minutes. Even would be 35 % each.",
+    make,
+    (
+        Expected("AvgShedder", "regret", "<", 0.5, "all pairs of full and empty act at once", than="no-op"),
+        Expected("LeastDisturbance", "unloads", "<=", 1.1, "in one round, to all five", than="AvgShedder"),
+        Expected("LeastDisturbance", "flaps", "==", 0, "a bundle rests for half an hour"),
+    ),
+)

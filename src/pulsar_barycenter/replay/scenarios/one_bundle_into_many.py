@@ -1,0 +1,48 @@
+"""A namespace of one bundle whose load takes a hundred and more."""
+
+import numpy as np
+
+from pulsar_barycenter.replay.demand import Demand
+from pulsar_barycenter.replay.inputs.generated import START_MS, broker_names, bundle_names
+from pulsar_barycenter.replay.scenario import (
+    EVERY,
+    MINUTE_MS,
+    Case,
+    Expected,
+    Setup,
+    like_brokers,
+    rate_of_usage,
+    steady,
+)
+
+
+def make(seed: int) -> Setup:
+    rates = steady(np.ones(1), rate_of_usage(0.5, brokers=10), 120, seed)
+    demand = Demand.of_bundles(
+        START_MS, MINUTE_MS, bundle_names(1), rates, topics=np.full(1, 5_000, np.int64), owners=broker_names(1)
+    )
+    settings = {
+        "loadBalancerAutoBundleSplitEnabled": "true",
+        "loadBalancerNamespaceBundleMaxMsgRate": "20000",
+        "loadBalancerNamespaceMaximumBundles": "128",
+    }
+    return Setup(demand, like_brokers(10), settings=settings)
+
+
+CASE = Case(
+    "one-bundle-into-many",
+    "Ten brokers, and one bundle of 5,000 topics that would take five of them; a bundle may carry 20,000 msg/s, so it"
+    " must become 128. Seven generations of splits.",
+    make,
+    (
+        Expected(EVERY, "splits", "==", 127, "each split makes one bundle more, until the namespace is full"),
+        Expected(
+            "LeastDisturbance",
+            "regret",
+            "<=",
+            1,
+            "a part counts with its share of the whole",
+            than="AvgShedder",
+        ),
+    ),
+)

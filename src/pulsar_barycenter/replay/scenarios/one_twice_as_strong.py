@@ -1,0 +1,52 @@
+"""One broker has twice the cores of the others, and as much traffic."""
+
+from pulsar_barycenter.replay.capacity import Capacity
+from pulsar_barycenter.replay.inputs.generated import broker_names
+from pulsar_barycenter.replay.scenario import Case, Expected, Setup, balanced, of_rates, rate_of_usage, sizes, steady
+from pulsar_barycenter.replay.simulator import Cluster
+
+
+def make(seed: int) -> Setup:
+    share, names = sizes(64, seed), broker_names(4)
+    rates = steady(share, rate_of_usage(0.7, brokers=4), 120, seed)
+    cluster = Cluster({name: Capacity(cores=16 if name == names[-1] else 8) for name in names})
+    return Setup(of_rates(rates, balanced(share, names)), cluster)
+
+
+CASE = Case(
+    "one-twice-as-strong",
+    "Three brokers of 8 cores at 70 %, one of 16 at 35 %, with the same traffic each. Even would be 56 %.",
+    make,
+    (
+        Expected(
+            "UniformLoadShedder+LeastLongTermMessageRate",
+            "unloads",
+            "==",
+            0,
+            "message rates are even, which is its goal, and the wrong one here",
+        ),
+        Expected(
+            "AvgShedder",
+            "unloads",
+            "<=",
+            3,
+            "what it moves is half the difference in messages, and that is near nothing",
+        ),
+        Expected(
+            "ThresholdShedder+LeastResourceUsageWithWeight",
+            "regret",
+            "<=",
+            1,
+            "it goes by usage, which differs by 35 points",
+            than="no-op",
+        ),
+        Expected(
+            "LeastDisturbance",
+            "regret",
+            "<",
+            0.4,
+            "it learns what work costs each broker",
+            than="UniformLoadShedder+LeastLongTermMessageRate",
+        ),
+    ),
+)

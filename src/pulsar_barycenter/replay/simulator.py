@@ -1,0 +1,464 @@
+"""The cluster in virtual time: step by step, brokers report and their leader decides, as live ones do.
+
+A step is
+
+1. events of its time happen, settings change;
+2. bundles without an owner are placed, as lookups would have them placed;
+3. clients ask for the step's traffic, brokers measure and report (`replay.reports`);
+4. the leader runs its round, if one is due, upon what was reported: `load.cycle.round`, which is the live leader's;
+5. it has bundles split that are too large, by the strategy and the algorithm that are configured.
+
+What is decided in a step is in force from the next on; usage is of the step's own owners. Same arguments, same outcome.
+
+The leader itself is none of the brokers, and stays when one goes: a change of leaders forgets what a shedder remembers,
+which is not replayed. Under the no-op load manager nothing moves, and what has no owner goes to the broker with the
+fewest bundles.
+"""
+
+import random
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+
+from pulsar_barycenter.config.broker_conf import with_overrides
+from pulsar_barycenter.load.cycle.round import RoundOutcome, round_of, selection_of
+from pulsar_barycenter.load.decisions import Split
+from pulsar_barycenter.load.managers import ManagerKind, manager_in_force
+from pulsar_barycenter.load.reasons import render
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, LoadSnapshot
+from pulsar_barycenter.load.splitting.splitter import Boundaries, no_boundaries
+from pulsar_barycenter.load.strategies import splitter_of
+from pulsar_barycenter.replay.bundles import NOBODY, Bundles, summed
+from pulsar_barycenter.replay.capacity import KBIT, LIKE_MOST, Capacity, CapacityModel, limits
+from pulsar_barycenter.replay.demand import Demand, ReplayInputError
+from pulsar_barycenter.replay.events import (
+    BrokerAdded,
+    BrokerCrashed,
+    BrokerRemoved,
+    BrokerSlowed,
+    Event,
+    ReportsLost,
+    SettingChanged,
+)
+from pulsar_barycenter.replay.outcome import Divided, Moved, Outcome, Samples
+from pulsar_barycenter.replay.references import EVERY_MS, ActualLoad, Reference, best_moves
+from pulsar_barycenter.replay.reports import Measured, Reports
+
+if TYPE_CHECKING:
+    from pulsar_barycenter.config.broker_config import BrokerConfig
+
+_CPU, _IN, _OUT = 0, 3, 4
+"""Rows of usage that count; memory is no question of balance."""
+MINUTE_MS: Final = 60_000
+MOST_BROKERS: Final = 10_000
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The brokers at the start, and how their load and their delays come about.
+
+    `gap_ms` is how long nobody serves a bundle that changes its owner, `session_ms` how long after a crash its bundles
+    are free.
+    """
+
+    brokers: Mapping[str, Capacity]
+    model: CapacityModel = field(default_factory=CapacityModel)
+    gap_ms: int = 1_000
+    session_ms: int = 30_000
+
+
+def replay(
+    demand: Demand,
+    cluster: Cluster,
+    config: "BrokerConfig",
+    events: Iterable[Event] = (),
+    *,
+    seed: int = 0,
+    reference: Reference | None = None,
+) -> Outcome:
+    """Return what becomes of a cluster under this demand with these settings; a reference acts in place of rounds.
+
+    Raises:
+        ReplayInputError: an event or an owner does not fit the cluster.
+        StrategyError: the configuration names strategies that there are not, or that do not go together.
+        ConfigError: an event sets a key to what it cannot have.
+    """
+    ordered = sorted(events, key=lambda event: event.at_ms)
+    return _Run(demand, cluster, config, ordered, seed, reference).outcome()
+
+
+class _Run:
+    def __init__(
+        self,
+        demand: Demand,
+        cluster: Cluster,
+        config: "BrokerConfig",
+        events: Sequence[Event],
+        seed: int,
+        reference: Reference | None,
+    ) -> None:
+        self._demand, self._cluster, self._config = demand, cluster, config
+        self._events, self._rng = list(events), random.Random(seed)
+        self._reference = reference
+        names = sorted({*cluster.brokers, *(each.broker for each in events if isinstance(each, BrokerAdded))})
+        if not cluster.brokers or len(names) > MOST_BROKERS:
+            raise ReplayInputError(f"{len(names)} brokers; give 1 to {MOST_BROKERS}")
+        self._names = names
+        self._row = {name: row for row, name in enumerate(names)}
+        self._live: Flags = np.array([name in cluster.brokers for name in names], bool)
+        capacities = [cluster.brokers.get(name, LIKE_MOST) for name in names]
+        self._limit = limits(capacities)
+        self._slowdown: Floats = np.ones(len(names))
+        self._muted_until = np.full(len(names), -1, np.int64)
+        self._bundles = Bundles(demand)
+        self._reports = Reports(names, self._bundles)
+        self._free_at_ms: dict[str, int] = {}
+        self._left: dict[str, tuple[str, int]] = {}
+        self._moves: list[Moved] = []
+        self._splits: list[Divided] = []
+        self._unserved_topic_s = 0.0
+        self._happened: list[int] = []
+        self._round_at_ms = self._split_at_ms = demand.start_ms
+        self._apply_settings(config)
+        for bundle, owner in zip(demand.bundles, demand.owners, strict=True):
+            if owner:
+                if owner not in cluster.brokers:
+                    raise ReplayInputError(f"bundle {bundle} is on {owner}, which is none of the brokers")
+                self._bundles.owner[self._bundles.row_of(bundle)] = self._row[owner]
+        self._check_events()
+
+    def _check_events(self) -> None:
+        config = self._config
+        for event in self._events:
+            broker = getattr(event, "broker", None)
+            if broker is not None and broker not in self._row:
+                raise ReplayInputError(f"{event} is about a broker that there is not; there are {self._names}")
+            if isinstance(event, BrokerSlowed) and not 0 < event.factor < 1e6:
+                raise ReplayInputError(f"{event}: a factor is more than 0")
+            if isinstance(event, SettingChanged):
+                config = with_overrides(config, {event.key: event.value})
+                if (manager_in_force(config) is ManagerKind.EXTENSIBLE) != (self._kind is ManagerKind.EXTENSIBLE):
+                    raise ReplayInputError(f"{event}: a cluster is not replayed over a change of this load manager")
+
+    def _apply_settings(self, config: "BrokerConfig") -> None:
+        """Take a configuration; what is remembered stays where the strategy does."""
+        before: Any = getattr(self, "_round", None)
+        self._config, self._kind = config, manager_in_force(config)
+        self._round: Any = None
+        if self._kind is not ManagerKind.NOOP:
+            self._round = round_of(config, self._kind)
+            self._splitter: Any = splitter_of(config, self._kind)
+            if before is None or type(before.shedder) is not type(self._round.shedder):
+                self._memory: Any = self._round.start()
+                self._split_memory: Any = self._splitter.start()
+
+    # ---- the run ----
+
+    def outcome(self) -> Outcome:
+        demand, steps, count = self._demand, self._demand.steps, len(self._names)
+        live = np.zeros((steps, count), bool)
+        usage, cpu, rate, throughput = (np.zeros((steps, count)) for _ in range(4))
+        unserved, floor = np.zeros(steps), np.zeros(steps)
+        samples = Samples(steps, len(self._bundles))
+        at_ms = demand.start_ms + np.arange(steps, dtype=np.int64) * demand.step_ms
+        for step, now_ms in enumerate(at_ms.tolist()):
+            self._happen(now_ms)
+            self._bundles.advance(step)
+            samples.take(step, self._bundles.names, self._bundles.figures[0] + self._bundles.figures[1])
+            self._place_free(now_ms)
+            figures, wanted = self._carried()
+            share = wanted[[_CPU, _IN, _OUT]] / self._limit[[_CPU, _IN, _OUT]]
+            live[step] = self._live
+            usage[step] = np.where(self._live, share.max(axis=0), 0.0)
+            cpu[step] = np.where(self._live, share[0], 0.0)
+            rate[step], throughput[step] = figures[0] + figures[1], figures[2] + figures[3]
+            nobody = self._bundles.owner == NOBODY
+            unserved[step] = float(self._bundles.figures[:2, nobody].sum())
+            floor[step] = self._floor()
+            self._report(figures, wanted, now_ms)
+            first = len(self._moves)
+            self._lead(now_ms)
+            self._judge(first)
+        self._count_unplaced(demand.start_ms + steps * demand.step_ms)
+        return Outcome(
+            at_ms=at_ms,
+            step_ms=demand.step_ms,
+            brokers=tuple(self._names),
+            live=live,
+            usage=usage,
+            cpu=cpu,
+            rate=rate,
+            throughput=throughput,
+            unserved=unserved,
+            floor=floor,
+            moves=tuple(self._moves),
+            splits=tuple(self._splits),
+            unserved_topic_s=self._unserved_topic_s,
+            event_ms=tuple(self._happened),
+            bundles=len(self._bundles),
+            overload_limit=self._config.load_balancer_broker_overloaded_threshold_percentage / 100,
+            carried=samples.of(self._decided_upon()),
+        )
+
+    def _decided_upon(self) -> list[str]:
+        """Return the bundles that moved or were divided, and their parts; not those that were only placed at first."""
+        moved = [move.bundle for move in self._moves if move.source]
+        return moved + [name for split in self._splits for name in (split.bundle, *split.parts)]
+
+    def _count_unplaced(self, end_ms: int) -> None:
+        """Count the time without service of bundles that nobody owns in the end."""
+        for row in np.flatnonzero(self._bundles.owner == NOBODY).tolist():
+            since_ms = self._left.get(self._bundles.names[row], ("", self._demand.start_ms))[1]
+            self._unserved_topic_s += int(self._bundles.topics[row]) * (end_ms - since_ms) / 1000
+
+    def _carried(self) -> tuple[Floats, Floats]:
+        """Return the four figures of all brokers, and what they want of their resources."""
+        owner, count = self._bundles.owner, len(self._names)
+        served = owner != NOBODY
+        owners = owner[served]
+        figures = np.array([summed(owners, each[served], count) for each in self._bundles.figures])
+        sessions = summed(owners, self._bundles.sessions[served], count)
+        return figures, self._cluster.model.wanted(figures, sessions, self._slowdown)
+
+    def _floor(self) -> float:
+        """Return the least that the greatest usage can be with what is served: no smaller than the mean by capacity,
+        or than the largest topic on the strongest broker."""
+        live, model = self._live, self._cluster.model
+        if not live.any():
+            return 0.0
+        served = self._bundles.owner != NOBODY
+        total = self._bundles.figures[:, served].sum(axis=1)
+        strength = self._limit[_CPU, live] / self._slowdown[live]
+        traffic = model.cpu_per_message * (total[0] + total[1]) + model.cpu_per_byte * (total[2] + total[3])
+        cpu = (traffic + model.idle_cpu * int(live.sum())) / strength.sum()
+        network = [float(total[2 + way]) / KBIT / self._limit[_IN + way, live].sum() for way in (0, 1)]
+        return float(max(cpu, *network, self._indivisible(strength, served)))
+
+    def _indivisible(self, strength: Floats, served: Flags) -> float:
+        """Return the usage of the strongest broker with the largest load that no split parts, and nothing else."""
+        model, bundles = self._cluster.model, self._bundles
+        figures, share = bundles.figures[:, served], bundles.least_share()[served]
+        cost = model.cpu_per_message * (figures[0] + figures[1]) + model.cpu_per_byte * (figures[2] + figures[3])
+        return float((cost * share).max(initial=0.0) + model.idle_cpu) / float(strength.max())
+
+    def _report(self, figures: Floats, wanted: Floats, now_ms: int) -> None:
+        owner, count = self._bundles.owner, len(self._names)
+        served = owner != NOBODY
+        now = Measured(
+            np.minimum(wanted, self._limit),
+            self._limit,
+            figures,
+            summed(owner[served], self._bundles.topics[served], count).astype(np.int64),
+            np.bincount(owner[served], minlength=count),
+        )
+        able = self._live & (self._muted_until <= now_ms)
+        self._reports.measure(now, self._bundles, able, self._config, now_ms, self._kind)
+
+    # ---- events ----
+
+    def _happen(self, now_ms: int) -> None:
+        while self._events and self._events[0].at_ms < now_ms + self._demand.step_ms:
+            event = self._events.pop(0)
+            if event.at_ms < self._demand.start_ms:
+                raise ReplayInputError(f"{event} is before the demand begins, at {self._demand.start_ms}")
+            self._happened.append(event.at_ms)
+            if isinstance(event, SettingChanged):
+                self._apply_settings(with_overrides(self._config, {event.key: event.value}))
+                continue
+            row = self._row[event.broker]
+            match event:
+                case BrokerAdded():
+                    self._live = _with(self._live, row, True)
+                    self._limit[:, row] = limits([event.capacity])[:, 0]
+                    self._slowdown[row] = 1.0
+                    self._reports.start(row, event.at_ms)
+                case BrokerRemoved() | BrokerCrashed():
+                    self._leave(row, event.at_ms, self._cluster.session_ms if isinstance(event, BrokerCrashed) else 0)
+                case BrokerSlowed():
+                    self._slowdown[row] = event.factor
+                case ReportsLost():
+                    self._muted_until[row] = event.until_ms
+
+    def _leave(self, row: int, at_ms: int, wait_ms: int) -> None:
+        self._live = _with(self._live, row, False)
+        self._reports.forget(row)
+        for bundle in np.flatnonzero(self._bundles.owner == row).tolist():
+            name = self._bundles.names[bundle]
+            self._left[name] = (self._names[row], at_ms)
+            self._free_at_ms[name] = at_ms + wait_ms
+            self._bundles.owner[bundle] = NOBODY
+
+    # ---- placement ----
+
+    def _place_free(self, now_ms: int) -> None:
+        """Have what nobody owns placed, once its owner's session is over."""
+        free = [
+            name
+            for row in np.flatnonzero(self._bundles.owner == NOBODY).tolist()
+            if self._free_at_ms.get(name := self._bundles.names[row], 0) < now_ms + self._demand.step_ms
+        ]
+        if not free or not self._live.any():
+            return
+        for bundle, broker, why in self._chosen(free, now_ms):
+            source, since_ms = self._left.pop(bundle, ("", 0))
+            freed_ms = self._free_at_ms.pop(bundle, 0)
+            gap_ms = freed_ms - since_ms + self._cluster.gap_ms if source else 0
+            self._move("assign", bundle, source, broker, now_ms, gap_ms, why)
+
+    def _chosen(self, bundles: Collection[str], now_ms: int) -> list[tuple[str, str, str]]:
+        """Return the brokers of bundles that nobody owns, and why."""
+        snapshot = self._snapshot(now_ms)
+        if self._kind is ManagerKind.NOOP or not len(snapshot.brokers):
+            counts = np.bincount(self._bundles.owner[self._bundles.owner != NOBODY], minlength=len(self._names))
+            counts = np.where(self._live, counts, np.iinfo(np.int64).max)
+            found = []
+            for bundle in bundles:
+                row = int(np.argmin(counts))
+                counts[row] += 1
+                found.append((bundle, self._names[row], "no load is known: the fewest bundles"))
+            return found
+        selection, memory = selection_of(self._config, self._kind), self._memory.selection
+        placements = list(selection.place(snapshot, bundles, self._rng, memory))
+        return [(each.bundle, each.broker, render(each.reason)) for each in placements if each.broker is not None]
+
+    def _move(self, kind: str, bundle: str, source: str, broker: str, now_ms: int, gap_ms: int, why: str) -> None:
+        bundles, row = self._bundles, self._bundles.row_of(bundle)
+        to = self._row[broker]
+        self._reports.moved(int(bundles.owner[row]), to)
+        bundles.owner[row] = to
+        topics, sessions = int(bundles.topics[row]), int(bundles.sessions[row])
+        self._unserved_topic_s += topics * gap_ms / 1000
+        rate = float(bundles.figures[0, row] + bundles.figures[1, row])
+        self._moves.append(
+            Moved(
+                at_ms=now_ms,
+                kind=kind,
+                bundle=bundle,
+                source=source,
+                destination=broker,
+                rate=rate,
+                topics=topics,
+                sessions=sessions if source else 0,
+                gap_ms=gap_ms,
+                why=why,
+            )
+        )
+
+    def _judge(self, first: int) -> None:
+        """Say of the moves since `first` which came to a broker that is above the mean with all of them."""
+        if first == len(self._moves):
+            return
+        _, wanted = self._carried()
+        usage = (wanted[[_CPU, _IN, _OUT]] / self._limit[[_CPU, _IN, _OUT]]).max(axis=0)
+        mean = float(usage[self._live].mean())
+        for place in range(first, len(self._moves)):
+            move = self._moves[place]
+            if usage[self._row[move.destination]] > mean * (1 + 1e-9):
+                self._moves[place] = msgspec.structs.replace(move, misplaced=True)
+
+    # ---- the leader ----
+
+    def _snapshot(self, now_ms: int) -> LoadSnapshot:
+        return self._reports.snapshot(self._bundles, self._live, self._config, now_ms, self._kind)
+
+    def _lead(self, now_ms: int) -> None:
+        config = self._config
+        if self._kind is ManagerKind.NOOP or not config.load_balancer_enabled or int(self._live.sum()) < 2:
+            return
+        end_ms, known = now_ms + self._demand.step_ms, None
+        if self._reference is not None:
+            if self._round_at_ms < end_ms:
+                self._round_at_ms = _next(self._round_at_ms, EVERY_MS / MINUTE_MS, end_ms)
+                self._follow(self._reference, now_ms)
+        elif config.load_balancer_shedding_enabled and self._round_at_ms < end_ms:
+            self._round_at_ms = _next(self._round_at_ms, config.load_balancer_shedding_interval_minutes, end_ms)
+            known = self._shed(now_ms)
+        extensible = self._kind is ManagerKind.EXTENSIBLE
+        minutes = (
+            config.load_balancer_split_interval_minutes
+            if extensible
+            else config.load_balancer_shedding_interval_minutes
+        )
+        if config.load_balancer_auto_bundle_split_enabled and self._split_at_ms < end_ms:
+            self._split_at_ms = _next(self._split_at_ms, minutes, end_ms)
+            self._split(now_ms, known)
+
+    def _follow(self, reference: Reference, now_ms: int) -> None:
+        """Make the moves of a reference."""
+        bundles, model = self._bundles, self._cluster.model
+        first = (now_ms - self._demand.start_ms) // self._demand.step_ms
+        steps = range(first, min(first + reference.horizon, self._demand.steps), reference.stride)
+        idle = model.wanted(np.zeros((4, len(self._names))), np.zeros(len(self._names)), self._slowdown)
+        alone = np.ones(len(bundles))
+        wanted = [model.wanted(bundles.at(step), 0 * alone, alone)[[_CPU, _IN, _OUT]] for step in steps]
+        limit = self._limit[[_CPU, _IN, _OUT]].copy()
+        limit[0] /= self._slowdown
+        base = np.zeros_like(limit)
+        base[0] = idle[_CPU] / self._slowdown
+        taken = np.array(wanted)
+        taken[:, 0] -= model.idle_cpu
+        actual = ActualLoad(taken, limit, base, bundles.owner.astype(np.int64), self._live)
+        for row, broker in best_moves(actual, reference.at_once):
+            source, name = self._names[int(bundles.owner[row])], bundles.names[row]
+            self._reports.unloaded_at_ms[row] = now_ms
+            self._move("unload", name, source, self._names[broker], now_ms, self._cluster.gap_ms, reference.about)
+
+    def _shed(self, now_ms: int) -> LoadSnapshot | None:
+        """Run a round; return what it decided upon if it moved nothing, so that this is still so."""
+        snapshot, moves_before = self._snapshot(now_ms), len(self._moves)
+        outcome: RoundOutcome
+        outcome, self._memory = self._round.run(snapshot, self._memory, self._rng)
+        for move in outcome.moves:
+            row = self._bundles.row_of(move.bundle)
+            if move.destination is None or int(self._bundles.owner[row]) != self._row[move.source]:
+                continue  # it is gone from there already, which its broker has not told yet
+            self._reports.unloaded_at_ms[row] = now_ms
+            why = render(move.reason)
+            self._move("unload", move.bundle, move.source, move.destination, now_ms, self._cluster.gap_ms, why)
+        return snapshot if len(self._moves) == moves_before else None
+
+    def _split(self, now_ms: int, known: LoadSnapshot | None) -> None:
+        config, extensible = self._config, self._kind is ManagerKind.EXTENSIBLE
+        names, counts = self._bundles.namespaces, np.bincount(self._bundles.namespace)
+        of_namespace = dict(zip(names, counts.tolist(), strict=True))
+        boundaries: Boundaries = no_boundaries
+        if extensible:
+            snapshot = self._reports.own(self._bundles, self._live, config, now_ms)
+            boundaries = lambda bundle: self._bundles.cuts(bundle, config)  # noqa: E731
+        else:
+            snapshot = self._snapshot(now_ms) if known is None else known
+        plan, self._split_memory = self._splitter.decide(snapshot, of_namespace, boundaries, self._split_memory)
+        for split in list(plan):
+            self._carry_out_split(split, now_ms, unload=not extensible)
+
+    def _carry_out_split(self, split: Split, now_ms: int, *, unload: bool) -> None:
+        if not self._bundles.is_there(split.bundle):
+            return
+        cuts = (split.boundary,) if split.boundary is not None else self._bundles.cuts(split.bundle, self._config)
+        row = self._bundles.row_of(split.bundle)
+        if not cuts or self._bundles.owner[row] == NOBODY:
+            return
+        owner = self._names[int(self._bundles.owner[row])]
+        children = self._bundles.split(split.bundle, cuts)
+        self._reports.split(row, len(children))
+        self._splits.append(
+            Divided(at_ms=now_ms, bundle=split.bundle, broker=owner, parts=tuple(children), why=render(split.reason))
+        )
+        if unload and self._config.load_balancer_auto_unload_split_bundles_enabled:
+            for bundle, broker, why in self._chosen(children, now_ms):
+                self._move("split", bundle, owner, broker, now_ms, self._cluster.gap_ms, why)
+
+
+def _next(at_ms: int, minutes: float, end_ms: int) -> int:
+    """Return the next time of what is done every so many minutes that is not before `end_ms`."""
+    every = max(1, round(minutes * 60_000))
+    return at_ms + max(1, -(-(end_ms - at_ms) // every)) * every
+
+
+def _with(flags: Flags, row: int, value: bool) -> Flags:
+    found = flags.copy()
+    found[row] = value
+    return found

@@ -1,0 +1,236 @@
+"""What would become of a cluster as it is: its snapshot as the beginning of a replay, and what is asked about it.
+
+Each bundle goes on with the traffic that the snapshot tells (times what is asked), each broker with the CPU that it
+reports for what it carries. After two steps, in which brokers report, what is asked about happens: brokers leave or
+join, load grows. From then on the rounds are those of the leader, with brokers reporting what its moves brought, which
+a single round upon the snapshot does not know.
+
+What the snapshot says of the past is not gone on with: what a shedder remembers begins anew, and no bundle counts as
+moved recently.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+
+from pulsar_barycenter.load.snapshot.load_snapshot import RESOURCES, BrokerTable, Floats, LoadSnapshot
+from pulsar_barycenter.replay.capacity import Capacity, CapacityModel, fit
+from pulsar_barycenter.replay.demand import Demand, ReplayInputError
+from pulsar_barycenter.replay.events import BrokerAdded, BrokerRemoved, BrokerSlowed, Event
+from pulsar_barycenter.replay.outcome import Divided, Outcome
+from pulsar_barycenter.replay.simulator import Cluster, replay
+
+if TYPE_CHECKING:
+    from pulsar_barycenter.config.broker_config import BrokerConfig
+
+STEP_MS: Final = 60_000
+SETTLED: Final = 2
+"""Steps after which what is asked about happens."""
+MOST_ADDED: Final = 1_000
+LONGEST_MINUTES: Final = 24 * 60
+_CPU, _MEMORY, _IN, _OUT = (RESOURCES.index(name) for name in ("cpu", "memory", "bandwidth_in", "bandwidth_out"))
+_FEW: Final = 8
+"""From so many brokers on a line is fitted; fewer have CPU in proportion to what they carry."""
+_MOST_UNLIKE: Final = 100.0
+"""A broker takes at most so many times the CPU of the others for the same traffic, and at least the inverse."""
+_LEAST, _MOST = 1e-6, 1e15
+"""Of limits, usages (percent of one core, kbit/s) and traffic (msg/s, bytes/s)."""
+_SLIGHT: Final = 0.25
+"""The CPU of a broker with less than this part of the mean traffic tells nothing of what traffic takes."""
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked: brokers that go, how many join, what load is multiplied by, how many minutes to look ahead."""
+
+    without: tuple[str, ...] = ()
+    added: int = 0
+    scale: float = 1.0
+    minutes: int = 30
+
+
+class PlannedMove(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """A bundle that is elsewhere in the end: `minute` is that of its last move, `times` how often it moved.
+
+    `kind` is "unload", or "part" for one that only a split makes, or "assign" for one that has no owner now.
+    """
+
+    kind: str
+    bundle: str
+    source: str
+    destination: str
+    minute: int
+    times: int
+    msg_rate: float
+    sentence: str
+
+
+class BrokerForecast(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """A broker as it is, and in the end: usage as a fraction, msg/s in + out; None: not there."""
+
+    broker: str
+    usage_before: float | None
+    usage_after: float | None
+    rate_before: float | None
+    rate_after: float | None
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What would happen. `limit` is the usage above which a broker counts as overloaded."""
+
+    brokers: tuple[BrokerForecast, ...]
+    moves: tuple[PlannedMove, ...]
+    splits: tuple[Divided, ...]
+    limit: float
+    unserved_topic_s: float
+
+
+def forecast(snapshot: LoadSnapshot, config: "BrokerConfig", question: Question, *, seed: int = 0) -> Forecast:
+    """Return what would become of the cluster of a snapshot.
+
+    Raises:
+        ReplayInputError: the snapshot has nothing to go on with, or the question names what there is not.
+        StrategyError: the configuration names strategies that there are not, or that do not go together.
+    """
+    _check(snapshot, question)
+    cluster, factors = _cluster(snapshot.brokers)
+    demand = _demand(snapshot, question)
+    happens: list[Event] = [BrokerSlowed(demand.start_ms, name, factor) for name, factor in factors]
+    at_ms = demand.start_ms + SETTLED * STEP_MS
+    happens += [BrokerRemoved(at_ms, name) for name in question.without]
+    like = _median(list(cluster.brokers.values()))
+    happens += [BrokerAdded(at_ms, f"added-{number:04d}:8080", like) for number in range(1, question.added + 1)]
+    return _told(replay(demand, cluster, config, happens, seed=seed), demand)
+
+
+def _check(snapshot: LoadSnapshot, question: Question) -> None:
+    names = snapshot.brokers.names
+    if not names or snapshot.bundles.broker_bound.all():
+        raise ReplayInputError("the snapshot has no broker with bundles, so nothing can be foreseen")
+    unknown = [name for name in question.without if name not in snapshot.brokers.index]
+    if unknown:
+        raise ReplayInputError(f"{unknown[0]} is none of the brokers; there are {', '.join(names[:20])}")
+    if len(set(question.without)) == len(names) and not question.added:
+        raise ReplayInputError("no broker would be left; add some, or let one stay")
+    if not (0 < question.scale <= 1000 and 0 <= question.added <= MOST_ADDED):
+        raise ReplayInputError(f"load can be scaled by up to 1000, and up to {MOST_ADDED} brokers can be added")
+    if not 1 <= question.minutes <= LONGEST_MINUTES:
+        raise ReplayInputError(f"{question.minutes} minutes: look 1 to {LONGEST_MINUTES} ahead")
+
+
+def _cluster(brokers: BrokerTable) -> tuple[Cluster, list[tuple[str, float]]]:
+    """Return the brokers with their limits, and the factors by which their CPU differs from the common line."""
+    usual = Capacity()
+    limits = _bounded(brokers.limit)
+    capacities = {
+        name: Capacity(
+            limits[_CPU, row] / 100 or usual.cores,
+            limits[_MEMORY, row] or usual.memory_mib,
+            min(limits[_IN, row], limits[_OUT, row]) or usual.network_kbits,
+        )
+        for row, name in enumerate(brokers.names)
+    }
+    cpu, rate, throughput = map(_bounded, (brokers.usage[_CPU], brokers.latest.rate, brokers.latest.throughput))
+    model = _model(cpu, rate, throughput)
+    expected = model.idle_cpu + model.cpu_per_message * rate + model.cpu_per_byte * throughput
+    telling = (cpu > 0) & (expected > 0) & (throughput >= _SLIGHT * throughput.mean())
+    factors = [
+        (brokers.names[row], min(max(float(cpu[row] / expected[row]), 1 / _MOST_UNLIKE), _MOST_UNLIKE))
+        for row in np.flatnonzero(telling).tolist()
+    ]
+    return Cluster(capacities, model), factors
+
+
+def _bounded(figures: Floats) -> Floats:
+    """Return figures that can be calculated with: what is less than anybody would measure is 0."""
+    found: Floats = np.where(np.isfinite(figures) & (figures >= _LEAST), np.minimum(figures, _MOST), 0.0)
+    return found
+
+
+def _model(cpu: Floats, rate: Floats, throughput: Floats) -> CapacityModel:
+    usual = CapacityModel()
+    if len(cpu) >= _FEW:
+        found = fit(cpu, rate, throughput)
+        if found.determination >= 0.5:
+            return found.model
+    carried = float(rate.sum())
+    beyond_idle = float(np.maximum(cpu - usual.idle_cpu, 0.0).sum())
+    if carried <= 0 or beyond_idle <= 0:
+        return usual
+    return CapacityModel(usual.idle_cpu, beyond_idle / carried, 0.0)
+
+
+def _median(capacities: Sequence[Capacity]) -> Capacity:
+    return sorted(capacities, key=lambda each: (each.cores, each.network_kbits))[len(capacities) // 2]
+
+
+def _demand(snapshot: LoadSnapshot, question: Question) -> Demand:
+    """Return the load of the snapshot, and from the step on in which it happens what is asked."""
+    bundles = snapshot.bundles
+    # one that is moving stands twice: the later row counts; one that is its broker's own goes nowhere
+    movable = np.flatnonzero(~bundles.broker_bound).tolist()
+    rows = np.array(list({bundles.names[row]: row for row in movable}.values()), np.int64)
+    steps = SETTLED + question.minutes
+    growth = np.where(np.arange(steps) < SETTLED, 1.0, question.scale)[:, None]
+    sampled = bundles.sampled[rows]
+
+    def figure(name: str) -> Floats:
+        known = np.where(sampled, getattr(bundles.latest, name)[rows], getattr(bundles.short, name)[rows])
+        found: Floats = _bounded(known)[None, :] * growth
+        return found
+
+    return Demand.of_bundles(
+        snapshot.taken_at_ms // STEP_MS * STEP_MS,
+        STEP_MS,
+        tuple(bundles.names[row] for row in rows.tolist()),
+        figure("rate_in"),
+        rate_out=figure("rate_out"),
+        throughput_in=figure("throughput_in"),
+        throughput_out=figure("throughput_out"),
+        sessions=np.maximum(bundles.sessions[rows], 0),
+        topics=np.maximum(bundles.topics[rows], 0),
+        owners=tuple(snapshot.brokers.names[row] for row in bundles.owner[rows].tolist()),
+    )
+
+
+def _told(outcome: Outcome, demand: Demand) -> Forecast:
+    brokers = tuple(
+        BrokerForecast(
+            broker=name,
+            usage_before=_at(outcome, outcome.usage, 0, column),
+            usage_after=_at(outcome, outcome.usage, -1, column),
+            rate_before=_at(outcome, outcome.rate, 0, column),
+            rate_after=_at(outcome, outcome.rate, -1, column),
+        )
+        for column, name in enumerate(outcome.brokers)
+    )
+    return Forecast(
+        brokers, _net_moves(outcome, demand), outcome.splits, outcome.overload_limit, outcome.unserved_topic_s
+    )
+
+
+def _at(outcome: Outcome, figures: Floats, step: int, column: int) -> float | None:
+    return float(figures[step, column]) if outcome.live[step, column] else None
+
+
+def _net_moves(outcome: Outcome, demand: Demand) -> tuple[PlannedMove, ...]:
+    """Return for each bundle that is elsewhere in the end one move, in the order of the last of each."""
+    known, begun = frozenset(demand.bundles), int(outcome.at_ms[0])
+    found: dict[str, PlannedMove] = {}
+    for move in outcome.moves:
+        earlier = found.pop(move.bundle, None)
+        source = earlier.source if earlier else move.source
+        found[move.bundle] = PlannedMove(
+            kind="part" if move.bundle not in known else "unload" if source else "assign",
+            bundle=move.bundle,
+            source=source,
+            destination=move.destination,
+            minute=(move.at_ms - begun) // STEP_MS,
+            times=1 + (earlier.times if earlier else 0),
+            msg_rate=move.rate,
+            sentence=move.why,
+        )
+    return tuple(each for each in found.values() if each.source != each.destination)

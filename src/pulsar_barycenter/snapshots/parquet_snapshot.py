@@ -1,0 +1,247 @@
+"""A snapshot as one Parquet file: what strategies decide upon, column by column, for clusters of any size.
+
+One row a bundle, with its broker, its namespace and all its figures, so that any Parquet reader can look at it. What is
+not about bundles (the columns of brokers, bundles on their way, policies) is JSON in the file's metadata, under the
+key `barycenter.snapshot`. Nothing is lost: what is read equals what was written, bit by bit.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pulsar_barycenter.load.snapshot.document import PoliciesDocument
+from pulsar_barycenter.load.snapshot.extensible_document import TrafficFigures
+from pulsar_barycenter.load.snapshot.load_snapshot import (
+    RESOURCES,
+    BrokerTable,
+    BundleTable,
+    ExtensibleLoad,
+    LoadSnapshot,
+    MessageColumns,
+    Preallocations,
+    namespace_of,
+)
+from pulsar_barycenter.load.strategy import MemoryDocument
+
+METADATA_KEY: Final = b"barycenter.snapshot"
+_LEADER_KEY: Final = b"barycenter.beside"
+_VERSION: Final = 1
+_FIGURES: Final = tuple(field.name for field in fields(MessageColumns))
+_OF_BUNDLES: Final = ("top", "owned")
+"""The columns of ExtensibleLoad that have a row a bundle."""
+
+
+class LeaderState(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
+    """What came with a snapshot: what shedders remember, and keys of broker.conf with their texts."""
+
+    memory: MemoryDocument = MemoryDocument()
+    configuration: dict[str, str] = {}
+
+
+class _Rest(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """What is not about bundles; lists have one item a broker."""
+
+    version: int = _VERSION
+    taken_at: int
+    names: list[str]
+    versions: list[str | None]
+    class_names: list[str | None]
+    brokers: dict[str, list[float | int | bool]]
+    namespaces: list[str]
+    preallocated: dict[str, list[float | int]] | None = None
+    held: list[tuple[str, int, str]] = []
+    extensible: dict[str, list[float | int | bool]] | None = None
+    traffic: TrafficFigures = TrafficFigures.NEWEST
+    policies: PoliciesDocument = PoliciesDocument()
+
+
+@dataclass(frozen=True, slots=True)
+class NoSnapshotError(ValueError):
+    """The Parquet file holds something else; `problem` says what is missing."""
+
+    problem: str
+
+    def __str__(self) -> str:
+        return self.problem
+
+
+def write_columns(path: Path, snapshot: LoadSnapshot, leader: LeaderState | None = None) -> None:
+    """Write a snapshot to a Parquet file.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    table = snapshot_table(snapshot)
+    metadata = {**table.schema.metadata, _LEADER_KEY: msgspec.json.encode(leader or LeaderState())}
+    pq.write_table(
+        table.replace_schema_metadata(metadata),
+        path,
+        compression="zstd",
+        compression_level=1,
+        use_dictionary=["broker", "namespace"],
+    )
+
+
+def read_columns(path: Path | BinaryIO) -> tuple[LoadSnapshot, LeaderState]:
+    """Return the snapshot in a file of `write_columns`, and what came with it.
+
+    Raises:
+        NoSnapshotError: it is another Parquet file, or none.
+        PolicyError: a policy of it makes no sense.
+        OSError: it cannot be read.
+    """
+    try:
+        table = pq.read_table(path, read_dictionary=["broker", "namespace"])
+        leader = msgspec.json.decode((table.schema.metadata or {}).get(_LEADER_KEY, b"{}"), type=LeaderState)
+        return snapshot_of_table(table), leader
+    except (pa.ArrowInvalid, msgspec.DecodeError, KeyError) as error:
+        raise NoSnapshotError(f"{error}".partition("\n")[0]) from error
+
+
+def snapshot_table(snapshot: LoadSnapshot) -> pa.Table:
+    """Return the Arrow table that stands for a snapshot."""
+    bundles = snapshot.bundles
+    columns = {
+        "bundle": pa.array(bundles.names, pa.string()),
+        "broker": pa.DictionaryArray.from_arrays(bundles.owner, pa.array(snapshot.brokers.names, pa.string())),
+        "namespace": pa.DictionaryArray.from_arrays(bundles.namespace, pa.array(snapshot.namespaces, pa.string())),
+        **{name: pa.array(column) for name, column in _flat(bundles)},
+    }
+    extensible = snapshot.extensible
+    if extensible is not None:
+        columns |= {name: pa.array(getattr(extensible, name)) for name in _OF_BUNDLES}
+    rest = _Rest(
+        taken_at=snapshot.taken_at_ms,
+        names=list(snapshot.brokers.names),
+        versions=list(snapshot.brokers.versions),
+        class_names=list(snapshot.brokers.class_names),
+        brokers={name: column.tolist() for name, column in _flat(snapshot.brokers)},
+        namespaces=list(snapshot.namespaces),
+        preallocated=_preallocated(snapshot.preallocations),
+        held=_held(snapshot.preallocations),
+        extensible=None
+        if extensible is None
+        else {
+            field.name: getattr(extensible, field.name).tolist()
+            for field in fields(ExtensibleLoad)
+            if field.name not in (*_OF_BUNDLES, "traffic")
+        },
+        traffic=TrafficFigures.NEWEST if extensible is None else extensible.traffic,
+        policies=PoliciesDocument.of(snapshot.policies),
+    )
+    return pa.table(columns).replace_schema_metadata({METADATA_KEY: msgspec.json.encode(rest)})
+
+
+def snapshot_of_table(table: pa.Table) -> LoadSnapshot:
+    """Return the snapshot that an Arrow table stands for.
+
+    Raises:
+        NoSnapshotError: it stands for none.
+        msgspec.DecodeError, KeyError: something is missing in it.
+        PolicyError: a policy of it makes no sense.
+    """
+    document = (table.schema.metadata or {}).get(METADATA_KEY)
+    if document is None:
+        raise NoSnapshotError(f"the metadata has no {METADATA_KEY.decode()}")
+    rest = msgspec.json.decode(document, type=_Rest)
+    if rest.version != _VERSION:
+        raise NoSnapshotError(f"it is of version {rest.version}, and {_VERSION} is known")
+    brokers = _unflat(BrokerTable, {name: _column_of(name, items) for name, items in rest.brokers.items()})
+    column_of = {name: table.column(name).to_numpy() for name in table.column_names if name not in _TEXTS}
+    extensible = None
+    if rest.extensible is not None:
+        own = {name: _column_of(name, items) for name, items in rest.extensible.items()}
+        of_bundles = {name: column_of.pop(name) for name in _OF_BUNDLES}
+        extensible = ExtensibleLoad(**own, **of_bundles, traffic=rest.traffic)
+    bundles = BundleTable(
+        names=table.column("bundle").to_numpy().tolist(),  # several times quicker than to_pylist
+        owner=_rows(table, "broker", rest.names),
+        namespace=_rows(table, "namespace", rest.namespaces),
+        **_unflat(BundleTable, column_of),
+    )
+    return LoadSnapshot(
+        brokers=BrokerTable(
+            names=tuple(rest.names), versions=tuple(rest.versions), class_names=tuple(rest.class_names), **brokers
+        ),
+        bundles=bundles,
+        namespaces=tuple(rest.namespaces),
+        preallocations=_preallocations(rest, bundles),
+        extensible=extensible,
+        taken_at_ms=rest.taken_at,
+        policies=rest.policies.policies(),
+    )
+
+
+_TEXTS: Final = frozenset({"bundle", "broker", "namespace"})
+_COUNTS: Final = frozenset({"topics", "bundle_count", "started_at_ms", "reported_at_ms", "updated_at_ms"})
+_FLAGS: Final = frozenset({"persistent", "non_persistent", "suspect", "has_load", "live"})
+
+
+def _flat(columns: BrokerTable | BundleTable) -> Iterator[tuple[str, Any]]:
+    """Return name and array of each column of figures; one of several rows or figures is several."""
+    for field in fields(columns):
+        value = getattr(columns, field.name)
+        if isinstance(value, MessageColumns):
+            yield from ((f"{field.name}_{figure}", getattr(value, figure)) for figure in _FIGURES)
+        elif isinstance(value, np.ndarray) and value.ndim == 2:
+            yield from ((f"{field.name}_{name}", value[row]) for row, name in enumerate(RESOURCES))
+        elif isinstance(value, np.ndarray) and field.name not in ("owner", "namespace"):
+            yield field.name, value
+
+
+def _unflat(kind: type[BrokerTable] | type[BundleTable], columns: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a table that `_flat` gave columns of."""
+    found: dict[str, Any] = {}
+    for field in fields(kind):
+        if field.name in ("latest", "short", "long"):
+            found[field.name] = MessageColumns(*(columns[f"{field.name}_{figure}"] for figure in _FIGURES))
+        elif field.name in ("usage", "limit"):
+            found[field.name] = np.stack([columns[f"{field.name}_{name}"] for name in RESOURCES])
+        elif field.name not in ("names", "versions", "class_names", "owner", "namespace"):
+            found[field.name] = columns[field.name]
+    return found
+
+
+def _column_of(name: str, items: list[Any]) -> Any:
+    return np.array(items, np.bool_ if name in _FLAGS else np.int64 if name in _COUNTS else np.float64)
+
+
+def _rows(table: pa.Table, name: str, names: list[str]) -> Any:
+    """Return for each text its place in `names`."""
+    column, value_set = table.column(name), pa.array(names, pa.string())
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    chunks = [np.zeros(0, np.int32)]
+    for chunk in column.chunks:
+        places = pc.index_in(chunk.dictionary, value_set=value_set).fill_null(-1).to_numpy()
+        chunks.append(places[chunk.indices.to_numpy()].astype(np.int32))
+    rows = np.concatenate(chunks)
+    if len(rows) and rows.min() < 0:
+        raise NoSnapshotError(f"a name of column {name} is not in the metadata")
+    return rows
+
+
+def _preallocated(found: Preallocations | None) -> dict[str, list[float | int]] | None:
+    return None if found is None else {"longRate": found.long_rate.tolist(), "topics": found.topics.tolist()}
+
+
+def _held(found: Preallocations | None) -> list[tuple[str, int, str]]:
+    return [] if found is None else sorted((namespace_of(bundle), row, bundle) for row, bundle in found.pairs)
+
+
+def _preallocations(rest: _Rest, bundles: BundleTable) -> Preallocations | None:
+    if rest.preallocated is None:
+        return None
+    return Preallocations.of(
+        np.array(rest.preallocated["longRate"], np.float64),
+        np.array(rest.preallocated["topics"], np.int64),
+        [(row, bundle) for _, row, bundle in rest.held],
+        bundles,
+    )

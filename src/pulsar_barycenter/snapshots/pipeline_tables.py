@@ -1,0 +1,195 @@
+"""The snapshot that the pipeline's tables hold: of now, or of any time in the past.
+
+| column of the snapshot | table |
+|---|---|
+| usage and limits of brokers | `broker_usage` |
+| traffic, start, version and load manager of brokers | `load_reports` |
+| bundles and their figures of the newest report | `bundle_samples` |
+| windows of bundles | `bundle_data` |
+| averages of brokers | `broker_data` |
+
+Brokers are those that were not silent for long at that time. Without the first two tables, which
+earlier versions did not write, machines have no known usage, and only strategies that go by traffic say something.
+What the tables do not hold (bundles on their way, what was unloaded recently, policies) is not in the snapshot.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pulsar_barycenter.load.reports.load_report import (
+    LONG_SAMPLES,
+    SHORT_SAMPLES,
+    UNKNOWN_USAGE,
+    BundleData,
+    LocalBrokerData,
+    NamespaceBundleStats,
+    ResourceUsage,
+    TimeAverageBrokerData,
+    TimeAverageMessageData,
+    max_resource_usage,
+    with_stats,
+)
+from pulsar_barycenter.load.snapshot.document import SnapshotDocument
+from pulsar_barycenter.snapshots.doubts import STALE_MS
+
+REQUIRED: Final = ("bundle_samples", "bundle_data")
+_RESOURCES: Final = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
+_FIGURES: Final = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
+_IDENTITY: Final = ("broker", "incarnation", "sequence")
+
+
+class TablesError(ValueError):
+    """The tables hold no snapshot; the text says of which table what is missing."""
+
+
+def tables_below(folder: Path) -> Path | None:
+    """Return where the tables are: `folder`, or its `tables`; None if neither has any."""
+    for root in (folder, folder / "tables"):
+        if any((root / name).is_dir() for name in (*REQUIRED, "broker_data")):
+            return root
+    return None
+
+
+def read_tables(root: Path, at_ms: int | None = None, *, silence_ms: int = STALE_MS) -> SnapshotDocument:
+    """Return the snapshot of a time (epoch ms, inclusive), or of the newest report.
+
+    A broker whose newest report was more than `silence_ms` older than the newest of all is not in it.
+
+    Raises:
+        TablesError: there is nothing of that time.
+        OSError: a file cannot be read.
+    """
+    samples = _rows(root, "bundle_samples", "reported_at", at_ms)
+    reports = _rows(root, "load_reports", "reported_at", at_ms)
+    usages = _rows(root, "broker_usage", "reported_at", at_ms)
+    if not samples and not reports:
+        when = "" if at_ms is None else f" up to {datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        raise TablesError(f"bundle_samples has no row{when}")
+    newest = _newest((*samples, *reports), "broker", "reported_at")
+    now_ms = max(_ms(row["reported_at"]) for row in newest.values())
+    live = {broker: row for broker, row in newest.items() if now_ms - _ms(row["reported_at"]) <= silence_ms}
+    identity = {tuple(row[key] for key in _IDENTITY) for row in live.values()}
+
+    def of_live(rows: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
+        return (row for row in rows if tuple(row[key] for key in _IDENTITY) in identity)
+
+    stats: dict[str, dict[str, NamespaceBundleStats]] = {broker: {} for broker in live}
+    for row in of_live(samples):
+        stats[row["broker"]][row["bundle"]] = _stats(row)
+    known = {row["broker"]: row for row in of_live(reports)}
+    used = {row["broker"]: row for row in of_live(usages)}
+    wanted = {bundle for each in stats.values() for bundle in each}
+    windows = _newest(_rows(root, "bundle_data", "as_of", at_ms), "bundle", "as_of")
+    averages = _newest(_rows(root, "broker_data", "as_of", at_ms), "broker", "as_of")
+    return SnapshotDocument(
+        taken_at=now_ms if at_ms is None else at_ms,
+        brokers={
+            broker: with_stats(_report(row, known.get(broker, {}), used.get(broker, {})), stats[broker])
+            for broker, row in live.items()
+        },
+        bundle_data={bundle: _bundle_data(row, stats, bundle) for bundle, row in windows.items() if bundle in wanted},
+        broker_data={broker: _averages(row) for broker, row in averages.items() if broker in live} or None,
+    )
+
+
+def _rows(root: Path, name: str, time: str, at_ms: int | None) -> list[dict[str, Any]]:
+    """Return the rows of a table of the last day and a half before the time; none if there is no such table."""
+    folders = sorted((root / name).glob("date=*"))
+    if at_ms is not None:
+        last = f"date={datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d}"
+        folders = [folder for folder in folders if folder.name <= last]
+    if not folders:
+        return []
+    newest_day = datetime.strptime(folders[-1].name, "date=%Y-%m-%d").replace(tzinfo=UTC)
+    first = f"date={newest_day - timedelta(days=1):%Y-%m-%d}"
+    found = (file for folder in folders if folder.name >= first for file in sorted(folder.glob("*.parquet")))
+    # a compacted file and its sources may stand side by side: of each key only the last row counts
+    files = [file for file in found if not file.name.startswith((".", "_"))]
+    if not files:
+        return []
+    try:
+        table = pa.concat_tables((pq.ParquetFile(file).read() for file in files), promote_options="permissive")
+        if at_ms is not None:
+            limit = pa.scalar(at_ms * 1000, pa.int64())
+            table = table.filter(
+                pc.less_equal(pc.cast(table.column(time), pa.timestamp("us", "UTC")).cast(pa.int64()), limit)
+            )
+        return _last_of_each(table, time)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, KeyError) as error:
+        raise TablesError(f"table {name} is not readable: {error}".partition("\n")[0]) from error
+
+
+def _last_of_each(table: pa.Table, time: str) -> list[dict[str, Any]]:
+    """Return the rows that may count: the last of each bundle and broker, or of either."""
+    keys = [name for name in ("bundle", "broker") if name in table.column_names]
+    ordered = table.append_column("row", pa.array(np.arange(len(table)))).sort_by(
+        [(time, "ascending"), *((name, "ascending") for name in ("sequence",) if name in table.column_names)]
+    )
+    grouped = ordered.group_by(keys, use_threads=False).aggregate([("row", "last")])
+    found: list[dict[str, Any]] = table.take(grouped.column("row_last")).to_pylist()
+    return found
+
+
+def _newest(rows: Iterable[dict[str, Any]], key: str, time: str) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        before = found.get(row[key])
+        if before is None or (before[time], before.get("sequence", 0)) < (row[time], row.get("sequence", 0)):
+            found[row[key]] = row
+    return found
+
+
+def _ms(time: datetime) -> int:
+    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _stats(row: dict[str, Any]) -> NamespaceBundleStats:
+    figures = {name: row[name] for name in _FIGURES}
+    return NamespaceBundleStats(
+        **figures, consumer_count=row["consumers"], producer_count=row["producers"], topics=row["topics"]
+    )
+
+
+def _report(identity: dict[str, Any], known: dict[str, Any], used: dict[str, Any]) -> LocalBrokerData:
+    started = known.get("started_at")
+    usages = {
+        name: ResourceUsage(used[f"{name}_usage"], used[f"{name}_limit"]) if used else UNKNOWN_USAGE
+        for name in _RESOURCES
+    }
+    report = LocalBrokerData(
+        broker_id=identity["broker"],
+        last_update=_ms(identity["reported_at"]),
+        incarnation=identity["incarnation"],
+        sequence=identity["sequence"],
+        start_timestamp=0 if started is None else _ms(started),
+        broker_version_string=known.get("version"),
+        load_manager_class_name=known.get("load_manager"),
+    )
+    measured = msgspec.structs.replace(report, **usages)
+    return msgspec.structs.replace(measured, max_resource_usage=max_resource_usage(measured))
+
+
+def _bundle_data(row: dict[str, Any], stats: dict[str, dict[str, NamespaceBundleStats]], bundle: str) -> BundleData:
+    topics = next(each[bundle].topics for each in stats.values() if bundle in each)
+    return BundleData(
+        short_term_data=_window(row, "short", SHORT_SAMPLES),
+        long_term_data=_window(row, "long", LONG_SAMPLES),
+        topics=topics,
+    )
+
+
+def _window(row: dict[str, Any], window: str, max_samples: int) -> TimeAverageMessageData:
+    figures = {name: row[f"{window}_{name}"] for name in _FIGURES}
+    return TimeAverageMessageData(max_samples=max_samples, num_samples=row[f"{window}_num_samples"], **figures)
+
+
+def _averages(row: dict[str, Any]) -> TimeAverageBrokerData:
+    return TimeAverageBrokerData(**{name: row[name] for name in TimeAverageBrokerData.__struct_fields__})

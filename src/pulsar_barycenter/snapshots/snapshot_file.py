@@ -1,0 +1,342 @@
+"""Snapshots read from files, whatever they are; what kind it is, the content says.
+
+| what | how it comes to be |
+|---|---|
+| Barycenter's snapshot, `*.json` | `barycenter snapshot`, see `document` |
+| its columns, `*.parquet` | `barycenter snapshot`, see `parquet_snapshot` |
+| the pipeline's tables, a folder | the folder itself or the data folder that holds it, see `pipeline_tables` |
+| a load report, `*.json` | `pulsar-admin broker-stats load-report` |
+| messages of the extensible load manager's topics, `*.txt` | `pulsar-client consume`, see `extensible_document` |
+| a folder of reports and messages, or the data folder that holds it | of several of one broker the newest counts |
+
+Reports of the modular load manager say nothing of the past: bundles then have the windows of a leader that has seen
+these reports and no others. A report that does not name its broker is one of the broker that its URL, or else its file,
+is named after.
+"""
+
+import io
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import BinaryIO, Final, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from pulsar_barycenter.load.managers import ManagerKind, short_name
+from pulsar_barycenter.load.policies import PolicyError
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData
+from pulsar_barycenter.load.reports.simple_load_report import LoadReport, complete
+from pulsar_barycenter.load.reports.windows import LiveFold, broker_averages
+from pulsar_barycenter.load.snapshot.document import SnapshotDocument, decode_snapshot, encode_snapshot
+from pulsar_barycenter.load.snapshot.extensible_document import ExtensibleDocument, ExtensibleItem, kind_of, messages_in
+from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from pulsar_barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
+from pulsar_barycenter.load.strategy import MemoryDocument
+from pulsar_barycenter.snapshots.doubts import STALE_MS, doubts
+from pulsar_barycenter.snapshots.parquet_snapshot import LeaderState, NoSnapshotError, read_columns, write_columns
+from pulsar_barycenter.snapshots.pipeline_tables import TablesError, read_tables, tables_below
+
+ACCEPTED: Final = (
+    "a snapshot (`barycenter snapshot --out FILE`), a load report (`pulsar-admin broker-stats load-report > FILE`), "
+    "a folder of load reports, or the pipeline's tables"
+)
+
+
+_T = TypeVar("_T")
+
+
+_PARQUET: Final = b"PAR1"
+_REPORT_LOG: Final = "load-reports"
+_DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+"""How a report log names its folders. A folder with others is none of load reports: its files are somebody else's."""
+
+
+class SnapshotFileError(ValueError):
+    """A file that cannot be read as a snapshot; the text names the file, the place, and what is accepted."""
+
+    def __init__(self, path: Path, problem: str, accepted: str = ACCEPTED) -> None:
+        super().__init__(f"{path}: {problem}; give {accepted}")
+        self.path = path
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFile:
+    """A snapshot and what came with it. `reports` are those of the simple load manager, by broker id.
+
+    `source` says in words what was read, `settings` whose `configuration` is; `doubts` what is doubtful about the data,
+    `remarks` what is about the settings.
+    """
+
+    snapshot: LoadSnapshot
+    source: str
+    manager: ManagerKind = ManagerKind.MODULAR
+    memory: MemoryDocument = field(default_factory=MemoryDocument)
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    reports: Mapping[str, LoadReport] = field(default_factory=dict)
+    settings: str = "the snapshot's settings"
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether the brokers run the simple load manager, as far as they say."""
+        if self.manager is ManagerKind.SIMPLE:
+            return True
+        names = {short_name(name) for name in self.snapshot.brokers.class_names if name}
+        return names == {short_name(ManagerKind.SIMPLE.class_name)}
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        return (*doubts(self.snapshot), *self.remarks)
+
+
+def read_snapshot_file(path: Path | str, at_ms: int | None = None, *, silence_ms: int = STALE_MS) -> SnapshotFile:
+    """Return the snapshot in a file or folder with what came with it.
+
+    `at_ms` (epoch ms) asks for that of a time in the past, which the pipeline's tables alone have; a broker of theirs
+    is gone if it was silent for more than `silence_ms`.
+
+    Raises:
+        SnapshotFileError: it is nothing that is known, or something is wrong in it.
+        OSError: it cannot be read.
+    """
+    path = Path(path)
+    if path.is_dir():
+        tables = tables_below(path)
+        if tables is not None:
+            return _of_tables(tables, at_ms, silence_ms)
+    if at_ms is not None:
+        raise SnapshotFileError(path, "is of one time only", "the pipeline's tables (DATA/tables) to ask for a time")
+    if path.is_dir():
+        log = path / _REPORT_LOG
+        return _of_reports(_reports_of_folder(log if log.is_dir() else path), path)
+    with path.open("rb") as file:
+        is_parquet = file.read(len(_PARQUET)) == _PARQUET
+    return _of_columns(path, path) if is_parquet else _of_content(path.read_bytes(), path)
+
+
+def snapshot_of_bytes(content: bytes, path: Path) -> SnapshotFile:
+    """Return the snapshot in the content of a file; `path` is its name in errors, and of a report without a broker.
+
+    Raises:
+        SnapshotFileError: it is nothing that is known, or something is wrong in it.
+    """
+    return _of_columns(io.BytesIO(content), path) if content.startswith(_PARQUET) else _of_content(content, path)
+
+
+def write_snapshot(path: Path | str, document: SnapshotDocument) -> None:
+    """Write a snapshot: as columns if the name ends with `.parquet`, else as JSON.
+
+    Raises:
+        OSError: it cannot be written.
+        PolicyError: an isolation policy cannot be what it is said to be.
+    """
+    path = Path(path)
+    if path.suffix == ".parquet":
+        write_columns(
+            path, document.snapshot(), LeaderState(memory=document.memory, configuration=document.configuration)
+        )
+    else:
+        path.write_bytes(encode_snapshot(document))
+
+
+def _of_content(content: bytes, path: Path) -> SnapshotFile:
+    found = _parse(path, content)
+    return of_document(found, path) if isinstance(found, SnapshotDocument) else _of_reports(found, path)
+
+
+def _of_columns(file: Path | BinaryIO, path: Path) -> SnapshotFile:
+    try:
+        snapshot, leader = read_columns(file)
+    except (NoSnapshotError, PolicyError) as error:
+        raise SnapshotFileError(path, f"is a Parquet file that holds no snapshot: {error}") from error
+    manager = ManagerKind.MODULAR if snapshot.extensible is None else ManagerKind.EXTENSIBLE
+    return SnapshotFile(snapshot, "a snapshot", manager, memory=leader.memory, configuration=leader.configuration)
+
+
+def _of_tables(folder: Path, at_ms: int | None, silence_ms: int) -> SnapshotFile:
+    try:
+        document = read_tables(folder, at_ms, silence_ms=silence_ms)
+    except TablesError as error:
+        raise SnapshotFileError(folder, str(error), "the tables of a pipeline that ran at that time") from error
+    return replace(of_document(document, folder), source="the pipeline's tables")
+
+
+def of_document(document: SnapshotDocument, path: Path) -> SnapshotFile:
+    """Return what a document holds; `path` is its name in errors.
+
+    Raises:
+        SnapshotFileError: a policy of it makes no sense.
+    """
+    try:
+        snapshot = document.snapshot()
+    except PolicyError as error:
+        raise SnapshotFileError(path, f"in policies: {error}") from error
+    return SnapshotFile(
+        snapshot,
+        "a snapshot",
+        ManagerKind.MODULAR if document.extensible is None else ManagerKind.EXTENSIBLE,
+        memory=document.memory,
+        configuration=document.configuration,
+    )
+
+
+# ---- load reports ----
+
+_Report = LocalBrokerData | LoadReport | tuple[str, ExtensibleItem]
+_KINDS: Final = {
+    LocalBrokerData: ManagerKind.MODULAR,
+    LoadReport: ManagerKind.SIMPLE,
+    tuple: ManagerKind.EXTENSIBLE,
+}
+
+
+def _of_reports(found: list[tuple[Path, _Report]], path: Path) -> SnapshotFile:
+    kinds = {_KINDS[type(each)]: file for file, each in found}
+    if len(kinds) > 1:
+        told = ", ".join(f"{file.name} is of the {kind} load manager" for kind, file in kinds.items())
+        raise SnapshotFileError(path, told, "reports of one load manager")
+    if ManagerKind.SIMPLE in kinds:
+        return _of_simple([(file, each) for file, each in found if isinstance(each, LoadReport)])
+    if ManagerKind.EXTENSIBLE in kinds:
+        extensible = ExtensibleDocument.of(each for _, each in found if isinstance(each, tuple))
+        document = SnapshotDocument(taken_at=extensible.newest_ms, brokers={}, extensible=extensible)
+        return replace(of_document(document, path), source=f"loads of {_brokers(len(extensible.loads))}")
+    fold = LiveFold()
+    modular = [(file, each) for file, each in found if isinstance(each, LocalBrokerData)]
+    for broker, report in sorted(_named(modular), key=lambda item: item[1].last_update):
+        fold.accept(broker, report)
+    averages = {broker: broker_averages(report.last_stats, fold.bundles) for broker, report in fold.reports.items()}
+    document = SnapshotDocument(
+        taken_at=max(report.last_update for report in fold.reports.values()),
+        brokers=fold.reports,
+        bundle_data=fold.bundles,
+        broker_data=averages,
+    )
+    return SnapshotFile(document.snapshot(), f"load reports of {_brokers(len(fold.reports))}")
+
+
+def _brokers(count: int) -> str:
+    return f"{count:,} broker" if count == 1 else f"{count:,} brokers"
+
+
+def _of_simple(found: list[tuple[Path, LoadReport]]) -> SnapshotFile:
+    reports: dict[str, LoadReport] = {}
+    for file, report in found:
+        broker = report.name or _broker_of(report.web_service_url, report.web_service_url_tls, file)
+        if broker not in reports or reports[broker].timestamp < report.timestamp:
+            reports[broker] = complete(report)
+    taken_at_ms = max(report.timestamp for report in reports.values())
+    snapshot = replace(build_simple_snapshot(reports), taken_at_ms=taken_at_ms)
+    source = f"load reports of {_brokers(len(reports))}"
+    return SnapshotFile(snapshot, source, ManagerKind.SIMPLE, reports=reports)
+
+
+def _named(found: Iterable[tuple[Path, LocalBrokerData]]) -> Iterable[tuple[str, LocalBrokerData]]:
+    for file, report in found:
+        yield report.broker_id or _broker_of(report.web_service_url, report.web_service_url_tls, file), report
+
+
+def _broker_of(url: str | None, url_tls: str | None, file: Path) -> str:
+    """Return the broker id that a URL tells, else the name of the file."""
+    for each in (url, url_tls):
+        place = urlsplit(each or "").netloc
+        if place:
+            return place
+    return file.stem
+
+
+def _reports_of_folder(folder: Path) -> list[tuple[Path, _Report]]:
+    found: list[tuple[Path, _Report]] = []
+    below = sorted(each for each in folder.iterdir() if each.is_dir())
+    foreign = next((each.name for each in below if not _DAY.fullmatch(each.name)), None)
+    if foreign is not None:
+        raise SnapshotFileError(folder, f"is no folder of load reports, nor a data folder: there is {foreign}/ in it")
+    files = (file for place in (folder, *below) for kind in ("*.json", "*.txt") for file in place.glob(kind))
+    for file in sorted(files):
+        parsed = _parse(file, file.read_bytes())
+        if isinstance(parsed, SnapshotDocument):
+            raise SnapshotFileError(file, "is a snapshot of its own in a folder of load reports", "one of the two")
+        found += parsed
+    if not found:
+        raise SnapshotFileError(folder, "the folder holds no *.json or *.txt file, nor folders of them by day")
+    return found
+
+
+# ---- one file ----
+
+
+def _parse(file: Path, content: bytes) -> SnapshotDocument | list[tuple[Path, _Report]]:
+    """Return what a file holds: a snapshot, or load reports, one a line or one in all, or messages."""
+    if not content.strip():
+        raise SnapshotFileError(file, "is empty")
+    messages = list(messages_in(content))
+    if messages:
+        return [(file, _message(file, key, text, line)) for key, text, line in messages]
+    try:
+        fields = _fields(content)
+    except msgspec.DecodeError as error:
+        lines = content.splitlines()
+        if len(lines) > 1 and _is_object(lines[0]):
+            return [(file, _report(file, line, _fields_of_line(file, line, n), n)) for n, line in enumerate(lines, 1)]
+        raise SnapshotFileError(file, f"is not a JSON object: {error}") from error
+    if "format" in fields or "brokers" in fields:
+        return _decoded(file, content, decode_snapshot)
+    return [(file, _report(file, content, fields))]
+
+
+def _fields(content: bytes) -> dict[str, msgspec.Raw]:
+    return msgspec.json.decode(content, type=dict[str, msgspec.Raw])
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        _fields(line)
+    except msgspec.DecodeError:
+        return False
+    return True
+
+
+def _fields_of_line(file: Path, line: bytes, number: int) -> dict[str, msgspec.Raw]:
+    try:
+        return _fields(line)
+    except msgspec.DecodeError as error:
+        raise SnapshotFileError(file, f"line {number} is not a JSON object: {error}") from error
+
+
+def _message(file: Path, key: str, content: bytes, line: int) -> tuple[str, ExtensibleItem]:
+    kind = kind_of(_fields_of_line(file, content, line))
+    if kind is None:
+        raise SnapshotFileError(file, _at(line, "the message is none of the extensible load manager"))
+    return key, _decoded(file, content, _lenient(kind), line)
+
+
+def _report(file: Path, content: bytes, fields: Mapping[str, msgspec.Raw], line: int | None = None) -> _Report:
+    kind = bytes(fields.get("loadReportType", b"")).strip(b'"').decode()
+    if kind == "LoadReport" or (not kind and "bundleStats" in fields):
+        return _decoded(file, content, _lenient(LoadReport), line)
+    if kind == "LocalBrokerData" or (not kind and "lastStats" in fields):
+        return _decoded(file, content, _lenient(LocalBrokerData), line)
+    extensible = None if kind else kind_of(fields)
+    if extensible is not None:
+        return file.stem, _decoded(file, content, _lenient(extensible), line)
+    shown = ", ".join(list(fields)[:5]) or "none"
+    what = f"loadReportType is {kind!r}" if kind else f"its fields ({shown}, …) are those of no load report"
+    raise SnapshotFileError(file, _at(line, what))
+
+
+def _lenient(kind: type[_T]) -> Callable[[bytes], _T]:
+    """Return a decoder that also takes figures as texts, as Pulsar writes those that are no numbers."""
+    return msgspec.json.Decoder(kind, strict=False).decode
+
+
+def _decoded(file: Path, content: bytes, decode: Callable[[bytes], _T], line: int | None = None) -> _T:
+    try:
+        return decode(content)
+    except msgspec.DecodeError as error:
+        raise SnapshotFileError(file, _at(line, str(error))) from error
+
+
+def _at(line: int | None, text: str) -> str:
+    return text if line is None else f"line {line}: {text}"

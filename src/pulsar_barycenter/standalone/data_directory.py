@@ -1,0 +1,103 @@
+"""The folder of a cluster on one machine: what lies where, and the lock that keeps a second cluster out."""
+
+import errno
+import fcntl
+import os
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from pulsar_barycenter.standalone.errors import DataDirectoryBusyError, DataDirectoryUnusableError, NoLockFileError
+
+_LONGEST_HOLDER: Final = 32
+_HOLDER: Final = re.compile(rb"[0-9]{0,20}\s?")
+"""What a lock file says: the number of the process that holds it, or last held it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataDirectory:
+    """Paths below the folder given as `--data`; all durable state of the cluster is in it."""
+
+    root: Path
+
+    @property
+    def metadata(self) -> Path:
+        return self.root / "metadata.sqlite"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+    @property
+    def configurations(self) -> Path:
+        return self.root / "conf"
+
+    @property
+    def tables(self) -> Path:
+        return self.root / "tables"
+
+    @property
+    def decisions(self) -> Path:
+        return self.root / "decisions"
+
+    def create(self) -> None:
+        """Make the folders.
+
+        Raises:
+            DataDirectoryUnusableError: they cannot be made.
+        """
+        try:
+            for folder in (self.root, self.logs, self.configurations):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise DataDirectoryUnusableError(self.root, error) from error
+
+
+class DataDirectoryLock:
+    """Hold a data directory for one cluster; the lock dies with the process.
+
+    Raises (on entering):
+        DataDirectoryBusyError: another process holds it.
+        DataDirectoryUnusableError: the folder cannot be made or written.
+        NoLockFileError: something else is where the lock should be; it is left as it is.
+    """
+
+    def __init__(self, directory: DataDirectory) -> None:
+        self._directory = directory
+        self._file: int | None = None
+
+    def __enter__(self) -> "DataDirectoryLock":
+        self._directory.create()
+        path = self._directory.root / "cluster.lock"
+        try:
+            # A link in its place is not followed: it would lead to a file of somebody else.
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            content = os.pread(file, _LONGEST_HOLDER + 1, 0)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ESPIPE):
+                raise NoLockFileError(path) from error
+            raise DataDirectoryUnusableError(self._directory.root, error) from error
+        if not _HOLDER.fullmatch(content):
+            os.close(file)
+            raise NoLockFileError(path)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = content.decode().strip() or "unknown"
+            os.close(file)
+            raise DataDirectoryBusyError(self._directory.root, holder) from None
+        with suppress(OSError):  # a full disk: the lock holds, only its holder stays unnamed
+            os.ftruncate(file, 0)
+            os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+        self._file = file
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None

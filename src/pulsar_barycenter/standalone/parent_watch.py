@@ -1,0 +1,20 @@
+"""A child of a cluster does not outlive its parent, however the parent ended."""
+
+import ctypes
+import os
+import signal
+import sys
+
+from pulsar_barycenter.standalone.process import PARENT_VARIABLE
+
+_PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent() -> None:
+    """Have the kernel end this process when the one named in the environment ends (Linux; elsewhere nothing)."""
+    parent = os.environ.get(PARENT_VARIABLE)
+    if parent is None or not sys.platform.startswith("linux"):
+        return
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != int(parent):
+        sys.exit(f"the process that started this one ({parent}) is gone")

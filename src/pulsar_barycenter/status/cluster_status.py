@@ -1,0 +1,149 @@
+"""The status of a cluster, made of what its brokers say."""
+
+import math
+from collections import Counter
+from typing import Final, TypeAlias
+
+import msgspec
+
+from pulsar_barycenter.doctor.catalogue import Diagnosis
+from pulsar_barycenter.doctor.finding import Finding, Severity
+from pulsar_barycenter.doctor.picture import MANAGER_KEY, OWN_KEY, BrokerView, Picture
+from pulsar_barycenter.load.managers import StrategyError, manager_kind, short_name
+from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData
+from pulsar_barycenter.load.snapshot.document import loads_of
+
+_RESOURCES: Final = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
+_SHEDDING_KEY: Final = "loadBalancerLoadSheddingStrategy"
+
+
+class BrokerStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
+    """One broker. Usages are percent, rates msg/s, throughput bytes/s; None stands for what is not known.
+
+    `failure` says why it does not answer; then its load is what the leader last had from it. `max_usage` is the largest
+    of the usages, by which no manager decides alone. `reported_s_ago` is the age of the load by the clock of whoever
+    asks.
+    """
+
+    broker: str
+    leads: bool = False
+    failure: str = ""
+    version: str | None = None
+    manager: str | None = None
+    bundles: int | None = None
+    topics: int | None = None
+    cpu: float | None = None
+    memory: float | None = None
+    direct_memory: float | None = None
+    bandwidth_in: float | None = None
+    bandwidth_out: float | None = None
+    max_usage: float | None = None
+    msg_rate_in: float | None = None
+    msg_rate_out: float | None = None
+    msg_throughput_in: float | None = None
+    msg_throughput_out: float | None = None
+    reported_s_ago: float | None = None
+
+
+class ClusterStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """A cluster at `at_ms`. `leader` is "" if brokers know of none, and `leaders` all whom they name if they disagree.
+
+    `cluster` and `strategy` are what a broker's settings say, None if none tells. `worst` is the worst finding,
+    `findings` counts them by severity. `pipeline_lag_s` is None unless a pipeline is to be decided by and is late.
+    """
+
+    at_ms: int
+    cluster: str | None
+    is_apache_pulsar: bool
+    leader: str
+    leaders: tuple[str, ...]
+    strategy: str | None
+    namespaces: int
+    bundles: int
+    owned_bundles: int
+    pipeline_lag_s: float | None
+    brokers: tuple[BrokerStatus, ...]
+    findings: Counter[Severity]
+    worst: Finding | None
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing is as bad as a warning."""
+        return self.worst is None or self.worst.severity.rank < Severity.WARNING.rank
+
+
+Report: TypeAlias = LocalBrokerData | BrokerLoadData
+
+
+def status_of(picture: Picture, diagnosis: Diagnosis) -> ClusterStatus:
+    """Return the status that a picture shows; `diagnosis` is the doctor's of it.
+
+    The load of a broker is what the leader decides upon, else what the broker itself told.
+    """
+    loads = {} if picture.snapshot is None else loads_of(picture.snapshot)
+    settings = next((broker.settings for broker in picture.answering if broker.settings), {})
+    leaders = tuple(sorted({broker.leader for broker in picture.answering if broker.leader}))
+    return ClusterStatus(
+        at_ms=picture.now_ms,
+        cluster=settings.get("clusterName"),
+        is_apache_pulsar=bool(settings) and OWN_KEY not in settings,
+        leader=leaders[0] if len(leaders) == 1 else "",
+        leaders=leaders if len(leaders) > 1 else (),
+        strategy=short_name(settings.get(_SHEDDING_KEY, "")) or None,
+        namespaces=len(picture.known_boundaries),
+        bundles=sum(map(len, picture.bundles.values())),
+        owned_bundles=len(picture.holders.keys() & {name for names in picture.bundles.values() for name in names}),
+        pipeline_lag_s=picture.pipeline_lag_s,
+        brokers=tuple(
+            _broker(broker, leaders, loads.get(broker.broker) or broker.report, picture.now_ms)
+            for broker in picture.brokers or ()
+        ),
+        findings=Counter(finding.severity for finding in diagnosis.findings),
+        worst=next(iter(diagnosis.findings), None),
+    )
+
+
+def _broker(view: BrokerView, leaders: tuple[str, ...], report: Report | None, now_ms: int) -> BrokerStatus:
+    status = BrokerStatus(
+        broker=view.broker,
+        leads=view.broker in leaders,
+        failure=view.failure,
+        version=view.version,
+        manager=_manager(view),
+        bundles=None if view.owned is None else sum(view.owned.values()),
+    )
+    return status if report is None else with_load(status, report, now_ms)
+
+
+def with_load(status: BrokerStatus, report: Report, now_ms: int) -> BrokerStatus:
+    """Return the status of a broker with what a report says of its load; bundles that it told itself stay."""
+    usages = {name: getattr(report, name).percent for name in _RESOURCES}
+    known = {name: usage for name, usage in usages.items() if math.isfinite(usage) and usage >= 0}
+    if isinstance(report, LocalBrokerData):
+        bundles, topics, at_ms = report.num_bundles, report.num_topics, report.last_update
+    else:
+        bundles, topics, at_ms = report.bundle_count, report.topics, report.reported_at
+    return msgspec.structs.replace(
+        status,
+        **known,
+        max_usage=max(known.values(), default=None),
+        bundles=bundles if status.bundles is None else status.bundles,
+        topics=topics,
+        msg_rate_in=report.msg_rate_in,
+        msg_rate_out=report.msg_rate_out,
+        msg_throughput_in=report.msg_throughput_in,
+        msg_throughput_out=report.msg_throughput_out,
+        reported_s_ago=(now_ms - at_ms) / 1000 if at_ms else None,
+    )
+
+
+def _manager(view: BrokerView) -> str | None:
+    """Return the kind of its load manager, or its class if that is none known here."""
+    class_name = (view.settings or {}).get(MANAGER_KEY)
+    if not class_name:
+        return None
+    try:
+        return str(manager_kind(class_name))
+    except StrategyError:
+        return short_name(class_name)

@@ -121,7 +121,7 @@ async def _write_keys(store: SqliteStore) -> None:
 
 async def _write_closed(store: SqliteStore, storage: FileLedgerStorage) -> None:
     topic = await _Topic.open(store, storage, CLOSED)
-    await topic.ledger.set_properties({"replicated": "no"})
+    await topic.ledger.update_properties({"replicated": "no"})
     billing = await topic.ledger.open_cursor("billing", "earliest")
     await topic.append(b"", b"one", bytes(range(256)), b"3" * 40, b"four", b"5", b"six")
     await topic.append(b"seven", b"eight", num_messages=10)

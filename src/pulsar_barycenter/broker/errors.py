@@ -9,8 +9,9 @@ ServiceError
 │   └── TooManyConsumersError     the subscription, or its topic, takes no further one
 ├── ConsumerAssignError           Key_Shared hash ranges that overlap a connected consumer's
 ├── ProducerBusyError             a producer of that name is connected and alive
+├── ExclusiveProducerError        a shared producer; an exclusive one has the topic or waits for it
 ├── TooManyProducersError         the topic takes no further one
-├── ProducerFencedError           an exclusive producer took the topic over
+├── ProducerFencedError           an exclusive producer that is not alone, or was displaced
 ├── CompactionRunningError        the topic is being compacted
 ├── NotAllowedError               what was asked is not possible for this topic or subscription
 │   └── TooManySubscriptionsError the topic takes no further one
@@ -81,6 +82,13 @@ class ProducerBusyError(ServiceError):
         super().__init__(f"Producer with name {producer!r} is already connected to topic {topic}")
         self.topic = topic
         self.producer = producer
+
+
+class ExclusiveProducerError(ServiceError):
+    def __init__(self, topic: TopicName, detail: str) -> None:
+        super().__init__(f"Topic {topic} takes no shared producer: {detail}. Try again when that one has closed.")
+        self.topic = topic
+        self.detail = detail
 
 
 class TooManyProducersError(ServiceError):

@@ -120,7 +120,7 @@ class Topics:
             raise RestError(409, f"This topic already exists: {topic}")
         created = await self._registry.create(topic)
         if properties and isinstance(created, PersistentTopic):
-            await created.ledger.set_properties(properties)
+            await created.ledger.update_properties(properties)
         return no_content()
 
     async def _require_legal_partition(self, topic: TopicName) -> None:

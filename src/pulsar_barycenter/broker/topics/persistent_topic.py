@@ -33,6 +33,7 @@ from pulsar_barycenter.broker.subscriptions.persistent_subscription import Persi
 from pulsar_barycenter.broker.topics import deduplication
 from pulsar_barycenter.broker.topics.deduplication import Deduplication, DuplicateStatus
 from pulsar_barycenter.broker.topics.limits import require_consumer_room, require_subscription_room
+from pulsar_barycenter.broker.topics.producer_access import EPOCH_PROPERTY, stored_epoch
 from pulsar_barycenter.broker.topics.states import TopicEvent, TopicState
 from pulsar_barycenter.broker.topics.topic import SubscribeRequest, Topic, TopicHost
 from pulsar_barycenter.config.broker_config import BrokerConfig
@@ -84,6 +85,12 @@ class PersistentTopic(Topic):
             self._deduplication = await Deduplication.open(ledger)
         elif deduplication.CURSOR_NAME in ledger.cursors:
             await ledger.delete_cursor(deduplication.CURSOR_NAME)
+
+    def stored_producer_epoch(self) -> int | None:
+        return stored_epoch(self.name, self.ledger.properties)
+
+    async def store_producer_epoch(self, epoch: int) -> None:
+        await self.ledger.update_properties({EPOCH_PROPERTY: str(epoch)})
 
     @property
     def deduplicates(self) -> bool:
@@ -139,8 +146,7 @@ class PersistentTopic(Topic):
         else:
             producer.link.publish_failed(producer, size)
             producer.link.send_error(producer, sequence_id, TopicFencedError(self.name, "it is being stored already"))
-            self.forget_producer(producer)
-            producer.link.close_producer(producer)
+            self.close_producer(producer)
         return False
 
     def write_durable(self, group: Sequence[Sent], first: Position) -> None:
@@ -200,8 +206,7 @@ class PersistentTopic(Topic):
         self.completed(len(group))
         for producer in producers if not fenced else ():
             if not producer.closed:
-                self.forget_producer(producer)
-                producer.link.close_producer(producer)
+                self.close_producer(producer)
 
     # ---- subscriptions ----
 

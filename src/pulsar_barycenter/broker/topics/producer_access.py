@@ -1,97 +1,296 @@
-"""Who may produce to a topic besides whom: the access modes of producers.
+"""The state machine of access modes: which producers may attach to a topic, who waits, who was fenced.
 
-Shared producers keep each other company. An exclusive one is alone and has an epoch: a later exclusive producer
-gets a higher one, so one that was displaced while away is refused when it returns.
-Source: Pulsar's PIP-68 and `AbstractTopic.incrementTopicEpochIfNeeded`. The epoch lives as long as the topic is
-loaded; after that the first to return is admitted with the epoch that it brings.
+Pure: events come in, actions come out; `producer_admission` performs them. A topic is in one of four situations:
+
+| situation | meaning | SHARED arrives | EXCLUSIVE | WAIT_FOR_EXCLUSIVE | EXCLUSIVE_WITH_FENCING |
+|---|---|---|---|---|---|
+| FREE | no producer; nobody waits | attaches | claims | claims | claims |
+| SHARED | shared producers are attached | attaches; refused if one waits | refused | waits | fences all, claims |
+| CLAIMED | one was chosen; its epoch is being stored | refused | refused | waits | fences all, claims |
+| HELD | an exclusive producer is attached | refused | refused | waits | fences all, claims |
+
+A producer with a claim is not attached yet. It takes an epoch (`take_epoch`), and is attached when that is stored
+(`stored`); until then it may be fenced, or leave, like any other. Whenever the situation becomes FREE, the first
+producer in the line claims the topic in the same step, so that a turn cannot be lost: the one that has it either
+attaches, or leaves and passes it on.
+
+Epochs only rise. A producer that attached before brings the epoch that it had; if another producer had the topic
+exclusively since, the brought epoch is lower than the topic's, and the producer is refused. A number that was taken
+once is not taken again, even if it could not be stored: whether the store has it is then not known.
+
+Source: Pulsar's PIP-68 and PIP-161 and `AbstractTopic.incrementTopicEpochIfNeeded`. Unlike there, a fencing producer
+that was displaced itself is refused before it fences anybody, and a brought epoch is compared again when its producer's
+turn comes.
 """
 
-import asyncio
-from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
-from pulsar_barycenter.broker.clients.producer import AccessMode, Producer
-from pulsar_barycenter.broker.errors import NotAllowedError, ProducerBusyError, ProducerFencedError, TopicFencedError
+from pulsar_barycenter.broker.clients.producer import AccessMode
+from pulsar_barycenter.broker.errors import (
+    ExclusiveProducerError,
+    NotAllowedError,
+    ProducerFencedError,
+    ServiceError,
+    TopicFencedError,
+)
 from pulsar_barycenter.naming.topic import TopicName
 
-_HIGHEST_EPOCH: Final = 2**62
+HIGHEST_EPOCH: Final = 2**62
 """No topic gets there by counting; from a producer that says so, counting on would leave the protocol's 64 bits."""
 
+EPOCH_PROPERTY: Final = "pulsar.topic.epoch"
+"""The property of a topic's ledger under which Pulsar keeps the epoch, and this broker."""
 
-class ProducerAccess:
-    """`producers` are those of the topic, kept up to date by it; `close_producers` detaches them all."""
 
-    __slots__ = ("_close_producers", "_exclusive", "_producers", "_topic", "_waiting", "epoch")
+def stored_epoch(topic: TopicName, properties: Mapping[str, str]) -> int | None:
+    """Return the epoch that the properties of a topic's ledger hold, None if they hold none.
 
-    def __init__(
-        self, topic: TopicName, producers: Mapping[str, Producer], close_producers: Callable[[], None]
-    ) -> None:
-        self._topic = topic
-        self._producers = producers
-        self._close_producers = close_producers
-        self._exclusive: Producer | None = None
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self.epoch: int | None = None
+    Raises:
+        NotAllowedError: what they hold is no epoch.
+    """
+    text = properties.get(EPOCH_PROPERTY)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and int(text) <= HIGHEST_EPOCH):
+        raise NotAllowedError(
+            f"Topic {topic} takes no exclusive producer: its property {EPOCH_PROPERTY} is {text[:40]!r}, and must be a "
+            f"number from 0 to {HIGHEST_EPOCH}. Delete the topic and create it without this property."
+        )
+    return int(text)
+
+
+class Claimant(Protocol):
+    """A producer, as the machine needs it; two are the same if they are one object."""
 
     @property
-    def waiting(self) -> int:
-        """Producers that wait for exclusive access."""
-        return len(self._waiting)
+    def name(self) -> str: ...
+    @property
+    def access_mode(self) -> AccessMode: ...
 
-    async def admit(self, producer: Producer, epoch: int | None, queued: Callable[[], None] | None = None) -> None:
-        """Return when `producer` may attach in its mode. `epoch` is what it was told when it attached before.
 
-        `queued` is called once, before it has to wait.
+P = TypeVar("P", bound=Claimant)
 
-        Raises:
-            ProducerBusyError: a shared producer, while an exclusive one has the topic.
-            ProducerFencedError: an exclusive producer that is not alone, or was displaced.
-            TopicFencedError: the topic closed while this one waited.
-            NotAllowedError: an epoch that no topic has.
-        """
-        if epoch is not None and epoch > _HIGHEST_EPOCH:
-            raise NotAllowedError(f"Topic {self._topic} never had the epoch {epoch}")
+
+class Situation(Enum):
+    FREE = "free"
+    SHARED = "shared"
+    CLAIMED = "claimed"
+    HELD = "held"
+
+
+@dataclass(frozen=True, slots=True)
+class Attach(Generic[P]):
+    """`producer`, a shared one, is attached."""
+
+    producer: P
+
+
+@dataclass(frozen=True, slots=True)
+class Claim(Generic[P]):
+    """It is the turn of `producer`: it has the topic to itself once it took an epoch and that is stored."""
+
+    producer: P
+    brought: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """The epoch that a producer with a claim took; `is_stored` tells that the topic's record has it already."""
+
+    number: int
+    is_stored: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse(Generic[P]):
+    """`producer`, which arrived or waited, does not attach."""
+
+    producer: P
+    error: ServiceError
+
+
+@dataclass(frozen=True, slots=True)
+class Fence(Generic[P]):
+    """`producer` was attached and is not any more: close it."""
+
+    producer: P
+
+
+Action: TypeAlias = Attach[P] | Claim[P] | Refuse[P] | Fence[P]
+"""No action for a producer that arrived means that it waits."""
+
+
+class ProducerAccess(Generic[P]):
+    """The producers of one topic. `epoch` is that of its last exclusive producer, None if there never was one."""
+
+    __slots__ = ("_claim", "_highest", "_holder", "_shared", "_taken", "_topic", "_waiting", "epoch")
+
+    def __init__(self, topic: TopicName, *, epoch: int | None = None, shared: Iterable[P] = ()) -> None:
+        """Start with the `epoch` that is stored with the topic, and the producers that are attached, all shared."""
+        self.epoch = epoch
+        self._topic = topic
+        self._highest = -1 if epoch is None else epoch
+        self._shared: dict[P, None] = dict.fromkeys(shared)
+        self._claim: Claim[P] | None = None
+        self._taken: int | None = None
+        self._holder: P | None = None
+        self._waiting: dict[P, int | None] = {}
+
+    @property
+    def situation(self) -> Situation:
+        if self._holder is not None:
+            return Situation.HELD
+        if self._claim is not None:
+            return Situation.CLAIMED
+        return Situation.SHARED if self._shared else Situation.FREE
+
+    @property
+    def holder(self) -> P | None:
+        """The exclusive producer that is attached."""
+        return self._holder
+
+    @property
+    def waiting(self) -> tuple[P, ...]:
+        """The producers that wait for the topic, the first in the line first."""
+        return tuple(self._waiting)
+
+    # ---- events ----
+
+    def arrive(self, producer: P, brought: int | None = None) -> list[Action[P]]:
+        """A producer asks to attach; `brought` is the epoch that it had before, None if it never had one."""
+        if (error := self._refusal(producer, brought)) is not None:
+            return [Refuse(producer, error)]
         if producer.access_mode is AccessMode.SHARED:
-            if self._exclusive is not None or self._waiting:
-                raise ProducerBusyError(self._topic, producer.name)
-            return
-        if epoch is not None and self.epoch is not None and epoch < self.epoch:
-            raise ProducerFencedError(f"Producer {producer.name!r} was displaced: epoch {epoch} < {self.epoch}")
+            self._shared[producer] = None
+            return [Attach(producer)]
         if producer.access_mode is AccessMode.EXCLUSIVE_WITH_FENCING:
-            self._close_producers()
-        elif producer.access_mode is AccessMode.WAIT_FOR_EXCLUSIVE:
-            await self._wait_turn(queued)
-        elif self._producers or self._waiting:
-            raise ProducerFencedError(f"Topic {self._topic} has other producers")
-        self._exclusive = producer
-        self.epoch = epoch if epoch is not None else (0 if self.epoch is None else self.epoch + 1)
+            return [*self._fence_all(producer), self._give(producer, brought)]
+        if self.situation is Situation.FREE:
+            return [self._give(producer, brought)]
+        self._waiting[producer] = brought
+        return []
 
-    async def _wait_turn(self, queued: Callable[[], None] | None) -> None:
-        while self._producers or self._exclusive is not None:
-            if queued is not None:
-                queued()
-                queued = None
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(turn)
-            try:
-                await turn
-            finally:
-                if turn in self._waiting:
-                    self._waiting.remove(turn)
+    def succeed(self, former: P, producer: P, brought: int | None = None) -> list[Action[P]]:
+        """The client of the attached producer `former` reconnected as `producer`, and takes its place.
 
-    def left(self, producer: Producer) -> None:
-        """A producer detached: whoever waits first may try."""
-        if self._exclusive is producer:
-            self._exclusive = None
-        if self._waiting and not self._producers:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
+        An exclusive producer keeps the topic before all who wait. `former` is gone in any case.
+        """
+        keeps = former is self._holder and producer.access_mode is not AccessMode.SHARED
+        if not keeps or self._is_stale(brought) or _is_impossible(brought):
+            return [*self.leave(former), *self.arrive(producer, brought)]
+        self._holder = None
+        return [self._give(producer, brought)]
 
-    def close(self) -> None:
-        """Turn away everyone who waits."""
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_exception(TopicFencedError(self._topic, "it was closed"))
+    def take_epoch(self, producer: P) -> Epoch | None:
+        """Return the epoch of a producer that has the claim: the one it brought, or the next if a higher one was taken
+        since. None if it was fenced, or left, meanwhile."""
+        if not self._has_claim(producer):
+            return None
+        brought = self._claim.brought if self._claim is not None else None
+        if brought is not None and brought == self.epoch == self._highest:
+            taken = Epoch(brought, is_stored=True)
+        elif brought is not None and brought > self._highest:
+            taken = Epoch(brought, is_stored=False)
+        else:
+            taken = Epoch(self._highest + 1, is_stored=False)
+        self._taken = self._highest = taken.number
+        return taken
+
+    def stored(self, producer: P) -> bool:
+        """The epoch that `producer` took is stored: it is attached. False if it was fenced, or left, meanwhile."""
+        if not self._has_claim(producer):
+            return False
+        self._holder, self.epoch, self._claim = producer, self._taken, None
+        return True
+
+    def _has_claim(self, producer: P) -> bool:
+        return self._claim is not None and self._claim.producer is producer
+
+    def leave(self, producer: P) -> list[Action[P]]:
+        """A producer is gone: detached, cancelled while it waited, or its epoch could not be stored. Idempotent."""
+        self._shared.pop(producer, None)
+        self._waiting.pop(producer, None)
+        if self._holder is producer:
+            self._holder = None
+        if self._has_claim(producer):
+            self._claim = None
+        return self._next()
+
+    def close(self) -> list[Action[P]]:
+        """The topic closes: nobody has a turn any more. Those attached are closed by the topic."""
+        refused: list[Action[P]] = [
+            Refuse(producer, TopicFencedError(self._topic, "it was closed")) for producer in self._waiting
+        ]
+        self._waiting.clear()
+        self._shared.clear()
+        self._claim = self._holder = None
+        return refused
+
+    # ---- decisions ----
+
+    def _refusal(self, producer: P, brought: int | None) -> ServiceError | None:
+        if _is_impossible(brought):
+            return NotAllowedError(f"Topic {self._topic} never had the epoch {brought}")
+        mode = producer.access_mode
+        if mode is AccessMode.SHARED:
+            return self._refusal_of_shared()
+        if self._is_stale(brought):
+            return self._displaced(producer, brought)
+        if mode is AccessMode.EXCLUSIVE and self.situation is not Situation.FREE:
+            return ProducerFencedError(f"Topic {self._topic} has {self._attached()}")
+        return None
+
+    def _refusal_of_shared(self) -> ServiceError | None:
+        if self.situation in (Situation.HELD, Situation.CLAIMED):
+            return ExclusiveProducerError(self._topic, f"it has {self._attached()}")
+        if self._waiting:
+            first = next(iter(self._waiting))
+            return ExclusiveProducerError(self._topic, f"the producer {first.name!r} waits for exclusive access")
+        return None
+
+    def _attached(self) -> str:
+        exclusive = self._holder or (self._claim.producer if self._claim is not None else None)
+        if exclusive is not None:
+            return f"the exclusive producer {exclusive.name!r}"
+        return f"{len(self._shared)} shared producer{'s' if len(self._shared) > 1 else ''}"
+
+    def _is_stale(self, brought: int | None) -> bool:
+        return brought is not None and self.epoch is not None and brought < self.epoch
+
+    def _displaced(self, producer: P, brought: int | None) -> ProducerFencedError:
+        return ProducerFencedError(
+            f"Producer {producer.name!r} had topic {self._topic} under epoch {brought}; "
+            f"another producer had it since, under epoch {self.epoch}"
+        )
+
+    def _fence_all(self, by: P) -> list[Action[P]]:
+        fenced = f"Producer {by.name!r} took topic {self._topic} over"
+        actions: list[Action[P]] = [Refuse(producer, ProducerFencedError(fenced)) for producer in self._waiting]
+        attached = [*self._shared, *([self._holder] if self._holder is not None else [])]
+        actions += [Fence(producer) for producer in attached]
+        self._waiting.clear()
+        self._shared.clear()
+        self._claim = self._holder = None  # one that has a claim learns it from `stored`
+        return actions
+
+    def _give(self, producer: P, brought: int | None) -> Claim[P]:
+        self._claim = Claim(producer, brought)
+        return self._claim
+
+    def _next(self) -> list[Action[P]]:
+        actions: list[Action[P]] = []
+        while self._waiting and self.situation is Situation.FREE:
+            producer = next(iter(self._waiting))
+            brought = self._waiting.pop(producer)
+            if self._is_stale(brought):
+                actions.append(Refuse(producer, self._displaced(producer, brought)))
+            else:
+                actions.append(self._give(producer, brought))
+        return actions
+
+
+def _is_impossible(epoch: int | None) -> bool:
+    return epoch is not None and epoch > HIGHEST_EPOCH

@@ -24,7 +24,7 @@ from pulsar_barycenter.broker.ownership.serving import OwnedBundle
 from pulsar_barycenter.broker.subscriptions.source import DispatchSettings
 from pulsar_barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
 from pulsar_barycenter.broker.topics.limits import require_producer_room
-from pulsar_barycenter.broker.topics.producer_access import ProducerAccess
+from pulsar_barycenter.broker.topics.producer_admission import ProducerAdmission
 from pulsar_barycenter.broker.topics.states import TopicEvent, TopicState, after
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.ledger.position import NewEntry, Position
@@ -113,7 +113,7 @@ class TopicHost(Protocol):
 
 class Topic:
     __slots__ = (
-        "_access",
+        "_admission",
         "_drained",
         "_tasks",
         "host",
@@ -140,7 +140,7 @@ class Topic:
         self.last_active_ms = host.clock.now_ms()
         self._drained: asyncio.Future[None] | None = None
         self._tasks: dict[asyncio.Task[None], None] | None = None
-        self._access: ProducerAccess | None = None
+        self._admission: ProducerAdmission | None = None
 
     @property
     def clock(self) -> Clock:
@@ -195,47 +195,74 @@ class Topic:
     ) -> Producer:
         """Attach a producer. One of the same name gives way if it is this producer's former self, or dead.
 
-        `queued` is called once if the producer has to wait for exclusive access.
+        `topic_epoch` is the epoch that an exclusive producer had when it attached before. `queued` is called once if
+        the producer has to wait for exclusive access.
 
         Raises:
-            ProducerBusyError: a living producer has the name, or an exclusive one has the topic.
+            ProducerBusyError: a living producer has the name.
             TooManyProducersError: the topic takes no more.
-            ProducerFencedError: an exclusive producer that was displaced, or that another keeps out.
             TopicFencedError: the topic is closing.
+            ExclusiveProducerError, ProducerFencedError, NotAllowedError, LedgerError: see `ProducerAdmission.admit`.
         """
         limits = await self.host.policies.limits(self.name)
         self.check_open()
-        while (present := self.producers.get(options.name)) is not None:
-            if _is_successor(options, producer_id, link, present):
-                self.forget_producer(present)
-            elif await present.link.is_alive():
-                raise ProducerBusyError(self.name, options.name)
-            else:
-                present.link.abort("no sign of life when another producer of the name came")
-                self.forget_producer(present)
-            self.check_open()
-        require_producer_room(self.name, self.producers, limits)
+        former = await self._former_self(link, producer_id, options)
+        self.check_open()
+        require_producer_room(self.name, self.producers.keys() - ({options.name} if former else ()), limits)
         producer = Producer(link, producer_id, self, options, self.clock.now_ms())
-        if self._access is not None or options.access_mode is not AccessMode.SHARED:
-            if self._access is None:
-                self._access = ProducerAccess(self.name, self.producers, self.close_producers)
-            await self._access.admit(producer, topic_epoch, queued)
-            self.check_open()
-            if options.name in self.producers:
-                raise ProducerBusyError(self.name, options.name)
+        if former is not None:
+            self._detach(former)
+        if self._admission is None and options.access_mode is not AccessMode.SHARED:
+            self._admission = ProducerAdmission(
+                self, epoch=self.stored_producer_epoch(), attached=self.producers.values()
+            )
+        if self._admission is not None:
+            await self._admission.admit(producer, topic_epoch, queued, former)
         self.producers[producer.name] = producer
         self.last_active_ms = producer.connected_since_ms
         return producer
 
+    async def _former_self(self, link: ClientLink, producer_id: int, options: ProducerOptions) -> Producer | None:
+        """Return the attached producer whose client now comes as this one; remove one of the name that is dead.
+
+        A living stranger may have the name of a producer that waits for it to leave, or fences it.
+
+        Raises:
+            ProducerBusyError: a living producer has the name.
+        """
+        while (present := self.producers.get(options.name)) is not None:
+            if _is_successor(options, producer_id, link, present):
+                return present
+            if options.access_mode is AccessMode.EXCLUSIVE_WITH_FENCING:
+                return None
+            if await present.link.is_alive():
+                if options.access_mode is AccessMode.WAIT_FOR_EXCLUSIVE:
+                    return None
+                raise ProducerBusyError(self.name, options.name)
+            present.link.abort("no sign of life when another producer of the name came")
+            self.forget_producer(present)
+        return None
+
+    def stored_producer_epoch(self) -> int | None:
+        """Return the epoch of the last exclusive producer that is stored with the topic, None if there is none."""
+        return None
+
+    async def store_producer_epoch(self, epoch: int) -> None:
+        """Store the epoch of an exclusive producer, before it is admitted; nothing where nothing is stored.
+
+        Raises:
+            LedgerError: it is not known to be stored.
+        """
+
     @property
     def producer_epoch(self) -> int | None:
-        """The epoch that exclusive producers are told."""
-        return self._access.epoch if self._access is not None else None
+        """The epoch of the last exclusive producer, None if there never was one."""
+        return self._admission.epoch if self._admission is not None else self.stored_producer_epoch()
 
     @property
     def waiting_producers(self) -> int:
         """Producers that wait for exclusive access."""
-        return self._access.waiting if self._access is not None else 0
+        return self._admission.waiting if self._admission is not None else 0
 
     @property
     def deduplicates(self) -> bool:
@@ -247,12 +274,20 @@ class Topic:
 
     def forget_producer(self, producer: Producer) -> None:
         """Detach a producer; what it sent and is pending still becomes durable. Idempotent."""
+        self._detach(producer)
+        if self._admission is not None:
+            self._admission.left(producer)
+
+    def _detach(self, producer: Producer) -> None:
         producer.closed = True
         if self.producers.get(producer.name) is producer:
             del self.producers[producer.name]
             self.last_active_ms = self.clock.now_ms()
-        if self._access is not None:
-            self._access.left(producer)
+
+    def close_producer(self, producer: Producer, owner: NextOwner | None = None) -> None:
+        """Detach a producer and tell its client, also of the next owner if it is known."""
+        self.forget_producer(producer)
+        producer.link.close_producer(producer, owner)
 
     def publish(self, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool = False) -> None:
         """Take the entries that one producer sent, at least one, each beside what its SEND says.
@@ -417,12 +452,11 @@ class Topic:
             self._drained = None
 
     def close_producers(self, owner: NextOwner | None = None) -> None:
-        """Detach all producers and tell their clients, also of the next owner if it is known."""
+        """Turn away the producers that wait, detach all others and tell their clients, as `close_producer` does."""
+        if self._admission is not None:
+            self._admission.close()
         for producer in list(self.producers.values()):
-            self.forget_producer(producer)
-            producer.link.close_producer(producer, owner)
-        if self._access is not None:
-            self._access.close()
+            self.close_producer(producer, owner)
 
     def update_rates(self, seconds: float) -> None:
         """Set all rates to those of the `seconds` since the last update."""

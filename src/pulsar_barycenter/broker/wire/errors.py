@@ -31,6 +31,7 @@ _CODES: Final[tuple[tuple[type[Exception], ErrorCode], ...]] = (
     (errors.SubscriptionBusyError, api.ConsumerBusy),
     (errors.ConsumerAssignError, api.ConsumerAssignError),
     (errors.ProducerBusyError, api.ProducerBusy),
+    (errors.ExclusiveProducerError, api.ProducerBusy),
     (errors.TooManyProducersError, api.ProducerBusy),
     (errors.ProducerFencedError, api.ProducerFenced),
     (errors.NotAllowedError, api.NotAllowedError),

@@ -266,10 +266,10 @@ class ManagedLedger:
     def properties(self) -> Mapping[str, str]:
         return self._ledgers.properties
 
-    async def set_properties(self, properties: Mapping[str, str]) -> None:
-        """Replace the topic's properties and store them."""
+    async def update_properties(self, properties: Mapping[str, str]) -> None:
+        """Set these of the topic's properties and store all. After a LedgerUnavailableError they may be stored."""
         self.check_open()
-        self._ledgers.properties = dict(properties)
+        self._ledgers.properties = {**self._ledgers.properties, **properties}
         await self._ledgers.save()
 
     # ---- reading ----

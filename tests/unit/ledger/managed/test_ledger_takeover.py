@@ -76,7 +76,7 @@ async def test_the_former_owners_cursor_writes_are_refused(world: LedgerWorld) -
     assert newest.ledger.cursors["sub"].backlog_entries == 3
     assert not new.fenced
     with pytest.raises(LedgerFencedError):
-        await new.ledger.set_properties({"a": "b"})
+        await new.ledger.update_properties({"a": "b"})
 
 
 async def test_a_former_owner_makes_no_cursor(world: LedgerWorld) -> None:

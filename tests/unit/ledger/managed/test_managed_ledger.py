@@ -300,7 +300,7 @@ async def test_delete_leaves_nothing(world: LedgerWorld) -> None:
 async def test_properties_are_kept(world: LedgerWorld) -> None:
     """A topic's properties are the next owner's too."""
     owner = await world.open(1)
-    await owner.ledger.set_properties({"a": "b"})
+    await owner.ledger.update_properties({"a": "b"})
     await owner.ledger.close()
     assert (await world.open(2)).ledger.properties == {"a": "b"}
 

@@ -41,6 +41,7 @@ from pulsar_barycenter.broker.namespaces.resources import Resources
 from pulsar_barycenter.broker.ownership.channel.topic_records import keeps_earlier
 from pulsar_barycenter.broker.periodic import PeriodicTasks
 from pulsar_barycenter.broker.topics.registry import TopicRegistry
+from pulsar_barycenter.broker.topics.upkeep import TopicUpkeep
 from pulsar_barycenter.broker.wire.server import WireServer
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.credentials.errors import NoTokenError
@@ -156,6 +157,7 @@ class Broker:
         self.control.attach(self.registry, self.registry.bundle_stats, self.registry.topic_loads)
         self.resources.attach_loaded_topics(lambda: (topic.name for topic in self.registry.loaded()))
         self.config.on_any_change(self._reconfigure)
+        self.upkeep = TopicUpkeep(self.registry)
         self._periodic = PeriodicTasks()
         self._policies = StoreWatch(
             env.store,
@@ -248,17 +250,31 @@ class Broker:
         self._periodic.start(
             "statistics", self._update_rates, lambda: float(self.config.current.stats_update_frequency_in_secs)
         )
-        self._periodic.start(
-            "inactive topics",
-            self._delete_inactive_topics,
-            lambda: float(self.config.current.broker_delete_inactive_topics_frequency_seconds),
-        )
+        self._start_upkeep()
 
-        self._periodic.start(
-            "compaction",
-            self.registry.compact_due,
-            lambda: float(self.config.current.broker_service_compaction_monitor_interval_in_seconds),
-        )
+    def _start_upkeep(self) -> None:
+        current = self.config
+        for name, run, interval_s in (
+            (
+                "inactive topics",
+                self._delete_inactive_topics,
+                lambda: current.current.broker_delete_inactive_topics_frequency_seconds,
+            ),
+            (
+                "compaction",
+                self.upkeep.compact_due,
+                lambda: current.current.broker_service_compaction_monitor_interval_in_seconds,
+            ),
+            (
+                "deduplication of producers that left",
+                self.upkeep.forget_producers,
+                lambda: current.current.broker_deduplication_producer_inactivity_timeout_minutes * 60 / 3,
+            ),
+        ):
+            self._periodic.start(name, run, interval_s)
+        snapshots_s = current.current.broker_deduplication_snapshot_frequency_in_seconds
+        if snapshots_s > 0:
+            self._periodic.start("deduplication", self.upkeep.snapshot_deduplication, lambda: snapshots_s)
 
     async def _try_own_proof(self, config: BrokerConfig) -> None:
         """Tell if other brokers, asking as this one does, would not believe what it shows to them, or not let it."""
@@ -357,7 +373,7 @@ class Broker:
         config = self.config.current
         if config.broker_delete_inactive_topics_enabled:
             idle_ms = round(config.broker_delete_inactive_topics_frequency_seconds * 1000)
-            await self.registry.delete_inactive(self.env.clock.now_ms(), idle_ms)
+            await self.upkeep.delete_inactive(self.env.clock.now_ms(), idle_ms)
 
     def _on_session_event(self, event: SessionEvent) -> None:
         policy = self.config.current.zookeeper_session_expired_policy

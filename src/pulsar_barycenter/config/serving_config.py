@@ -10,12 +10,14 @@ from pulsar_barycenter.config.key import (
     Count,
     CountOrOff,
     IntervalMillis,
+    IntervalMinutes,
     IntervalSeconds,
     Millis,
     Names,
     Partitions,
     Port,
     Positive,
+    Seconds,
     about,
     key_name,
 )
@@ -38,6 +40,7 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     ] = ""
     metadata_store_session_timeout_millis: Annotated[
         IntervalMillis,
+        IntervalMinutes,
         about("After this time without a sign of life a broker's session ends, and with it its ownership of bundles."),
     ] = 10_000
     metadata_store_operation_timeout_seconds: Annotated[
@@ -169,6 +172,21 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
         AtLeastOne, about("Unanswered messages of a connection at which the broker stops reading it.")
     ] = 1_000
     broker_deduplication_enabled: Annotated[bool, about("Drop messages that a producer sent twice.")] = False
+    broker_deduplication_entries_interval: Annotated[
+        AtLeastOne, about("Messages after which a topic stores what it knows of its producers.", unit="entries")
+    ] = 1_000
+    broker_deduplication_snapshot_frequency_in_seconds: Annotated[
+        Seconds, about("How often to look for topics to store it by time; 0: never.")
+    ] = 120.0
+    broker_deduplication_snapshot_interval_seconds: Annotated[
+        Seconds, about("Time after which a topic with new messages stores it; 0: after so many messages alone.")
+    ] = 120.0
+    broker_deduplication_max_number_of_producers: Annotated[
+        AtLeastOne, about("Most producers of a topic that are remembered; those that left first are forgotten first.")
+    ] = 10_000
+    broker_deduplication_producer_inactivity_timeout_minutes: Annotated[
+        IntervalMinutes, about("Time after which a producer that left is forgotten.")
+    ] = 360.0
     max_unacked_messages_per_consumer: Annotated[
         Count, about("Unacknowledged messages at which a consumer gets no more; 0 is no limit.", dynamic=True)
     ] = 50_000

@@ -5,30 +5,61 @@ are read again when the topic is loaded: the only reason why old metadata is eve
 those entries from being trimmed.
 
 A message is compared by its highest sequence id (a Java batch names one, others have only the first). All chunks of
-a message share one id, so it is recorded with the last of them. Source: Pulsar's `MessageDeduplication`.
+a message share one id, so it is recorded with the last of them.
+
+Clients choose the names, so what is kept of them is bounded: names of producers that left are forgotten after a while,
+the longest gone first where there are too many (`SequenceIds`). Source: Pulsar's `MessageDeduplication`. There the
+limit of producers holds for snapshots alone, and which of them it leaves out is chance.
 """
 
 import enum
 from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import structlog
 
+from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.ledger.errors import LedgerCorruptedError, LedgerNotFoundError
 from pulsar_barycenter.ledger.managed.cursor import Cursor
 from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
 from pulsar_barycenter.ledger.position import EARLIEST, Entry, Position
+from pulsar_barycenter.metadata.clock import Clock
 from pulsar_barycenter.protocol.errors import MalformedFrameError
 from pulsar_barycenter.protocol.frames import read_metadata
 from pulsar_barycenter.protocol.pulsar_api_pb2 import MessageMetadata
 
 CURSOR_NAME: Final = "pulsar.dedup"
-SNAPSHOT_ENTRIES: Final = 1000
+SNAPSHOT_BYTES: Final = 512 << 10
+"""Of a snapshot, as JSON: half of what ZooKeeper takes of one key."""
+_LONGEST_ID: Final = 19
 _READ_ENTRIES: Final = 500
 _READ_BYTES: Final = 1 << 20
 _END_OF_LEDGER: Final = 2**62
 
 log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class DeduplicationSettings:
+    """`snapshot_entries` and `snapshot_interval_ms` (0: never) say when a snapshot is due, `max_producers` how many
+    names it has at most, `inactivity_ms` after what a producer that left is forgotten."""
+
+    snapshot_entries: int = 1_000
+    snapshot_interval_ms: int = 120_000
+    max_producers: int = 10_000
+    inactivity_ms: int = 360 * 60_000
+
+    @staticmethod
+    def of(config: BrokerConfig) -> "DeduplicationSettings":
+        return DeduplicationSettings(
+            snapshot_entries=config.broker_deduplication_entries_interval,
+            snapshot_interval_ms=round(config.broker_deduplication_snapshot_interval_seconds * 1000),
+            max_producers=config.broker_deduplication_max_number_of_producers,
+            inactivity_ms=round(config.broker_deduplication_producer_inactivity_timeout_minutes * 60_000),
+        )
 
 
 class DuplicateStatus(enum.Enum):
@@ -39,22 +70,107 @@ class DuplicateStatus(enum.Enum):
     """It is under way and may still fail: the producer must try again later."""
 
 
+class SequenceIds:
+    """The highest stored sequence id of each producer name. Times are of the caller's clock, in ms.
+
+    There are at most `most` names, or as many as producers are attached. A name whose producer is not attached is
+    absent since a moment: that of its last message, or when the producer left.
+    """
+
+    __slots__ = ("_absent", "_attached", "_highest", "_most")
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._highest: dict[str, int] = {}
+        self._attached: set[str] = set()
+        self._absent: dict[str, int] = {}
+        """Since when, the longest first."""
+
+    def __len__(self) -> int:
+        return len(self._highest)
+
+    def get(self, name: str) -> int:
+        """Return the highest id stored of a name, -1 if none is known."""
+        return self._highest.get(name, -1)
+
+    def record(self, name: str, highest: int, now_ms: int) -> list[str]:
+        """A message of that id is stored; return the names that were forgotten for it."""
+        self._highest[name] = max(highest, self._highest.get(name, -1))
+        return [] if name in self._attached else self._left(name, now_ms)
+
+    def attached(self, name: str) -> None:
+        """A producer of that name is attached."""
+        self._attached.add(name)
+        self._absent.pop(name, None)
+
+    def detached(self, name: str, now_ms: int) -> list[str]:
+        """It is not any more; return the names that were forgotten for it."""
+        self._attached.discard(name)
+        return self._left(name, now_ms) if name in self._highest else []
+
+    def _left(self, name: str, now_ms: int) -> list[str]:
+        self._absent.pop(name, None)
+        self._absent[name] = now_ms
+        forgotten = []
+        while len(self._highest) > self._most and self._absent:
+            forgotten.append(self._forget_longest_absent())
+        return forgotten
+
+    def forget_absent(self, before_ms: int) -> list[str]:
+        """Forget the names that were absent before that moment, exclusive; return them."""
+        forgotten = []
+        while self._absent and next(iter(self._absent.values())) < before_ms:
+            forgotten.append(self._forget_longest_absent())
+        return forgotten
+
+    def _forget_longest_absent(self) -> str:
+        name = next(iter(self._absent))
+        del self._absent[name]
+        del self._highest[name]
+        return name
+
+    def snapshot(self, max_bytes: int) -> dict[str, int]:
+        """Return the names that matter most with their ids: of attached producers, then those that left last.
+
+        At most as many as this keeps, and as `max_bytes` of JSON hold.
+        """
+        found: dict[str, int] = {}
+        for name in self._by_weight():
+            max_bytes -= len(msgspec.json.encode(name)) + _LONGEST_ID + 4  # colon, comma and the quotes of the id
+            if len(found) == self._most or max_bytes < 0:
+                break
+            found[name] = self._highest[name]
+        return found
+
+    def _by_weight(self) -> Iterator[str]:
+        yield from (name for name in self._highest if name in self._attached)
+        yield from reversed(self._absent)
+
+
 class Deduplication:
     """One topic's memory of its producers."""
 
-    __slots__ = ("_cursor", "_ledger", "_persisted", "_pushed", "_queue", "_since_snapshot")
+    __slots__ = (
+        "_clock", "_cursor", "_is_storing", "_ledger", "_pushed", "_queue", "_settings", "_since_snapshot",
+        "_snapshot_at_ms", "_stored",
+    )  # fmt: skip
 
-    def __init__(self, ledger: ManagedLedger, cursor: Cursor) -> None:
+    def __init__(self, ledger: ManagedLedger, cursor: Cursor, settings: DeduplicationSettings, clock: Clock) -> None:
         self._ledger = ledger
         self._cursor = cursor
-        self._persisted: dict[str, int] = {}
+        self._settings = settings
+        self._clock = clock
+        self._stored = SequenceIds(settings.max_producers)
         self._pushed: dict[str, int] = {}
+        """The highest id given to the ledger, of names of which something is pending."""
         # For each entry in the ledger's queue: whose it is, and the id to record, None for a chunk before the last.
         self._queue: deque[tuple[str, int | None]] = deque()
         self._since_snapshot = 0
+        self._snapshot_at_ms = clock.now_ms()
+        self._is_storing = False
 
     @staticmethod
-    async def open(ledger: ManagedLedger) -> "Deduplication":
+    async def open(ledger: ManagedLedger, settings: DeduplicationSettings, clock: Clock) -> "Deduplication":
         """Read the snapshot and what was stored after it.
 
         Entries that cannot be read are passed over: of a message that is lost no second one is a duplicate.
@@ -63,8 +179,9 @@ class Deduplication:
             LedgerError: an entry could not be read for another reason than damage.
         """
         cursor = await ledger.open_cursor(CURSOR_NAME, EARLIEST)
-        memory = Deduplication(ledger, cursor)
-        memory._persisted = {name: int(highest) for name, highest in cursor.properties.items()}
+        memory = Deduplication(ledger, cursor, settings, clock)
+        for name, highest in cursor.properties.items():
+            memory._stored.record(name, int(highest), clock.now_ms())
         position = cursor.first_unacked
         while position <= ledger.last_position:
             try:
@@ -80,7 +197,6 @@ class Deduplication:
             for entry in entries:
                 memory._replay(entry)
             position = ledger.next_valid(entries[-1].position)
-        memory._pushed = dict(memory._persisted)
         return memory
 
     def _replay(self, entry: Entry) -> None:
@@ -90,54 +206,97 @@ class Deduplication:
             return
         if not _more_chunks(metadata):
             name, highest = metadata.producer_name, max(metadata.sequence_id, metadata.highest_sequence_id)
-            self._persisted[name] = max(highest, self._persisted.get(name, -1))
+            self._stored.record(name, highest, self._clock.now_ms())
         self._since_snapshot += 1
+
+    @property
+    def topic(self) -> str:
+        return self._ledger.name
+
+    def producer_attached(self, name: str) -> None:
+        """A producer of that name came: it is not forgotten as long as it stays."""
+        self._stored.attached(name)
+
+    def producer_detached(self, name: str) -> None:
+        """It left."""
+        self._tell_of(self._stored.detached(name, self._clock.now_ms()))
 
     def last_sequence_id(self, producer: str) -> int:
         """Return the highest id stored of that producer, -1 if there is none."""
-        return self._persisted.get(producer, -1)
+        return self._stored.get(producer)
 
     def check(self, producer: str, sequence_id: int, highest_id: int) -> DuplicateStatus:
         """Compare a message with what came before it; `highest_id` 0 or below `sequence_id` says nothing."""
         highest = max(sequence_id, highest_id)
-        if highest > self._pushed.get(producer, -1):
-            return DuplicateStatus.NEW
-        return DuplicateStatus.STORED if highest <= self._persisted.get(producer, -1) else DuplicateStatus.PENDING
+        if highest <= self._stored.get(producer):
+            return DuplicateStatus.STORED
+        return DuplicateStatus.PENDING if highest <= self._pushed.get(producer, -1) else DuplicateStatus.NEW
 
     def pushed(self, producer: str, sequence_id: int, highest_id: int, entry: bytes, *, is_chunk: bool) -> None:
         """A new message was given to the ledger."""
-        highest: int | None = max(sequence_id, highest_id)
         if is_chunk and _more_chunks(read_metadata(entry)):
-            highest = None
+            self._queue.append((producer, None))
         else:
-            self._pushed[producer] = highest or 0
-        self._queue.append((producer, highest))
+            highest = self._pushed[producer] = max(sequence_id, highest_id)
+            self._queue.append((producer, highest))
 
     def persisted(self, entries: int) -> bool:
         """So many of the entries pushed first are durable; tell whether a snapshot is due."""
+        now_ms = self._clock.now_ms()
         for _ in range(entries):
             producer, highest = self._queue.popleft()
             if highest is not None:
-                self._persisted[producer] = highest
+                self._tell_of(self._stored.record(producer, highest, now_ms))
+                if self._pushed.get(producer, -1) <= highest:
+                    self._pushed.pop(producer, None)
         self._since_snapshot += entries
-        return self._since_snapshot >= SNAPSHOT_ENTRIES
+        return self._since_snapshot >= self._settings.snapshot_entries and not self._is_storing
 
     def failed(self) -> None:
         """Nothing that was pending will become durable."""
         self._queue.clear()
-        self._pushed = dict(self._persisted)
+        self._pushed.clear()
+
+    def is_due(self, now_ms: int) -> bool:
+        """Tell whether a snapshot is due because of the time: one with something new, after the interval."""
+        interval_ms = self._settings.snapshot_interval_ms
+        is_over = interval_ms > 0 and now_ms - self._snapshot_at_ms >= interval_ms
+        return is_over and self._since_snapshot > 0 and not self._is_storing
+
+    def forget_inactive(self, now_ms: int) -> bool:
+        """Forget the producers that left too long ago; tell whether there were any, and a snapshot is due."""
+        forgotten = self._stored.forget_absent(now_ms - self._settings.inactivity_ms)
+        self._tell_of(forgotten)
+        self._since_snapshot += len(forgotten)
+        return bool(forgotten) and not self._is_storing
+
+    def _tell_of(self, forgotten: list[str]) -> None:
+        if forgotten:
+            log.debug("deduplication_forgot_producers", topic=self._ledger.name, producers=len(forgotten))
 
     async def snapshot(self) -> None:
-        """Write what is known up to the last durable entry.
+        """Write what is known up to the last durable entry, unless there is nothing new.
 
         Raises:
             LedgerError: it could not be written; more is read again when the topic is loaded.
         """
-        if self._since_snapshot == 0:
+        new, self._since_snapshot = self._since_snapshot, 0
+        if new == 0:
             return
-        self._since_snapshot = 0
-        self._cursor.ack_cumulative(self._ledger.last_position)
-        await self._cursor.set_properties({name: str(highest) for name, highest in self._persisted.items()})
+        known = self._stored.snapshot(SNAPSHOT_BYTES)
+        if len(known) < len(self._stored):
+            left_out = len(self._stored) - len(known)
+            log.warning("deduplication_snapshot_incomplete", topic=self._ledger.name, left_out=left_out)
+        self._is_storing = True
+        self._snapshot_at_ms = self._clock.now_ms()
+        try:
+            self._cursor.ack_cumulative(self._ledger.last_position)
+            await self._cursor.set_properties({name: str(highest) for name, highest in known.items()})
+        except BaseException:
+            self._since_snapshot += new
+            raise
+        finally:
+            self._is_storing = False
 
 
 def _more_chunks(metadata: MessageMetadata) -> bool:

@@ -36,12 +36,10 @@ from pulsar_barycenter.broker.topics.limits import require_consumer_room, requir
 from pulsar_barycenter.broker.topics.producer_access import EPOCH_PROPERTY, stored_epoch
 from pulsar_barycenter.broker.topics.states import TopicEvent, TopicState
 from pulsar_barycenter.broker.topics.topic import SubscribeRequest, Topic, TopicHost
-from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.ledger.errors import LedgerError, LedgerFencedError
 from pulsar_barycenter.ledger.managed.compacted_topic import COMPACTION_CURSOR
 from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
 from pulsar_barycenter.ledger.position import EARLIEST, NewEntry, Position
-from pulsar_barycenter.ledger.settings import LedgerSettings
 from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.protocol.errors import MalformedFrameError
 from pulsar_barycenter.protocol.frames import read_metadata
@@ -55,7 +53,7 @@ _PRODUCER: Final = itemgetter(0)
 
 
 class PersistentTopic(Topic):
-    __slots__ = ("_deduplication", "_last_message_id", "_lock", "compactions", "ledger", "subscriptions")
+    __slots__ = ("_last_message_id", "_lock", "compactions", "deduplication", "ledger", "subscriptions")
 
     ledger: ManagedLedger
     compactions: TopicCompactions
@@ -64,7 +62,7 @@ class PersistentTopic(Topic):
         super().__init__(name, owned, host)
         self.subscriptions: dict[str, PersistentSubscription] = {}
         self._lock: asyncio.Lock | None = None
-        self._deduplication: Deduplication | None = None
+        self.deduplication: Deduplication | None = None
         # Of a topic in transfer, which has no ledger any more.
         self._last_message_id: tuple[Position, int] | None = None
 
@@ -82,7 +80,7 @@ class PersistentTopic(Topic):
             if name != deduplication.CURSOR_NAME:
                 self.subscriptions[name] = PersistentSubscription(self, name, cursor, is_durable=True)
         if deduplicate:
-            self._deduplication = await Deduplication.open(ledger)
+            self.deduplication = await Deduplication.open(ledger, self.settings.deduplication, self.clock)
         elif deduplication.CURSOR_NAME in ledger.cursors:
             await ledger.delete_cursor(deduplication.CURSOR_NAME)
 
@@ -94,20 +92,31 @@ class PersistentTopic(Topic):
 
     @property
     def deduplicates(self) -> bool:
-        return self._deduplication is not None
+        return self.deduplication is not None
 
     def last_sequence_id(self, producer_name: str) -> int:
-        return self._deduplication.last_sequence_id(producer_name) if self._deduplication is not None else -1
+        return self.deduplication.last_sequence_id(producer_name) if self.deduplication is not None else -1
+
+    def _attach(self, producer: Producer) -> None:
+        super()._attach(producer)
+        if self.deduplication is not None:
+            self.deduplication.producer_attached(producer.name)
+
+    def _detach(self, producer: Producer) -> None:
+        was_attached = self.producers.get(producer.name) is producer
+        super()._detach(producer)
+        if was_attached and self.deduplication is not None:
+            self.deduplication.producer_detached(producer.name)
 
     # ---- publishing ----
 
     def publish(self, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool = False) -> None:
         if are_chunks:
             sent[0][0].chunked_messages += len(sent)
-        if self._deduplication is None:
+        if self.deduplication is None:
             self._append(sent, entries)
         else:
-            self._publish_new(self._deduplication, sent, entries, are_chunks=are_chunks)
+            self._publish_new(self.deduplication, sent, entries, are_chunks=are_chunks)
 
     def _append(self, sent: Sequence[Sent], entries: Sequence[NewEntry]) -> bool:
         """Give entries of one producer to the ledger; False if it takes none, and they are answered."""
@@ -152,8 +161,8 @@ class PersistentTopic(Topic):
     def write_durable(self, group: Sequence[Sent], first: Position) -> None:
         """Entries are on disk, from `first` on: answer their producers and feed the consumers."""
         owned = self.owned
-        if self._deduplication is not None and self._deduplication.persisted(len(group)):
-            self.start_task(self._deduplication.snapshot(), f"deduplication-snapshot:{self.name}")
+        if self.deduplication is not None and self.deduplication.persisted(len(group)):
+            self.start_task(self.deduplication.snapshot(), f"deduplication-snapshot:{self.name}")
         if owned.may_acknowledge:
             owned.acknowledged(len(group), self.clock.now_ms())
             self._send_receipts(group, first)
@@ -193,8 +202,8 @@ class PersistentTopic(Topic):
         """Entries could not be stored: tell their producers and close them. Of a fenced ledger nothing is said:
         the clients are told to look elsewhere, and send again there."""
         fenced = isinstance(error, LedgerFencedError)
-        if self._deduplication is not None:
-            self._deduplication.failed()
+        if self.deduplication is not None:
+            self.deduplication.failed()
         log.error("write_failed", topic=str(self.name), entries=len(group), error=str(error))
         producers: dict[Producer, None] = {}
         for producer, sequence_id, _, _, size in group:
@@ -427,8 +436,8 @@ class PersistentTopic(Topic):
         finally:
             self._cancel_tasks()
         try:
-            if self._deduplication is not None:
-                await self._deduplication.snapshot()
+            if self.deduplication is not None:
+                await self.deduplication.snapshot()
             if self.state.is_transfer and self.consumer_count:
                 await self._keep_last_message_id()
         finally:
@@ -489,12 +498,3 @@ async def _remove_dead(consumers: Sequence[Consumer]) -> bool:
             removed = True
         removed = removed or consumer.closed
     return removed
-
-
-def ledger_settings(config: BrokerConfig) -> LedgerSettings:
-    return LedgerSettings(
-        max_entries_per_ledger=config.managed_ledger_max_entries_per_ledger,
-        max_bytes_per_ledger=config.managed_ledger_max_size_per_ledger_mbytes << 20,
-        mark_delete_per_second=config.managed_ledger_default_mark_delete_rate_limit,
-        skip_non_recoverable=config.auto_skip_non_recoverable_data,
-    )

@@ -17,9 +17,7 @@ from pulsar_barycenter.broker.compaction.compactor import KeepsEarlier
 from pulsar_barycenter.broker.compaction.topic_compactions import BrokerCompactions
 from pulsar_barycenter.broker.environment import Environment
 from pulsar_barycenter.broker.errors import (
-    CompactionRunningError,
     NotAllowedError,
-    ServiceError,
     TopicFencedError,
     TopicNotFoundError,
 )
@@ -27,20 +25,19 @@ from pulsar_barycenter.broker.namespaces.topic_policies import TopicPolicies
 from pulsar_barycenter.broker.ownership.serving import NotServedError, OwnedBundle, ServingAuthority
 from pulsar_barycenter.broker.topics.departures import Departures
 from pulsar_barycenter.broker.topics.non_persistent_topic import NonPersistentTopic
-from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic, ledger_settings
+from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.broker.topics.preparations import Preparations
 from pulsar_barycenter.broker.topics.states import TopicState
 from pulsar_barycenter.broker.topics.stats import bundle_stats, topic_loads, topic_stats
 from pulsar_barycenter.broker.topics.topic import BrokerCounters, Topic, TopicSettings
 from pulsar_barycenter.config.broker_config import BrokerConfig
-from pulsar_barycenter.ledger.errors import LedgerError, LedgerFencedError, LedgerNotFoundError
+from pulsar_barycenter.ledger.errors import LedgerFencedError, LedgerNotFoundError
 from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger, managed_ledger_path
+from pulsar_barycenter.ledger.settings import LedgerSettings
 from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
 from pulsar_barycenter.load.splitting.request import TopicLoad
 from pulsar_barycenter.metadata.clock import Clock
-from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.naming.bundle import Bundle
-from pulsar_barycenter.naming.internal_topics import is_internal_topic
 from pulsar_barycenter.naming.topic import TopicName
 
 log = structlog.get_logger(__name__)
@@ -66,7 +63,7 @@ class TopicRegistry:
         self._authority = authority
         self._policies = policies
         self._settings = TopicSettings.of(config)
-        self._ledger_settings = ledger_settings(config)
+        self._ledger_settings = _ledger_settings(config)
         self._load_limit = asyncio.Semaphore(config.max_concurrent_topic_load_request)
         self._topics: dict[TopicName, Topic] = {}
         self._by_bundle: dict[Bundle, dict[TopicName, Topic]] = {}
@@ -104,7 +101,7 @@ class TopicRegistry:
         """Take over changed settings; ledgers that are open keep theirs, but for what to skip."""
         self._config = config
         self._settings = TopicSettings.of(config)
-        self._ledger_settings = ledger_settings(config)
+        self._ledger_settings = _ledger_settings(config)
         skip = config.auto_skip_non_recoverable_data
         for topic in self._topics.values():
             if isinstance(topic, PersistentTopic):
@@ -204,16 +201,23 @@ class TopicRegistry:
 
     async def _opened(self, name: TopicName, owned: OwnedBundle, *, create: bool, ask_policies: bool) -> Topic:
         if not name.is_persistent:
-            return self._make_non_persistent(name, owned)
+            return await self._make_non_persistent(name, owned, create=create, ask_policies=ask_policies)
         async with self._load_limit:
             return await self._open_persistent(name, owned, create=create, ask_policies=ask_policies)
 
-    def _make_non_persistent(self, name: TopicName, owned: OwnedBundle) -> Topic:
+    async def _make_non_persistent(
+        self, name: TopicName, owned: OwnedBundle, *, create: bool, ask_policies: bool
+    ) -> Topic:
         if not self._config.enable_non_persistent_topics:
             raise NotAllowedError(f"Topic {name}: non-persistent topics are not served by this broker")
+        # A partition exists as long as the record of its topic, in memory or not.
+        if not (create and not ask_policies) and not (
+            (create or name.is_partition) and await self._policies.may_create(name)
+        ):
+            raise TopicNotFoundError(name)
         return NonPersistentTopic(name, owned, self)
 
-    async def _compaction_threshold(self, topic: TopicName) -> int:
+    async def compaction_threshold(self, topic: TopicName) -> int:
         """Return how many bytes that are not compacted have a topic compacted; 0: none has it."""
         if topic in self._compactions.strategies:
             return STRATEGIC_THRESHOLD_BYTES
@@ -256,7 +260,7 @@ class TopicRegistry:
             raise NotServedError(name, "a later owner has it") from error
         try:
             await topic.opened(ledger, deduplicate=await self._policies.deduplicates(name.namespace))
-            if await self._compaction_threshold(name):
+            if await self.compaction_threshold(name):
                 await topic.prepare_compaction()
         except BaseException:
             await ledger.close()
@@ -408,50 +412,6 @@ class TopicRegistry:
             moved += 1
         return moved
 
-    async def delete_inactive(self, now_ms: int, idle_ms: int) -> int:
-        """Delete the persistent topics that had no producer and no subscription for `idle_ms`; return how many.
-
-        Pulsar's mode `delete_when_no_subscriptions`. Non-persistent ones are merely forgotten.
-        """
-        idle = [
-            topic
-            for topic in self._topics.values()
-            if topic.is_inactive
-            and now_ms - topic.last_active_ms >= idle_ms
-            and topic.state is TopicState.OPEN
-            and not is_internal_topic(topic.name)
-        ]
-        deleted = 0
-        for topic in idle:
-            if topic.is_inactive and topic.state is TopicState.OPEN:
-                try:
-                    await self.delete_topic(topic.name, force=False, only_unused=True)
-                    deleted += 1
-                except Exception as error:  # noqa: BLE001 (one topic must not keep the others)
-                    log.warning("inactive_topic_not_deleted", topic=str(topic.name), error=str(error))
-        return deleted
-
-    async def compact_due(self) -> int:
-        """Start compacting the topics that have more to be compacted than their namespace's threshold; return how many.
-
-        A topic without a threshold is compacted by request only.
-        """
-        loaded = [topic for topic in self._topics.values() if isinstance(topic, PersistentTopic)]
-        started = 0
-        for topic in loaded:
-            try:
-                threshold = await self._compaction_threshold(topic.name)
-                if threshold and topic.state is TopicState.OPEN:
-                    await topic.prepare_compaction()
-                    if topic.compactions.uncompacted_bytes() > threshold:
-                        await topic.compact()
-                        started += 1
-            except CompactionRunningError:
-                continue
-            except (ServiceError, LedgerError, MetadataError) as error:  # one topic must not keep the others
-                log.warning("topic_not_compacted", topic=str(topic.name), error=str(error))
-        return started
-
     # ---- figures ----
 
     def update_rates(self, now_ms: int) -> None:
@@ -496,3 +456,12 @@ def _observe(task: asyncio.Task[Any]) -> None:
     """A load that nobody waits for any more may fail without a word."""
     if not task.cancelled():
         task.exception()
+
+
+def _ledger_settings(config: BrokerConfig) -> LedgerSettings:
+    return LedgerSettings(
+        max_entries_per_ledger=config.managed_ledger_max_entries_per_ledger,
+        max_bytes_per_ledger=config.managed_ledger_max_size_per_ledger_mbytes << 20,
+        mark_delete_per_second=config.managed_ledger_default_mark_delete_rate_limit,
+        skip_non_recoverable=config.auto_skip_non_recoverable_data,
+    )

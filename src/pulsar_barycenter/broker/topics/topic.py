@@ -7,7 +7,7 @@ Source: Pulsar's `AbstractTopic`.
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import structlog
@@ -23,6 +23,7 @@ from pulsar_barycenter.broker.namespaces.topic_policies import TopicPolicies
 from pulsar_barycenter.broker.ownership.serving import OwnedBundle
 from pulsar_barycenter.broker.subscriptions.source import DispatchSettings
 from pulsar_barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
+from pulsar_barycenter.broker.topics.deduplication import DeduplicationSettings
 from pulsar_barycenter.broker.topics.limits import require_producer_room
 from pulsar_barycenter.broker.topics.producer_admission import ProducerAdmission
 from pulsar_barycenter.broker.topics.states import TopicEvent, TopicState, after
@@ -38,6 +39,8 @@ log = structlog.get_logger(__name__)
 class TopicSettings(DispatchSettings):
     """The settings that topics and their dispatchers look at."""
 
+    deduplication: DeduplicationSettings = field(default_factory=DeduplicationSettings)
+
     @staticmethod
     def of(config: BrokerConfig) -> "TopicSettings":
         return TopicSettings(
@@ -45,6 +48,7 @@ class TopicSettings(DispatchSettings):
             max_unacked_per_consumer=config.max_unacked_messages_per_consumer,
             max_unacked_per_subscription=config.max_unacked_messages_per_subscription,
             max_read_entries=config.dispatcher_max_read_batch_size,
+            deduplication=DeduplicationSettings.of(config),
         )
 
 
@@ -218,8 +222,7 @@ class Topic:
             )
         if self._admission is not None:
             await self._admission.admit(producer, topic_epoch, queued, former)
-        self.producers[producer.name] = producer
-        self.last_active_ms = producer.connected_since_ms
+        self._attach(producer)
         return producer
 
     async def _former_self(self, link: ClientLink, producer_id: int, options: ProducerOptions) -> Producer | None:
@@ -277,6 +280,10 @@ class Topic:
         self._detach(producer)
         if self._admission is not None:
             self._admission.left(producer)
+
+    def _attach(self, producer: Producer) -> None:
+        self.producers[producer.name] = producer
+        self.last_active_ms = producer.connected_since_ms
 
     def _detach(self, producer: Producer) -> None:
         producer.closed = True

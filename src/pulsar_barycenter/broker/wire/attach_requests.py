@@ -168,11 +168,24 @@ def _send_producer_success(connection: Connection, request_id: int, added: Produ
 
 
 async def _create_initial_subscription(topic: Topic, name: str) -> None:
-    """The subscription of a dead-letter topic, so that nothing is lost before its first consumer comes."""
-    if isinstance(topic, PersistentTopic):
-        async with topic.lock:
-            if name not in topic.subscriptions:
-                await topic.create_subscription(name, EARLIEST)
+    """The subscription of a dead-letter topic, so that nothing is lost before its first consumer comes.
+
+    Raises:
+        NotAllowedError: it does not exist, and subscriptions are not created by use; or the topic takes no more.
+        TopicFencedError: the topic is closing.
+    """
+    if not isinstance(topic, PersistentTopic):
+        return
+    async with topic.lock:
+        topic.check_open()
+        if name in topic.subscriptions:
+            return
+        if not await topic.host.policies.may_subscribe(topic.name):
+            raise NotAllowedError(
+                f"Initial subscription {name!r} of topic {topic.name} does not exist, and is not created by use here. "
+                "Create it, or allow that with allowAutoSubscriptionCreation or the namespace's policy."
+            )
+        await topic.create_subscription(name, EARLIEST)
 
 
 def close_producer(connection: Connection, request: api.CommandCloseProducer) -> Coroutine[Any, Any, None] | None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from pulsar_barycenter.broker.broker import Broker
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
+from pulsar_barycenter.broker.topics.upkeep import TopicUpkeep
 from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.protocol import client_commands
 from support.compaction_cases import Message, single
@@ -182,13 +183,13 @@ async def test_topics_beyond_the_threshold_are_compacted_by_themselves() -> None
         await cluster.expect(204, "PUT", f"{P}/t")
         assert "__compaction" in (await topic_of(cluster, "t")).subscriptions
         await publish(cluster, "t", *(("a", b"x" * 100) for _ in range(5)))
-        assert await registry.compact_due() == 0
+        assert await TopicUpkeep(registry).compact_due() == 0
         await cluster.expect(204, "PUT", THRESHOLD, 500)
-        assert await registry.compact_due() == 1
+        assert await TopicUpkeep(registry).compact_due() == 1
         assert await compacted(cluster, "t") == SUCCESS
-        assert await registry.compact_due() == 0
+        assert await TopicUpkeep(registry).compact_due() == 0
         await publish(cluster, "t", *(("a", b"x" * 100) for _ in range(5)))
         await cluster.expect(204, "PUT", THRESHOLD, 0)
-        assert await registry.compact_due() == 0
+        assert await TopicUpkeep(registry).compact_due() == 0
         await cluster.expect(204, "PUT", THRESHOLD, 500)
-        assert await registry.compact_due() == 1
+        assert await TopicUpkeep(registry).compact_due() == 1

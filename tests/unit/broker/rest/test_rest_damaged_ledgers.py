@@ -88,5 +88,5 @@ async def test_deduplication_goes_on_behind_damage() -> None:
         ledger_id = await written(cluster)
         cluster.disk.damage(ledger_id, 1)
         topic = await loaded(cluster)
-        assert topic._deduplication is not None
-        assert topic._deduplication.last_sequence_id("p") == ENTRIES - 1
+        assert topic.deduplication is not None
+        assert topic.deduplication.last_sequence_id("p") == ENTRIES - 1

@@ -9,6 +9,7 @@ from pulsar_barycenter.broker.errors import NotAllowedError, TopicBusyError, Top
 from pulsar_barycenter.broker.ownership.serving import NotServedError, OwnedBundle
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.broker.topics.states import TopicState
+from pulsar_barycenter.broker.topics.upkeep import TopicUpkeep
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
 from pulsar_barycenter.load.splitting.request import TopicLoad
@@ -161,8 +162,8 @@ async def test_only_topics_that_nobody_uses_are_deleted_when_idle(broker: OneBro
     await client.subscribe(subscribed)
     await broker.registry.get_or_create(TopicName.parse(idle))
     now = broker.clock.now_ms()
-    assert await broker.registry.delete_inactive(now, 60_000) == 0
-    assert await broker.registry.delete_inactive(now + 120_000, 60_000) == 1
+    assert await TopicUpkeep(broker.registry).delete_inactive(now, 60_000) == 0
+    assert await TopicUpkeep(broker.registry).delete_inactive(now + 120_000, 60_000) == 1
     assert {str(topic.name) for topic in broker.registry.loaded()} == {used, subscribed}
 
 

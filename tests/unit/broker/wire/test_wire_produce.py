@@ -4,9 +4,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from pulsar_barycenter.broker.errors import TopicNotFoundError
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
+from pulsar_barycenter.ledger.position import EARLIEST
 from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.protocol import client_commands, commands
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
@@ -356,3 +358,49 @@ async def test_a_producer_that_need_not_wait_is_told_once(broker: OneBroker) -> 
     assert (ready.producer_ready, ready.topic_epoch) == (True, 0)
     await client.settled()
     assert client.pending(TYPE.PRODUCER_SUCCESS) == []
+
+
+async def test_an_initial_subscription_is_not_created_where_none_are_created_by_use() -> None:
+    """Pulsar 14458. One that exists is no obstacle; on a non-persistent topic nothing is created anyway."""
+    running = await OneBroker(BrokerConfig(allow_auto_subscription_creation=False)).start()
+    client = await WireClient.connect(running.port)
+    refused = await client.produce(TOPIC, 1, initial_subscription_name="dead")
+    assert refused.error == api.NotAllowedError
+    assert "'dead'" in refused.message
+    assert not topic_of(running).producers
+    assert not topic_of(running).subscriptions
+    async with topic_of(running).lock:
+        await topic_of(running).create_subscription("dead", EARLIEST)
+    assert (await client.produce(TOPIC, 1, producer_name="p", initial_subscription_name="dead")).producer_name == "p"
+    volatile = TOPIC.replace("persistent", "non-persistent")
+    assert (await client.produce(volatile, 2, producer_name="n", initial_subscription_name="dead")).producer_name == "n"
+    await running.stop()
+
+
+async def test_an_initial_subscription_is_created_before_the_first_message() -> None:
+    running = await OneBroker().start()
+    client = await WireClient.connect(running.port)
+    await client.produce(TOPIC, 1, initial_subscription_name="dead")
+    await client.send_all(1)
+    assert topic_of(running).subscriptions["dead"].cursor.backlog.messages == 1
+    await running.stop()
+
+
+@pytest.mark.parametrize("kind", ["persistent", "non-persistent"])
+async def test_topics_of_either_kind_are_not_created_by_use_where_that_is_not_allowed(kind: str) -> None:
+    running = await OneBroker(BrokerConfig(allow_auto_topic_creation=False)).start()
+    client = await WireClient.connect(running.port)
+    topic = f"{kind}://public/default/t"
+    for answer in (await client.produce(topic), await client.subscribe(topic)):
+        assert answer.error == api.TopicNotFound
+    assert not running.registry.loaded()
+    await running.registry.create(TopicName.parse(topic))
+    assert (await client.produce(topic, producer_name="p")).producer_name == "p"
+    await running.stop()
+
+
+async def test_who_only_asks_for_a_non_persistent_topic_does_not_create_it(broker: OneBroker) -> None:
+    topic = TopicName.parse("non-persistent://public/default/t")
+    with pytest.raises(TopicNotFoundError):
+        await broker.registry.get_or_create(topic, create=False)
+    assert not broker.registry.loaded()

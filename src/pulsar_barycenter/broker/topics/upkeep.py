@@ -1,0 +1,96 @@
+"""What a broker does with its loaded topics from time to time: delete unused ones, compact, keep deduplication small.
+
+One topic that fails does not keep the others from their turn.
+"""
+
+import structlog
+
+from pulsar_barycenter.broker.errors import CompactionRunningError, ServiceError
+from pulsar_barycenter.broker.topics.deduplication import Deduplication
+from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
+from pulsar_barycenter.broker.topics.registry import TopicRegistry
+from pulsar_barycenter.broker.topics.states import TopicState
+from pulsar_barycenter.ledger.errors import LedgerError
+from pulsar_barycenter.metadata.errors import MetadataError
+from pulsar_barycenter.naming.internal_topics import is_internal_topic
+
+log = structlog.get_logger(__name__)
+
+
+class TopicUpkeep:
+    """Of the topics that `registry` has loaded; each method is one round, started by the broker's timers."""
+
+    def __init__(self, registry: TopicRegistry) -> None:
+        self._registry = registry
+
+    def _persistent(self) -> list[PersistentTopic]:
+        return [topic for topic in self._registry.loaded() if isinstance(topic, PersistentTopic)]
+
+    async def delete_inactive(self, now_ms: int, idle_ms: int) -> int:
+        """Delete the persistent topics that had no producer and no subscription for `idle_ms`; return how many.
+
+        Pulsar's mode `delete_when_no_subscriptions`. Non-persistent ones are merely forgotten.
+        """
+        idle = [
+            topic
+            for topic in self._registry.loaded()
+            if topic.is_inactive
+            and now_ms - topic.last_active_ms >= idle_ms
+            and topic.state is TopicState.OPEN
+            and not is_internal_topic(topic.name)
+        ]
+        deleted = 0
+        for topic in idle:
+            if topic.is_inactive and topic.state is TopicState.OPEN:
+                try:
+                    await self._registry.delete_topic(topic.name, force=False, only_unused=True)
+                    deleted += 1
+                except Exception as error:  # noqa: BLE001 (one topic must not keep the others)
+                    log.warning("inactive_topic_not_deleted", topic=str(topic.name), error=str(error))
+        return deleted
+
+    async def compact_due(self) -> int:
+        """Start compacting the topics that have more to be compacted than their namespace's threshold; return how many.
+
+        A topic without a threshold is compacted by request only.
+        """
+        started = 0
+        for topic in self._persistent():
+            try:
+                threshold = await self._registry.compaction_threshold(topic.name)
+                if threshold and topic.state is TopicState.OPEN:
+                    await topic.prepare_compaction()
+                    if topic.compactions.uncompacted_bytes() > threshold:
+                        await topic.compact()
+                        started += 1
+            except CompactionRunningError:
+                continue
+            except (ServiceError, LedgerError, MetadataError) as error:  # one topic must not keep the others
+                log.warning("topic_not_compacted", topic=str(topic.name), error=str(error))
+        return started
+
+    async def snapshot_deduplication(self) -> int:
+        """Store what deduplication knows, of each topic where `brokerDeduplicationSnapshotIntervalSeconds` are over;
+        return how many topics did."""
+        now_ms = self._registry.clock.now_ms()
+        return await self._store([each for each in self._deduplicating() if each.is_due(now_ms)])
+
+    async def forget_producers(self) -> int:
+        """Have deduplication forget the producers that left more than
+        `brokerDeduplicationProducerInactivityTimeoutMinutes` ago; return how many topics stored that they did."""
+        now_ms = self._registry.clock.now_ms()
+        return await self._store([each for each in self._deduplicating() if each.forget_inactive(now_ms)])
+
+    def _deduplicating(self) -> list[Deduplication]:
+        open_ones = [topic.deduplication for topic in self._persistent() if topic.state is TopicState.OPEN]
+        return [each for each in open_ones if each is not None]
+
+    async def _store(self, due: list[Deduplication]) -> int:
+        stored = 0
+        for deduplication in due:
+            try:
+                await deduplication.snapshot()
+                stored += 1
+            except LedgerError as error:
+                log.warning("deduplication_not_stored", topic=deduplication.topic, error=str(error))
+        return stored

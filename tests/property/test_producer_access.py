@@ -135,15 +135,14 @@ class AccessMachine(RuleBasedStateMachine):
         assert claimant is not None
         epoch = self.access.take_epoch(claimant)
         assert epoch is not None
-        if epoch.is_stored:
-            assert self.stored == epoch.number
-        elif is_written:
-            assert self.stored is None or epoch.number > self.stored
-            self.stored = epoch.number
-        if epoch.is_stored or (is_written and is_told):
+        if self.stored is not None:
+            assert epoch > self.stored or (epoch == self.stored == claimant.brought == self.admitted[-1])
+        if is_written:
+            self.stored = epoch
+        if is_written and is_told:
             assert self.access.stored(claimant)
-            claimant.had = epoch.number
-            self.admitted.append(epoch.number)
+            claimant.had = epoch
+            self.admitted.append(epoch)
             self.attached.append(claimant)
             self.claimant = None
         else:
@@ -226,7 +225,7 @@ class StoringTopic:
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.storing.append((epoch, answer))
         await answer
-        assert self.stored is None or self.stored < epoch
+        assert self.stored is None or self.stored < epoch, "nobody brings one here"
         self.stored = epoch
 
     def close_producer(self, producer: Producer) -> None:

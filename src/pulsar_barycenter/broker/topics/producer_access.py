@@ -16,7 +16,8 @@ attaches, or leaves and passes it on.
 
 Epochs only rise. A producer that attached before brings the epoch that it had; if another producer had the topic
 exclusively since, the brought epoch is lower than the topic's, and the producer is refused. A number that was taken
-once is not taken again, even if it could not be stored: whether the store has it is then not known.
+once is not taken again, even if it could not be stored: whether the store has it is then not known. The epoch of a
+producer that comes back is stored once more, which proves that no other broker has the topic by now.
 
 Source: Pulsar's PIP-68 and PIP-161 and `AbstractTopic.incrementTopicEpochIfNeeded`. Unlike there, a fencing producer
 that was displaced itself is refused before it fences anybody, and a brought epoch is compared again when its producer's
@@ -94,14 +95,6 @@ class Claim(Generic[P]):
 
     producer: P
     brought: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Epoch:
-    """The epoch that a producer with a claim took; `is_stored` tells that the topic's record has it already."""
-
-    number: int
-    is_stored: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,30 +177,24 @@ class ProducerAccess(Generic[P]):
         self._holder = None
         return [self._give(producer, brought)]
 
-    def take_epoch(self, producer: P) -> Epoch | None:
-        """Return the epoch of a producer that has the claim: the one it brought, or the next if a higher one was taken
-        since. None if it was fenced, or left, meanwhile."""
-        if not self._has_claim(producer):
+    def take_epoch(self, producer: P) -> int | None:
+        """Return the epoch that a producer with the claim has to store: the one it brought, or the next one if that is
+        lower than one that was taken since, or if it brought none. None if it was fenced, or left, meanwhile."""
+        if self._claim is None or self._claim.producer is not producer:
             return None
-        brought = self._claim.brought if self._claim is not None else None
-        if brought is not None and brought == self.epoch == self._highest:
-            taken = Epoch(brought, is_stored=True)
-        elif brought is not None and brought > self._highest:
-            taken = Epoch(brought, is_stored=False)
-        else:
-            taken = Epoch(self._highest + 1, is_stored=False)
-        self._taken = self._highest = taken.number
-        return taken
+        brought = self._claim.brought
+        is_current = brought is not None and brought == self.epoch == self._highest
+        if brought is None or (brought <= self._highest and not is_current):
+            brought = self._highest + 1
+        self._taken = self._highest = brought
+        return brought
 
     def stored(self, producer: P) -> bool:
         """The epoch that `producer` took is stored: it is attached. False if it was fenced, or left, meanwhile."""
-        if not self._has_claim(producer):
+        if self._claim is None or self._claim.producer is not producer:
             return False
         self._holder, self.epoch, self._claim = producer, self._taken, None
         return True
-
-    def _has_claim(self, producer: P) -> bool:
-        return self._claim is not None and self._claim.producer is producer
 
     def leave(self, producer: P) -> list[Action[P]]:
         """A producer is gone: detached, cancelled while it waited, or its epoch could not be stored. Idempotent."""
@@ -215,7 +202,7 @@ class ProducerAccess(Generic[P]):
         self._waiting.pop(producer, None)
         if self._holder is producer:
             self._holder = None
-        if self._has_claim(producer):
+        if self._claim is not None and self._claim.producer is producer:
             self._claim = None
         return self._next()
 

@@ -88,8 +88,8 @@ class ProducerAdmission:
     async def _make_exclusive(self, producer: Producer) -> None:
         self._topic.check_open()
         epoch = self._access.take_epoch(producer)
-        if epoch is not None and not epoch.is_stored:
-            await self._topic.store_producer_epoch(epoch.number)
+        if epoch is not None:
+            await self._topic.store_producer_epoch(epoch)
         self._topic.check_open()
         if not self._access.stored(producer):
             raise ProducerFencedError(f"Another producer took topic {self._topic.name} over")

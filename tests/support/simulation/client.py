@@ -10,7 +10,8 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 from pulsar_barycenter.protocol import client_commands, commands, frames
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
@@ -41,9 +42,29 @@ class RetryError(Exception):
     """Try again later, with a fresh lookup."""
 
 
+class RefusedError(RetryError):
+    """A broker answered a request with an ERROR."""
+
+    def __init__(self, error: api.CommandError) -> None:
+        super().__init__(f"{api.ServerError.Name(error.error)}: {error.message}")
+        self.code = error.error
+
+
+class LinkedProducer(Protocol):
+    """A producer of a client, as its connection uses it."""
+
+    def receipt(self, receipt: api.CommandSendReceipt) -> None: ...
+    def detached(self, link: "ClientLink", assigned_url: str | None) -> None: ...
+
+
 def address_of(url: str) -> tuple[str, int]:
     host, _, port = url.removeprefix("pulsar://").rpartition(":")
     return host, int(port)
+
+
+def _wait_any_time(limit: asyncio.Timeout, queued: Callable[[], None]) -> None:
+    limit.reschedule(None)
+    queued()
 
 
 class ClientLink(asyncio.Protocol):
@@ -52,13 +73,15 @@ class ClientLink(asyncio.Protocol):
     def __init__(self, address: tuple[str, int]) -> None:
         self.address = address
         self.is_lost = False
-        self.producers: dict[int, NumberingProducer] = {}
+        self.producers: dict[int, LinkedProducer] = {}
         self.consumers: dict[int, CheckingConsumer] = {}
         self._loop = asyncio.get_running_loop()
         self._protocol = Connection(Role.CLIENT)
         self._opened: asyncio.Future[None] = self._loop.create_future()
         self._lookups: dict[int, asyncio.Future[Any]] = {}
         self._requests: dict[int, asyncio.Future[Any]] = {}
+        self._queued: dict[int, Callable[[], None]] = {}
+        """Requests whose answer is awaited without a limit once they are told to wait, and what is called then."""
         self._next_lookup = 0
         self._next_request = 0
         self._transport: Any = None
@@ -89,8 +112,10 @@ class ClientLink(asyncio.Protocol):
             if not future.done():
                 future.set_exception(RetryError("connection lost"))
                 future.exception()
-        for attached in [*self.producers.values(), *self.consumers.values()]:
-            attached.detached(self, None)
+        for producer in list(self.producers.values()):
+            producer.detached(self, None)
+        for consumer in list(self.consumers.values()):
+            consumer.detached(self, None)
 
     def _handle(self, number: int, message: Any, entry: bytes) -> None:
         if number == TYPE.SEND_RECEIPT:
@@ -113,6 +138,9 @@ class ClientLink(asyncio.Protocol):
             self.abort()  # as the C++ client does for every code but ChecksumError
         elif number == TYPE.ERROR and message.request_id == commands.NO_REQUEST:
             self.abort()
+        elif number == TYPE.PRODUCER_SUCCESS and not message.producer_ready:
+            if (queued := self._queued.get(message.request_id)) is not None:
+                queued()
         elif number in (TYPE.SUCCESS, TYPE.ERROR, TYPE.PRODUCER_SUCCESS, TYPE.GET_LAST_MESSAGE_ID_RESPONSE):
             self._answer(self._requests, message)
 
@@ -135,28 +163,41 @@ class ClientLink(asyncio.Protocol):
         answer: api.CommandLookupTopicResponse = await self._ask(self._lookups, number, frame)
         return answer
 
-    async def request(self, build: Callable[[int], bytes]) -> Any:
-        """Send what `build` makes of a request id; return the answer. An ERROR is a RetryError."""
+    async def request(self, build: Callable[[int], bytes], queued: Callable[[], None] = lambda: None) -> Any:
+        """Send what `build` makes of a request id; return the answer. An ERROR is a RefusedError.
+
+        `queued` is called when a PRODUCER is told to wait for its turn, which may take any time.
+        """
         number = self._next_request
         self._next_request += 1
-        answer = await self._ask(self._requests, number, build(number))
+        answer = await self._ask(self._requests, number, build(number), queued)
         if isinstance(answer, api.CommandError):
-            raise RetryError(f"{api.ServerError.Name(answer.error)}: {answer.message}")
+            raise RefusedError(answer)
         return answer
 
-    async def _ask(self, table: dict[int, asyncio.Future[Any]], number: int, frame: bytes) -> Any:
+    async def _ask(
+        self,
+        table: dict[int, asyncio.Future[Any]],
+        number: int,
+        frame: bytes,
+        queued: Callable[[], None] = lambda: None,
+    ) -> Any:
         if self.is_lost:
             raise RetryError("connection lost")
         future: asyncio.Future[Any] = self._loop.create_future()
         table[number] = future
         self.send(frame)
         try:
-            async with asyncio.timeout(OPERATION_TIMEOUT_S):
+            async with asyncio.timeout(OPERATION_TIMEOUT_S) as limit:
+                if table is self._requests:
+                    self._queued[number] = partial(_wait_any_time, limit, queued)
                 return await future
         except TimeoutError:
             raise RetryError("no answer") from None
         finally:
             table.pop(number, None)
+            if table is self._requests:
+                self._queued.pop(number, None)
 
     def send(self, frame: bytes) -> None:
         if not self.is_lost:

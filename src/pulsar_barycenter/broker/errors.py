@@ -12,6 +12,7 @@ ServiceError
 ├── ExclusiveProducerError        a shared producer; an exclusive one has the topic or waits for it
 ├── TooManyProducersError         the topic takes no further one
 ├── ProducerFencedError           an exclusive producer that is not alone, or was displaced
+├── MessagePendingError           the message is being stored, and may still fail
 ├── CompactionRunningError        the topic is being compacted
 ├── NotAllowedError               what was asked is not possible for this topic or subscription
 │   └── TooManySubscriptionsError the topic takes no further one
@@ -98,6 +99,17 @@ class TooManyProducersError(ServiceError):
 
 class ProducerFencedError(ServiceError):
     pass
+
+
+class MessagePendingError(ServiceError):
+    def __init__(self, topic: TopicName, producer: str, sequence_id: int) -> None:
+        super().__init__(
+            f"Message {sequence_id} of producer {producer!r} is being stored in topic {topic} already, and it is not "
+            "known yet whether that succeeds. Send it again."
+        )
+        self.topic = topic
+        self.producer = producer
+        self.sequence_id = sequence_id
 
 
 class CompactionRunningError(ServiceError):

@@ -23,6 +23,7 @@ from pulsar_barycenter.broker.clients.producer import Producer, Sent
 from pulsar_barycenter.broker.cluster.service_urls import NextOwner
 from pulsar_barycenter.broker.compaction.topic_compactions import TopicCompactions
 from pulsar_barycenter.broker.errors import (
+    MessagePendingError,
     NotAllowedError,
     SubscriptionBusyError,
     SubscriptionNotFoundError,
@@ -103,10 +104,9 @@ class PersistentTopic(Topic):
             self.deduplication.producer_attached(producer.name)
 
     def _detach(self, producer: Producer) -> None:
-        was_attached = self.producers.get(producer.name) is producer
-        super()._detach(producer)
-        if was_attached and self.deduplication is not None:
+        if self.deduplication is not None and self.producers.get(producer.name) is producer:
             self.deduplication.producer_detached(producer.name)
+        super()._detach(producer)
 
     # ---- publishing ----
 
@@ -154,7 +154,7 @@ class PersistentTopic(Topic):
             producer.link.send_duplicate(producer, sequence_id, highest_id, size)
         else:
             producer.link.publish_failed(producer, size)
-            producer.link.send_error(producer, sequence_id, TopicFencedError(self.name, "it is being stored already"))
+            producer.link.send_error(producer, sequence_id, MessagePendingError(self.name, producer.name, sequence_id))
             self.close_producer(producer)
         return False
 
@@ -458,7 +458,7 @@ class PersistentTopic(Topic):
     async def delete(self, *, force: bool, only_unused: bool = False) -> None:
         self.check_deletable(force=force, only_unused=only_unused)
         if self.state is not TopicState.OPEN:
-            raise NotAllowedError(f"Topic {self.name} is being closed")
+            raise TopicFencedError(self.name, "it is being closed")
         self.begin_closing()
         try:
             await self.wait_drained()

@@ -34,6 +34,7 @@ _CODES: Final[tuple[tuple[type[Exception], ErrorCode], ...]] = (
     (errors.ExclusiveProducerError, api.ProducerBusy),
     (errors.TooManyProducersError, api.ProducerBusy),
     (errors.ProducerFencedError, api.ProducerFenced),
+    (errors.MessagePendingError, api.ServiceNotReady),
     (errors.NotAllowedError, api.NotAllowedError),
     (errors.InvalidPositionError, api.MetadataError),
     (InvalidNameError, api.InvalidTopicName),

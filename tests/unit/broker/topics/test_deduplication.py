@@ -59,7 +59,9 @@ async def test_a_message_that_is_still_under_way_must_be_sent_again_later() -> N
     await client.produce(TOPIC, producer_name="p")
     client.send(0)
     client.send(0)
-    assert (await client.expect(TYPE.SEND_ERROR)).sequence_id == 0
+    error = await client.expect(TYPE.SEND_ERROR)
+    assert (error.sequence_id, error.error) == (0, api.ServiceNotReady)
+    assert "Message 0 of producer 'p' is being stored" in error.message
     await client.expect(TYPE.CLOSE_PRODUCER)
     await running.stop()
 

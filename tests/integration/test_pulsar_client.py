@@ -467,6 +467,46 @@ def test_an_exclusive_producer_is_alone(client: pulsar.Client) -> None:
     client.create_producer(TOPIC).send(b"0")
 
 
+def test_a_producer_that_waits_gets_the_topic_when_the_one_before_it_closes(
+    broker: BrokerThread, client: pulsar.Client
+) -> None:
+    holder = client.create_producer(TOPIC, access_mode=pulsar.ProducerAccessMode.WaitForExclusive)
+    standby = connect(broker)
+    ready: list[Any] = []
+    waiting = threading.Thread(
+        target=lambda: ready.append(
+            standby.create_producer(TOPIC, access_mode=pulsar.ProducerAccessMode.WaitForExclusive)
+        )
+    )
+    waiting.start()
+    while not broker.run(_waiting_producers(broker)):
+        holder.send(b"before")
+    assert ready == []
+    holder.close()
+    waiting.join(30)
+    ready[0].send(b"after")
+    standby.close()
+
+
+async def _waiting_producers(broker: BrokerThread) -> int:
+    topic = broker.broker.registry.get_loaded(TopicName.parse(TOPIC))
+    return topic.waiting_producers if topic is not None else 0
+
+
+def test_a_producer_that_was_displaced_is_fenced_after_an_unload(broker: BrokerThread, client: pulsar.Client) -> None:
+    """Both reconnect with the epochs that they had; the client gives up on ProducerFenced."""
+    displaced = client.create_producer(TOPIC, access_mode=pulsar.ProducerAccessMode.Exclusive)
+    displaced.send(b"0")
+    other = connect(broker)
+    successor = other.create_producer(TOPIC, access_mode=pulsar.ProducerAccessMode.ExclusiveWithFencing)
+    for _ in range(2):
+        broker.run(broker.broker.unload())
+        successor.send(b"1")
+        with pytest.raises((pulsar.ProducerFenced, pulsar.AlreadyClosed)):
+            displaced.send(b"2")
+    other.close()
+
+
 def test_an_absent_topic_is_an_error_where_topics_are_not_created_by_use() -> None:
     with BrokerThread(lambda: OneBroker(BrokerConfig(allow_auto_topic_creation=False))) as strict:
         client = connect(strict)

@@ -5,7 +5,7 @@ Source: Pulsar's `AbstractTopic.isProducersExceeded`, `isConsumersExceededOnTopi
 limits. A limit of a namespace wins over the broker's; 0 is none.
 """
 
-from collections.abc import Collection, Mapping, Sized
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from pulsar_barycenter.broker.clients.consumer import Consumer
@@ -24,9 +24,9 @@ class ConsumedTopic(Protocol):
     def consumer_count(self) -> int: ...
 
 
-def require_producer_room(topic: TopicName, producers: Sized, limits: TopicLimits) -> None:
-    """Raise TooManyProducersError if the topic takes no further producer."""
-    if limits.producers and len(producers) >= limits.producers:
+def require_producer_room(topic: TopicName, attached: int, limits: TopicLimits) -> None:
+    """Raise TooManyProducersError if the topic, which has so many producers, takes no further one."""
+    if limits.producers and attached >= limits.producers:
         raise TooManyProducersError(topic, limits.producers)
 
 

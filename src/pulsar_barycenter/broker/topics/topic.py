@@ -212,7 +212,7 @@ class Topic:
         self.check_open()
         former = await self._former_self(link, producer_id, options)
         self.check_open()
-        require_producer_room(self.name, self.producers.keys() - ({options.name} if former else ()), limits)
+        require_producer_room(self.name, len(self.producers) - (former is not None), limits)
         producer = Producer(link, producer_id, self, options, self.clock.now_ms())
         if former is not None:
             self._detach(former)

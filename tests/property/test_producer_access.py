@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from pulsar_barycenter.broker.clients.producer import AccessMode, Producer, ProducerOptions
 from pulsar_barycenter.broker.errors import ServiceError, TopicFencedError
 from pulsar_barycenter.broker.topics.producer_access import (
+    HIGHEST_BROUGHT,
     Action,
     Attach,
     Claim,
@@ -74,7 +75,9 @@ class AccessMachine(RuleBasedStateMachine):
                     self.attached.append(producer)
                 case Claim():
                     assert not self.attached, "somebody is attached"
-                    assert self.claimant is None, "somebody else has the claim"
+                    if self.claimant is not None:
+                        assert producer.access_mode is AccessMode.EXCLUSIVE_WITH_FENCING, "another has the claim"
+                        self.gone.append(self.claimant)
                     if producer in self.line:
                         assert self.line.pop(0) is producer, "another came before it"
                     self.claimant = producer
@@ -85,19 +88,21 @@ class AccessMachine(RuleBasedStateMachine):
                     self.attached.remove(producer)
                     self.gone.append(producer)
 
-    @rule(mode=MODES, brings=st.booleans(), which=ANY)
-    def arrive(self, mode: AccessMode, brings: bool, which: int) -> None:
-        brought = self.admitted[which % len(self.admitted)] if brings and self.admitted else None
+    def epoch_of(self, brings: str, which: int) -> int | None:
+        """Return what a producer brings: nothing, an epoch that there was, or one that there never was."""
+        if brings == "never" or (brings == "had" and not self.admitted):
+            return None
+        return self.admitted[which % len(self.admitted)] if brings == "had" else which**9 % HIGHEST_BROUGHT
+
+    @rule(mode=MODES, brings=st.sampled_from(["never", "had", "had", "made up"]), which=ANY)
+    def arrive(self, mode: AccessMode, brings: str, which: int) -> None:
+        brought = self.epoch_of(brings, which)
         newcomer = self.someone(mode, brought)
         before = [*self.attached, *self.line, *([self.claimant] if self.claimant else [])]
-        claimant = self.claimant
         actions = self.access.arrive(newcomer, brought)
         fences = any(isinstance(action, Claim) and action.producer is newcomer for action in actions)
         if fences and before:
             assert mode is AccessMode.EXCLUSIVE_WITH_FENCING
-            if claimant is not None:
-                self.gone.append(claimant)
-                self.claimant = None
         self.apply(actions)
         if not actions:
             assert mode is AccessMode.WAIT_FOR_EXCLUSIVE
@@ -105,7 +110,8 @@ class AccessMachine(RuleBasedStateMachine):
             self.line.append(newcomer)
         if fences:
             assert not self.line
-        if brought is not None and mode is not AccessMode.SHARED and brought < self.admitted[-1]:
+        current = self.admitted[-1] if self.admitted else -1
+        if brought is not None and mode is not AccessMode.SHARED and brought < current:
             assert newcomer in self.gone, "it was displaced"
             assert all(each not in self.gone for each in before)
 

@@ -15,7 +15,8 @@ producer in the line claims the topic in the same step, so that a turn cannot be
 attaches, or leaves and passes it on.
 
 Epochs only rise. A producer that attached before brings the epoch that it had; if another producer had the topic
-exclusively since, the brought epoch is lower than the topic's, and the producer is refused. A number that was taken
+exclusively since, the brought epoch is lower than the topic's, and the producer is refused. A topic without an epoch
+takes over the one that is brought first: it was written by a broker that stored none. A number that was taken
 once is not taken again, even if it could not be stored: whether the store has it is then not known. The epoch of a
 producer that comes back is stored once more, which proves that no other broker has the topic by now.
 
@@ -39,8 +40,10 @@ from pulsar_barycenter.broker.errors import (
 )
 from pulsar_barycenter.naming.topic import TopicName
 
-HIGHEST_EPOCH: Final = 2**62
-"""No topic gets there by counting; from a producer that says so, counting on would leave the protocol's 64 bits."""
+HIGHEST_BROUGHT: Final = 2**62
+"""The highest epoch that a topic takes over from a producer. No topic gets there by counting, nor from there to the end
+of the protocol's 64 bits."""
+_HIGHEST_STORED: Final = 2**63 - 1
 
 EPOCH_PROPERTY: Final = "pulsar.topic.epoch"
 """The property of a topic's ledger under which Pulsar keeps the epoch, and this broker."""
@@ -55,10 +58,10 @@ def stored_epoch(topic: TopicName, properties: Mapping[str, str]) -> int | None:
     text = properties.get(EPOCH_PROPERTY)
     if text is None:
         return None
-    if not (text.isascii() and text.isdigit() and int(text) <= HIGHEST_EPOCH):
+    if not (text.isascii() and text.isdigit() and int(text) <= _HIGHEST_STORED):
         raise NotAllowedError(
             f"Topic {topic} takes no exclusive producer: its property {EPOCH_PROPERTY} is {text[:40]!r}, and must be a "
-            f"number from 0 to {HIGHEST_EPOCH}. Delete the topic and create it without this property."
+            f"number from 0 to {_HIGHEST_STORED}. Delete the topic and create it without this property."
         )
     return int(text)
 
@@ -172,22 +175,26 @@ class ProducerAccess(Generic[P]):
         An exclusive producer keeps the topic before all who wait. `former` is gone in any case.
         """
         keeps = former is self._holder and producer.access_mode is not AccessMode.SHARED
-        if not keeps or self._is_stale(brought) or _is_impossible(brought):
+        if not keeps or self._is_stale(brought):
             return [*self.leave(former), *self.arrive(producer, brought)]
         self._holder = None
         return [self._give(producer, brought)]
 
     def take_epoch(self, producer: P) -> int | None:
-        """Return the epoch that a producer with the claim has to store: the one it brought, or the next one if that is
-        lower than one that was taken since, or if it brought none. None if it was fenced, or left, meanwhile."""
+        """Return the epoch that a producer with the claim has to store; None if it was fenced, or left, meanwhile.
+
+        It is the one that it brought if that is the topic's, or the topic has none; else the next one.
+        """
         if self._claim is None or self._claim.producer is not producer:
             return None
         brought = self._claim.brought
-        is_current = brought is not None and brought == self.epoch == self._highest
-        if brought is None or (brought <= self._highest and not is_current):
-            brought = self._highest + 1
-        self._taken = self._highest = brought
-        return brought
+        is_known = brought is not None and brought == self.epoch == self._highest
+        if brought is not None and (is_known or self._highest < 0):
+            self._highest = brought
+        else:
+            self._highest += 1
+        self._taken = self._highest
+        return self._taken
 
     def stored(self, producer: P) -> bool:
         """The epoch that `producer` took is stored: it is attached. False if it was fenced, or left, meanwhile."""
@@ -219,7 +226,7 @@ class ProducerAccess(Generic[P]):
     # ---- decisions ----
 
     def _refusal(self, producer: P, brought: int | None) -> ServiceError | None:
-        if _is_impossible(brought):
+        if brought is not None and brought > HIGHEST_BROUGHT and self.epoch is None:
             return NotAllowedError(f"Topic {self._topic} never had the epoch {brought}")
         mode = producer.access_mode
         if mode is AccessMode.SHARED:
@@ -277,7 +284,3 @@ class ProducerAccess(Generic[P]):
             else:
                 actions.append(self._give(producer, brought))
         return actions
-
-
-def _is_impossible(epoch: int | None) -> bool:
-    return epoch is not None and epoch > HIGHEST_EPOCH

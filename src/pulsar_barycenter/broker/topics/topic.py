@@ -18,7 +18,7 @@ from pulsar_barycenter.broker.clients.producer import AccessMode, Producer, Prod
 from pulsar_barycenter.broker.clients.rates import Rates
 from pulsar_barycenter.broker.cluster.service_urls import NextOwner
 from pulsar_barycenter.broker.compaction.topic_compactions import BrokerCompactions
-from pulsar_barycenter.broker.errors import ProducerBusyError, TopicBusyError, TopicFencedError
+from pulsar_barycenter.broker.errors import NotAllowedError, ProducerBusyError, TopicBusyError, TopicFencedError
 from pulsar_barycenter.broker.namespaces.topic_policies import TopicPolicies
 from pulsar_barycenter.broker.ownership.serving import OwnedBundle
 from pulsar_barycenter.broker.subscriptions.source import DispatchSettings
@@ -247,7 +247,11 @@ class Topic:
         return None
 
     def stored_producer_epoch(self) -> int | None:
-        """Return the epoch of the last exclusive producer that is stored with the topic, None if there is none."""
+        """Return the epoch of the last exclusive producer that is stored with the topic, None if there is none.
+
+        Raises:
+            NotAllowedError: what is stored is no epoch.
+        """
         return None
 
     async def store_producer_epoch(self, epoch: int) -> None:
@@ -259,8 +263,13 @@ class Topic:
 
     @property
     def producer_epoch(self) -> int | None:
-        """The epoch of the last exclusive producer, None if there never was one."""
-        return self._admission.epoch if self._admission is not None else self.stored_producer_epoch()
+        """The epoch of the last exclusive producer, None if there never was one, or what is stored is none."""
+        if self._admission is not None:
+            return self._admission.epoch
+        try:
+            return self.stored_producer_epoch()
+        except NotAllowedError:
+            return None
 
     @property
     def waiting_producers(self) -> int:

@@ -293,3 +293,34 @@ async def test_properties_of_a_topic_keep_its_epoch(broker: OneBroker) -> None:
     await ledger.update_properties({"team": "x"})
     await broker.unload()
     assert (await come_back(broker, "a", 0)).error == api.ProducerFenced
+
+
+async def test_a_made_up_epoch_neither_locks_others_out_nor_ends_the_numbers(broker: OneBroker) -> None:
+    """A topic that has an epoch goes on counting; one that has none takes over no more than it can count on from."""
+    assert (await come_back(broker, "liar", 2**62 + 1)).error == api.NotAllowedError
+    await displaced(broker)
+    assert (await come_back(broker, "b", 1)).error == api.ProducerBusy  # it is attached
+    await broker.unload()
+    assert (await come_back(broker, "liar", 2**63)).topic_epoch == 2
+    await broker.unload()
+    assert (await come_back(broker, "b", 1)).error == api.ProducerFenced
+
+
+async def test_an_epoch_taken_over_from_a_client_is_counted_on_from(broker: OneBroker) -> None:
+    assert (await come_back(broker, "a", 2**62)).topic_epoch == 2**62
+    for expected in (1, 2):
+        await broker.unload()
+        client = await WireClient.connect(broker.port)
+        told = await client.produce(TOPIC, producer_name="b", access_mode=api.ExclusiveWithFencing)
+        assert told.topic_epoch == 2**62 + expected
+
+
+async def test_a_stored_epoch_that_is_no_number_refuses_exclusive_producers_alone(broker: OneBroker) -> None:
+    topic = await broker.registry.get_or_create(TopicName.parse(TOPIC))
+    await topic.ledger.update_properties({"pulsar.topic.epoch": "x"})  # type: ignore[attr-defined]
+    client = await WireClient.connect(broker.port)
+    refused = await client.produce(TOPIC, 1, access_mode=api.Exclusive)
+    assert refused.error == api.NotAllowedError
+    assert "pulsar.topic.epoch is 'x'" in refused.message
+    assert (await client.produce(TOPIC, 2, producer_name="s")).producer_name == "s"
+    assert broker.registry.topic_stats(topic)["topicEpoch"] is None

@@ -19,6 +19,7 @@ from pulsar_barycenter.broker.namespaces.policies import Policies
 from pulsar_barycenter.broker.namespaces.records import delete_tree
 from pulsar_barycenter.broker.rest.errors import RestError
 from pulsar_barycenter.broker.rest.ownership import topic_path
+from pulsar_barycenter.broker.rest.partition_owners import CONCURRENT_REQUESTS
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.metadata.errors import HasChildrenError
 from pulsar_barycenter.naming.bundle import Bundle
@@ -28,7 +29,6 @@ from pulsar_barycenter.naming.topic import DOMAINS, TopicName, is_system_topic
 log = structlog.get_logger(__name__)
 
 ATTEMPTS: Final = 5
-CONCURRENT_REQUESTS: Final = 32
 _TOPIC_POLICIES: Final = "__change_events"
 
 

@@ -11,8 +11,6 @@
 Source: Pulsar's `PulsarWebResource.validateNamespaceBundleOwnership` and `validateTopicOwnership`.
 """
 
-from urllib.parse import quote
-
 from aiohttp import web
 
 from pulsar_barycenter.broker.cluster.leadership import LeaderValue
@@ -152,7 +150,3 @@ def go_on_if_local(
 def topic_path(topic: TopicName) -> str:
     """Return the admin path of a topic."""
     return f"/admin/v2/{topic.domain}/{topic.namespace}/{topic.encoded_local_name}"
-
-
-def subscription_path(topic: TopicName, subscription: str) -> str:
-    return f"{topic_path(topic)}/subscription/{quote(subscription, safe='')}"

@@ -189,6 +189,8 @@ def _services_of(
         resources=broker.resources,
         authorizer=broker.authorizer,
         registry=broker.registry,
+        changes=broker.changes,
+        partition_owner=broker.partition_owner,
         decisions=lambda: getattr(broker.load_manager, "decisions", None),
         admin=admin,
         relayed=relayed,

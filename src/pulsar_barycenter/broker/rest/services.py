@@ -12,6 +12,8 @@ from pulsar_barycenter.broker.cluster.lookup_answers import LookupNotReadyError
 from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls, between_brokers
 from pulsar_barycenter.broker.control_plane import ControlPlane
 from pulsar_barycenter.broker.namespaces.resources import Resources
+from pulsar_barycenter.broker.partition_changes.coordinator import ChangeCoordinator
+from pulsar_barycenter.broker.partition_changes.partition_owner import PartitionOwner
 from pulsar_barycenter.broker.topics.registry import TopicRegistry
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.load.reports.load_over_time import LoadTables
@@ -36,6 +38,8 @@ class BrokerServices:
     resources: Resources
     authorizer: Authorizer
     registry: TopicRegistry
+    changes: ChangeCoordinator
+    partition_owner: PartitionOwner
     decisions: Callable[[], DecisionLog | None]
     admin: AdminClient
     relayed: AdminClient

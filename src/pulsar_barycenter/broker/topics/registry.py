@@ -16,31 +16,26 @@ from pulsar_barycenter.broker.cluster.service_urls import NextOwner
 from pulsar_barycenter.broker.compaction.compactor import KeepsEarlier
 from pulsar_barycenter.broker.compaction.topic_compactions import BrokerCompactions
 from pulsar_barycenter.broker.environment import Environment
-from pulsar_barycenter.broker.errors import (
-    CompactionRunningError,
-    NotAllowedError,
-    ServiceError,
-    TopicFencedError,
-    TopicNotFoundError,
-)
+from pulsar_barycenter.broker.errors import NotAllowedError, TopicFencedError, TopicNotFoundError
+from pulsar_barycenter.broker.namespaces.partitioned_changes import PartitionedChange
 from pulsar_barycenter.broker.namespaces.topic_policies import TopicPolicies
 from pulsar_barycenter.broker.ownership.serving import NotServedError, OwnedBundle, ServingAuthority
 from pulsar_barycenter.broker.topics.departures import Departures
+from pulsar_barycenter.broker.topics.ledger_settings import ledger_settings
 from pulsar_barycenter.broker.topics.non_persistent_topic import NonPersistentTopic
-from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic, ledger_settings
+from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.broker.topics.preparations import Preparations
 from pulsar_barycenter.broker.topics.states import TopicState
 from pulsar_barycenter.broker.topics.stats import bundle_stats, topic_loads, topic_stats
 from pulsar_barycenter.broker.topics.topic import BrokerCounters, Topic, TopicSettings
+from pulsar_barycenter.broker.topics.upkeep import compact_due, inactive_topics
 from pulsar_barycenter.config.broker_config import BrokerConfig
-from pulsar_barycenter.ledger.errors import LedgerError, LedgerFencedError, LedgerNotFoundError
+from pulsar_barycenter.ledger.errors import LedgerFencedError, LedgerNotFoundError
 from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger, managed_ledger_path
 from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
 from pulsar_barycenter.load.splitting.request import TopicLoad
 from pulsar_barycenter.metadata.clock import Clock
-from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.naming.bundle import Bundle
-from pulsar_barycenter.naming.internal_topics import is_internal_topic
 from pulsar_barycenter.naming.topic import TopicName
 
 log = structlog.get_logger(__name__)
@@ -80,6 +75,8 @@ class TopicRegistry:
             strategies=dict(compaction_strategies or {}),
         )
         self._rates_at_ms = env.clock.now_ms()
+        self.on_change_seen: Callable[[TopicName, PartitionedChange], None] = lambda _topic, _change: None
+        """Called when a client finds that a change of its partitioned topic is still under way."""
 
     # ---- what topics ask (TopicHost) ----
 
@@ -145,6 +142,8 @@ class TopicRegistry:
             owned = await self._authority.require_served(topic)
             found = self._topics.get(topic)
             if found is not None and found.state is TopicState.OPEN:
+                if found.change is not None:
+                    await self._look_at_change(found)
                 return found
             if found is not None:
                 await self._departures.wait(found)
@@ -162,6 +161,14 @@ class TopicRegistry:
             except TopicNotFoundError:
                 if mine or not create:
                     raise
+
+    async def _look_at_change(self, topic: Topic) -> None:
+        """Let clients in again if the change that kept them out is over."""
+        before, now = topic.change, await self._policies.pending_change(topic.name)
+        if topic.change is before:
+            topic.change = now
+        if now is not None:
+            self.on_change_seen(topic.name, now)
 
     async def create(self, topic: TopicName) -> Topic:
         """Create and load a topic whatever the policies say about creation by use."""
@@ -191,14 +198,22 @@ class TopicRegistry:
             return await self._open_persistent(name, term, create=False, ask_policies=False, closed=closed)
 
     async def _load(self, name: TopicName, owned: OwnedBundle, *, create: bool, ask_policies: bool = True) -> Topic:
+        change = None
         try:
             with self._env.instruments.loading_topic():
                 async with asyncio.timeout(self._config.topic_load_timeout_seconds):
+                    change = await self._policies.pending_change(name)
                     topic: Topic | None = await self._preparations.take(name, owned.epoch)
-                    topic = topic or await self._opened(name, owned, create=create, ask_policies=ask_policies)
+                    may_make = create and not (change is not None and change.blocks_clients)
+                    topic = topic or await self._opened(name, owned, create=may_make, ask_policies=ask_policies)
+                topic.change = change
                 return await self._registered(topic)
         except TimeoutError:
             raise TopicFencedError(name, "it took too long to load") from None
+        except TopicNotFoundError:
+            if change is not None and create:
+                raise TopicFencedError(name, f"its partitioned topic is under change: {change}") from None
+            raise
         finally:
             del self._loads[name]
 
@@ -366,9 +381,12 @@ class TopicRegistry:
             TopicBusyError: clients are there and it is not forced.
             LedgerError: it could not be deleted.
         """
-        found = await self.get_or_create(topic, create=False)
-        found.check_deletable(force=force, only_unused=only_unused)
-        await asyncio.shield(self._departures.delete(found, force=force, only_unused=only_unused))
+        await self.delete_loaded(await self.get_or_create(topic, create=False), force=force, only_unused=only_unused)
+
+    async def delete_loaded(self, topic: Topic, *, force: bool, only_unused: bool = False) -> None:
+        """Delete a loaded topic as `delete_topic` does."""
+        topic.check_deletable(force=force, only_unused=only_unused)
+        await asyncio.shield(self._departures.delete(topic, force=force, only_unused=only_unused))
 
     async def apply_policies(self) -> int:
         """Close the topics whose namespace has switched deduplication since they were loaded; return how many.
@@ -413,16 +431,8 @@ class TopicRegistry:
 
         Pulsar's mode `delete_when_no_subscriptions`. Non-persistent ones are merely forgotten.
         """
-        idle = [
-            topic
-            for topic in self._topics.values()
-            if topic.is_inactive
-            and now_ms - topic.last_active_ms >= idle_ms
-            and topic.state is TopicState.OPEN
-            and not is_internal_topic(topic.name)
-        ]
         deleted = 0
-        for topic in idle:
+        for topic in inactive_topics(self._topics.values(), now_ms, idle_ms):
             if topic.is_inactive and topic.state is TopicState.OPEN:
                 try:
                     await self.delete_topic(topic.name, force=False, only_unused=True)
@@ -436,21 +446,7 @@ class TopicRegistry:
 
         A topic without a threshold is compacted by request only.
         """
-        loaded = [topic for topic in self._topics.values() if isinstance(topic, PersistentTopic)]
-        started = 0
-        for topic in loaded:
-            try:
-                threshold = await self._compaction_threshold(topic.name)
-                if threshold and topic.state is TopicState.OPEN:
-                    await topic.prepare_compaction()
-                    if topic.compactions.uncompacted_bytes() > threshold:
-                        await topic.compact()
-                        started += 1
-            except CompactionRunningError:
-                continue
-            except (ServiceError, LedgerError, MetadataError) as error:  # one topic must not keep the others
-                log.warning("topic_not_compacted", topic=str(topic.name), error=str(error))
-        return started
+        return await compact_due(self._topics.values(), self._compaction_threshold)
 
     # ---- figures ----
 

@@ -19,6 +19,7 @@ from pulsar_barycenter.broker.clients.rates import Rates
 from pulsar_barycenter.broker.cluster.service_urls import NextOwner
 from pulsar_barycenter.broker.compaction.topic_compactions import BrokerCompactions
 from pulsar_barycenter.broker.errors import ProducerBusyError, TopicBusyError, TopicFencedError
+from pulsar_barycenter.broker.namespaces.partitioned_changes import PartitionedChange
 from pulsar_barycenter.broker.namespaces.topic_policies import TopicPolicies
 from pulsar_barycenter.broker.ownership.serving import OwnedBundle
 from pulsar_barycenter.broker.subscriptions.source import DispatchSettings
@@ -116,6 +117,7 @@ class Topic:
         "_access",
         "_drained",
         "_tasks",
+        "change",
         "host",
         "in_rates",
         "last_active_ms",
@@ -138,6 +140,8 @@ class Topic:
         self.pending = 0
         """Entries that were given to the ledger and are neither durable nor failed."""
         self.last_active_ms = host.clock.now_ms()
+        self.change: PartitionedChange | None = None
+        """The change of the partitioned topic for which this partition keeps clients out."""
         self._drained: asyncio.Future[None] | None = None
         self._tasks: dict[asyncio.Task[None], None] | None = None
         self._access: ProducerAccess | None = None
@@ -184,6 +188,13 @@ class Topic:
         """Raise TopicFencedError unless producers and consumers may attach."""
         if not self.is_served:
             raise TopicFencedError(self.name, "it is being closed or moved to another broker")
+        if self.change is not None and self.change.blocks_clients:
+            raise TopicFencedError(self.name, f"its partitioned topic is under change: {self.change}")
+
+    def check_subscription_open(self, name: str) -> None:
+        """Raise TopicFencedError while a change of the partitioned topic deletes the subscription."""
+        if self.change is not None and self.change.blocks_subscription(name):
+            raise TopicFencedError(self.name, f"its partitioned topic is under change: {self.change}")
 
     async def add_producer(
         self,
@@ -303,6 +314,10 @@ class Topic:
 
     @property
     def subscription_count(self) -> int:
+        raise NotImplementedError
+
+    def check_subscription_deletable(self, name: str, *, force: bool) -> None:
+        """Raise what `delete_subscription` would, and change nothing."""
         raise NotImplementedError
 
     async def delete_subscription(self, name: str, *, force: bool) -> None:

@@ -7,7 +7,8 @@ those that are about to come from another broker.
 `topic` is what both kinds share: producers, state, figures. `persistent_topic` appends to a managed ledger and answers
 when entries are durable; `non_persistent_topic` passes them on and stores nothing. `limits` say how many may attach,
 `producer_access` admits exclusive producers, `deduplication` drops what was sent twice, `stats` says it all in the
-admin API's words.
+admin API's words. `ledger_settings` are those that ledgers are opened with, `upkeep` finds topics to compact and unused
+ones.
 
 Delivery is the subscriptions' part, durability the ledger's; whether a topic may be served, ownership's.
 """

@@ -6,7 +6,7 @@
 partitions are changed. `boundaries` and `bundle_cache` are about the bundles of a namespace: how they are stored, and
 what this broker knows of them without asking. `split_boundaries` writes those of a split, and knows afterwards whether
 they were written. `cluster_policies` watches what binds placement: isolation policies, failure domains, anti-affinity
-groups. `cluster_metadata` writes the first records of a new cluster.
+groups. `cluster_metadata` writes the first records of a new cluster, and `indispensable` says what nobody may delete.
 
 Nothing here knows who owns a bundle, or whether a topic is loaded.
 """

@@ -74,6 +74,16 @@ async def policies_of(services: BrokerServices, namespace: NamespaceName) -> Pol
     return policies
 
 
+def require_dispensable(why_it_stays: str | None) -> None:
+    """Refuse to delete what the brokers need; see `namespaces/indispensable.py`.
+
+    Raises:
+        RestError: 412, with the reason given.
+    """
+    if why_it_stays is not None:
+        raise RestError(412, why_it_stays)
+
+
 async def require_writable_policies(services: BrokerServices) -> None:
     """Refuse to change anything while policies are read-only.
 

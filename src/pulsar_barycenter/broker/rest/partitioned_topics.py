@@ -12,12 +12,14 @@ from aiohttp import web
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from pulsar_barycenter.broker.namespaces.indispensable import why_topic_stays
 from pulsar_barycenter.broker.namespaces.policies import PartitionedTopicMetadata
 from pulsar_barycenter.broker.namespaces.resources import most_partitions, partitioned_topic_name
 from pulsar_barycenter.broker.rest.errors import RestError
 from pulsar_barycenter.broker.rest.leader_requests import by_leader
 from pulsar_barycenter.broker.rest.openapi import FLAG, takes
 from pulsar_barycenter.broker.rest.ownership import (
+    require_dispensable,
     require_namespace,
     require_writable_policies,
     topic_path,
@@ -164,6 +166,7 @@ class PartitionedTopics:
     async def delete_partitioned(self, request: web.Request) -> web.Response:
         """Delete a partitioned topic with its partitions, or nothing if one of them refuses."""
         topic = topic_of(request)
+        require_dispensable(why_topic_stays(topic))
         await require_namespace(self._services, topic.namespace)
         await require_writable_policies(self._services)
         if topic.is_partition:

@@ -7,9 +7,11 @@ import msgspec
 from aiohttp import web
 
 from pulsar_barycenter.broker.errors import NotAllowedError
+from pulsar_barycenter.broker.namespaces.indispensable import why_subscription_stays
 from pulsar_barycenter.broker.rest.errors import RestError
 from pulsar_barycenter.broker.rest.openapi import FLAG, takes
 from pulsar_barycenter.broker.rest.ownership import (
+    require_dispensable,
     require_namespace,
     require_topic_here,
     topic_path,
@@ -91,6 +93,7 @@ class Subscriptions:
         topic = topic_of(request)
         name = subscription_of(request)
         force = flag(request, "force")
+        require_dispensable(why_subscription_stays(topic, name))
         await require_namespace(self._services, topic.namespace)
         if await self._owners.partition_count(topic):
             await self._services.changes.delete_subscription(topic, name, force=force)

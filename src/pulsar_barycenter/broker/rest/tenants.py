@@ -5,6 +5,7 @@ Source: Pulsar's `TenantsBase`.
 
 from aiohttp import web
 
+from pulsar_barycenter.broker.namespaces.indispensable import why_tenant_stays
 from pulsar_barycenter.broker.namespaces.policies import TenantInfo
 from pulsar_barycenter.broker.namespaces.records import delete_tree
 from pulsar_barycenter.broker.rest.clusters import GLOBAL
@@ -12,7 +13,7 @@ from pulsar_barycenter.broker.rest.errors import RestError
 from pulsar_barycenter.broker.rest.leader_requests import by_leader
 from pulsar_barycenter.broker.rest.namespace_deletion import delete_namespace
 from pulsar_barycenter.broker.rest.openapi import FLAG, takes
-from pulsar_barycenter.broker.rest.ownership import require_writable_policies
+from pulsar_barycenter.broker.rest.ownership import require_dispensable, require_writable_policies
 from pulsar_barycenter.broker.rest.requests import body_of, flag, json_response, no_content
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.metadata.errors import AlreadyExistsError
@@ -77,8 +78,9 @@ class Tenants:
     @by_leader
     @takes(force=FLAG)
     async def delete(self, request: web.Request) -> web.Response:
-        """Delete a tenant; with `force` its namespaces too."""
+        """Delete a tenant; with `force` its namespaces too. `pulsar` stays."""
         name = request.match_info["tenant"]
+        require_dispensable(why_tenant_stays(name))
         force = flag(request, "force")
         if force and not self._services.config.force_delete_tenant_allowed:
             raise RestError(405, "Broker doesn't allow forced deletion of tenants: set forceDeleteTenantAllowed=true")

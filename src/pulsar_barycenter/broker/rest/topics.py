@@ -10,11 +10,13 @@ from collections.abc import Iterable
 from aiohttp import web
 
 from pulsar_barycenter.broker.authorization.topic_grants import forget_grants
+from pulsar_barycenter.broker.namespaces.indispensable import why_topic_stays
 from pulsar_barycenter.broker.rest.errors import RestError
 from pulsar_barycenter.broker.rest.openapi import FLAG, TEXT, takes
 from pulsar_barycenter.broker.rest.ownership import (
     current_bundle,
     go_on_if_local,
+    require_dispensable,
     require_namespace,
     require_topic_here,
     topic_path,
@@ -138,6 +140,7 @@ class Topics:
     async def delete(self, request: web.Request) -> web.Response:
         """Delete a topic; with `force` in spite of clients and subscriptions."""
         topic = topic_of(request)
+        require_dispensable(why_topic_stays(topic))
         await require_namespace(self._services, topic.namespace)
         if await self._resources.partitioned_metadata(topic) is not None:
             raise RestError(409, f"{topic} is a partitioned topic: delete it at …/{topic.local_name}/partitions")

@@ -30,7 +30,7 @@ from pulsar_barycenter.broker.topics.stats import bundle_stats, topic_loads, top
 from pulsar_barycenter.broker.topics.topic import BrokerCounters, Topic, TopicSettings
 from pulsar_barycenter.broker.topics.upkeep import compact_due, inactive_topics
 from pulsar_barycenter.config.broker_config import BrokerConfig
-from pulsar_barycenter.ledger.errors import LedgerFencedError, LedgerNotFoundError
+from pulsar_barycenter.ledger.errors import LedgerDeletedError, LedgerFencedError, LedgerNotFoundError
 from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger, managed_ledger_path
 from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
 from pulsar_barycenter.load.splitting.request import TopicLoad
@@ -268,7 +268,8 @@ class TopicRegistry:
             raise TopicNotFoundError(name) from error
         except LedgerFencedError as error:
             self._authority.lost(owned, f"opening {name}: {error}")
-            raise NotServedError(name, "a later owner has it") from error
+            is_gone = isinstance(error, LedgerDeletedError)
+            raise NotServedError(name, "it was deleted" if is_gone else "a later owner has it") from error
         try:
             await topic.opened(ledger, deduplicate=await self._policies.deduplicates(name.namespace))
             if await self._compaction_threshold(name):

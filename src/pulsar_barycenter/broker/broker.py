@@ -162,6 +162,8 @@ class Broker:
             new_id=lambda: f"{env.random.getrandbits(64):016x}",
         )
         self.registry.on_change_seen = self.changes.look_at
+        self.sweeps: list[Callable[[], Awaitable[object]]] = []
+        """What the leader does now and then to complete changes that others have left, besides those of `changes`."""
         self.wire = WireServer(config, env, self.registry, self.lookup, self.authentication, self.authorizer)
         self.web: WebServer | None = None
         self.control.attach(self.registry, self.registry.bundle_stats, self.registry.topic_loads)
@@ -374,7 +376,10 @@ class Broker:
         return await self.env.peers.change_partition(url, request)
 
     async def _sweep_changes(self) -> None:
-        await self.changes.sweep(is_leader=self.leadership.is_leader())
+        is_leader = self.leadership.is_leader()
+        await self.changes.sweep(is_leader=is_leader)
+        for sweep in self.sweeps if is_leader else ():
+            await sweep()
 
     async def _update_rates(self) -> None:
         self.registry.update_rates(self.env.clock.now_ms())

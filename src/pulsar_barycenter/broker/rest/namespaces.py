@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from pulsar_barycenter.broker.cluster.registration import BROKERS_ROOT
 from pulsar_barycenter.broker.lookup.namespace_service import BrokerNotActiveError
-from pulsar_barycenter.broker.namespaces.indispensable import why_namespace_stays
 from pulsar_barycenter.broker.namespaces.policies import BundlesData, Policies
 from pulsar_barycenter.broker.namespaces.resources import most_partitions
 from pulsar_barycenter.broker.rest.errors import RedirectError, RestError
@@ -26,7 +25,6 @@ from pulsar_barycenter.broker.rest.ownership import (
     location,
     policies_of,
     require_bundle_here,
-    require_dispensable,
     require_namespace,
     require_writable_policies,
 )
@@ -166,7 +164,6 @@ class Namespaces:
     @takes(force=FLAG)
     async def delete(self, request: web.Request) -> web.Response:
         """Delete a namespace; with `force` its topics too. `pulsar/system` stays."""
-        require_dispensable(why_namespace_stays(namespace_of(request)))
         force = flag(request, "force")
         if force and not self._services.config.force_delete_namespace_allowed:
             raise RestError(

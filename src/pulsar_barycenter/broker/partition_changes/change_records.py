@@ -1,7 +1,7 @@
 """The stored side of changes: the topic's record, written by compare-and-set, and the list of changes under way.
 
 The record decides. The list only says where to look for changes that nobody completes: an entry is written before a
-change begins and deleted after it ended, so there may be entries of changes that are over.
+change begins and deleted after it ended, so there may be entries of changes that are over. Each change has its own.
 """
 
 from collections.abc import Callable
@@ -25,6 +25,8 @@ log = structlog.get_logger(__name__)
 
 CHANGES_ROOT: Final = "/barycenter/partitioned-changes"
 
+_SEPARATOR: Final = "@"  # which is quoted in a topic's name
+
 _Fields = dict[str, object]
 
 
@@ -42,12 +44,13 @@ class ChangeRecords:
         found = await self.get(topic)
         return None if found is None else found.pending
 
-    async def listed(self) -> list[TopicName]:
-        """Return the topics that may have a change under way."""
+    async def listed(self) -> list[tuple[TopicName, str]]:
+        """Return the changes that may be under way, as their topics and ids."""
         found = []
         for name in await self._store.children(CHANGES_ROOT):
+            topic, _, change_id = name.partition(_SEPARATOR)
             with suppress(InvalidNameError):  # not written by a broker
-                found.append(TopicName.parse(unquote(name)))
+                found.append((TopicName.parse(unquote(topic)), change_id))
         return found
 
     # ---- the steps of a change ----
@@ -66,7 +69,7 @@ class ChangeRecords:
                 raise ChangeBusyError(topic, found.pending)
             return plan.begun(found, change)
 
-        await self._store.put(_entry(topic), change.id.encode())
+        await self._store.put(_entry(topic, change.id), b"")
         try:
             await self._update(topic, begin)
         except NotFoundError:
@@ -106,7 +109,7 @@ class ChangeRecords:
 
         with suppress(NotFoundError):
             await self._update(topic, undo)
-        await self.unlist(topic)
+        await self.unlist(topic, change.id)
 
     async def complete(self, topic: TopicName, change: PartitionedChange) -> None:
         """End a change of which all partitions are done. Idempotent.
@@ -118,13 +121,12 @@ class ChangeRecords:
             await self._update(
                 topic, lambda found: plan.completed(found, change) if _is(found.pending, change) else found
             )
-        await self.unlist(topic)
+        await self.unlist(topic, change.id)
 
-    async def unlist(self, topic: TopicName) -> None:
-        """Take a topic without a change off the list; of one that has another change it stays."""
-        if await self.pending(topic) is None:
-            with suppress(NotFoundError):
-                await self._store.delete(_entry(topic))
+    async def unlist(self, topic: TopicName, change_id: str) -> None:
+        """Take a change off the list. Idempotent."""
+        with suppress(NotFoundError):
+            await self._store.delete(_entry(topic, change_id))
 
     async def _update(
         self, topic: TopicName, modify: Callable[[PartitionedTopicMetadata], PartitionedTopicMetadata | None]
@@ -166,5 +168,5 @@ def _is(pending: PartitionedChange | None, change: PartitionedChange) -> bool:
     return pending is not None and pending.id == change.id
 
 
-def _entry(topic: TopicName) -> str:
-    return f"{CHANGES_ROOT}/{quote(str(topic), safe='')}"
+def _entry(topic: TopicName, change_id: str) -> str:
+    return f"{CHANGES_ROOT}/{quote(str(topic), safe='')}{_SEPARATOR}{change_id}"

@@ -76,6 +76,8 @@ class ChangeCoordinator:
         self._running: set[str] = set()
         self._left: set[TopicName] = set()
         """Topics with a change of this broker's that it could neither complete nor undo."""
+        self._may_have_left = True
+        """Whether a former life of this broker may have left changes."""
         self._seen_s: OrderedDict[tuple[str, ChangePhase], float] = OrderedDict()
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
@@ -203,7 +205,7 @@ class ChangeCoordinator:
         """
         record = await self._records.get(topic)
         if record is None or record.pending is None or record.pending.id != change.id:
-            await self._records.unlist(topic)
+            await self._records.unlist(topic, change.id)
             return
         is_gone = await self._namespace_is_gone(topic)
         if not is_gone:
@@ -280,26 +282,29 @@ class ChangeCoordinator:
             task.add_done_callback(lambda _: self._tasks.pop(change.id, None))
 
     async def sweep(self, *, is_leader: bool) -> int:
-        """Complete or undo every change that was abandoned, of this broker's own unless it leads.
+        """Complete or undo every change that was abandoned; a broker that does not lead looks for its own.
 
         Return of how many topics this was tried.
         """
-        listed = set(await self._records.listed()) if is_leader else set()
+        listed = await self._records.listed() if is_leader or self._may_have_left else []
+        self._may_have_left = False
         tried = 0
-        for topic in sorted(listed | self._left, key=str):
+        for topic in sorted({topic for topic, _ in listed} | self._left, key=str):
             pending = await self._records.pending(topic)
             if pending is None:
                 self._left.discard(topic)
-                await self._unlist_later(topic)
             elif self._is_abandoned(pending):
                 tried += 1
                 await self._resume(topic)
+            for change_id in [each for about, each in listed if about == topic]:
+                if pending is None or pending.id != change_id:
+                    await self._unlist_later(topic, change_id)
         return tried
 
-    async def _unlist_later(self, topic: TopicName) -> None:
-        """Take a topic without a change off the list, unless its change is about to begin."""
-        if self._seen_for_s((str(topic), ChangePhase.ASKING)) >= plan.ABANDONED_S:
-            await self._records.unlist(topic)
+    async def _unlist_later(self, topic: TopicName, change_id: str) -> None:
+        """Take a change off the list that is over, unless it is about to begin."""
+        if self._seen_for_s((change_id, ChangePhase.ASKING)) >= plan.ABANDONED_S:
+            await self._records.unlist(topic, change_id)
 
     async def _resume(self, topic: TopicName) -> None:
         try:

@@ -37,9 +37,11 @@ log = structlog.get_logger(__name__)
 
 SWEEP_S: Final = 10.0
 ASK_S: Final = 15.0
-"""How long the owners of all partitions may take to agree."""
+"""How long the owners of all partitions may take to agree, besides EACH_S."""
 DO_S: Final = 30.0
-"""How long a request waits until all partitions are done; the change goes on after that."""
+"""How long a request waits until all partitions are done, besides EACH_S; the change goes on after that."""
+EACH_S: Final = 0.02
+"""What a partition adds to that."""
 CONCURRENT_REQUESTS: Final = 32
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 2.0
@@ -193,8 +195,7 @@ class ChangeCoordinator:
     async def _ask_all(
         self, topic: TopicName, change: PartitionedChange, count: int
     ) -> dict[int, PartAnswer | Silence]:
-        deadline = asyncio.get_running_loop().time() + ASK_S
-        return await self._request_all(topic, change, plan.parts_to_ask(change, count), Step.ASK, deadline_s=deadline)
+        return await self._request_all(topic, change, plan.parts_to_ask(change, count), Step.ASK, within_s=ASK_S)
 
     async def _complete(self, topic: TopicName, change: PartitionedChange) -> None:
         """Have every partition done, then end the change; of a namespace that is gone nothing is left to be done.
@@ -209,9 +210,8 @@ class ChangeCoordinator:
             return
         is_gone = await self._namespace_is_gone(topic)
         if not is_gone:
-            deadline = asyncio.get_running_loop().time() + DO_S
             parts = plan.parts_to_do(change, record.partitions)
-            answers = await self._request_all(topic, change, parts, Step.DO, deadline_s=deadline)
+            answers = await self._request_all(topic, change, parts, Step.DO, within_s=DO_S)
             for index, answer in sorted(answers.items()):
                 if isinstance(answer, Silence):
                     raise ChangePendingError(topic, change, f"{topic.partition(index)}: {answer.reason}")
@@ -225,9 +225,10 @@ class ChangeCoordinator:
         return not needs_no_record(namespace) and await self._resources.namespaces.get_fresh(str(namespace)) is None
 
     async def _request_all(
-        self, topic: TopicName, change: PartitionedChange, parts: Iterable[int], step: Step, *, deadline_s: float
+        self, topic: TopicName, change: PartitionedChange, parts: range, step: Step, *, within_s: float
     ) -> dict[int, PartAnswer | Silence]:
         """Ask the owners of partitions, some at a time; a refusal has those that were not asked yet left out."""
+        deadline_s = asyncio.get_running_loop().time() + within_s + len(parts) * EACH_S
         limit = asyncio.Semaphore(CONCURRENT_REQUESTS)
         answers: dict[int, PartAnswer | Silence] = {}
 

@@ -14,8 +14,9 @@ from pulsar_barycenter.broker.namespaces.partitioned_changes import ChangeKind, 
 from pulsar_barycenter.broker.namespaces.policies import PartitionedTopicMetadata
 from pulsar_barycenter.naming.topic import TopicName
 
-ABANDONED_S: Final = 60.0
-"""After so many seconds without progress a change is taken over from a broker that is still registered."""
+ABANDONED_S: Final = 300.0
+"""After so many seconds in one phase a change is taken over from a broker that is still registered: more than the owners
+of MAX_PARTITIONS may take."""
 LONGEST_NAMES: Final = 262_144
 """Most characters of all subscriptions' names together that new partitions get: they are kept in the topic's record."""
 

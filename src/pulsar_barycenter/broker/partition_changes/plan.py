@@ -15,8 +15,8 @@ from pulsar_barycenter.broker.namespaces.policies import PartitionedTopicMetadat
 from pulsar_barycenter.naming.topic import TopicName
 
 ABANDONED_S: Final = 300.0
-"""After so many seconds in one phase a change is taken over from a broker that is still registered: more than the owners
-of MAX_PARTITIONS may take."""
+"""After so many seconds in one phase a change is taken over from a broker that is still registered: more than the
+owners of MAX_PARTITIONS may take."""
 LONGEST_NAMES: Final = 262_144
 """Most characters of all subscriptions' names together that new partitions get: they are kept in the topic's record."""
 

@@ -52,8 +52,9 @@ async def topics(cluster: RestCluster) -> list[str]:
     return found
 
 
-async def test_a_deletion_that_one_partition_refuses_leaves_all_partitions() -> None:
-    async with rest_cluster(3) as cluster:
+@pytest.mark.parametrize("mode", ["false", "administration", "true"])
+async def test_a_deletion_that_one_partition_refuses_leaves_all_partitions(mode: str) -> None:
+    async with rest_cluster(3, leader_only_metadata_writes=mode) as cluster:
         await partitioned(cluster)
         client = await connect_to(cluster, "x-partition-2")
         await client.subscribe(f"{FULL}/x-partition-2", "reporting")
@@ -67,6 +68,8 @@ async def test_a_deletion_that_one_partition_refuses_leaves_all_partitions() -> 
             "properties": {},
         }
         client.close()
+        await cluster.expect(204, "DELETE", f"{P}/x/partitions", at=cluster.brokers[1], force="true")
+        assert await topics(cluster) == []
 
 
 async def test_a_deletion_of_a_subscription_that_one_partition_refuses_leaves_it_at_all() -> None:

@@ -179,6 +179,14 @@ async def test_every_write_of_a_former_leader_is_refused_and_changes_no_byte(bac
     assert not await other.exists("/data")
 
 
+async def test_a_write_under_an_epoch_whose_record_was_deleted_names_no_other_leader(backend, store):
+    first = await elected(store)
+    await store.delete(epoch_path(LEADER))
+    with pytest.raises(NotLeadingError, match="deleted") as told:
+        await FencedStore(store, lambda: first, lambda epoch: None).put("/data", b"1")
+    assert "another leader" not in str(told.value)
+
+
 async def test_those_who_take_an_epoch_at_once_never_get_the_same(store):
     await store.put(LEADER, b"", ephemeral=True)
     taken = await asyncio.gather(*(take_epoch(store, LEADER, "a:1") for _ in range(8)))

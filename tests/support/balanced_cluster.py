@@ -73,6 +73,9 @@ class ClusterPeers:
     async def write_by_leader(self, broker_url: str, secret: str, request: bytes) -> bytes:
         raise NotImplementedError
 
+    async def change_partition(self, broker_url: str, request: bytes) -> bytes:
+        raise NotImplementedError
+
     async def close(self) -> None:
         pass
 

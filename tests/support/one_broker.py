@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from pulsar_barycenter.broker.cluster.lookup_answers import LookupAnswer, Owner
 from pulsar_barycenter.broker.compaction.compactor import KeepsEarlier
 from pulsar_barycenter.broker.environment import Environment
+from pulsar_barycenter.broker.namespaces.partitioned_changes import PartitionedChange
 from pulsar_barycenter.broker.namespaces.policies import Policies
 from pulsar_barycenter.broker.namespaces.resources import limits_of
 from pulsar_barycenter.broker.namespaces.topic_policies import TopicLimits
@@ -116,6 +117,9 @@ class ConfiguredTopicPolicies:
 
     async def may_subscribe(self, topic: TopicName) -> bool:
         return self.config.allow_auto_subscription_creation
+
+    async def pending_change(self, partition: TopicName) -> PartitionedChange | None:
+        return None
 
 
 class OneBroker:

@@ -114,6 +114,7 @@ broker
     compaction
     subscriptions
     topics
+    partition_changes
     wire
     control_plane
     broker

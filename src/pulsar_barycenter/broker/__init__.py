@@ -6,7 +6,8 @@ is counted and timed everywhere, for Prometheus. From the ground up: `access` (w
 there, who leads), `system_topics` (what brokers tell each other in topics that the leader serves), `namespaces` (what
 is stored of them), `authorization` (what a client may), `ownership` (which bundles are ours), `load_manager` (where
 bundles shall be), `lookup` (where a client is sent), then the data plane: `clients`, `compaction`, `subscriptions`,
-`topics`, `wire`. `rest` is the admin API over all of it.
+`topics`, `partition_changes` (changes that all owners of a topic's partitions make, or none), `wire`. `rest` is the
+admin API over all of it.
 
 What a broker does not know itself it asks of its `environment`: time, chance, the store, the disks, the other brokers.
 All chapters wait for `changes`, do `periodic` work and raise `errors` alike; what strangers can have them log goes

@@ -31,7 +31,7 @@ from pulsar_barycenter.broker.changes import StoreWatch
 from pulsar_barycenter.broker.cluster.administration import administered
 from pulsar_barycenter.broker.cluster.dynamic_configuration import ConfigHolder
 from pulsar_barycenter.broker.cluster.leader_writes import LeaderWrites
-from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls
+from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls, between_brokers
 from pulsar_barycenter.broker.control_plane import ControlPlane
 from pulsar_barycenter.broker.environment import Environment
 from pulsar_barycenter.broker.load_manager.contract import LoadManager, LoadManagerFactory
@@ -39,6 +39,8 @@ from pulsar_barycenter.broker.load_manager.factory import configured_load_manage
 from pulsar_barycenter.broker.namespaces.cluster_metadata import initialize_cluster
 from pulsar_barycenter.broker.namespaces.resources import Resources
 from pulsar_barycenter.broker.ownership.channel.topic_records import keeps_earlier
+from pulsar_barycenter.broker.partition_changes.coordinator import SWEEP_S, ChangeCoordinator
+from pulsar_barycenter.broker.partition_changes.partition_owner import PartitionOwner
 from pulsar_barycenter.broker.periodic import PeriodicTasks
 from pulsar_barycenter.broker.topics.registry import TopicRegistry
 from pulsar_barycenter.broker.topics.upkeep import TopicUpkeep
@@ -152,6 +154,17 @@ class Broker:
             self.resources,
             compaction_strategies={TopicName.parse(SERVICE_UNIT_STATE_TOPIC): keeps_earlier},
         )
+        self.partition_owner = PartitionOwner(self.registry, self.resources)
+        self.changes = ChangeCoordinator(
+            self.resources,
+            self._ask_partition_owner,
+            broker=lambda: self.broker_id,
+            registered=lambda: self.registration.brokers,
+            new_id=lambda: f"{env.random.getrandbits(64):016x}",
+        )
+        self.registry.on_change_seen = self.changes.look_at
+        self.sweeps: list[Callable[[], Awaitable[object]]] = []
+        """What the leader does now and then to complete changes that others have left, besides those of `changes`."""
         self.wire = WireServer(config, env, self.registry, self.lookup, self.authentication, self.authorizer)
         self.web: WebServer | None = None
         self.control.attach(self.registry, self.registry.bundle_stats, self.registry.topic_loads)
@@ -272,6 +285,7 @@ class Broker:
             ),
         ):
             self._periodic.start(name, run, interval_s)
+        self._periodic.start("partitioned changes", self._sweep_changes, lambda: SWEEP_S)
         snapshots_s = current.current.broker_deduplication_snapshot_frequency_in_seconds
         if snapshots_s > 0:
             self._periodic.start("deduplication", self.upkeep.snapshot_deduplication, lambda: snapshots_s)
@@ -336,6 +350,7 @@ class Broker:
         await self._periodic.close()
         await self._policies.close()
         steps: list[tuple[str, Callable[[], Awaitable[object]]]] = [
+            ("partitioned changes", self.changes.close),
             ("topics", self.registry.close),
             ("wire server", self.wire.close),
             ("web server", self._close_web),
@@ -365,6 +380,22 @@ class Broker:
     async def _apply_policies(self) -> None:
         await self.wire.apply_grants()
         await self.registry.apply_policies()
+
+    async def _ask_partition_owner(self, request: bytes) -> bytes:
+        """Ask by way of this broker's own web server, which knows the owner."""
+        urls, by_tls = self.urls, self.config.current.broker_client_tls_enabled
+        url = between_brokers(urls.web_url, urls.web_url_tls, by_tls=by_tls)
+        if url is None:
+            raise ConnectionRefusedError(
+                errno.ECONNREFUSED, f"broker {self.broker_id} has no web port to ask others by"
+            )
+        return await self.env.peers.change_partition(url, request)
+
+    async def _sweep_changes(self) -> None:
+        is_leader = self.leadership.is_leader()
+        await self.changes.sweep(is_leader=is_leader)
+        for sweep in self.sweeps if is_leader else ():
+            await sweep()
 
     async def _update_rates(self) -> None:
         self.registry.update_rates(self.env.clock.now_ms())

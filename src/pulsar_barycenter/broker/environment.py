@@ -41,6 +41,16 @@ class Peers(Protocol):
         """
         ...
 
+    async def change_partition(self, broker_url: str, request: bytes) -> bytes:
+        """Bring a request about a partition to its owner, which the broker asked knows, and return the owner's answer.
+
+        See `partition_changes`. The broker asked is mostly the caller itself.
+
+        Raises:
+            OSError, TimeoutError, AdminRequestError: unknown what became of it.
+        """
+        ...
+
     async def close(self) -> None: ...
 
 

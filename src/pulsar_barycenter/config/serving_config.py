@@ -40,7 +40,6 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     ] = ""
     metadata_store_session_timeout_millis: Annotated[
         IntervalMillis,
-        IntervalMinutes,
         about("After this time without a sign of life a broker's session ends, and with it its ownership of bundles."),
     ] = 10_000
     metadata_store_operation_timeout_seconds: Annotated[

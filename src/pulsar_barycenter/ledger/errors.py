@@ -2,6 +2,7 @@
 
 LedgerError
 ├── LedgerFencedError        a later owner took the ledger over; this writer must stop serving
+│   └── LedgerDeletedError   its record was deleted, by whom is not known; this writer must stop serving as well
 ├── LedgerCorruptedError     a damaged entry before the end of a ledger; names the file and the offset
 ├── LedgerVersionError       a later release wrote the file
 ├── LedgerNotFoundError      the ledger's file is absent
@@ -26,6 +27,14 @@ class LedgerFencedError(LedgerError):
         super().__init__(f"{ledger}: written under epoch {epoch}, taken over under epoch {fenced_by}")
         self.epoch = epoch
         self.fenced_by = fenced_by
+
+
+class LedgerDeletedError(LedgerFencedError):
+    """A kind of LedgerFencedError, because the writer stops as it does for a later owner. There is no `fenced_by`."""
+
+    def __init__(self, ledger: str, epoch: int) -> None:
+        LedgerError.__init__(self, f"{ledger}: written under epoch {epoch}, and deleted since")
+        self.epoch = epoch
 
 
 class LedgerCorruptedError(LedgerError):

@@ -37,9 +37,13 @@ class NotFoundError(MetadataError):
         super().__init__(path, "no such key")
 
 
+def _expected(version: int | None) -> str:
+    return "expected no such key" if version == -1 else f"expected version {version}"
+
+
 class BadVersionError(MetadataError):
     def __init__(self, path: str, expected: int | None, actual: int | None) -> None:
-        super().__init__(path, f"expected version {expected}, found {actual}")
+        super().__init__(path, f"{_expected(expected)}, {'found none' if actual is None else f'found {actual}'}")
         self.expected = expected
         self.actual = actual
 

@@ -215,6 +215,15 @@ def read_metadata(entry: bytes) -> MessageMetadata:
     return metadata
 
 
+def last_batch_index(entry: bytes) -> int:
+    """Return the index of the last message in the entry's batch; -1 if it is no batch or its metadata is damaged."""
+    try:
+        metadata = read_metadata(entry)
+    except MalformedFrameError:
+        return -1
+    return metadata.num_messages_in_batch - 1 if metadata.HasField("num_messages_in_batch") else -1
+
+
 def split_entry(entry: bytes) -> tuple[MessageMetadata, bytes]:
     """Return the entry's metadata and payload; errors as `read_metadata`."""
     return read_metadata(entry), entry[metadata_span(entry)[1] :]

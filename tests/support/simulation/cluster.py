@@ -13,8 +13,10 @@ import structlog
 
 from pulsar_barycenter.broker.broker import Broker
 from pulsar_barycenter.broker.cluster.leader_writes import LeaderWrites
+from pulsar_barycenter.broker.cluster.lookup_answers import LookupFailedError, Owner
 from pulsar_barycenter.broker.control_plane import ControlPlane
 from pulsar_barycenter.broker.environment import Environment
+from pulsar_barycenter.broker.errors import ServiceError
 from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
 from pulsar_barycenter.broker.load_manager.contract import LoadManager
 from pulsar_barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
@@ -22,14 +24,19 @@ from pulsar_barycenter.broker.load_manager.modular.modular_load_manager import M
 from pulsar_barycenter.broker.load_manager.simple.simple_load_manager import SimpleLoadManager
 from pulsar_barycenter.broker.namespaces.policies import BundlesData, Policies
 from pulsar_barycenter.broker.ownership.channel.places.place import SOURCES
+from pulsar_barycenter.broker.ownership.serving import NotServedError
+from pulsar_barycenter.broker.partition_changes.partition_owner import PartRequest
 from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.ledger.errors import LedgerError
 from pulsar_barycenter.load.managers import ManagerKind, manager_in_force
 from pulsar_barycenter.load.service_units.service_unit_state import StorageType
+from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
 from pulsar_barycenter.metadata.store import Notification
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.bundles import NamespaceBundles
 from pulsar_barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.naming.topic import TopicName
 from support.memory_ledgers import MemoryDisk, MemoryLedgerStorage
 from support.simulation.loads import SHEDS_AT_ONCE, MadeUpLoads
 from support.simulation.loop import NODE, START_S, Node, SimulationError, VirtualTimeLoop
@@ -106,6 +113,9 @@ class SimPeers:
 
     async def write_by_leader(self, broker_url: str, secret: str, request: bytes) -> bytes:
         return await self._cluster.bring(self._node, broker_url, request)
+
+    async def change_partition(self, broker_url: str, request: bytes) -> bytes:
+        return await self._cluster.ask_owner(self._node, request)
 
     async def close(self) -> None:
         return
@@ -375,6 +385,33 @@ class Cluster:
             raise ConnectionResetError(104, "connection reset")
         return answer
 
+    async def ask_owner(self, sender: Node, request: bytes) -> bytes:
+        """Bring a request about a partition to its owner as the admin REST does, which redirects, and the answer back.
+
+        Raises:
+            OSError: nobody knows what became of it.
+            TimeoutError: it took too long.
+        """
+        wanted = msgspec.json.decode(request, type=PartRequest)
+        part = TopicName.parse(wanted.topic)
+        name, authoritative = sender.name, False
+        async with asyncio.timeout(30):
+            for _ in range(10):
+                target = next(process for process in self.processes if process.name == name)
+                await asyncio.sleep(self.network.delay_s(sender.name, name))
+                if not target.is_up or self.network.is_cut(sender.name, name):
+                    raise ConnectionRefusedError(111, f"{name} does not answer")
+                answering = target.node.spawn(_owner_answers(target, part, wanted, authoritative), f"ask about {part}")
+                done, _ = await asyncio.wait([_heard(answering), target.died], return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.sleep(self.network.delay_s(sender.name, name))
+                if answering not in done or answering.cancelled() or self.network.is_cut(sender.name, name):
+                    raise ConnectionResetError(104, "connection reset")
+                answer = answering.result()
+                if isinstance(answer, bytes):
+                    return answer
+                name, authoritative = answer
+        raise ConnectionRefusedError(111, f"nobody owns {part}")
+
     async def _carry_out(
         self, asked: BrokerProcess, what: str, bundle: Bundle, argument: str | None, epoch: int | None
     ) -> None:
@@ -392,6 +429,26 @@ class Cluster:
             asked.control.namespaces.set_destination(bundle, argument)
         unload = owner.control.namespaces.unload_bundle(bundle, destination=argument, leader_epoch=epoch)
         await _heard(owner.node.spawn(unload, f"unload {bundle}"))
+
+
+async def _owner_answers(
+    asked: BrokerProcess, part: TopicName, request: PartRequest, authoritative: bool
+) -> bytes | tuple[str, bool]:
+    """Return the owner's answer, or which broker to ask next, and whether that one decides.
+
+    Raises:
+        OSError: the broker answered with an error.
+    """
+    try:
+        found = asked.control.lookup.known_owner(part)
+        answer = found or await asked.control.lookup.lookup(part, authoritative=authoritative)
+        if not isinstance(answer, Owner):
+            return answer.broker_id.partition(":")[0], answer.authoritative
+        if not answer.is_local:
+            return answer.broker_id.partition(":")[0], asked.control.leadership.is_leader()
+        return msgspec.json.encode(await asked.broker.partition_owner.answer(part, request))
+    except (LookupFailedError, NotServedError, ServiceError, LedgerError, MetadataError) as error:
+        raise OSError(5, str(error)) from error
 
 
 async def _answered(writes: LeaderWrites, request: bytes) -> bytes | None:

@@ -76,7 +76,11 @@ def run_scenario(
         SimulationError: a check failed. Whatever else is raised is a fault of a broker that nobody caught.
     """
     loop = VirtualTimeLoop()  # type: ignore[abstract]
-    scenario = Scenario(loop, seed, settings, faults, befalling)
+    return played(loop, Scenario(loop, seed, settings, faults, befalling), lines)
+
+
+def played(loop: VirtualTimeLoop, scenario: "Scenario", lines: list[str] | None = None) -> Verdict:
+    """Play a scenario on its loop to the end, and close the loop; see `run_scenario`."""
     try:
         with quiet_logs(lines), scenario.watching():
             try:

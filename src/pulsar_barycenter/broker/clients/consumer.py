@@ -126,3 +126,14 @@ class Consumer:
         rates = self.rates
         rates.messages += messages
         rates.bytes += size
+
+
+async def remove_dead(consumers: Sequence[Consumer]) -> bool:
+    """Ask connected consumers for a sign of life and remove those that give none; tell whether any was removed."""
+    removed = False
+    for consumer in list(consumers):
+        if not consumer.closed and not await consumer.link.is_alive():
+            consumer.link.abort("no sign of life when another consumer came")
+            removed = True
+        removed = removed or consumer.closed
+    return removed

@@ -15,6 +15,7 @@ from pulsar_barycenter.logs.request_ids import request_headers
 from pulsar_barycenter.naming.bundle import Bundle
 
 LEADER_WRITES_PATH: Final = "/barycenter/v1/leader-writes"
+PARTITION_CHANGES_PATH: Final = "/barycenter/v1/partition-changes"
 SECRET_HEADER: Final = "Barycenter-Leader-Secret"  # noqa: S105  # it is where one stands
 """With a request to write by the leader: the secret that its body has, too, to be looked at before the body is read."""
 LEADER_EPOCH: Final = "leaderEpoch"
@@ -96,6 +97,15 @@ class HttpPeers:
                 raise ConnectionRefusedError(str(error)) from error
             raise
         return msgspec.json.encode(answer)
+
+    async def change_partition(self, broker_url: str, request: bytes) -> bytes:
+        """Bring a request about a partition to its owner, and return the owner's answer.
+
+        Raises:
+            AdminRequestError: it was refused, or no broker answered.
+        """
+        body = msgspec.Raw(request)
+        return msgspec.json.encode(await self.client.call("POST", broker_url, PARTITION_CHANGES_PATH, body=body))
 
     async def close(self) -> None:
         await self.client.close()

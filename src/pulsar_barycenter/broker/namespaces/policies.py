@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType, field
 
+from pulsar_barycenter.broker.namespaces.partitioned_changes import PartitionedChange
 from pulsar_barycenter.naming.bundles import NamespaceBundles
 from pulsar_barycenter.naming.namespace import NamespaceName
 
@@ -141,8 +142,16 @@ class ClusterData(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PartitionedTopicMetadata(msgspec.Struct, frozen=True):
-    """The record of a partitioned topic; `deleted` is set while its partitions are being deleted."""
+    """The record of a partitioned topic; `deleted` is set while its partitions are being deleted.
+
+    `change` is there while owners of partitions are asked about a change, and until all of them have made it.
+    """
 
     partitions: int = 0
     deleted: bool = False
     properties: dict[str, str] | None = None
+    change: PartitionedChange | UnsetType = field(name="barycenterChange", default=UNSET)
+
+    @property
+    def pending(self) -> PartitionedChange | None:
+        return None if isinstance(self.change, UnsetType) else self.change

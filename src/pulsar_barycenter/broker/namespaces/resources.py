@@ -25,6 +25,7 @@ from pulsar_barycenter.broker.cluster.dynamic_configuration import ConfigHolder
 from pulsar_barycenter.broker.cluster.lookup_answers import NamespaceNotFoundError
 from pulsar_barycenter.broker.namespaces.boundaries import needs_no_record
 from pulsar_barycenter.broker.namespaces.cluster_policies import CLUSTERS_ROOT
+from pulsar_barycenter.broker.namespaces.partitioned_changes import PartitionedChange
 from pulsar_barycenter.broker.namespaces.policies import (
     ClusterData,
     LocalPolicies,
@@ -147,6 +148,23 @@ class Resources:
             return found
         log.warning("partitions_out_of_range", topic=str(topic), stored=found.partitions, limit=MAX_PARTITIONS)
         return replace(found, partitions=min(max(0, found.partitions), MAX_PARTITIONS))
+
+    async def pending_change(self, partition: TopicName) -> PartitionedChange | None:
+        """Return the change of the partitioned topic that is under way, as the store has it now.
+
+        None of a topic that is no partition, and of a record that cannot be read: its partitions are served.
+
+        Raises:
+            MetadataError: the store did not answer.
+        """
+        if not partition.is_partition:
+            return None
+        try:
+            found = await self.partitioned_metadata(partition.partitioned_name, fresh=True)
+        except InvalidValueError as error:
+            log.warning("partitioned_topic_not_read", topic=str(partition), reason=str(error))
+            return None
+        return None if found is None else found.pending
 
     async def partitions(self, topic: TopicName, *, auto_create: bool) -> int:
         """Return the number of partitions, 0 for a topic that is not partitioned.

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from pulsar_barycenter.broker.namespaces.partitioned_changes import PartitionedChange
 from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName
 
@@ -39,4 +40,8 @@ class TopicPolicies(Protocol):
 
     async def may_subscribe(self, topic: TopicName) -> bool:
         """Tell whether a subscription that does not exist is created when it is first used."""
+        ...
+
+    async def pending_change(self, partition: TopicName) -> PartitionedChange | None:
+        """Return the change of the partitioned topic that is under way, as the store has it now."""
         ...

@@ -33,6 +33,7 @@ from pulsar_barycenter.broker.rest.namespace_limits import NamespaceLimits
 from pulsar_barycenter.broker.rest.namespace_policies import NamespacePolicies
 from pulsar_barycenter.broker.rest.namespaces import Namespaces
 from pulsar_barycenter.broker.rest.openapi import OpenApi
+from pulsar_barycenter.broker.rest.partition_changes import PartitionChanges
 from pulsar_barycenter.broker.rest.partitioned_topics import PartitionedTopics
 from pulsar_barycenter.broker.rest.permissions import Permissions
 from pulsar_barycenter.broker.rest.principals import principals
@@ -75,6 +76,7 @@ def build_app(services: BrokerServices) -> web.Application:
         Permissions,
         Topics,
         PartitionedTopics,
+        PartitionChanges,
         Subscriptions,
         TopicFigures,
         Compaction,

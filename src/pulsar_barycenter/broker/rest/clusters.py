@@ -11,12 +11,13 @@ from pulsar_barycenter.broker.namespaces.cluster_policies import (
     failure_domains_of,
     isolation_policies_of,
 )
+from pulsar_barycenter.broker.namespaces.indispensable import why_cluster_stays
 from pulsar_barycenter.broker.namespaces.policies import ClusterData
 from pulsar_barycenter.broker.namespaces.records import delete_tree
 from pulsar_barycenter.broker.rest.errors import RestError
 from pulsar_barycenter.broker.rest.leader_requests import by_leader
 from pulsar_barycenter.broker.rest.openapi import takes
-from pulsar_barycenter.broker.rest.ownership import require_writable_policies
+from pulsar_barycenter.broker.rest.ownership import require_dispensable, require_writable_policies
 from pulsar_barycenter.broker.rest.requests import body_of, json_response, no_content
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.metadata.errors import AlreadyExistsError
@@ -84,8 +85,9 @@ class Clusters:
 
     @by_leader
     async def delete(self, request: web.Request) -> web.Response:
-        """Delete a cluster that no tenant may use and that has no isolation policies."""
+        """Delete a cluster that no tenant may use and that has no isolation policies; the brokers' own one stays."""
         name = request.match_info["cluster"]
+        require_dispensable(why_cluster_stays(name, self._services.config.cluster_name))
         await require_writable_policies(self._services)
         await self._existing(name)
         users = await self._tenants_using(name)

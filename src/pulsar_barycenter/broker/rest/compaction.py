@@ -4,17 +4,15 @@ A partitioned topic is as its partitions are together: running if one is, failed
 Source: Pulsar's `PersistentTopics` and `Namespaces`, which know no status of a partitioned topic.
 """
 
-import asyncio
 from typing import Annotated, Any, Final
 
 import msgspec
 from aiohttp import web
 from msgspec.structs import replace
 
-from pulsar_barycenter.broker.errors import NotAllowedError
+from pulsar_barycenter.broker.errors import CompactionRunningError, NotAllowedError
 from pulsar_barycenter.broker.rest.errors import RestError
 from pulsar_barycenter.broker.rest.leader_requests import by_leader
-from pulsar_barycenter.broker.rest.namespace_deletion import CONCURRENT_REQUESTS
 from pulsar_barycenter.broker.rest.openapi import FLAG, takes
 from pulsar_barycenter.broker.rest.ownership import (
     require_namespace,
@@ -22,6 +20,7 @@ from pulsar_barycenter.broker.rest.ownership import (
     require_writable_policies,
     topic_path,
 )
+from pulsar_barycenter.broker.rest.partition_owners import PartitionOwners, gather, repeatable
 from pulsar_barycenter.broker.rest.requests import body_of, json_response, namespace_of, no_content, topic_of
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
@@ -38,6 +37,7 @@ class Compaction:
     def __init__(self, services: BrokerServices) -> None:
         self._services = services
         self._resources = services.resources
+        self._owners = PartitionOwners(services)
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -55,10 +55,15 @@ class Compaction:
         """Start compacting a topic, or each partition; 409 while it is being compacted."""
         topic = topic_of(request)
         await require_namespace(self._services, topic.namespace)
-        if count := await self._partition_count(topic):
-            await self._of_partitions("PUT", topic, count)
-        else:
+        parts = await self._owners.partitions(topic)
+        if not parts:
             await (await self._here(request, topic)).compact()
+            return no_content()
+        if _together(await gather(self._status_of, parts))["status"] == "RUNNING":
+            raise CompactionRunningError(topic)
+        await repeatable(  # one that has begun by itself meanwhile is as wanted
+            lambda part: self._owners.call("PUT", _path(part)), parts, what="compacted", missing=[409]
+        )
         return no_content()
 
     @takes(authoritative=FLAG)
@@ -66,8 +71,8 @@ class Compaction:
         """Show how the last compaction since the topic was loaded went: NOT_RUN, RUNNING, SUCCESS or ERROR."""
         topic = topic_of(request)
         await require_namespace(self._services, topic.namespace)
-        if count := await self._partition_count(topic):
-            return json_response(_together(await self._of_partitions("GET", topic, count)))
+        if parts := await self._owners.partitions(topic):
+            return json_response(_together(await gather(self._status_of, parts)))
         last = (await self._here(request, topic)).compactions
         return json_response({"status": last.status, "lastError": last.last_error})
 
@@ -78,19 +83,8 @@ class Compaction:
             raise NotAllowedError(f"Topic {topic} is not stored")
         return loaded
 
-    async def _partition_count(self, topic: TopicName) -> int:
-        found = None if topic.is_partition else await self._resources.partitioned_metadata(topic)
-        return 0 if found is None else found.partitions
-
-    async def _of_partitions(self, method: str, topic: TopicName, count: int) -> list[Any]:
-        limit = asyncio.Semaphore(CONCURRENT_REQUESTS)
-
-        async def ask(part: TopicName) -> Any:
-            async with limit:
-                path = f"{topic_path(part)}/compaction"
-                return await self._services.admin.call(method, self._services.web_url, path)
-
-        return await asyncio.gather(*(ask(topic.partition(index)) for index in range(count)))
+    async def _status_of(self, part: TopicName) -> Any:
+        return await self._owners.call("GET", _path(part))
 
     # ---- namespaces ----
 
@@ -124,6 +118,10 @@ class Compaction:
             str(namespace), lambda found: replace(found, compaction_threshold=threshold)
         )
         return no_content()
+
+
+def _path(part: TopicName) -> str:
+    return f"{topic_path(part)}/compaction"
 
 
 def _together(parts: list[dict[str, str]]) -> dict[str, str]:

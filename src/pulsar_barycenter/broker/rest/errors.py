@@ -17,6 +17,7 @@ from pulsar_barycenter.broker.cluster import lookup_answers as lookups
 from pulsar_barycenter.broker.cluster.dynamic_configuration import ChangedMeanwhileError
 from pulsar_barycenter.broker.lookup import namespace_service as bundles
 from pulsar_barycenter.broker.ownership.serving import NotServedError
+from pulsar_barycenter.broker.partition_changes.errors import PartitionedChangeError
 from pulsar_barycenter.broker.rest.told_path import told_path
 from pulsar_barycenter.config.broker_conf import ConfigError
 from pulsar_barycenter.ledger.errors import LedgerError
@@ -103,7 +104,7 @@ _WORDS: Final[tuple[tuple[type[Exception], str], ...]] = (
 
 def answer_of(error: Exception) -> tuple[int, str] | None:
     """Return status and reason of an exception that requests may end with; None for any other."""
-    if isinstance(error, RestError):
+    if isinstance(error, RestError | PartitionedChangeError):
         return error.status, error.reason
     if isinstance(error, AdminRequestError):
         return error.status or 503, error.reason

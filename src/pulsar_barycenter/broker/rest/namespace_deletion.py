@@ -4,23 +4,31 @@ The order is Pulsar's (reference 3.7): marked as deleted, so that no topic comes
 topics of the brokers themselves last; bundles given up by their owners; records. A topic that slipped in before the
 mark was seen everywhere makes the last step find something: then all is repeated.
 
+A deletion without `force` that finds a topic of users takes the mark off again, and has changed nothing. One that could
+not be completed, because a broker did not answer, is on a list until it is: the leader repeats it, and so does the next
+request.
+
 Source: Pulsar's `NamespacesBase.internalDeleteNamespaceAsync`.
 """
 
-import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final
+from urllib.parse import quote, unquote
 
+import msgspec
 import structlog
 from msgspec.structs import replace
 
 from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.broker.namespaces.indispensable import why_namespace_stays
 from pulsar_barycenter.broker.namespaces.policies import Policies
 from pulsar_barycenter.broker.namespaces.records import delete_tree
 from pulsar_barycenter.broker.rest.errors import RestError
-from pulsar_barycenter.broker.rest.ownership import topic_path
+from pulsar_barycenter.broker.rest.ownership import require_dispensable, topic_path
+from pulsar_barycenter.broker.rest.partition_owners import gather
 from pulsar_barycenter.broker.rest.services import BrokerServices
-from pulsar_barycenter.metadata.errors import HasChildrenError
+from pulsar_barycenter.metadata.errors import HasChildrenError, MetadataError, NotFoundError
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import DOMAINS, TopicName, is_system_topic
@@ -28,8 +36,19 @@ from pulsar_barycenter.naming.topic import DOMAINS, TopicName, is_system_topic
 log = structlog.get_logger(__name__)
 
 ATTEMPTS: Final = 5
-CONCURRENT_REQUESTS: Final = 32
+DELETIONS_ROOT: Final = "/barycenter/namespace-deletions"
+"""The namespaces that are being deleted, each with whether by force."""
 _TOPIC_POLICIES: Final = "__change_events"
+
+
+class _Begun(msgspec.Struct, frozen=True):
+    """A deletion under way, and the id of the broker that is at it, or _LEFT."""
+
+    force: bool
+    broker: str
+
+
+_LEFT: Final = ""
 
 
 async def delete_namespace(services: BrokerServices, namespace: NamespaceName, *, force: bool) -> None:
@@ -38,28 +57,109 @@ async def delete_namespace(services: BrokerServices, namespace: NamespaceName, *
     Raises:
         RestError: 404 there is none; 409 it has topics and is not forced, or topics keep coming; 412 several
             clusters share it.
-        AdminRequestError: the owner of a topic or bundle refused.
+        AdminRequestError: the owner of a topic or bundle did not do its part; the leader repeats it.
     """
-    await _require_deletable(services, namespace, force=force)
-    await services.resources.namespaces.update(str(namespace), _marked)
+    await require_deletable(services, namespace, force=force)
+    await _list(services, namespace, _Begun(force, services.urls.broker_id))
+    services.deleting.add(namespace)
+    try:
+        await services.resources.namespaces.update(str(namespace), _marked)
+        await _delete(services, namespace, force=force)
+    except (RestError, AdminRequestError, MetadataError):
+        with suppress(MetadataError):
+            if await _is_marked(services, namespace):
+                await _list(services, namespace, _Begun(force, _LEFT))
+        raise
+    finally:
+        services.deleting.discard(namespace)
+
+
+async def _delete(services: BrokerServices, namespace: NamespaceName, *, force: bool) -> None:
+    """Delete a namespace that is marked. Before each step it is: else another broker has completed it."""
     for attempt in range(ATTEMPTS):
         try:
-            await _delete_topics(services, namespace, force=force)
-            await _give_up_bundles(services, namespace, force=force)
-            await _delete_records(services, namespace)
+            if not force:
+                await _require_no_topics_still(services, namespace)
+            for step in (_delete_topics, _give_up_bundles, _delete_records):
+                if await _is_marked(services, namespace):
+                    await step(services, namespace)
         except HasChildrenError as error:
             log.info("namespace_not_empty_yet", namespace=str(namespace), attempt=attempt + 1, reason=str(error))
         else:
+            await _unlist(services, namespace)
             log.info("namespace_deleted", namespace=str(namespace), force=force)
             return
     raise RestError(409, f"Cannot delete non empty namespace {namespace}: topics keep being created. Try again.")
+
+
+async def complete_deletions(services: BrokerServices) -> int:
+    """Repeat the deletions that a broker has left, being gone or not answered; return how many this was tried of."""
+    store, own = services.resources.store, services.urls.broker_id
+    tried = 0
+    for name in await store.children(DELETIONS_ROOT):
+        namespace = NamespaceName.parse(unquote(name))
+        record = await store.get(_entry(namespace))
+        if record is None:
+            continue
+        begun = msgspec.json.decode(record.value, type=_Begun)
+        if namespace in services.deleting or begun.broker in services.control.registration.brokers - {own}:
+            continue
+        if not await _is_marked(services, namespace):
+            if await services.resources.namespaces.get_fresh(str(namespace)) is None:
+                await _forget_bundles(services, namespace)  # its last step, which may not have been done
+            await _unlist(services, namespace)
+            continue
+        tried += 1
+        try:
+            await delete_namespace(services, namespace, force=begun.force)
+        except (RestError, AdminRequestError, MetadataError) as error:
+            log.warning("namespace_deletion_not_completed", namespace=str(namespace), reason=str(error))
+    return tried
+
+
+async def _is_marked(services: BrokerServices, namespace: NamespaceName) -> bool:
+    policies = await services.resources.namespaces.get_fresh(str(namespace))
+    return policies is not None and policies.deleted
+
+
+def _entry(namespace: NamespaceName) -> str:
+    return f"{DELETIONS_ROOT}/{quote(str(namespace), safe='')}"
+
+
+async def _list(services: BrokerServices, namespace: NamespaceName, begun: _Begun) -> None:
+    await services.resources.store.put(_entry(namespace), msgspec.json.encode(begun))
+
+
+async def _unlist(services: BrokerServices, namespace: NamespaceName) -> None:
+    with suppress(NotFoundError):
+        await services.resources.store.delete(_entry(namespace))
+
+
+async def _require_no_topics_still(services: BrokerServices, namespace: NamespaceName) -> None:
+    """Refuse, and take the mark off, if a topic of users came before the mark was seen everywhere."""
+    try:
+        await _require_no_topics(services, namespace)
+    except RestError:
+        await services.resources.namespaces.update(str(namespace), _unmarked)
+        await _unlist(services, namespace)
+        raise
 
 
 def _marked(policies: Policies) -> Policies:
     return replace(policies, deleted=True)
 
 
-async def _require_deletable(services: BrokerServices, namespace: NamespaceName, *, force: bool) -> None:
+def _unmarked(policies: Policies) -> Policies:
+    return replace(policies, deleted=False)
+
+
+async def require_deletable(services: BrokerServices, namespace: NamespaceName, *, force: bool) -> None:
+    """Refuse to delete a namespace; changes nothing.
+
+    Raises:
+        RestError: as `delete_namespace`.
+    """
+    require_dispensable(why_namespace_stays(namespace))
     policies = await services.resources.namespaces.get_fresh(str(namespace))
     if policies is None:
         raise RestError(404, f"Namespace {namespace} does not exist")
@@ -71,13 +171,17 @@ async def _require_deletable(services: BrokerServices, namespace: NamespaceName,
             + ", ".join(others),
         )
     if not force:
-        topics = [topic for topic in await _all_topics(services, namespace) if not is_system_topic(topic)]
-        if topics:
-            raise RestError(
-                409,
-                f"Cannot delete non empty namespace {namespace}: it has {len(topics)} topics, such as {topics[0]}. "
-                "Delete them first, or use force=true.",
-            )
+        await _require_no_topics(services, namespace)
+
+
+async def _require_no_topics(services: BrokerServices, namespace: NamespaceName) -> None:
+    topics = [topic for topic in await _all_topics(services, namespace) if not is_system_topic(topic)]
+    if topics:
+        raise RestError(
+            409,
+            f"Cannot delete non empty namespace {namespace}: it has {len(topics)} topics, such as {topics[0]}. "
+            "Delete them first, or use force=true.",
+        )
 
 
 async def _all_topics(services: BrokerServices, namespace: NamespaceName) -> list[TopicName]:
@@ -85,51 +189,42 @@ async def _all_topics(services: BrokerServices, namespace: NamespaceName) -> lis
     return [*await resources.persistent_topics(namespace), *await resources.partitioned_topics_of(namespace)]
 
 
-async def _delete_topics(services: BrokerServices, namespace: NamespaceName, *, force: bool) -> None:
+async def _delete_topics(services: BrokerServices, namespace: NamespaceName) -> None:
+    """Delete all topics: of a deletion without `force` those that are left are the system's own."""
     resources = services.resources
     topics = await resources.persistent_topics(namespace)
     partitioned = await resources.partitioned_topics_of(namespace)
     for of_system in (False, True):
         chosen = [topic for topic in topics if is_system_topic(topic) is of_system and not _keeps_policies(topic)]
-        await _delete_all(services, chosen, force=force or of_system)
+        await _delete_all(services, chosen)
         for topic in partitioned:
             if is_system_topic(topic) is of_system:
                 await delete_tree(resources.store, f"{resources.partitioned_topics.root}/{topic.persistence_name}")
-    await _delete_all(services, filter(_keeps_policies, topics), force=True)
+    await _delete_all(services, filter(_keeps_policies, topics))
 
 
 def _keeps_policies(topic: TopicName) -> bool:
     return topic.partitioned_name.local_name == _TOPIC_POLICIES
 
 
-async def _delete_all(services: BrokerServices, topics: Iterable[TopicName], *, force: bool) -> None:
-    limit = asyncio.Semaphore(CONCURRENT_REQUESTS)
-    params = {"force": "true" if force else "false"}
-
-    async def delete(topic: TopicName) -> None:
-        async with limit:
-            try:
-                await services.admin.call("DELETE", services.web_url, topic_path(topic), params=params)
-            except AdminRequestError as error:
-                if error.status != 404:  # somebody else was faster
-                    raise
-
-    await asyncio.gather(*(delete(topic) for topic in topics))
+async def _delete_all(services: BrokerServices, topics: Iterable[TopicName]) -> None:
+    await gather(
+        lambda topic: services.admin.call("DELETE", services.web_url, topic_path(topic), params={"force": "true"}),
+        topics,
+        missing=[404],  # somebody else was faster
+    )
 
 
-async def _give_up_bundles(services: BrokerServices, namespace: NamespaceName, *, force: bool) -> None:
+async def _give_up_bundles(services: BrokerServices, namespace: NamespaceName) -> None:
     bundles = await services.control.namespaces.bundles_of_now(namespace)
-    limit = asyncio.Semaphore(CONCURRENT_REQUESTS)
-    params = {"force": "true" if force else "false"}
+    params = {"force": "true"}  # a topic that came meanwhile is found when the records are deleted
 
     async def give_up(bundle: Bundle) -> None:
-        async with limit:
-            if await services.control.lookup.lookup_bundle(bundle, read_only=True) is None:
-                return
+        if await services.control.lookup.lookup_bundle(bundle, read_only=True) is not None:
             path = f"/admin/v2/namespaces/{bundle}"
             await services.admin.call("DELETE", services.web_url, path, params=params)
 
-    await asyncio.gather(*(give_up(bundle) for bundle in bundles.bundles))
+    await gather(give_up, bundles.bundles)
 
 
 async def _delete_records(services: BrokerServices, namespace: NamespaceName) -> None:
@@ -141,7 +236,13 @@ async def _delete_records(services: BrokerServices, namespace: NamespaceName) ->
     for domain in DOMAINS:
         await delete_tree(store, f"/managed-ledgers/{namespace}/{domain}")
         await delete_tree(store, f"/admin/partitioned-topics/{namespace}/{domain}")
-    for root in ("/admin/partitioned-topics", "/managed-ledgers", "/admin/policies", "/admin/local-policies"):
+    for root in ("/admin/partitioned-topics", "/managed-ledgers", "/admin/policies"):
         await delete_tree(store, f"{root}/{namespace}")
-    await delete_tree(store, f"/loadbalance/bundle-data/{namespace}")
+    await _forget_bundles(services, namespace)
+
+
+async def _forget_bundles(services: BrokerServices, namespace: NamespaceName) -> None:
+    """Delete the records of a namespace's bundles; before the policies are gone, look-ups would make them again."""
+    for root in ("/admin/local-policies", "/loadbalance/bundle-data"):
+        await delete_tree(services.resources.store, f"{root}/{namespace}")
     services.control.bundles.invalidate(namespace)

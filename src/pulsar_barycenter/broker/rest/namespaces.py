@@ -3,7 +3,6 @@
 Source: Pulsar's `Namespaces` and `NamespacesBase`.
 """
 
-import asyncio
 from collections import Counter
 from typing import Final
 
@@ -17,7 +16,7 @@ from pulsar_barycenter.broker.namespaces.policies import BundlesData, Policies
 from pulsar_barycenter.broker.namespaces.resources import most_partitions
 from pulsar_barycenter.broker.rest.errors import RedirectError, RestError
 from pulsar_barycenter.broker.rest.leader_requests import by_leader
-from pulsar_barycenter.broker.rest.namespace_deletion import CONCURRENT_REQUESTS, delete_namespace
+from pulsar_barycenter.broker.rest.namespace_deletion import delete_namespace
 from pulsar_barycenter.broker.rest.openapi import FLAG, TEXT, number, one_of, takes
 from pulsar_barycenter.broker.rest.ownership import (
     current_bundle,
@@ -29,6 +28,7 @@ from pulsar_barycenter.broker.rest.ownership import (
     require_namespace,
     require_writable_policies,
 )
+from pulsar_barycenter.broker.rest.partition_owners import repeatable
 from pulsar_barycenter.broker.rest.requests import (
     body_of,
     flag,
@@ -163,7 +163,7 @@ class Namespaces:
     @by_leader
     @takes(force=FLAG)
     async def delete(self, request: web.Request) -> web.Response:
-        """Delete a namespace; with `force` its topics too."""
+        """Delete a namespace; with `force` its topics too. `pulsar/system` stays."""
         force = flag(request, "force")
         if force and not self._services.config.force_delete_namespace_allowed:
             raise RestError(
@@ -194,14 +194,14 @@ class Namespaces:
         """Unload every bundle of the namespace, each through its owner."""
         namespace = namespace_of(request)
         await require_namespace(self._services, namespace)
+        await require_writable_policies(self._services)  # each bundle's owner asks the same
         bundles = await self._control.namespaces.bundles_of_now(namespace)
-        limit = asyncio.Semaphore(CONCURRENT_REQUESTS)
-
-        async def unload_one(bundle: Bundle) -> None:
-            async with limit:
-                await self._services.admin.call("PUT", self._services.web_url, f"/admin/v2/namespaces/{bundle}/unload")
-
-        await asyncio.gather(*(unload_one(bundle) for bundle in bundles.bundles))
+        admin, url = self._services.admin, self._services.web_url
+        await repeatable(
+            lambda bundle: admin.call("PUT", url, f"/admin/v2/namespaces/{bundle}/unload"),
+            bundles.bundles,
+            what="unloaded",
+        )
         return no_content()
 
     @takes(destinationBroker=TEXT, leaderEpoch=number(MAX_EPOCH))

@@ -11,8 +11,6 @@
 Source: Pulsar's `PulsarWebResource.validateNamespaceBundleOwnership` and `validateTopicOwnership`.
 """
 
-from urllib.parse import quote
-
 from aiohttp import web
 
 from pulsar_barycenter.broker.cluster.leadership import LeaderValue
@@ -74,6 +72,16 @@ async def policies_of(services: BrokerServices, namespace: NamespaceName) -> Pol
     if policies is None:
         raise RestError(404, f"Namespace {namespace} does not exist")
     return policies
+
+
+def require_dispensable(why_it_stays: str | None) -> None:
+    """Refuse to delete what the brokers need; see `namespaces/indispensable.py`.
+
+    Raises:
+        RestError: 412, with the reason given.
+    """
+    if why_it_stays is not None:
+        raise RestError(412, why_it_stays)
 
 
 async def require_writable_policies(services: BrokerServices) -> None:
@@ -152,7 +160,3 @@ def go_on_if_local(
 def topic_path(topic: TopicName) -> str:
     """Return the admin path of a topic."""
     return f"/admin/v2/{topic.domain}/{topic.namespace}/{topic.encoded_local_name}"
-
-
-def subscription_path(topic: TopicName, subscription: str) -> str:
-    return f"{topic_path(topic)}/subscription/{quote(subscription, safe='')}"

@@ -4,26 +4,27 @@ Source: Pulsar's `PersistentTopics` and `PersistentTopicsBase`.
 """
 
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import Annotated, TypeAlias
 
 import msgspec
+import structlog
 from aiohttp import web
+from msgspec import UNSET
 from msgspec.structs import replace
 
-from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.broker.namespaces.indispensable import why_topic_stays
 from pulsar_barycenter.broker.namespaces.policies import PartitionedTopicMetadata
 from pulsar_barycenter.broker.namespaces.resources import most_partitions, partitioned_topic_name
 from pulsar_barycenter.broker.rest.errors import RestError
 from pulsar_barycenter.broker.rest.leader_requests import by_leader
 from pulsar_barycenter.broker.rest.openapi import FLAG, takes
 from pulsar_barycenter.broker.rest.ownership import (
+    require_dispensable,
     require_namespace,
     require_writable_policies,
-    subscription_path,
     topic_path,
 )
-from pulsar_barycenter.broker.rest.partition_owners import PartitionOwners
+from pulsar_barycenter.broker.rest.partition_owners import PartitionOwners, tried
 from pulsar_barycenter.broker.rest.requests import (
     decoded,
     flag,
@@ -32,11 +33,11 @@ from pulsar_barycenter.broker.rest.requests import (
     topic_of,
 )
 from pulsar_barycenter.broker.rest.services import BrokerServices
-from pulsar_barycenter.broker.rest.topic_grants import forget_grants
 from pulsar_barycenter.broker.rest.topics import TOPIC, require_room
-from pulsar_barycenter.ledger.managed.compacted_topic import COMPACTION_CURSOR
-from pulsar_barycenter.metadata.errors import AlreadyExistsError, NotFoundError
+from pulsar_barycenter.metadata.errors import AlreadyExistsError
 from pulsar_barycenter.naming.topic import TopicName
+
+log = structlog.get_logger(__name__)
 
 _MOST = 2**63 - 1
 
@@ -76,7 +77,7 @@ class PartitionedTopics:
             if not count and not await self._is_known(topic, by_use=auto_create):
                 raise RestError(404, f"Topic {topic} not found")
             found = PartitionedTopicMetadata(count)
-        return json_response(replace(found, properties=found.properties or {}))
+        return json_response(replace(found, properties=found.properties or {}, change=UNSET))
 
     async def _is_known(self, topic: TopicName, *, by_use: bool) -> bool:
         if await self._resources.topic_exists(topic):
@@ -94,6 +95,7 @@ class PartitionedTopics:
         if topic.is_partition:
             raise RestError(412, f"Partitioned topic name must not contain a partition suffix: {topic.local_name}")
         self._require_count(wanted.partitions)
+        await self._services.changes.settle(topic)
         await self._require_unused(topic, wanted.partitions)
         await require_room(self._services, topic, wanted.partitions)
         record = PartitionedTopicMetadata(wanted.partitions, False, wanted.properties or {})
@@ -123,17 +125,20 @@ class PartitionedTopics:
                 raise RestError(409, f"{existing} already exists, although {topic} is to have {count} partitions")
 
     async def _create_parts(self, topic: TopicName, indexes: Iterable[int]) -> None:
-        """Create partition topics, as far as possible: `createMissedPartitions` makes up for the rest."""
+        """Create partition topics, as far as possible: the others are created when they are used.
+
+        Source: Pulsar creates them ahead as well, and has `createMissedPartitions` for the rest.
+        """
         if topic.is_persistent:
             parts = [topic.partition(index) for index in indexes]
-            await self._owners.gather(
-                lambda part: self._owners.call("PUT", topic_path(part)), parts, missing=(404, 409, 412, 500, 503)
-            )
+            for part, error in await tried(lambda part: self._owners.call("PUT", topic_path(part)), parts):
+                if error.status != 409:
+                    log.info("partition_not_created_ahead", topic=str(part), reason=error.reason)
 
     @by_leader
     @takes(Partitions | WithProperties)
     async def update_partitioned(self, request: web.Request) -> web.Response:
-        """Add partitions; each new one gets the subscriptions of partition 0."""
+        """Add partitions; each new one gets the subscriptions of partition 0 before clients hear of it."""
         topic = topic_of(request)
         await require_namespace(self._services, topic.namespace)
         await require_writable_policies(self._services)
@@ -145,25 +150,8 @@ class PartitionedTopics:
             )
         self._require_count(wanted)
         await require_room(self._services, topic, wanted - now.partitions)
-        await self._resources.partitioned_topics.update(
-            partitioned_topic_name(topic), lambda found: replace(found, partitions=max(wanted, found.partitions))
-        )
-        new = range(now.partitions, wanted)
-        await self._create_parts(topic, new)
-        if topic.is_persistent:
-            await self._copy_subscriptions(topic, new)
+        await self._services.changes.enlarge(topic, wanted)
         return no_content()
-
-    async def _copy_subscriptions(self, topic: TopicName, indexes: Iterable[int]) -> None:
-        first = await self._owners.gather(
-            lambda part: self._owners.call("GET", f"{topic_path(part)}/subscriptions"),
-            [topic.partition(0)],
-            missing=[404],
-        )
-        names = [name for name in first[0] or () if name != COMPACTION_CURSOR]
-        paths = [subscription_path(topic.partition(index), name) for index in indexes for name in names]
-        earliest = {"ledgerId": -1, "entryId": -1}
-        await self._owners.gather(lambda path: self._owners.call("PUT", path, earliest), paths, missing=[409])
 
     async def create_missed_partitions(self, request: web.Request) -> web.Response:
         """Create the partitions that are missing."""
@@ -176,29 +164,15 @@ class PartitionedTopics:
     @by_leader
     @takes(force=FLAG)
     async def delete_partitioned(self, request: web.Request) -> web.Response:
-        """Delete a partitioned topic with its partitions."""
+        """Delete a partitioned topic with its partitions, or nothing if one of them refuses."""
         topic = topic_of(request)
+        require_dispensable(why_topic_stays(topic))
         await require_namespace(self._services, topic.namespace)
         await require_writable_policies(self._services)
         if topic.is_partition:
             raise RestError(412, f"{topic} is one partition: delete {topic.partitioned_name.local_name} instead")
         await self._require_partitioned(topic)
-        name = partitioned_topic_name(topic)
-        records = self._resources.partitioned_topics
-        await records.update(name, lambda found: replace(found, deleted=True))
-        force = "true" if flag(request, "force") else "false"
-        try:
-            await self._owners.of_partitions(
-                topic,
-                lambda part: self._owners.call("DELETE", topic_path(part), params={"force": force}),
-                missing=[404],
-            )
-        except AdminRequestError:
-            await records.update(name, lambda found: replace(found, deleted=False))
-            raise
-        with suppress(NotFoundError):  # somebody else deleted it at the same time
-            await records.delete(name)
-        await forget_grants(self._resources, topic)
+        await self._services.changes.delete(topic, force=flag(request, "force"))
         return no_content()
 
     async def _require_partitioned(self, topic: TopicName) -> PartitionedTopicMetadata:

@@ -277,6 +277,7 @@ RIGHTS: Final[Mapping[tuple[str, str], Right]] = {
     ("GET", _OURS + "/audit"): _SUPER,
     ("GET", _OURS + "/snapshot"): _SUPER,
     ("POST", _OURS + "/leader-writes"): _SUPER,
+    ("POST", _OURS + "/partition-changes"): _SUPER,
     ("GET", _OURS + "/overview"): _SUPER,
     ("GET", _OURS + "/load-history"): _SUPER,
     ("GET", _OURS + "/timeline"): _SUPER,

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final, cast
 
 from aiohttp import web
@@ -16,6 +17,7 @@ from pulsar_barycenter.broker.bounded_log import BoundedLog
 from pulsar_barycenter.broker.broker import Broker
 from pulsar_barycenter.broker.cluster.http_peers import broker_client, relaying_client
 from pulsar_barycenter.broker.rest.app import build_app
+from pulsar_barycenter.broker.rest.namespace_deletion import complete_deletions
 from pulsar_barycenter.broker.rest.relay import MOST_RELAYED_BYTES
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.load.reports.load_over_time import LoadTables
@@ -108,7 +110,9 @@ async def start_web(
         OSError: the port cannot be had.
     """
     admin, relayed = broker_client(broker.config.current), relaying_client(broker.config.current, MOST_RELAYED_BYTES)
-    app = build_app(_services_of(broker, admin, relayed, on_stopped or (lambda: None), load_tables))
+    services = _services_of(broker, admin, relayed, on_stopped or (lambda: None), load_tables)
+    broker.sweeps.append(partial(complete_deletions, services))
+    app = build_app(services)
     config = broker.config.current
     runner = web.AppRunner(
         app,
@@ -189,6 +193,8 @@ def _services_of(
         resources=broker.resources,
         authorizer=broker.authorizer,
         registry=broker.registry,
+        changes=broker.changes,
+        partition_owner=broker.partition_owner,
         decisions=lambda: getattr(broker.load_manager, "decisions", None),
         admin=admin,
         relayed=relayed,

@@ -1,7 +1,7 @@
 """What the REST interface is built on: the parts of a running broker, in one value."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry
 
@@ -12,10 +12,13 @@ from pulsar_barycenter.broker.cluster.lookup_answers import LookupNotReadyError
 from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls, between_brokers
 from pulsar_barycenter.broker.control_plane import ControlPlane
 from pulsar_barycenter.broker.namespaces.resources import Resources
+from pulsar_barycenter.broker.partition_changes.coordinator import ChangeCoordinator
+from pulsar_barycenter.broker.partition_changes.partition_owner import PartitionOwner
 from pulsar_barycenter.broker.topics.registry import TopicRegistry
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.load.reports.load_over_time import LoadTables
 from pulsar_barycenter.logs.decision_log import DecisionLog
+from pulsar_barycenter.naming.namespace import NamespaceName
 
 
 def no_registries() -> Iterable[CollectorRegistry]:
@@ -36,6 +39,8 @@ class BrokerServices:
     resources: Resources
     authorizer: Authorizer
     registry: TopicRegistry
+    changes: ChangeCoordinator
+    partition_owner: PartitionOwner
     decisions: Callable[[], DecisionLog | None]
     admin: AdminClient
     relayed: AdminClient
@@ -44,6 +49,8 @@ class BrokerServices:
     authentication: Authentication
     registries: Callable[[], Iterable[CollectorRegistry]] = no_registries
     load_tables: LoadTables | None = None
+    deleting: set[NamespaceName] = field(default_factory=set)
+    """The namespaces that this broker deletes now."""
 
     @property
     def config(self) -> BrokerConfig:

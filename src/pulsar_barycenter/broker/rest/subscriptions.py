@@ -7,12 +7,13 @@ import msgspec
 from aiohttp import web
 
 from pulsar_barycenter.broker.errors import NotAllowedError
+from pulsar_barycenter.broker.namespaces.indispensable import why_subscription_stays
 from pulsar_barycenter.broker.rest.errors import RestError
 from pulsar_barycenter.broker.rest.openapi import FLAG, takes
 from pulsar_barycenter.broker.rest.ownership import (
+    require_dispensable,
     require_namespace,
     require_topic_here,
-    subscription_path,
     topic_path,
 )
 from pulsar_barycenter.broker.rest.partition_owners import PartitionOwners
@@ -67,20 +68,16 @@ class Subscriptions:
 
     @takes(_MessageId | str, authoritative=FLAG)
     async def create_subscription(self, request: web.Request) -> web.Response:
-        """Create a subscription at a message id, at "earliest" or "latest"."""
+        """Create a subscription at a message id, at "earliest" or "latest"; of a partitioned topic at all, or none."""
         topic = topic_of(request)
         name = subscription_of(request)
         await require_namespace(self._services, topic.namespace)
         if not topic.is_persistent:
             raise NotAllowedError("Create subscription on non-persistent topic can only be done through client")
-        body = await request.read()
+        position = _position(await request.read())
         if await self._owners.partition_count(topic):
-            value = msgspec.Raw(body) if body.strip() else None
-            await self._owners.of_partitions(
-                topic, lambda part: self._owners.call("PUT", subscription_path(part, name), value)
-            )
+            await self._services.changes.create_subscription(topic, name, (position.ledger_id, position.entry_id))
             return no_content()
-        position = _position(body)
         await require_topic_here(request, self._services, topic)
         loaded = await self._registry.get_or_create(topic, create=True)
         assert isinstance(loaded, PersistentTopic)
@@ -92,18 +89,14 @@ class Subscriptions:
 
     @takes(force=FLAG, authoritative=FLAG)
     async def delete_subscription(self, request: web.Request) -> web.Response:
-        """Delete a subscription; with `force` in spite of consumers."""
+        """Delete a subscription; with `force` in spite of consumers. Of a partitioned topic at all, or none."""
         topic = topic_of(request)
         name = subscription_of(request)
         force = flag(request, "force")
+        require_dispensable(why_subscription_stays(topic, name))
         await require_namespace(self._services, topic.namespace)
         if await self._owners.partition_count(topic):
-            params = {"force": "true" if force else "false"}
-            await self._owners.of_partitions(
-                topic,
-                lambda part: self._owners.call("DELETE", subscription_path(part, name), params=params),
-                missing=[404],
-            )
+            await self._services.changes.delete_subscription(topic, name, force=force)
             return no_content()
         await require_topic_here(request, self._services, topic)
         loaded = await self._registry.get_or_create(topic, create=False)

@@ -3,19 +3,22 @@
 Source: Pulsar's `TenantsBase`.
 """
 
+from contextlib import suppress
+
 from aiohttp import web
 
+from pulsar_barycenter.broker.namespaces.indispensable import why_tenant_stays
 from pulsar_barycenter.broker.namespaces.policies import TenantInfo
 from pulsar_barycenter.broker.namespaces.records import delete_tree
 from pulsar_barycenter.broker.rest.clusters import GLOBAL
 from pulsar_barycenter.broker.rest.errors import RestError
 from pulsar_barycenter.broker.rest.leader_requests import by_leader
-from pulsar_barycenter.broker.rest.namespace_deletion import delete_namespace
+from pulsar_barycenter.broker.rest.namespace_deletion import delete_namespace, require_deletable
 from pulsar_barycenter.broker.rest.openapi import FLAG, takes
-from pulsar_barycenter.broker.rest.ownership import require_writable_policies
+from pulsar_barycenter.broker.rest.ownership import require_dispensable, require_writable_policies
 from pulsar_barycenter.broker.rest.requests import body_of, flag, json_response, no_content
 from pulsar_barycenter.broker.rest.services import BrokerServices
-from pulsar_barycenter.metadata.errors import AlreadyExistsError
+from pulsar_barycenter.metadata.errors import AlreadyExistsError, NotFoundError
 from pulsar_barycenter.naming.namespace import validate_entity_name
 
 
@@ -77,8 +80,9 @@ class Tenants:
     @by_leader
     @takes(force=FLAG)
     async def delete(self, request: web.Request) -> web.Response:
-        """Delete a tenant; with `force` its namespaces too."""
+        """Delete a tenant; with `force` its namespaces too. `pulsar` stays."""
         name = request.match_info["tenant"]
+        require_dispensable(why_tenant_stays(name))
         force = flag(request, "force")
         if force and not self._services.config.force_delete_tenant_allowed:
             raise RestError(405, "Broker doesn't allow forced deletion of tenants: set forceDeleteTenantAllowed=true")
@@ -88,11 +92,25 @@ class Tenants:
         if namespaces and not force:
             raise RestError(409, f"The tenant {name} still has active namespaces: delete them first, or use force=true")
         for namespace in namespaces:
+            await require_deletable(self._services, namespace, force=True)
+        for namespace in namespaces:
             await delete_namespace(self._services, namespace, force=True)
+        await self._delete_record(name)
+        return no_content()
+
+    async def _delete_record(self, name: str) -> None:
+        """Delete the record and what is left below it of namespaces that are gone.
+
+        Raises:
+            HasChildrenError: a namespace was created meanwhile; the tenant stays.
+        """
         store = self._resources.store
         for folder in ("/admin/partitioned-topics", "/admin/local-policies", "/managed-ledgers", "/admin/policies"):
-            await delete_tree(store, f"{folder}/{name}")
-        return no_content()
+            for child in await store.children(f"{folder}/{name}"):
+                if not await store.exists(f"/admin/policies/{name}/{child}"):
+                    await delete_tree(store, f"{folder}/{name}/{child}")
+            with suppress(NotFoundError):
+                await store.delete(f"{folder}/{name}")
 
     async def _existing(self, name: str) -> TenantInfo:
         info = await self._tenants.get(name)

@@ -13,9 +13,9 @@ from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.broker.errors import NotAllowedError
 from pulsar_barycenter.broker.namespaces.policies import PartitionedTopicMetadata
 from pulsar_barycenter.broker.rest.errors import RestError
-from pulsar_barycenter.broker.rest.namespace_deletion import CONCURRENT_REQUESTS
 from pulsar_barycenter.broker.rest.openapi import FLAG, takes
 from pulsar_barycenter.broker.rest.ownership import require_namespace, require_topic_here, topic_path
+from pulsar_barycenter.broker.rest.partition_owners import CONCURRENT_REQUESTS
 from pulsar_barycenter.broker.rest.requests import flag, json_response, topic_of
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.broker.rest.topics import TOPIC

@@ -9,16 +9,19 @@ from collections.abc import Iterable
 
 from aiohttp import web
 
+from pulsar_barycenter.broker.authorization.topic_grants import forget_grants
+from pulsar_barycenter.broker.namespaces.indispensable import why_topic_stays
 from pulsar_barycenter.broker.rest.errors import RestError
 from pulsar_barycenter.broker.rest.openapi import FLAG, TEXT, takes
 from pulsar_barycenter.broker.rest.ownership import (
     current_bundle,
     go_on_if_local,
+    require_dispensable,
     require_namespace,
     require_topic_here,
     topic_path,
 )
-from pulsar_barycenter.broker.rest.partition_owners import PartitionOwners
+from pulsar_barycenter.broker.rest.partition_owners import PartitionOwners, gather, repeatable
 from pulsar_barycenter.broker.rest.requests import (
     body_of,
     flag,
@@ -28,7 +31,6 @@ from pulsar_barycenter.broker.rest.requests import (
     topic_of,
 )
 from pulsar_barycenter.broker.rest.services import BrokerServices
-from pulsar_barycenter.broker.rest.topic_grants import forget_grants
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName, is_system_topic
@@ -75,7 +77,7 @@ class Topics:
     async def _non_persistent_names(self, namespace: NamespaceName) -> list[str]:
         """Ask the owner of each bundle: only it has its non-persistent topics, in memory."""
         bundles = await self._services.control.namespaces.bundles_of_now(namespace)
-        found = await self._owners.gather(
+        found = await gather(
             lambda range_text: self._services.admin.call(
                 "GET", self._services.web_url, f"/admin/v2/non-persistent/{namespace}/{range_text}"
             ),
@@ -138,6 +140,7 @@ class Topics:
     async def delete(self, request: web.Request) -> web.Response:
         """Delete a topic; with `force` in spite of clients and subscriptions."""
         topic = topic_of(request)
+        require_dispensable(why_topic_stays(topic))
         await require_namespace(self._services, topic.namespace)
         if await self._resources.partitioned_metadata(topic) is not None:
             raise RestError(409, f"{topic} is a partitioned topic: delete it at …/{topic.local_name}/partitions")
@@ -152,8 +155,11 @@ class Topics:
         topic = topic_of(request)
         await require_namespace(self._services, topic.namespace)
         if await self._owners.partition_count(topic):
-            await self._owners.of_partitions(
-                topic, lambda part: self._owners.call("PUT", f"{topic_path(part)}/unload"), missing=[404]
+            await repeatable(
+                lambda part: self._owners.call("PUT", f"{topic_path(part)}/unload"),
+                await self._owners.partitions(topic),
+                what="unloaded",
+                missing=[404],
             )
             return no_content()
         await require_topic_here(request, self._services, topic)

@@ -7,8 +7,8 @@ those that are about to come from another broker.
 `topic` is what both kinds share: producers, state, figures. `persistent_topic` appends to a managed ledger and answers
 when entries are durable; `non_persistent_topic` passes them on and stores nothing. `limits` say how many may attach,
 `producer_access` decides which producers a topic has beside which, and `producer_admission` carries that out;
-`deduplication` drops what was sent twice, `stats` says it all in the admin API's words. `upkeep` is what is done with
-all topics from time to time.
+`deduplication` drops what was sent twice, `stats` says it all in the admin API's words. `topic_settings` come from the
+configuration, `upkeep` is what is done with all topics from time to time.
 
 Delivery is the subscriptions' part, durability the ledger's; whether a topic may be served, ownership's.
 """

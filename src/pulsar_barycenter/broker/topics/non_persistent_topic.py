@@ -42,6 +42,7 @@ class NonPersistentTopic(Topic):
             raise NotAllowedError("readCompacted only valid on persistent topics")
         limits = await self.host.policies.limits(self.name)
         self.check_open()
+        self.check_subscription_open(request.subscription)
         present = self.subscriptions.get(request.subscription)
         if present is not None and present.type is not request.sub_type and present.consumers:
             raise SubscriptionBusyError(
@@ -80,14 +81,16 @@ class NonPersistentTopic(Topic):
         subscription.disconnect_all()
         self.subscriptions.pop(subscription.name, None)
 
-    async def delete_subscription(self, name: str, *, force: bool) -> None:
+    def check_subscription_deletable(self, name: str, *, force: bool) -> None:
         subscription = self.subscriptions.get(name)
         if subscription is None:
             raise SubscriptionNotFoundError(self.name, name)
         if subscription.consumers and not force:
             raise SubscriptionBusyError(self.name, name, "consumers are connected")
-        subscription.disconnect_all()
-        del self.subscriptions[name]
+
+    async def delete_subscription(self, name: str, *, force: bool) -> None:
+        self.check_subscription_deletable(name, force=force)
+        self.subscriptions.pop(name).disconnect_all()
 
     async def last_message_id(self, *, compacted: bool = False) -> tuple[Position, int]:
         raise NotAllowedError("a non-persistent topic keeps no message")

@@ -17,7 +17,7 @@ from typing import Final
 
 import structlog
 
-from pulsar_barycenter.broker.clients.consumer import Consumer
+from pulsar_barycenter.broker.clients.consumer import Consumer, remove_dead
 from pulsar_barycenter.broker.clients.link import ClientLink
 from pulsar_barycenter.broker.clients.producer import Producer, Sent
 from pulsar_barycenter.broker.cluster.service_urls import NextOwner
@@ -42,8 +42,7 @@ from pulsar_barycenter.ledger.managed.compacted_topic import COMPACTION_CURSOR
 from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
 from pulsar_barycenter.ledger.position import EARLIEST, NewEntry, Position
 from pulsar_barycenter.naming.topic import TopicName
-from pulsar_barycenter.protocol.errors import MalformedFrameError
-from pulsar_barycenter.protocol.frames import read_metadata
+from pulsar_barycenter.protocol.frames import last_batch_index
 
 log = structlog.get_logger(__name__)
 
@@ -245,6 +244,7 @@ class PersistentTopic(Topic):
             subscription = await self._subscription_for(request)
             await subscription.wait_open()
             self.check_open()
+            self.check_subscription_open(subscription.name)
             if self.subscriptions.get(request.subscription) is not subscription:
                 continue
             try:
@@ -258,7 +258,7 @@ class PersistentTopic(Topic):
                     allow_out_of_order=request.allow_out_of_order,
                 )
             except SubscriptionBusyError:
-                if not await _remove_dead(subscription.consumers):
+                if not await remove_dead(subscription.consumers):
                     raise
 
     async def _subscription_for(self, request: SubscribeRequest) -> PersistentSubscription:
@@ -291,9 +291,21 @@ class PersistentTopic(Topic):
 
         Raises:
             NotAllowedError: compaction has the name, or the topic takes no more.
+            TopicFencedError: a change of the partitioned topic deletes it.
         """
+        self.check_subscription_open(name)
+        await self.check_subscription_allowed(name)
+        return await self.make_subscription(name, start, properties)
+
+    async def check_subscription_allowed(self, name: str) -> None:
+        """Raise NotAllowedError if compaction has the name, or the topic takes no more subscriptions."""
         _require_not_compaction(name)
         require_subscription_room(self.name, self.subscriptions, await self.host.policies.limits(self.name))
+
+    async def make_subscription(
+        self, name: str, start: Position, properties: dict[str, str] | None = None
+    ) -> PersistentSubscription:
+        """Create a durable subscription as `create_subscription` does, allowed before. Hold `lock` meanwhile."""
         cursor = await self.ledger.open_cursor(name, start, properties)
         subscription = self.subscriptions[name] = PersistentSubscription(self, name, cursor, is_durable=True)
         log.debug("subscription_created", topic=str(self.name), subscription=name, mark_delete=str(cursor.mark_delete))
@@ -336,6 +348,15 @@ class PersistentTopic(Topic):
         subscription.detach(consumer)
         await self.delete_subscription(subscription.name, force=True)
 
+    def check_subscription_deletable(self, name: str, *, force: bool) -> None:
+        subscription = self.subscriptions.get(name)
+        if subscription is None:
+            raise SubscriptionNotFoundError(self.name, name)
+        if subscription.consumers and not force:
+            raise SubscriptionBusyError(self.name, name, "consumers are connected")
+        if name == COMPACTION_CURSOR and self.ledger.compacted.is_running:
+            raise SubscriptionBusyError(self.name, name, "the topic is being compacted")
+
     async def delete_subscription(self, name: str, *, force: bool) -> None:
         """Delete a subscription and its cursor.
 
@@ -344,13 +365,8 @@ class PersistentTopic(Topic):
             SubscriptionBusyError: consumers are connected, and it is not forced.
         """
         async with self.lock:
-            subscription = self.subscriptions.get(name)
-            if subscription is None:
-                raise SubscriptionNotFoundError(self.name, name)
-            if subscription.consumers and not force:
-                raise SubscriptionBusyError(self.name, name, "consumers are connected")
-            if name == COMPACTION_CURSOR and self.ledger.compacted.is_running:
-                raise SubscriptionBusyError(self.name, name, "the topic is being compacted")
+            self.check_subscription_deletable(name, force=force)
+            subscription = self.subscriptions[name]
             self.remove_subscription(subscription)
             if name == COMPACTION_CURSOR:
                 await self.ledger.compacted.forget()
@@ -375,13 +391,13 @@ class PersistentTopic(Topic):
                 kept = await self.ledger.compacted.last_entry()
                 if kept is None:
                     return EARLIEST, -1
-                return kept.position, _last_index(kept.data) if kept.last_kept is None else kept.last_kept
+                return kept.position, last_batch_index(kept.data) if kept.last_kept is None else kept.last_kept
             if last.entry_id < 0:
                 return EARLIEST, -1
             entries = await self.ledger.read(last, 1, 1 << 20)
             if entries:
                 break  # else it was found missing, and another is the last
-        return last, _last_index(entries[0].data)
+        return last, last_batch_index(entries[0].data)
 
     # ---- compaction ----
 
@@ -475,26 +491,6 @@ class PersistentTopic(Topic):
             subscription.update_rates(seconds)
 
 
-def _last_index(entry: bytes) -> int:
-    """Return the index of the last message in a batch, -1 if the entry is none."""
-    try:
-        metadata = read_metadata(entry)
-    except MalformedFrameError:
-        return -1  # an entry of before all were checked
-    return metadata.num_messages_in_batch - 1 if metadata.HasField("num_messages_in_batch") else -1
-
-
 def _require_not_compaction(subscription: str) -> None:
     if subscription == COMPACTION_CURSOR:
         raise NotAllowedError(f"The subscription {COMPACTION_CURSOR} is the broker's own")
-
-
-async def _remove_dead(consumers: Sequence[Consumer]) -> bool:
-    """Ask connected consumers for a sign of life and remove those that give none; tell whether any was removed."""
-    removed = False
-    for consumer in list(consumers):
-        if not consumer.closed and not await consumer.link.is_alive():
-            consumer.link.abort("no sign of life when another consumer came")
-            removed = True
-        removed = removed or consumer.closed
-    return removed

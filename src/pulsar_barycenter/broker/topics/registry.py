@@ -16,11 +16,8 @@ from pulsar_barycenter.broker.cluster.service_urls import NextOwner
 from pulsar_barycenter.broker.compaction.compactor import KeepsEarlier
 from pulsar_barycenter.broker.compaction.topic_compactions import BrokerCompactions
 from pulsar_barycenter.broker.environment import Environment
-from pulsar_barycenter.broker.errors import (
-    NotAllowedError,
-    TopicFencedError,
-    TopicNotFoundError,
-)
+from pulsar_barycenter.broker.errors import NotAllowedError, TopicFencedError, TopicNotFoundError
+from pulsar_barycenter.broker.namespaces.partitioned_changes import PartitionedChange
 from pulsar_barycenter.broker.namespaces.topic_policies import TopicPolicies
 from pulsar_barycenter.broker.ownership.serving import NotServedError, OwnedBundle, ServingAuthority
 from pulsar_barycenter.broker.topics.departures import Departures
@@ -29,11 +26,11 @@ from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.broker.topics.preparations import Preparations
 from pulsar_barycenter.broker.topics.states import TopicState
 from pulsar_barycenter.broker.topics.stats import bundle_stats, topic_loads, topic_stats
-from pulsar_barycenter.broker.topics.topic import BrokerCounters, Topic, TopicSettings
+from pulsar_barycenter.broker.topics.topic import BrokerCounters, Topic
+from pulsar_barycenter.broker.topics.topic_settings import TopicSettings, ledger_settings
 from pulsar_barycenter.config.broker_config import BrokerConfig
-from pulsar_barycenter.ledger.errors import LedgerFencedError, LedgerNotFoundError
+from pulsar_barycenter.ledger.errors import LedgerDeletedError, LedgerFencedError, LedgerNotFoundError
 from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger, managed_ledger_path
-from pulsar_barycenter.ledger.settings import LedgerSettings
 from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
 from pulsar_barycenter.load.splitting.request import TopicLoad
 from pulsar_barycenter.metadata.clock import Clock
@@ -63,7 +60,7 @@ class TopicRegistry:
         self._authority = authority
         self._policies = policies
         self._settings = TopicSettings.of(config)
-        self._ledger_settings = _ledger_settings(config)
+        self._ledger_settings = ledger_settings(config)
         self._load_limit = asyncio.Semaphore(config.max_concurrent_topic_load_request)
         self._topics: dict[TopicName, Topic] = {}
         self._by_bundle: dict[Bundle, dict[TopicName, Topic]] = {}
@@ -77,6 +74,8 @@ class TopicRegistry:
             strategies=dict(compaction_strategies or {}),
         )
         self._rates_at_ms = env.clock.now_ms()
+        self.on_change_seen: Callable[[TopicName, PartitionedChange], None] = lambda _topic, _change: None
+        """Called when a client finds that a change of its partitioned topic is still under way."""
 
     # ---- what topics ask (TopicHost) ----
 
@@ -101,7 +100,7 @@ class TopicRegistry:
         """Take over changed settings; ledgers that are open keep theirs, but for what to skip."""
         self._config = config
         self._settings = TopicSettings.of(config)
-        self._ledger_settings = _ledger_settings(config)
+        self._ledger_settings = ledger_settings(config)
         skip = config.auto_skip_non_recoverable_data
         for topic in self._topics.values():
             if isinstance(topic, PersistentTopic):
@@ -142,6 +141,8 @@ class TopicRegistry:
             owned = await self._authority.require_served(topic)
             found = self._topics.get(topic)
             if found is not None and found.state is TopicState.OPEN:
+                if found.change is not None:
+                    await self._look_at_change(found)
                 return found
             if found is not None:
                 await self._departures.wait(found)
@@ -159,6 +160,14 @@ class TopicRegistry:
             except TopicNotFoundError:
                 if mine or not create:
                     raise
+
+    async def _look_at_change(self, topic: Topic) -> None:
+        """Let clients in again if the change that kept them out is over."""
+        before, now = topic.change, await self._policies.pending_change(topic.name)
+        if topic.change is before:
+            topic.change = now
+        if now is not None:
+            self.on_change_seen(topic.name, now)
 
     async def create(self, topic: TopicName) -> Topic:
         """Create and load a topic whatever the policies say about creation by use."""
@@ -188,14 +197,22 @@ class TopicRegistry:
             return await self._open_persistent(name, term, create=False, ask_policies=False, closed=closed)
 
     async def _load(self, name: TopicName, owned: OwnedBundle, *, create: bool, ask_policies: bool = True) -> Topic:
+        change = None
         try:
             with self._env.instruments.loading_topic():
                 async with asyncio.timeout(self._config.topic_load_timeout_seconds):
+                    change = await self._policies.pending_change(name)
                     topic: Topic | None = await self._preparations.take(name, owned.epoch)
-                    topic = topic or await self._opened(name, owned, create=create, ask_policies=ask_policies)
+                    may_make = create and not (change is not None and change.blocks_clients)
+                    topic = topic or await self._opened(name, owned, create=may_make, ask_policies=ask_policies)
+                topic.change = change
                 return await self._registered(topic)
         except TimeoutError:
             raise TopicFencedError(name, "it took too long to load") from None
+        except TopicNotFoundError:
+            if change is not None and create:
+                raise TopicFencedError(name, f"its partitioned topic is under change: {change}") from None
+            raise
         finally:
             del self._loads[name]
 
@@ -257,7 +274,8 @@ class TopicRegistry:
             raise TopicNotFoundError(name) from error
         except LedgerFencedError as error:
             self._authority.lost(owned, f"opening {name}: {error}")
-            raise NotServedError(name, "a later owner has it") from error
+            is_gone = isinstance(error, LedgerDeletedError)
+            raise NotServedError(name, "it was deleted" if is_gone else "a later owner has it") from error
         try:
             await topic.opened(ledger, deduplicate=await self._policies.deduplicates(name.namespace))
             if await self.compaction_threshold(name):
@@ -370,9 +388,12 @@ class TopicRegistry:
             TopicBusyError: clients are there and it is not forced.
             LedgerError: it could not be deleted.
         """
-        found = await self.get_or_create(topic, create=False)
-        found.check_deletable(force=force, only_unused=only_unused)
-        await asyncio.shield(self._departures.delete(found, force=force, only_unused=only_unused))
+        await self.delete_loaded(await self.get_or_create(topic, create=False), force=force, only_unused=only_unused)
+
+    async def delete_loaded(self, topic: Topic, *, force: bool, only_unused: bool = False) -> None:
+        """Delete a loaded topic as `delete_topic` does."""
+        topic.check_deletable(force=force, only_unused=only_unused)
+        await asyncio.shield(self._departures.delete(topic, force=force, only_unused=only_unused))
 
     async def apply_policies(self) -> int:
         """Close the topics whose namespace has switched deduplication since they were loaded; return how many.
@@ -456,12 +477,3 @@ def _observe(task: asyncio.Task[Any]) -> None:
     """A load that nobody waits for any more may fail without a word."""
     if not task.cancelled():
         task.exception()
-
-
-def _ledger_settings(config: BrokerConfig) -> LedgerSettings:
-    return LedgerSettings(
-        max_entries_per_ledger=config.managed_ledger_max_entries_per_ledger,
-        max_bytes_per_ledger=config.managed_ledger_max_size_per_ledger_mbytes << 20,
-        mark_delete_per_second=config.managed_ledger_default_mark_delete_rate_limit,
-        skip_non_recoverable=config.auto_skip_non_recoverable_data,
-    )

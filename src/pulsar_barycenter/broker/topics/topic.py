@@ -7,7 +7,7 @@ Source: Pulsar's `AbstractTopic`.
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import structlog
@@ -19,37 +19,19 @@ from pulsar_barycenter.broker.clients.rates import Rates
 from pulsar_barycenter.broker.cluster.service_urls import NextOwner
 from pulsar_barycenter.broker.compaction.topic_compactions import BrokerCompactions
 from pulsar_barycenter.broker.errors import NotAllowedError, ProducerBusyError, TopicBusyError, TopicFencedError
+from pulsar_barycenter.broker.namespaces.partitioned_changes import PartitionedChange
 from pulsar_barycenter.broker.namespaces.topic_policies import TopicPolicies
 from pulsar_barycenter.broker.ownership.serving import OwnedBundle
-from pulsar_barycenter.broker.subscriptions.source import DispatchSettings
 from pulsar_barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
-from pulsar_barycenter.broker.topics.deduplication import DeduplicationSettings
 from pulsar_barycenter.broker.topics.limits import require_producer_room
 from pulsar_barycenter.broker.topics.producer_admission import ProducerAdmission
 from pulsar_barycenter.broker.topics.states import TopicEvent, TopicState, after
-from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.broker.topics.topic_settings import TopicSettings
 from pulsar_barycenter.ledger.position import NewEntry, Position
 from pulsar_barycenter.metadata.clock import Clock
 from pulsar_barycenter.naming.topic import TopicName
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class TopicSettings(DispatchSettings):
-    """The settings that topics and their dispatchers look at."""
-
-    deduplication: DeduplicationSettings = field(default_factory=DeduplicationSettings)
-
-    @staticmethod
-    def of(config: BrokerConfig) -> "TopicSettings":
-        return TopicSettings(
-            failover_delay_s=config.active_consumer_failover_delay_time_millis / 1000,
-            max_unacked_per_consumer=config.max_unacked_messages_per_consumer,
-            max_unacked_per_subscription=config.max_unacked_messages_per_subscription,
-            max_read_entries=config.dispatcher_max_read_batch_size,
-            deduplication=DeduplicationSettings.of(config),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +102,7 @@ class Topic:
         "_admission",
         "_drained",
         "_tasks",
+        "change",
         "host",
         "in_rates",
         "last_active_ms",
@@ -142,6 +125,8 @@ class Topic:
         self.pending = 0
         """Entries that were given to the ledger and are neither durable nor failed."""
         self.last_active_ms = host.clock.now_ms()
+        self.change: PartitionedChange | None = None
+        """The change of the partitioned topic for which this partition keeps clients out."""
         self._drained: asyncio.Future[None] | None = None
         self._tasks: dict[asyncio.Task[None], None] | None = None
         self._admission: ProducerAdmission | None = None
@@ -188,6 +173,13 @@ class Topic:
         """Raise TopicFencedError unless producers and consumers may attach."""
         if not self.is_served:
             raise TopicFencedError(self.name, "it is being closed or moved to another broker")
+        if self.change is not None and self.change.blocks_clients:
+            raise TopicFencedError(self.name, f"its partitioned topic is under change: {self.change}")
+
+    def check_subscription_open(self, name: str) -> None:
+        """Raise TopicFencedError while a change of the partitioned topic deletes the subscription."""
+        if self.change is not None and self.change.blocks_subscription(name):
+            raise TopicFencedError(self.name, f"its partitioned topic is under change: {self.change}")
 
     async def add_producer(
         self,
@@ -354,6 +346,10 @@ class Topic:
 
     @property
     def subscription_count(self) -> int:
+        raise NotImplementedError
+
+    def check_subscription_deletable(self, name: str, *, force: bool) -> None:
+        """Raise what `delete_subscription` would, and change nothing."""
         raise NotImplementedError
 
     async def delete_subscription(self, name: str, *, force: bool) -> None:

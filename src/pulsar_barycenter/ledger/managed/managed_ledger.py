@@ -67,6 +67,7 @@ class ManagedLedger:
         "_appender",
         "_close_task",
         "_cursors",
+        "_fence",
         "_keeper",
         "_last",
         "_ledgers",
@@ -88,6 +89,8 @@ class ManagedLedger:
         "settings",
         "topic",
     )
+
+    _fence: LedgerFencedError  # once it is FENCED
 
     def __init__(
         self,
@@ -213,7 +216,7 @@ class ManagedLedger:
 
     def check_open(self) -> None:
         if self._state is _State.FENCED:
-            raise LedgerFencedError(self.name, self._keeper.epoch, self._keeper.epoch + 1)
+            raise self._fence.with_traceback(None)
         if self._state is not _State.OPEN:
             raise LedgerClosedError(f"{self.topic}: the managed ledger is closed")
 
@@ -245,9 +248,9 @@ class ManagedLedger:
         """Stop for good: a later owner has the topic. Fails what is not reported, then tells `on_fenced` once."""
         if self._state in (_State.FENCED, _State.CLOSED):
             return
-        self._state = _State.FENCED
+        self._state, self._fence = _State.FENCED, error
         self._cursors.abandon()
-        log.warning("managed_ledger_fenced", topic=self.name, epoch=error.epoch, fenced_by=error.fenced_by)
+        log.warning("managed_ledger_fenced", topic=self.name, epoch=error.epoch, reason=str(error))
         if failed := self._appender.stop():
             self.on_failed(failed, error)
         self.on_fenced(error)
@@ -461,9 +464,7 @@ class ManagedLedger:
                 raise error
 
     async def _release_all(self) -> None:
-        current = asyncio.current_task()
-        running = [task for task in self._tasks if task is not current]
-        if running:
+        if running := self._tasks - {asyncio.current_task()}:
             await asyncio.wait(running)
         self._release_readers()
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from pulsar_barycenter.ledger.errors import LedgerFencedError, LedgerUnavailableError
+from pulsar_barycenter.ledger.errors import LedgerDeletedError, LedgerFencedError, LedgerUnavailableError
 from pulsar_barycenter.metadata.errors import BadVersionError, InvalidValueError, MetadataError, NotFoundError
 from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore
 
@@ -114,7 +114,7 @@ class RecordKeeper:
         """Write `record`, whose epoch is the keeper's.
 
         Raises:
-            LedgerFencedError: an owner of a higher epoch has written it, or it was deleted.
+            LedgerFencedError: an owner of a higher epoch has written it; LedgerDeletedError: it was deleted.
             LedgerUnavailableError: the store did not answer; the write may have happened.
         """
         value = msgspec.json.encode(record)
@@ -136,7 +136,7 @@ class RecordKeeper:
         if found is None:
             if creating:
                 return
-            raise LedgerFencedError(self.path, self.epoch, self.epoch + 1)
+            raise LedgerDeletedError(self.path, self.epoch)
         other = decode(self.path, found.value, OwnedRecord)
         if other.epoch > self.epoch:
             raise LedgerFencedError(self.path, self.epoch, other.epoch)
@@ -146,14 +146,16 @@ class RecordKeeper:
         """Return if the record is still this owner's: whoever takes over will see all that was stored before.
 
         Raises:
-            LedgerFencedError: an owner of a higher epoch has written it, or it was deleted.
+            LedgerFencedError: an owner of a higher epoch has written it; LedgerDeletedError: it was deleted.
             LedgerUnavailableError: the store did not answer.
         """
         try:
             found = await self._store.get(self.path)
-            epoch = self.epoch + 1 if found is None else decode(self.path, found.value, OwnedRecord).epoch
+            epoch = None if found is None else decode(self.path, found.value, OwnedRecord).epoch
         except MetadataError as error:
             raise LedgerUnavailableError(str(error)) from error
+        if epoch is None:
+            raise LedgerDeletedError(self.path, self.epoch)
         if epoch > self.epoch:
             raise LedgerFencedError(self.path, self.epoch, epoch)
 

@@ -222,7 +222,7 @@ class FencedStore:
                 guard=None if epoch is None else epoch.guard,
             )
         except GuardError as error:
-            raise self._deposed(path, epoch) from error
+            raise self._deposed(path, epoch, error) from error
 
     async def delete(
         self, path: str, *, expected_version: int | None = None, if_own: bool = False, guard: Guard | None = None
@@ -238,12 +238,13 @@ class FencedStore:
             guard = None if epoch is None else epoch.guard
             await self._store.delete(path, expected_version=expected_version, if_own=if_own, guard=guard)
         except GuardError as error:
-            raise self._deposed(path, epoch) from error
+            raise self._deposed(path, epoch, error) from error
 
-    def _deposed(self, path: str, epoch: Epoch | None) -> NotLeadingError:
+    def _deposed(self, path: str, epoch: Epoch | None, error: GuardError) -> NotLeadingError:
         assert epoch is not None, "there was a guard"
         self._refused(epoch)
-        return NotLeadingError(path, f"refused: it is of leader epoch {epoch.number}, and another leader took the next")
+        why = "another leader took the next" if error.actual is not None else f"the record {error.path} was deleted"
+        return NotLeadingError(path, f"refused: it is of leader epoch {epoch.number}, and {why}")
 
     async def get(self, path: str) -> Record | None:
         return await self._store.get(path)

@@ -28,6 +28,7 @@ OF_OWNERS = {
     ("PUT", "compaction"),
     ("POST", "shutdown"),
     ("POST", "leader-writes"),
+    ("POST", "partition-changes"),
 }
 """What changes something and is for whoever owns a bundle or a topic, or for the broker that is asked."""
 

@@ -174,3 +174,23 @@ async def test_unknown_paths_verbs_and_bodies_are_answered_in_the_same_form() ->
             "must be true or false"
             in (await cluster.expect(400, "DELETE", f"{ADMIN}/tenants/public", force="perhaps")).reason
         )
+
+
+async def test_what_the_brokers_need_cannot_be_deleted() -> None:
+    """Neither by force, nor when nothing else depends on it."""
+    async with rest_cluster(force_delete_tenant_allowed=True, force_delete_namespace_allowed=True) as cluster:
+        internal = f"{ADMIN}/persistent/pulsar/system/loadbalancer-service-unit-state"
+        for force in ("false", "true"):
+            for path, name in (
+                (f"{ADMIN}/tenants/pulsar", "pulsar"),
+                (f"{ADMIN}/namespaces/pulsar/system", "pulsar/system"),
+                (internal, "loadbalancer-service-unit-state"),
+                (f"{internal}/partitions", "loadbalancer-service-unit-state"),
+                (f"{internal}/subscription/__compaction", "__compaction"),
+            ):
+                refused = await cluster.expect(412, "DELETE", path, force=force)
+                assert name in refused.reason
+                assert "cannot be deleted" in refused.reason
+        await cluster.expect(204, "POST", f"{ADMIN}/tenants/public", {"allowedClusters": ["standalone"]})
+        assert "cannot be deleted" in (await cluster.expect(412, "DELETE", f"{ADMIN}/clusters/standalone")).reason
+        assert (await cluster.expect(200, "GET", f"{ADMIN}/namespaces/pulsar")).json == ["pulsar/system"]

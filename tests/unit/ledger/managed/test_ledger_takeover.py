@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from pulsar_barycenter.broker.namespaces.records import delete_tree
 from pulsar_barycenter.ledger.errors import (
+    LedgerDeletedError,
     LedgerFencedError,
     LedgerFullError,
     LedgerNotFoundError,
@@ -363,3 +365,27 @@ async def test_a_write_of_unknown_outcome_is_not_mistaken_for_a_takeover() -> No
     successor = await world.open(2)
     assert await successor.texts() == ["b"]
     await world.close()
+
+
+async def test_a_topic_whose_record_is_gone_is_told_as_deleted(world: LedgerWorld) -> None:
+    """Not as taken over by an owner who never was, at the first write or later."""
+    owner = await world.open(5)
+    await owner.append("a")
+    await delete_tree(world.connect(), "/managed-ledgers")
+    with pytest.raises(LedgerDeletedError) as refused:
+        await owner.ledger.set_properties({"key": "value"})
+    with pytest.raises(LedgerDeletedError) as later:
+        owner.ledger.check_open()
+    for error in (refused.value, later.value, *owner.fenced):
+        assert "deleted" in str(error)
+        assert "taken over" not in str(error)
+    assert len(owner.fenced) == 1
+
+
+async def test_a_cursor_whose_record_is_gone_is_told_as_deleted(world: LedgerWorld) -> None:
+    owner = await world.open(5)
+    await owner.append("a")
+    cursor = await owner.ledger.open_cursor("s", "earliest")
+    await delete_tree(world.connect(), "/managed-ledgers")
+    with pytest.raises(LedgerDeletedError, match="deleted"):
+        await cursor.set_properties({"key": "value"})

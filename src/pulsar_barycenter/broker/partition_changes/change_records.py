@@ -1,0 +1,172 @@
+"""The stored side of changes: the topic's record, written by compare-and-set, and the list of changes under way.
+
+The record decides. The list only says where to look for changes that nobody completes: an entry is written before a
+change begins and deleted after it ended, so there may be entries of changes that are over. Each change has its own.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+from urllib.parse import quote, unquote
+
+import msgspec
+import structlog
+
+from pulsar_barycenter.broker.namespaces.partitioned_changes import ChangePhase, PartitionedChange
+from pulsar_barycenter.broker.namespaces.policies import PartitionedTopicMetadata
+from pulsar_barycenter.broker.namespaces.resources import Resources, partitioned_topic_name
+from pulsar_barycenter.broker.partition_changes import plan
+from pulsar_barycenter.broker.partition_changes.errors import ChangeBusyError, ChangeRefusedError
+from pulsar_barycenter.metadata.errors import BadVersionError, InvalidValueError, NotFoundError
+from pulsar_barycenter.naming.errors import InvalidNameError
+from pulsar_barycenter.naming.topic import TopicName
+
+log = structlog.get_logger(__name__)
+
+CHANGES_ROOT: Final = "/barycenter/partitioned-changes"
+
+_SEPARATOR: Final = "@"  # which is quoted in a topic's name
+
+_Fields = dict[str, object]
+
+
+class ChangeRecords:
+    def __init__(self, resources: Resources) -> None:
+        self._resources = resources
+        self._store = resources.store
+
+    async def get(self, topic: TopicName) -> PartitionedTopicMetadata | None:
+        """Return the record of a partitioned topic as the store has it now."""
+        return await self._resources.partitioned_metadata(topic, fresh=True)
+
+    async def pending(self, topic: TopicName) -> PartitionedChange | None:
+        """Return the change that is under way, as the store has it now."""
+        found = await self.get(topic)
+        return None if found is None else found.pending
+
+    async def listed(self) -> list[tuple[TopicName, str]]:
+        """Return the changes that may be under way, as their topics and ids."""
+        found = []
+        for name in await self._store.children(CHANGES_ROOT):
+            topic, _, change_id = name.partition(_SEPARATOR)
+            with suppress(InvalidNameError):  # not written by a broker
+                found.append((TopicName.parse(unquote(topic)), change_id))
+        return found
+
+    # ---- the steps of a change ----
+
+    async def begin(self, topic: TopicName, change: PartitionedChange) -> None:
+        """Have the record keep `change`, which is ASKING.
+
+        Raises:
+            ChangeBusyError: another change is under way.
+            ChangeRefusedError: 404, there is no such topic.
+            MetadataError: the store did not answer; the change may have begun.
+        """
+
+        def begin(found: PartitionedTopicMetadata) -> PartitionedTopicMetadata:
+            if found.pending is not None and found.pending.id != change.id:
+                raise ChangeBusyError(topic, found.pending)
+            return plan.begun(found, change)
+
+        await self._store.put(_entry(topic, change.id), b"")
+        try:
+            await self._update(topic, begin)
+        except NotFoundError:
+            raise ChangeRefusedError(404, f"Partitioned topic not found: {topic}") from None
+
+    async def decide(self, topic: TopicName, change: PartitionedChange) -> None:
+        """Have the record say that `change` is DOING.
+
+        Raises:
+            ChangeRefusedError: 503, another broker has undone it.
+            MetadataError: the store did not answer; it may be decided.
+        """
+
+        def decide(found: PartitionedTopicMetadata) -> PartitionedTopicMetadata:
+            if found.pending is None or found.pending.id != change.id:
+                raise ChangeRefusedError(
+                    503, f"Change {change.id} of {topic} took too long and was undone. Nothing was changed. Try again."
+                )
+            return plan.decided(found, change)
+
+        try:
+            await self._update(topic, decide)
+        except NotFoundError:
+            raise ChangeRefusedError(404, f"Partitioned topic not found: {topic}") from None
+
+    async def undo(self, topic: TopicName, change: PartitionedChange) -> None:
+        """End a change that is ASKING; one that was decided meanwhile is left alone.
+
+        Raises:
+            MetadataError: the store did not answer.
+        """
+
+        def undo(found: PartitionedTopicMetadata) -> PartitionedTopicMetadata:
+            pending = found.pending
+            is_asking = pending is not None and pending.id == change.id and pending.phase is ChangePhase.ASKING
+            return plan.undone(found) if is_asking else found
+
+        with suppress(NotFoundError):
+            await self._update(topic, undo)
+        await self.unlist(topic, change.id)
+
+    async def complete(self, topic: TopicName, change: PartitionedChange) -> None:
+        """End a change of which all partitions are done. Idempotent.
+
+        Raises:
+            MetadataError: the store did not answer.
+        """
+        with suppress(NotFoundError):
+            await self._update(
+                topic, lambda found: plan.completed(found, change) if _is(found.pending, change) else found
+            )
+        await self.unlist(topic, change.id)
+
+    async def unlist(self, topic: TopicName, change_id: str) -> None:
+        """Take a change off the list. Idempotent."""
+        with suppress(NotFoundError):
+            await self._store.delete(_entry(topic, change_id))
+
+    async def _update(
+        self, topic: TopicName, modify: Callable[[PartitionedTopicMetadata], PartitionedTopicMetadata | None]
+    ) -> None:
+        """Replace the record by `modify` of it, fields that nobody knows kept; None deletes it.
+
+        The version that is replaced or deleted is the one that `modify` was given. Raises NotFoundError.
+        """
+        records = self._resources.partitioned_topics
+        path = records.path(partitioned_topic_name(topic))
+        while True:
+            record = await self._store.get(path)
+            if record is None:
+                raise NotFoundError(path)
+            try:
+                fields = msgspec.json.decode(record.value, type=_Fields)
+                found = msgspec.json.decode(record.value, type=PartitionedTopicMetadata)
+            except msgspec.DecodeError as error:
+                raise InvalidValueError(path, str(error)) from error
+            changed = modify(found)
+            if changed == found:
+                return
+            version = record.stat.version
+            with suppress(BadVersionError):
+                if changed is None:
+                    await self._store.delete(path, expected_version=version)
+                else:
+                    await self._store.put(path, _merged(fields, changed), expected_version=version)
+                return
+
+
+def _merged(fields: _Fields, changed: PartitionedTopicMetadata) -> bytes:
+    known = {each.encode_name for each in msgspec.structs.fields(PartitionedTopicMetadata)}
+    kept = {name: value for name, value in fields.items() if name not in known}
+    return msgspec.json.encode(kept | msgspec.to_builtins(changed))
+
+
+def _is(pending: PartitionedChange | None, change: PartitionedChange) -> bool:
+    return pending is not None and pending.id == change.id
+
+
+def _entry(topic: TopicName, change_id: str) -> str:
+    return f"{CHANGES_ROOT}/{quote(str(topic), safe='')}{_SEPARATOR}{change_id}"

@@ -1,0 +1,334 @@
+"""Carries out changes of partitioned topics: asks the owners of partitions, has the change decided, has it done.
+
+Any broker may coordinate, and several may complete one change: what they do is the same, and idempotent. A change
+whose coordinator is gone is completed or undone by the broker that gets the next request about the topic, by one that a
+client asks for a partition, and by the leader, which looks for such changes every SWEEP_S.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final, TypeAlias
+
+import msgspec
+import structlog
+from msgspec.structs import replace
+
+from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.broker.authorization.topic_grants import forget_grants
+from pulsar_barycenter.broker.namespaces.boundaries import needs_no_record
+from pulsar_barycenter.broker.namespaces.partitioned_changes import ChangeKind, ChangePhase, PartitionedChange
+from pulsar_barycenter.broker.namespaces.policies import PartitionedTopicMetadata
+from pulsar_barycenter.broker.namespaces.resources import Resources
+from pulsar_barycenter.broker.partition_changes import plan
+from pulsar_barycenter.broker.partition_changes.change_records import ChangeRecords
+from pulsar_barycenter.broker.partition_changes.errors import (
+    ChangeBusyError,
+    ChangePendingError,
+    ChangeRefusedError,
+    PartitionedChangeError,
+)
+from pulsar_barycenter.broker.partition_changes.partition_owner import PartRequest, Step
+from pulsar_barycenter.broker.partition_changes.plan import PartAnswer, Silence, Willingness
+from pulsar_barycenter.metadata.errors import MetadataError
+from pulsar_barycenter.naming.topic import TopicName
+
+log = structlog.get_logger(__name__)
+
+SWEEP_S: Final = 10.0
+ASK_S: Final = 15.0
+"""How long the owners of all partitions may take to agree, besides EACH_S."""
+DO_S: Final = 30.0
+"""How long a request waits until all partitions are done, besides EACH_S; the change goes on after that."""
+EACH_S: Final = 0.02
+"""What a partition adds to that."""
+CONCURRENT_REQUESTS: Final = 32
+FIRST_PAUSE_S: Final = 0.1
+LONGEST_PAUSE_S: Final = 2.0
+MOST_SEEN: Final = 1_000
+"""Of so many changes this broker remembers when it saw them first."""
+
+_ASK_AGAIN: Final = frozenset({0, 307, 408, 409, 412, 429})
+"""Answers of a broker that does not serve the partition at the moment; so are all from 500 on."""
+
+
+Owners: TypeAlias = Callable[[bytes], Awaitable[bytes]]
+"""Brings a PartRequest as JSON to the owner of its partition, whichever broker that is, and returns its PartAnswer as
+JSON. It raises AdminRequestError, OSError or TimeoutError if the owner did not answer, or answered with an error."""
+
+
+class ChangeCoordinator:
+    """`broker` is this broker's id, `registered` the ids of all brokers that run; `new_id` makes ids of changes."""
+
+    def __init__(
+        self,
+        resources: Resources,
+        owners: Owners,
+        *,
+        broker: Callable[[], str],
+        registered: Callable[[], Iterable[str]],
+        new_id: Callable[[], str],
+    ) -> None:
+        self._resources = resources
+        self._records = ChangeRecords(resources)
+        self._owners = owners
+        self._broker = broker
+        self._registered = registered
+        self._new_id = new_id
+        self._running: set[str] = set()
+        self._left: set[TopicName] = set()
+        """Topics with a change of this broker's that it could neither complete nor undo."""
+        self._may_have_left = True
+        """Whether a former life of this broker may have left changes."""
+        self._seen_s: OrderedDict[tuple[str, ChangePhase], float] = OrderedDict()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def close(self) -> None:
+        """End what runs in the background. Idempotent."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # ---- requests ----
+
+    async def delete(self, topic: TopicName, *, force: bool) -> None:
+        """Delete a partitioned topic with its partitions; without `force` only if they have no clients.
+
+        Raises:
+            PartitionedChangeError: see `errors`.
+            MetadataError: the store did not answer; the change is done as a whole, or not at all.
+        """
+        await self._carry_out(topic, self._new(ChangeKind.DELETE, force=force))
+
+    async def delete_subscription(self, topic: TopicName, name: str, *, force: bool) -> None:
+        """Delete a subscription of all partitions; without `force` only if it has no consumers.
+
+        Raises:
+            PartitionedChangeError, MetadataError: as `delete`.
+        """
+        await self._carry_out(topic, self._new(ChangeKind.DELETE_SUBSCRIPTION, force=force, subscription=name))
+
+    async def create_subscription(
+        self, topic: TopicName, name: str, position: tuple[int, int], properties: dict[str, str] | None = None
+    ) -> None:
+        """Create a subscription of all partitions at `position` (ledger, entry); partitions that have it keep theirs.
+
+        Raises:
+            PartitionedChangeError, MetadataError: as `delete`.
+        """
+        change = self._new(ChangeKind.CREATE_SUBSCRIPTION, subscription=name)
+        await self._carry_out(topic, replace(change, position=position, properties=properties))
+
+    async def enlarge(self, topic: TopicName, partitions: int) -> None:
+        """Add partitions, each with the subscriptions of partition 0, from their first message on.
+
+        Clients hear of the new number when all of that is there.
+
+        Raises:
+            PartitionedChangeError, MetadataError: as `delete`.
+        """
+        await self._carry_out(topic, replace(self._new(ChangeKind.ENLARGE), partitions=partitions))
+
+    async def settle(self, topic: TopicName) -> PartitionedTopicMetadata | None:
+        """Complete or undo what an earlier request has left; return the topic's record, None if there is none.
+
+        Raises:
+            ChangeBusyError: another broker is at it.
+            ChangePendingError: it could not be completed now.
+            MetadataError: the store did not answer.
+        """
+        while True:
+            record = await self._records.get(topic)
+            pending = None if record is None else record.pending
+            if record is None or pending is None:
+                return record
+            if pending.phase is ChangePhase.DOING:
+                await self._complete(topic, pending)
+            elif self._is_abandoned(pending):
+                await self._records.undo(topic, pending)
+            else:
+                raise ChangeBusyError(topic, pending)
+
+    def _new(self, kind: ChangeKind, *, force: bool = False, subscription: str = "") -> PartitionedChange:
+        return PartitionedChange(
+            self._new_id(), kind, ChangePhase.ASKING, self._broker(), force=force, subscription=subscription
+        )
+
+    async def _carry_out(self, topic: TopicName, change: PartitionedChange) -> None:
+        record = await self._records.get(topic)
+        pending = None if record is None else record.pending
+        if pending is not None and pending.phase is ChangePhase.DOING and pending.has_purpose_of(change):
+            await self._complete(topic, pending)
+            return
+        record = await self.settle(topic)
+        if record is None:
+            raise ChangeRefusedError(404, f"Partitioned topic not found: {topic}")
+        self._running.add(change.id)
+        self._left.add(topic)
+        try:
+            await self._records.begin(topic, change)
+            decision = plan.decide(topic, change, await self._ask_all(topic, change, record.partitions))
+            if isinstance(decision, plan.Refusal):
+                await self._refuse(topic, change, decision)
+            else:
+                await self._records.decide(topic, decision)
+                await self._complete(topic, decision)
+                self._left.discard(topic)
+        except ChangeBusyError:
+            self._left.discard(topic)
+            raise
+        finally:
+            self._running.discard(change.id)
+
+    async def _refuse(self, topic: TopicName, change: PartitionedChange, refusal: plan.Refusal) -> None:
+        try:
+            await self._records.undo(topic, change)
+            self._left.discard(topic)
+        except MetadataError as error:
+            log.warning("partitioned_change_not_undone", topic=str(topic), change=str(change), reason=str(error))
+        log.info("partitioned_change_refused", topic=str(topic), change=str(change), reason=refusal.reason)
+        raise ChangeRefusedError(refusal.status, refusal.reason)
+
+    # ---- steps ----
+
+    async def _ask_all(
+        self, topic: TopicName, change: PartitionedChange, count: int
+    ) -> dict[int, PartAnswer | Silence]:
+        return await self._request_all(topic, change, plan.parts_to_ask(change, count), Step.ASK, within_s=ASK_S)
+
+    async def _complete(self, topic: TopicName, change: PartitionedChange) -> None:
+        """Have every partition done, then end the change; of a namespace that is gone nothing is left to be done.
+
+        Raises:
+            ChangePendingError: some partitions are not done.
+            MetadataError: the store did not answer.
+        """
+        record = await self._records.get(topic)
+        if record is None or record.pending is None or record.pending.id != change.id:
+            await self._records.unlist(topic, change.id)
+            return
+        is_gone = await self._namespace_is_gone(topic)
+        if not is_gone:
+            parts = plan.parts_to_do(change, record.partitions)
+            answers = await self._request_all(topic, change, parts, Step.DO, within_s=DO_S)
+            for index, answer in sorted(answers.items()):
+                if isinstance(answer, Silence):
+                    raise ChangePendingError(topic, change, f"{topic.partition(index)}: {answer.reason}")
+            if change.kind is ChangeKind.DELETE:
+                await forget_grants(self._resources, topic)
+        await self._records.complete(topic, change)
+        log.info("partitioned_change_completed", topic=str(topic), change=str(change))
+
+    async def _namespace_is_gone(self, topic: TopicName) -> bool:
+        namespace = topic.namespace
+        return not needs_no_record(namespace) and await self._resources.namespaces.get_fresh(str(namespace)) is None
+
+    async def _request_all(
+        self, topic: TopicName, change: PartitionedChange, parts: range, step: Step, *, within_s: float
+    ) -> dict[int, PartAnswer | Silence]:
+        """Ask the owners of partitions, some at a time; a refusal has those that were not asked yet left out."""
+        deadline_s = asyncio.get_running_loop().time() + within_s + len(parts) * EACH_S
+        limit = asyncio.Semaphore(CONCURRENT_REQUESTS)
+        answers: dict[int, PartAnswer | Silence] = {}
+
+        async def ask(index: int) -> None:
+            async with limit:
+                if not any(_is_refusal(each) for each in answers.values()):
+                    answers[index] = await self._request(topic, change, topic.partition(index), step, deadline_s)
+
+        await asyncio.gather(*map(ask, parts))
+        return answers
+
+    async def _request(
+        self, topic: TopicName, change: PartitionedChange, part: TopicName, step: Step, deadline_s: float
+    ) -> PartAnswer | Silence:
+        """Ask the owner of a partition until it answers, as it may be moving.
+
+        A change that is over meanwhile is done, or undone: which, is found when its record is written.
+        """
+        loop = asyncio.get_running_loop()
+        request = msgspec.json.encode(PartRequest(str(part), change.id, step))
+        pause_s = FIRST_PAUSE_S
+        while True:
+            try:
+                async with asyncio.timeout_at(deadline_s):
+                    answer = msgspec.json.decode(await self._owners(request), type=PartAnswer)
+                    if answer.willingness is not Willingness.UNKNOWN or not await self._is_pending(topic, change):
+                        return answer
+                reason = "its owner has not heard of the change"
+            except AdminRequestError as error:
+                reason = error.reason
+                if error.status < 500 and error.status not in _ASK_AGAIN:
+                    return Silence(reason)
+            except (OSError, TimeoutError, MetadataError, msgspec.DecodeError) as error:
+                reason = str(error) or "no answer in time"
+            if loop.time() + pause_s >= deadline_s:
+                return Silence(reason)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    async def _is_pending(self, topic: TopicName, change: PartitionedChange) -> bool:
+        pending = await self._records.pending(topic)
+        return pending is not None and pending.id == change.id
+
+    # ---- changes that were left ----
+
+    def look_at(self, part: TopicName, change: PartitionedChange) -> None:
+        """Complete or undo a change in the background if it was abandoned; a client asks for the partition `part`."""
+        topic = part.partitioned_name
+        if change.id not in self._tasks and self._is_abandoned(change):
+            task = asyncio.get_running_loop().create_task(self._resume(topic), name=f"settle {topic}")
+            self._tasks[change.id] = task
+            task.add_done_callback(lambda _: self._tasks.pop(change.id, None))
+
+    async def sweep(self, *, is_leader: bool) -> int:
+        """Complete or undo every change that was abandoned; a broker that does not lead looks for its own.
+
+        Return of how many topics this was tried.
+        """
+        listed = await self._records.listed() if is_leader or self._may_have_left else []
+        self._may_have_left = False
+        tried = 0
+        for topic in sorted({topic for topic, _ in listed} | self._left, key=str):
+            pending = await self._records.pending(topic)
+            if pending is None:
+                self._left.discard(topic)
+            elif self._is_abandoned(pending):
+                tried += 1
+                await self._resume(topic)
+            for change_id in [each for about, each in listed if about == topic]:
+                if pending is None or pending.id != change_id:
+                    await self._unlist_later(topic, change_id)
+        return tried
+
+    async def _unlist_later(self, topic: TopicName, change_id: str) -> None:
+        """Take a change off the list that is over, unless it is about to begin."""
+        if self._seen_for_s((change_id, ChangePhase.ASKING)) >= plan.ABANDONED_S:
+            await self._records.unlist(topic, change_id)
+
+    async def _resume(self, topic: TopicName) -> None:
+        try:
+            await self.settle(topic)
+        except (PartitionedChangeError, MetadataError) as error:
+            log.warning("partitioned_change_not_settled", topic=str(topic), reason=str(error))
+
+    def _is_abandoned(self, change: PartitionedChange) -> bool:
+        return plan.is_abandoned(
+            change,
+            broker=self._broker(),
+            running=change.id in self._running,
+            registered=frozenset(self._registered()),
+            unchanged_s=self._seen_for_s((change.id, change.phase)),
+        )
+
+    def _seen_for_s(self, key: tuple[str, ChangePhase]) -> float:
+        now_s = asyncio.get_running_loop().time()
+        first_s = self._seen_s.setdefault(key, now_s)
+        while len(self._seen_s) > MOST_SEEN:
+            self._seen_s.popitem(last=False)
+        return now_s - first_s
+
+
+def _is_refusal(answer: PartAnswer | Silence) -> bool:
+    return isinstance(answer, PartAnswer) and answer.willingness is Willingness.REFUSED

@@ -1,0 +1,205 @@
+"""The owner's part in a change of a partitioned topic: it says whether its partition can change, and changes it.
+
+The owner goes by the change in the topic's record, of which a request only says the id. When it agrees, it keeps out
+the clients that would make the answer untrue: the flag is set in the same step in which clients are counted.
+
+One request about a partition is answered after the other, and each reads the record first. So a request that was held
+up cannot do again what was done and completed meanwhile: the change cannot end before the owner's own answer.
+"""
+
+import asyncio
+import enum
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from pulsar_barycenter.broker.errors import (
+    NotAllowedError,
+    ServiceError,
+    SubscriptionBusyError,
+    SubscriptionNotFoundError,
+    TooManySubscriptionsError,
+    TopicBusyError,
+    TopicFencedError,
+    TopicNotFoundError,
+)
+from pulsar_barycenter.broker.namespaces.partitioned_changes import ChangeKind, ChangePhase, PartitionedChange
+from pulsar_barycenter.broker.namespaces.resources import Resources
+from pulsar_barycenter.broker.partition_changes.plan import PartAnswer, Willingness
+from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
+from pulsar_barycenter.broker.topics.registry import TopicRegistry
+from pulsar_barycenter.broker.topics.states import TopicState
+from pulsar_barycenter.broker.topics.topic import Topic
+from pulsar_barycenter.ledger.managed.compacted_topic import COMPACTION_CURSOR
+from pulsar_barycenter.ledger.position import EARLIEST, Position
+from pulsar_barycenter.naming.topic import TopicName
+
+
+class Step(enum.Enum):
+    ASK = "ask"
+    DO = "do"
+
+
+class PartRequest(msgspec.Struct, frozen=True, rename="camel"):
+    """What the owner of `topic`, a partition, is to do about the change with that id."""
+
+    topic: str
+    id: str
+    step: Step
+
+
+_WILLING: Final = PartAnswer(Willingness.WILLING)
+_DONE: Final = PartAnswer(Willingness.DONE)
+_UNKNOWN: Final = PartAnswer(Willingness.UNKNOWN)
+
+_REFUSALS: Final[tuple[tuple[type[ServiceError], int], ...]] = (
+    (TopicBusyError, 412),
+    (SubscriptionBusyError, 412),
+    (TooManySubscriptionsError, 412),
+    (NotAllowedError, 405),
+    (TopicNotFoundError, 404),
+)
+"""The errors by which an owner refuses a change, with their HTTP statuses; after any other it is asked again."""
+
+
+class PartitionOwner:
+    def __init__(self, registry: TopicRegistry, resources: Resources) -> None:
+        self._registry = registry
+        self._resources = resources
+        self._turns: WeakValueDictionary[TopicName, asyncio.Lock] = WeakValueDictionary()
+        self._asked: Final[Mapping[ChangeKind, Callable[[TopicName, PartitionedChange], Awaitable[PartAnswer]]]] = {
+            ChangeKind.DELETE: self._may_delete,
+            ChangeKind.CREATE_SUBSCRIPTION: self._may_create_subscription,
+            ChangeKind.DELETE_SUBSCRIPTION: self._may_delete_subscription,
+            ChangeKind.ENLARGE: self._may_enlarge,
+        }
+        self._done: Final[Mapping[ChangeKind, Callable[[TopicName, PartitionedChange], Awaitable[None]]]] = {
+            ChangeKind.DELETE: self._delete,
+            ChangeKind.CREATE_SUBSCRIPTION: self._create_subscription,
+            ChangeKind.DELETE_SUBSCRIPTION: self._delete_subscription,
+            ChangeKind.ENLARGE: self._enlarge,
+        }
+
+    async def answer(self, part: TopicName, request: PartRequest) -> PartAnswer:
+        """Answer the coordinator of a change. Idempotent.
+
+        Raises:
+            NotServedError, TopicFencedError: this broker does not serve the partition, or not now.
+            ServiceError, LedgerError, MetadataError: the partition could not be changed, or not be read.
+        """
+        turn = self._turns.setdefault(part, asyncio.Lock())
+        async with turn:
+            change = await self._resources.pending_change(part)
+            if change is None or change.id != request.id:
+                return _UNKNOWN
+            if request.step is Step.ASK:
+                return await self._ask(part, change)
+            if change.phase is not ChangePhase.DOING:
+                return _UNKNOWN
+            await self._done[change.kind](part, change)
+            return _DONE
+
+    async def _ask(self, part: TopicName, change: PartitionedChange) -> PartAnswer:
+        try:
+            return await self._asked[change.kind](part, change)
+        except TopicFencedError:
+            raise
+        except ServiceError as error:
+            for kind, status in _REFUSALS:
+                if isinstance(error, kind):
+                    return PartAnswer(Willingness.REFUSED, status, str(error))
+            raise
+
+    async def _held(self, part: TopicName, change: PartitionedChange) -> Topic | None:
+        """Return the partition, None if there is none, and keep out the clients that the change blocks.
+
+        A non-persistent partition exists in memory alone, and is made: a client may be about to use it.
+
+        Raises:
+            TopicFencedError: it is being closed.
+        """
+        try:
+            found = await self._registry.get_or_create(part, create=False)
+        except TopicNotFoundError:
+            return None
+        if found.state is not TopicState.OPEN:
+            raise TopicFencedError(part, "it is being closed")
+        found.change = change
+        return found
+
+    # ---- asked ----
+
+    async def _may_delete(self, part: TopicName, change: PartitionedChange) -> PartAnswer:
+        found = await self._held(part, change)
+        if found is None:
+            return _DONE
+        found.check_deletable(force=change.force)
+        return _WILLING
+
+    async def _may_create_subscription(self, part: TopicName, change: PartitionedChange) -> PartAnswer:
+        found = await self._held(part, change)
+        if found is None:
+            if not await self._resources.may_create(part):
+                raise TopicNotFoundError(part)
+            return _WILLING
+        if not isinstance(found, PersistentTopic):
+            raise NotAllowedError(f"Topic {part} keeps no subscription without consumers")
+        if change.subscription in found.subscriptions:
+            return _DONE
+        await found.check_subscription_allowed(change.subscription)
+        return _WILLING
+
+    async def _may_delete_subscription(self, part: TopicName, change: PartitionedChange) -> PartAnswer:
+        found = await self._held(part, change)
+        if found is None:
+            return _DONE
+        try:
+            found.check_subscription_deletable(change.subscription, force=change.force)
+        except SubscriptionNotFoundError:
+            return _DONE
+        return _WILLING
+
+    async def _may_enlarge(self, part: TopicName, change: PartitionedChange) -> PartAnswer:
+        if part.partition_index > 0:
+            return _WILLING
+        found = await self._held(part, change)
+        if not isinstance(found, PersistentTopic):
+            return _WILLING
+        names = [name for name, each in found.subscriptions.items() if each.is_durable and name != COMPACTION_CURSOR]
+        return PartAnswer(Willingness.WILLING, subscriptions=tuple(sorted(names)))
+
+    # ---- decided ----
+
+    async def _delete(self, part: TopicName, change: PartitionedChange) -> None:
+        found = await self._held(part, change)
+        if found is not None:
+            await self._registry.delete_loaded(found, force=True)
+
+    async def _create_subscription(self, part: TopicName, change: PartitionedChange) -> None:
+        start = Position(*change.position)
+        await self._make_subscription(part, change.subscription, start, change.properties)
+
+    async def _delete_subscription(self, part: TopicName, change: PartitionedChange) -> None:
+        found = await self._held(part, change)
+        if found is not None:
+            try:
+                await found.delete_subscription(change.subscription, force=True)
+            except SubscriptionNotFoundError:
+                return
+
+    async def _enlarge(self, part: TopicName, change: PartitionedChange) -> None:
+        await self._registry.create(part)
+        for name in change.subscriptions:
+            await self._make_subscription(part, name, EARLIEST, None)
+
+    async def _make_subscription(
+        self, part: TopicName, name: str, start: Position, properties: Mapping[str, str] | None
+    ) -> None:
+        topic = await self._registry.create(part)
+        if not isinstance(topic, PersistentTopic):
+            raise NotAllowedError(f"Topic {part} keeps no subscription without consumers")
+        async with topic.lock:
+            if name not in topic.subscriptions:
+                await topic.make_subscription(name, start, None if properties is None else dict(properties))

@@ -1,0 +1,38 @@
+"""What brokers ask the owner of a partition when a partitioned topic changes: Barycenter's own resource.
+
+    POST /barycenter/v1/partition-changes
+
+takes and returns JSON of `partition_changes`. The owner goes by the change in the metadata store, of which the request
+only says the id.
+"""
+
+from aiohttp import web
+
+from pulsar_barycenter.broker.cluster.http_peers import PARTITION_CHANGES_PATH
+from pulsar_barycenter.broker.partition_changes.partition_owner import PartRequest
+from pulsar_barycenter.broker.rest.errors import RestError
+from pulsar_barycenter.broker.rest.openapi import FLAG, takes
+from pulsar_barycenter.broker.rest.ownership import require_topic_here
+from pulsar_barycenter.broker.rest.requests import body_of, json_response
+from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.naming.topic import TopicName
+
+
+class PartitionChanges:
+    def __init__(self, services: BrokerServices) -> None:
+        self._services = services
+
+    def routes(self) -> list[web.RouteDef]:
+        return [web.post(PARTITION_CHANGES_PATH, self.answer)]
+
+    @takes(PartRequest, authoritative=FLAG)
+    async def answer(self, request: web.Request) -> web.Response:
+        """Ask the owner of a partition whether it agrees to a change of its topic, or have it make the change."""
+        wanted = await body_of(request, PartRequest)
+        if wanted is None:
+            raise RestError(400, "Send the partition, the id of the change and the step as the body")
+        part = TopicName.parse(wanted.topic)
+        if not part.is_partition:
+            raise RestError(412, f"{part} is no partition of a topic")
+        await require_topic_here(request, self._services, part)
+        return json_response(await self._services.partition_owner.answer(part, wanted))

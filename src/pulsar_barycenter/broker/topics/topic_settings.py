@@ -1,0 +1,35 @@
+"""The settings of topics, their dispatchers and their ledgers, from the broker's configuration."""
+
+from dataclasses import dataclass, field
+
+from pulsar_barycenter.broker.subscriptions.source import DispatchSettings
+from pulsar_barycenter.broker.topics.deduplication import DeduplicationSettings
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.ledger.settings import LedgerSettings
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSettings(DispatchSettings):
+    """The settings that topics and their dispatchers look at."""
+
+    deduplication: DeduplicationSettings = field(default_factory=DeduplicationSettings)
+
+    @staticmethod
+    def of(config: BrokerConfig) -> "TopicSettings":
+        return TopicSettings(
+            failover_delay_s=config.active_consumer_failover_delay_time_millis / 1000,
+            max_unacked_per_consumer=config.max_unacked_messages_per_consumer,
+            max_unacked_per_subscription=config.max_unacked_messages_per_subscription,
+            max_read_entries=config.dispatcher_max_read_batch_size,
+            deduplication=DeduplicationSettings.of(config),
+        )
+
+
+def ledger_settings(config: BrokerConfig) -> LedgerSettings:
+    """Return the settings that ledgers are opened with."""
+    return LedgerSettings(
+        max_entries_per_ledger=config.managed_ledger_max_entries_per_ledger,
+        max_bytes_per_ledger=config.managed_ledger_max_size_per_ledger_mbytes << 20,
+        mark_delete_per_second=config.managed_ledger_default_mark_delete_rate_limit,
+        skip_non_recoverable=config.auto_skip_non_recoverable_data,
+    )

@@ -4,7 +4,7 @@ Nothing is stored, so there is nothing to acknowledge, to deliver again or to se
 Source: Pulsar's `NonPersistentSubscription` and its dispatchers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from pulsar_barycenter.broker.clients.consumer import ConsumableTopic, Consumer, ConsumerOptions
@@ -45,6 +45,7 @@ class NonPersistentSubscription:
         "members",
         "name",
         "partition_index",
+        "properties",
         "rates",
         "topic",
         "type",
@@ -53,13 +54,19 @@ class NonPersistentSubscription:
     is_durable = False
 
     def __init__(
-        self, topic: NonPersistentSubscriptionHost, name: str, sub_type: SubscriptionType, mode: KeySharedMode
+        self,
+        topic: NonPersistentSubscriptionHost,
+        name: str,
+        sub_type: SubscriptionType,
+        mode: KeySharedMode,
+        properties: Mapping[str, str],
     ) -> None:
         self.topic = topic
         self.name = name
         self.type = sub_type
         self.partition_index = topic.name.partition_index
         self.members: list[Consumer] = []
+        self.properties = dict(properties)
         self.rates = Rates()
         self.dropped = 0
         """Messages that no consumer was ready for."""

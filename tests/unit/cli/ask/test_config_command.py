@@ -83,13 +83,13 @@ async def test_a_value_that_is_not_allowed_is_refused_before_it_is_set(
 async def test_brokers_that_differ_by_design_do_not_differ() -> None:
     """Ports, addresses and folders are of each broker; with --all they are shown."""
     async with rest_cluster(1) as cluster:
-        await cluster.add(broker_shutdown_timeout_ms=0, web_service_port_tls=None, status_file_path="/tmp/up")  # noqa: S108
+        await cluster.add(broker_shutdown_timeout_ms=0, web_service_port_tls=None, status_file_path="/tmp/up")
         url = str(cluster.brokers[0].urls.web_url)
         told = await run(url, "diff")
         assert "brokers do not differ in any setting" in told.stdout
         assert "each broker has its own statusFilePath; --all shows them" in told.stdout
         assert (await run(url, "diff", "--json")).stdout == ""
-        assert "/tmp/up" in (await run(url, "diff", "--all")).stdout  # noqa: S108
+        assert "/tmp/up" in (await run(url, "diff", "--all")).stdout
 
 
 def test_each_address_and_port_is_of_its_broker() -> None:

@@ -59,11 +59,15 @@ class SubscriptionProperties:
 
     @takes(dict[str, str], authoritative=FLAG)
     async def replace(self, request: web.Request) -> web.Response:
-        """Replace the properties of a subscription; of a partitioned topic on all partitions."""
+        """Replace the properties of a subscription; of a partitioned topic on all partitions or none.
+
+        All owners are asked for the subscription first. If one fails in between, the same request finishes the change.
+        """
         topic, name = await self._named(request)
         properties = await body_of(request, dict[str, str]) or {}
         require_short_properties(properties)
         if await self._owners.partition_count(topic):
+            await self._owners.of_partitions(topic, lambda part: self._owners.call("GET", _properties_path(part, name)))
             await self._owners.of_partitions(
                 topic, lambda part: self._owners.call("PUT", _properties_path(part, name), properties)
             )

@@ -79,6 +79,12 @@ async def test_properties_of_a_partitioned_topic_are_on_every_partition() -> Non
         assert shown["subscriptions"]["a"]["subscriptionProperties"] == {"team": "y"}
         await cluster.expect(404, "GET", f"{PATH}/subscription/nobody/properties")
 
+        await cluster.expect(204, "DELETE", f"{PATH}-partition-2/subscription/a")
+        await cluster.expect(404, "PUT", f"{SUB}/properties", {"team": "z"})
+        for index in range(2):
+            part = f"{PATH}-partition-{index}/subscription/a/properties"
+            assert (await cluster.expect(200, "GET", part)).json == {"team": "y"}, "refused, and nothing changed"
+
 
 @pytest.mark.parametrize(
     ("body", "backlog"),

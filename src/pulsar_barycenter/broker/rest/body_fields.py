@@ -77,9 +77,16 @@ PULSAR_DEFAULTS: Final[Mapping[type, Mapping[str, tuple[Any, ...]]]] = {
         "offload_threshold": (-1,),
         "offload_threshold_in_seconds": (-1,),
     },
-    ClusterData: {"brokerClientTlsTrustStoreType": ("JKS",), "brokerClientTlsKeyStoreType": ("JKS",)},
+    ClusterData: {
+        "brokerClientTlsTrustStoreType": ("JKS",),
+        "brokerClientTlsKeyStoreType": ("JKS",),
+        "brokerClientSslFactoryPlugin": ("org.apache.pulsar.common.util.DefaultPulsarSslFactory",),
+    },
 }
 """Values of fields that say nothing although they are not empty: what Pulsar's classes have from the start."""
+
+DERIVED: Final[Mapping[type, frozenset[str]]] = {Policies: frozenset({"clusterThatCanDeleteNamespace"})}
+"""Fields that Pulsar's classes work out of others when they are written (a getter without a field)."""
 
 _NAMED: Final = 10
 """So many fields are named in a refusal."""
@@ -124,8 +131,10 @@ def _unread(value: Any, expected: inspect.Type, path: str) -> Iterator[tuple[str
 def _of_object(value: dict[str, Any], expected: inspect.StructType, path: str) -> Iterator[tuple[str, Any]]:
     fields = {field.encode_name: field for field in expected.fields}
     not_done = NOT_DONE.get(expected.cls, frozenset())
-    defaults = PULSAR_DEFAULTS.get(expected.cls, {})
+    defaults, derived = PULSAR_DEFAULTS.get(expected.cls, {}), DERIVED.get(expected.cls, frozenset())
     for name, item in value.items():
+        if name in derived:
+            continue
         if name in fields and name not in not_done:
             read_as = _OPEN_OBJECTS.get((expected.cls, name))
             yield from _unread(item, fields[name].type if read_as is None else _type_info(read_as), f"{path}{name}.")

@@ -175,6 +175,27 @@ def test_a_new_policies_object_of_java_is_accepted() -> None:
     require_known_fields(java, Policies)
 
 
+def test_what_pulsar_admin_sends_of_a_cluster_and_of_a_namespace_is_accepted() -> None:
+    """Seen of pulsar-admin 4.0.8: a default of Java that is not empty, and what a getter works out of other fields."""
+    cluster = {
+        "serviceUrl": "http://o:8080",
+        "brokerServiceUrl": "pulsar://o:6650",
+        "brokerClientTlsEnabled": False,
+        "tlsAllowInsecureConnection": False,
+        "brokerClientTlsEnabledWithKeyStore": False,
+        "brokerClientTlsTrustStoreType": "JKS",
+        "brokerClientTlsKeyStoreType": "JKS",
+        "brokerClientSslFactoryPlugin": "org.apache.pulsar.common.util.DefaultPulsarSslFactory",
+        "brokerClientSslFactoryPluginParams": "",
+    }
+    require_known_fields(cluster, ClusterData)
+    require_known_fields(
+        {"replication_clusters": ["standalone"], "clusterThatCanDeleteNamespace": "standalone"}, Policies
+    )
+    with pytest.raises(RestError, match=r'brokerClientSslFactoryPlugin = "org.example.Own"'):
+        require_known_fields({**cluster, "brokerClientSslFactoryPlugin": "org.example.Own"}, ClusterData)
+
+
 def test_many_unknown_fields_and_long_values_make_a_short_reason() -> None:
     with pytest.raises(RestError) as refused:
         require_known_fields({f"field{number}": "x" * 5_000 for number in range(500)}, TenantInfo)

@@ -37,12 +37,13 @@ class ResetCursorData(msgspec.Struct, rename="camel", frozen=True):
     """Where a subscription starts, and its properties; fields that lack are as in Pulsar's class of the same name.
 
     A message id without a ledger is entry 0 of ledger 0: the subscription starts with the first entry there is.
-    `partition_index` is not looked at, as in Pulsar.
+    `partition_index` is not looked at, as in Pulsar; `partitioned_index` is how Pulsar's Go client spells it.
     """
 
     ledger_id: int = 0
     entry_id: int = 0
     partition_index: int = -1
+    partitioned_index: int = -1
     properties: dict[str, str] | None = None
     batch_index: int = -1
     excluded: bool = False

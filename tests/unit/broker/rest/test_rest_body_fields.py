@@ -176,7 +176,7 @@ def test_a_new_policies_object_of_java_is_accepted() -> None:
 
 
 def test_what_pulsar_admin_sends_of_a_cluster_and_of_a_namespace_is_accepted() -> None:
-    """Seen of pulsar-admin 4.0.8: a default of Java that is not empty, and what a getter works out of other fields."""
+    """Seen of pulsar-admin 4.0.8: a default that is not empty, and what a getter works out of others; and of Go."""
     cluster = {
         "serviceUrl": "http://o:8080",
         "brokerServiceUrl": "pulsar://o:6650",
@@ -192,6 +192,8 @@ def test_what_pulsar_admin_sends_of_a_cluster_and_of_a_namespace_is_accepted() -
     require_known_fields(
         {"replication_clusters": ["standalone"], "clusterThatCanDeleteNamespace": "standalone"}, Policies
     )
+    go = {"antiAffinityGroup": "", "offload_threshold": -1, "schema_auto_update_compatibility_strategy": "Full"}
+    require_known_fields(go, Policies)
     with pytest.raises(RestError, match=r'brokerClientSslFactoryPlugin = "org.example.Own"'):
         require_known_fields({**cluster, "brokerClientSslFactoryPlugin": "org.example.Own"}, ClusterData)
 

@@ -95,6 +95,7 @@ async def test_properties_of_a_partitioned_topic_are_on_every_partition() -> Non
         (EARLIEST, 3),
         ({**EARLIEST, "partitionIndex": -1, "batchIndex": -1, "excluded": False, "properties": None}, 3),
         ({**LATEST, "partitionIndex": 7}, 0),
+        ({**LATEST, "partitionedIndex": -1}, 0),  # of Pulsar's Go client
         ("latest", 0),
         (None, 0),
     ],

@@ -22,6 +22,10 @@ itself answers 307, and the client repeats verb and body where `Location` points
 without a body is 204. Names of topics and subscriptions are URL-encoded; bodies are JSON. Programs read all of this
 page, with parameters and bodies, at `/barycenter/v1/openapi.json`.
 
+A field of a body that the broker does not know, or does not act on, is refused with 400 and its name, unless it says
+nothing: null, false, 0, empty, or the default of Pulsar's class
+([decision 65](decisions/0065-a-field-that-nobody-reads-is-refused.md)).
+
 Who may ask what is in [authorization](authorization.md). Without authentication everybody who reaches the port may do
 everything, so keep it from whom you do not trust; with it ([security](security.md)), whoever shows nothing that is
 believed gets 401. Web pages are refused: see [decision 25](decisions/0025-web-pages-may-not-ask-a-broker.md). Whoever

@@ -196,6 +196,17 @@ def test_shared_consumers_divide_the_messages(client: pulsar.Client) -> None:
     assert all(shares)
 
 
+@pytest.mark.parametrize("members", [2, 4])
+def test_shared_consumers_get_about_as_much_each(client: pulsar.Client, members: int) -> None:
+    """Messages sent one at a time go round among consumers with the queue that a client has by default."""
+    consumers = [client.subscribe(TOPIC, "even", consumer_type=pulsar.ConsumerType.Shared) for _ in range(members)]
+    producer = client.create_producer(TOPIC)
+    for payload in numbers(0, 100):
+        producer.send(payload)
+    received = [data for consumer in consumers for data in take(consumer, 100 // members)]
+    assert sorted(received) == sorted(numbers(0, 100))
+
+
 def test_key_shared_consumers_get_each_key_in_order(client: pulsar.Client) -> None:
     consumers = [client.subscribe(TOPIC, "keys", consumer_type=pulsar.ConsumerType.KeyShared) for _ in range(2)]
     producer = client.create_producer(TOPIC)

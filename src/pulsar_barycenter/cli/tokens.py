@@ -4,10 +4,11 @@ import base64
 import os
 import re
 import secrets
+import stat
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,6 +47,9 @@ _PUBLIC_ALGORITHM = click.option(
     help="What the pair of keys is for.",
 )
 _SECRET_KEY = click.option("-sk", "--secret-key", default="", metavar="KEY", help="A path, file:/// or data: URL.")
+_OUTPUT = click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write it into this new file, mode 0600."
+)
 _GIVEN = (
     click.argument("token", default=""),
     click.option("-i", "--stdin", is_flag=True, help="Read the token from standard input."),
@@ -87,16 +91,12 @@ def command() -> None:
     help="What the key is for; it is as long as that needs.",
 )
 @click.option("-b", "--base64", "encoded", is_flag=True, help="Write it in Base64, as data:;base64, wants it.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write it into this new file.")
+@_OUTPUT
 def create_secret_key(algorithm: str, encoded: bool, output: Path | None) -> None:
     """Make a secret key, which signs tokens and checks them. Whoever has it can be anybody."""
     key = secrets.token_bytes(SECRET_ALGORITHMS[algorithm])
     data = base64.b64encode(key) if encoded else key
-    if output is None:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-    else:
-        _write_new(output, data, private=True)
+    _give_out(data, output)
 
 
 @command.command(name="create-key-pair")
@@ -117,10 +117,20 @@ def create_key_pair(algorithm: str, private_file: Path, public_file: Path) -> No
 @_SECRET_KEY
 @click.option("-pk", "--private-key", default="", metavar="KEY", help="Of a pair: a path, file:/// or data: URL.")
 @click.option("-hs", "--headers", multiple=True, metavar="NAME=VALUE", help="A header more; may be repeated.")
+@_OUTPUT
 def create(
-    subject: str, life: str, algorithm: str, secret_key: str, private_key: str, headers: tuple[str, ...]
+    subject: str,
+    life: str,
+    algorithm: str,
+    secret_key: str,
+    private_key: str,
+    headers: tuple[str, ...],
+    output: Path | None,
 ) -> None:
-    """Make a token and print it. One of --secret-key and --private-key signs it."""
+    """Make a token and print it. One of --secret-key and --private-key signs it.
+
+    The file of --output is readable by its owner alone (mode 0600).
+    """
     if not (subject.isprintable() and 0 < len(subject) <= MAX_ROLE):
         raise click.BadParameter(f"a role has from 1 to {MAX_ROLE} printable characters", param_hint="--subject")
     pairs = [header.partition("=") for header in headers]
@@ -129,7 +139,8 @@ def create(
     expires_at_s = round(time.time() + _span_s(life)) if life else None
     with _told():
         key = _signing_key(secret_key, private_key, algorithm)
-    click.echo(create_token(key, subject, expires_at_s=expires_at_s, headers={name: text for name, _, text in pairs}))
+    token = create_token(key, subject, expires_at_s=expires_at_s, headers={name: text for name, _, text in pairs})
+    _give_out(f"{token}\n".encode(), output)
 
 
 @command.command(name="show")
@@ -197,13 +208,33 @@ def _span_s(text: str) -> int:
     return int(found[1]) * _SECONDS[found[2]]
 
 
+def _give_out(secret: bytes, output: Path | None) -> None:
+    """Write a secret into a new file, or to standard output, with a warning if that is a file that others can read."""
+    if output is not None:
+        _write_new(output, secret, private=True)
+        return
+    sys.stdout.buffer.write(secret)
+    sys.stdout.buffer.flush()
+    with suppress(OSError, ValueError):  # it is no file
+        mode = os.fstat(sys.stdout.fileno()).st_mode
+        if stat.S_ISREG(mode) and mode & 0o077:
+            click.echo(
+                f"barycenter: standard output is a file of mode {stat.S_IMODE(mode):04o}: others on this machine may"
+                " read what is in it. Use --output FILE, or chmod 600 it",
+                err=True,
+            )
+
+
 def _write_new(file: Path, data: bytes, *, private: bool) -> None:
-    """Write a file that was not there: a key that is overwritten is lost, and with it every token that it signed."""
+    """Write a file that was not there: a key that is overwritten is lost, and with it every token that it signed.
+
+    A private one is for its owner alone, whatever the umask allows.
+    """
     try:
         with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o644), "wb") as opened:
             opened.write(data)
     except FileExistsError:
-        fail(f"{file} is there already, and a key is not overwritten; remove it first if it may go")
+        fail(f"{file} is there already, and is not overwritten; remove it first if it may go")
     except OSError as error:
         fail(in_words(error))
 

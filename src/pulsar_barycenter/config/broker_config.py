@@ -31,7 +31,9 @@ class BrokerConfig(LoadBalancingConfig, frozen=True, kw_only=True, rename=key_na
         str,
         about(
             "Folder of the ledgers (`ledgers`), load reports (`load-reports`), decisions (`decisions`), changes by "
-            "administrators (`audit`) and of what the pipeline publishes (`pipeline/publication`) and keeps (`tables`)."
+            "administrators (`audit`) and of what the pipeline publishes (`pipeline/publication`) and keeps "
+            "(`tables`).",
+            own=True,
         ),
     ] = "data"
     barycenter_log_level: Annotated[

@@ -65,14 +65,17 @@ def about(
     offered: bool = True,
     secret: bool = False,
     blank_is_none: bool = False,
+    own: bool = False,
 ) -> Meta:
     """Describe a key. A key that is not `offered` is known, but refused with any other value than its default; the
-    value of a `secret` one is shown nowhere; a blank value of one that says so is none, and not its default."""
+    value of a `secret` one is shown nowhere; a blank value of one that says so is none, and not its default. Each
+    broker has a value of its `own` for a port, an address, a folder, its certificate or its hardware."""
     extra: dict[str, object] = {
         "dynamic": dynamic,
         "offered": offered,
         "secret": secret,
         "blank_is_none": blank_is_none,
+        "own": own,
     }
     if unit is not None:
         extra["unit"] = unit
@@ -97,6 +100,7 @@ class Key:
     offered: bool
     secret: bool
     blank_is_none: bool
+    own: bool
     optional: bool
     at_least: float | None
     above: float | None
@@ -214,6 +218,7 @@ def key_of(name: str, attribute: str, annotation: Any, default: Any) -> Key:
         offered=extra.get("offered", True),
         secret=extra.get("secret", False),
         blank_is_none=extra.get("blank_is_none", False),
+        own=extra.get("own", False),
         optional=optional,
         at_least=next((meta.ge for meta in metas if meta.ge is not None), None),
         above=next((meta.gt for meta in metas if meta.gt is not None), None),

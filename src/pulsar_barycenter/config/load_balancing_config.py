@@ -79,10 +79,11 @@ class LoadBalancingConfig(SecurityConfig, frozen=True, kw_only=True, rename=key_
         IntervalMinutes, about("How often CPU, memory and network are measured.", dynamic=True)
     ] = 1.0
     load_balancer_override_broker_nic_speed_gbps: Annotated[
-        Positive | None, about("Network limit of this broker, per interface. Blank: as measured.", unit="Gbit/s")
+        Positive | None,
+        about("Network limit of this broker, per interface. Blank: as measured.", unit="Gbit/s", own=True),
     ] = None
     load_balancer_override_broker_nics: Annotated[
-        Names, about("Network interfaces to count. Blank: all physical ones.")
+        Names, about("Network interfaces to count. Blank: all physical ones.", own=True)
     ] = ()
     load_balancer_resource_quota_update_interval_minutes: Annotated[
         IntervalMinutes, about("How often the leader stores the averages of bundles and brokers.")

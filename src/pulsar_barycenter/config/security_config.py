@@ -90,10 +90,10 @@ class SecurityConfig(ServingConfig, frozen=True, kw_only=True, rename=key_name):
         str, about("Whether a Kubernetes API server is asked for keys of other issuers.", offered=False)
     ] = "DISABLED"
     # ---- TLS ----
-    tls_certificate_file_path: Annotated[str, about("PEM file of the broker's certificate, and of those above it.")] = (
-        ""
-    )
-    tls_key_file_path: Annotated[str, about("PEM file of its key, without a password.")] = ""
+    tls_certificate_file_path: Annotated[
+        str, about("PEM file of the broker's certificate, and of those above it.", own=True)
+    ] = ""
+    tls_key_file_path: Annotated[str, about("PEM file of its key, without a password.", own=True)] = ""
     tls_trust_certs_file_path: Annotated[
         str, about("PEM file of the authorities whose certificates clients may show. Blank: they are asked for none.")
     ] = ""

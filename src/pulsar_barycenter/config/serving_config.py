@@ -34,7 +34,9 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
             "`sqlite:PATH`, `memory:NAME`, `zk:HOST:PORT`, `etcd:http://HOST:PORT`, `oxia://HOST:PORT`. Blank: a file."
         ),
     ] = ""
-    metadata_store_config_path: Annotated[str, about("File: TLS keys, user, password or token of that store.")] = ""
+    metadata_store_config_path: Annotated[
+        str, about("File: TLS keys, user, password or token of that store.", own=True)
+    ] = ""
     configuration_metadata_store_url: Annotated[
         str, about("Store shared by clusters. Only the cluster's own store is offered, so leave it blank or equal.")
     ] = ""
@@ -53,21 +55,26 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
         about("When the session is lost: register again and go on, or end the process."),
     ] = "reconnect"
     broker_service_port: Annotated[
-        Port | None, about("Port of the binary protocol; 0 picks a free one, blank is none.", blank_is_none=True)
+        Port | None,
+        about("Port of the binary protocol; 0 picks a free one, blank is none.", blank_is_none=True, own=True),
     ] = 6650
-    broker_service_port_tls: Annotated[Port | None, about("The same with TLS; see security.md.")] = None
+    broker_service_port_tls: Annotated[Port | None, about("The same with TLS; see security.md.", own=True)] = None
     web_service_port: Annotated[
-        Port | None, about("Port of the REST interface; 0 picks a free one, blank is none.", blank_is_none=True)
+        Port | None,
+        about("Port of the REST interface; 0 picks a free one, blank is none.", blank_is_none=True, own=True),
     ] = 8080
-    web_service_port_tls: Annotated[Port | None, about("The same with TLS.")] = None
-    bind_address: Annotated[str, about("Address to listen at. Pulsar's default is 0.0.0.0.")] = "127.0.0.1"
-    bind_addresses: Annotated[str, about("More listeners. Not offered yet.", offered=False)] = ""
+    web_service_port_tls: Annotated[Port | None, about("The same with TLS.", own=True)] = None
+    bind_address: Annotated[str, about("Address to listen at. Pulsar's default is 0.0.0.0.", own=True)] = "127.0.0.1"
+    bind_addresses: Annotated[str, about("More listeners. Not offered yet.", offered=False, own=True)] = ""
     advertised_address: Annotated[
         str,
-        about("Host name in all URLs and in the broker id. Blank: 127.0.0.1 if bound to loopback, else the host name."),
+        about(
+            "Host name in all URLs and in the broker id. Blank: 127.0.0.1 if bound to loopback, else the host name.",
+            own=True,
+        ),
     ] = ""
     advertised_listeners: Annotated[
-        str, about("Further addresses that clients may ask for: `name:pulsar://host:port,…`.")
+        str, about("Further addresses that clients may ask for: `name:pulsar://host:port,…`.", own=True)
     ] = ""
     internal_listener_name: Annotated[
         str, about("The one of `advertisedListeners` that brokers use among themselves, and clients that name none.")
@@ -75,8 +82,10 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     broker_shutdown_timeout_ms: Annotated[
         Millis, about("Time for an orderly shutdown; 0 ends at once.", dynamic=True)
     ] = 60_000
-    status_file_path: Annotated[str, about("If set, `/status.html` answers 200 only while this file exists.")] = ""
-    bootstrap_namespaces: Annotated[Names, about("Namespaces that a broker owns from its start.")] = ()
+    status_file_path: Annotated[
+        str, about("If set, `/status.html` answers 200 only while this file exists.", own=True)
+    ] = ""
+    bootstrap_namespaces: Annotated[Names, about("Namespaces that a broker owns from its start.", own=True)] = ()
     authorization_enabled: Annotated[
         bool, about("Ask whether a client may do what it asks for; needs authentication. See authorization.md.")
     ] = False

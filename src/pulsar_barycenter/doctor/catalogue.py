@@ -54,6 +54,7 @@ CHECKS: Final = (
     Check("unknown-override", settings.unknown_overrides, (Part.SETTINGS, Part.STORE)),
     Check("stale-override", settings.overrides_in_force, (Part.SETTINGS,), in_motion=True),
     Check("settings-apart", settings.apart, (Part.SETTINGS,)),
+    Check("no-authorization", settings.without_authorization, (Part.SETTINGS,)),
     Check("configuration", settings.configuration, (Part.SETTINGS,)),
     Check("unparsed-setting", settings.unparsed_settings, (Part.SETTINGS,)),
     Check("unknown-key", settings.unknown_keys, (Part.FILE,)),

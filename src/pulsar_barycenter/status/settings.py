@@ -5,7 +5,7 @@ from functools import cache
 
 import msgspec
 
-from pulsar_barycenter.config.broker_conf import ConfigError, default_config, runtime_values, shown
+from pulsar_barycenter.config.broker_conf import ConfigError, default_config, keys, runtime_values, shown
 from pulsar_barycenter.config.sources import NotedChange, Source, source_of
 from pulsar_barycenter.doctor.picture import OWN_KEY, BrokerView, Picture, configuration_of
 
@@ -27,6 +27,12 @@ class Setting(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         return len(self.values) == 1
 
     @property
+    def is_own(self) -> bool:
+        """Whether each broker has a value of its own, such as a port, so that a difference means nothing."""
+        known = keys().get(self.key)
+        return known is not None and known.own
+
+    @property
     def is_default(self) -> bool:
         return self.is_alike and self.default in self.values
 
@@ -34,8 +40,8 @@ class Setting(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 def settings_of(picture: Picture) -> list[Setting]:
     """Return the keys that any broker told, in the order of the alphabet."""
     brokers = [broker for broker in picture.answering if broker.settings is not None]
-    keys = sorted({key for broker in brokers for key in broker.settings or ()})
-    return [_setting(key, brokers) for key in keys]
+    told = sorted({key for broker in brokers for key in broker.settings or ()})
+    return [_setting(key, brokers) for key in told]
 
 
 def _setting(key: str, brokers: Sequence[BrokerView]) -> Setting:

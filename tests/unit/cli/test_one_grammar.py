@@ -40,6 +40,17 @@ def test_whoever_prints_json_does_so_by_either_option() -> None:
     assert all(asked.values()), asked
 
 
+def test_whoever_asks_brokers_takes_their_address_as_url() -> None:
+    """As docs/command-line.md says; of `admin` the group takes it, as the tools of Pulsar have it."""
+    asking = {words: {name for each in command.params for name in each.opts} for words, command in commands(main)}
+    without = {" ".join(words) for words, options in asking.items() if "--auth-plugin" in options - {"--url"}}
+    without -= {" ".join(words) for words, options in asking.items() if "--url" in options}
+    assert without == {"monitor-brokers"}  # which takes `--connect-string`, as `pulsar-perf monitor-brokers`
+    admin = main.get_command(click.Context(main), "admin")
+    assert admin is not None
+    assert {"--url", "--admin-url"} <= {name for each in admin.params for name in each.opts}
+
+
 def test_both_options_print_the_same() -> None:
     base = ("history", "top", "--data", RECORDED)
     assert run(*base, "--json").stdout == run(*base, "--format", "json").stdout
@@ -76,8 +87,16 @@ def test_the_address_of_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_environment_says_which_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BARYCENTER_URL", "127.0.0.1:1")
-    for words in (["decide"], ["snapshot", "--out", "-"], ["explain", "--broker", "a:1"]):
-        assert "http://127.0.0.1:1: " in run(*words).stderr
+    for words in (
+        ["decide"],
+        ["snapshot", "--out", "-"],
+        ["explain", "--broker", "a:1"],
+        ["admin", "clusters", "list"],
+        ["config", "diff"],
+        ["status"],
+        ["doctor"],
+    ):
+        assert "http://127.0.0.1:1" in run(*words).stderr
 
 
 @pytest.mark.parametrize(("words", "meant"), [(["hstory"], "history"), (["history", "tpo"], "top")])

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,34 @@ def test_a_key_is_never_overwritten(tmp_path: Path) -> None:
     result = run("create-secret-key", "-o", key)
     assert (result.exit_code, "is there already" in result.stderr) == (1, True)
     assert key.read_bytes() == b"precious"
+
+
+def test_a_file_of_a_token_is_for_its_owner_alone(tmp_path: Path) -> None:
+    file = tmp_path / "alice.token"
+    made = run("create", "-sk", SECRET_URL, "-s", "alice", "--output", file)
+    assert (made.exit_code, made.stdout) == (0, "")
+    assert os.stat(file).st_mode & 0o777 == 0o600
+    assert json.loads(run("validate", "-sk", SECRET_URL, "-f", file).stdout) == {"sub": "alice"}
+    again = run("create", "-sk", SECRET_URL, "-s", "bob", "--output", file)
+    assert (again.exit_code, "is there already" in again.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(("mode", "warns"), [(0o644, True), (0o640, True), (0o600, False)])
+@pytest.mark.parametrize("words", [("create", "-sk", SECRET_URL, "-s", "alice"), ("create-secret-key",)])
+def test_a_secret_that_is_sent_into_a_file_for_all_is_followed_by_a_warning(
+    tmp_path: Path, words: tuple[str, ...], mode: int, warns: bool
+) -> None:
+    file = tmp_path / "out"
+    with open(os.open(file, os.O_WRONLY | os.O_CREAT, mode), "wb") as out:
+        os.fchmod(out.fileno(), mode)
+        done = subprocess.run(
+            [sys.executable, "-m", "pulsar_barycenter", "tokens", *words],
+            stdout=out,
+            stderr=subprocess.PIPE,
+            check=True,
+        )
+    assert file.read_bytes()
+    assert (f"mode {mode:04o}" in done.stderr.decode()) is warns
 
 
 def test_a_token_is_taken_from_where_pulsars_tool_takes_it(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from pulsar_barycenter.doctor.checks.settings import (
     unknown_keys,
     unknown_overrides,
     unparsed_settings,
+    without_authorization,
 )
 from pulsar_barycenter.doctor.finding import Severity
 from pulsar_barycenter.doctor.picture import MANAGER_KEY, Picture
@@ -88,6 +89,8 @@ def test_a_secret_that_was_stored_by_mistake_is_told_by_its_key_alone() -> None:
         ("loadManagerServiceUnitStateTableViewClassName", "x.ServiceUnitStateMetadataStoreTableViewImpl", "error"),
         ("barycenterPulsarCompatibility", "4.x", Severity.WARNING),
         ("clusterName", "other", Severity.ERROR),
+        ("authorizationEnabled", "true", Severity.ERROR),
+        ("superUserRoles", "admin", Severity.WARNING),
         ("leaderOnlyMetadataWrites", "administration", Severity.ERROR),
         ("metadataStoreSessionTimeoutMillis", "30000", Severity.WARNING),
     ],
@@ -96,6 +99,27 @@ def test_brokers_that_have_to_agree_and_do_not_are_told(key: str, value: str, se
     finding = only(apart, changed("b2:8080", **{key: value}))
     assert (finding.subject, finding.severity) == (key, severity)
     assert "at b2:8080" in finding.sentence
+
+
+AUTHENTICATED = {"authenticationEnabled": "true", "authorizationEnabled": "false"}
+
+
+def test_authentication_without_authorization_is_told() -> None:
+    """Of foreign brokers, too: their keys are the same."""
+    everywhere = replace(
+        healthy(), brokers=tuple(view(each, settings={**SETTINGS, **AUTHENTICATED}) for each in BROKERS)
+    )
+    finding = only(without_authorization, everywhere)
+    assert (finding.severity, finding.subject) == (Severity.WARNING, "authorizationEnabled")
+    assert "(at " not in finding.sentence
+    assert "(at b2:8080)" in only(without_authorization, changed("b2:8080", **AUTHENTICATED)).sentence
+
+
+@pytest.mark.parametrize("authenticated", ["true", "false"])
+def test_authorization_and_an_open_cluster_are_no_finding(authenticated: str) -> None:
+    """Without authentication nothing else holds either: that is the default, on loopback."""
+    settings = {"authenticationEnabled": authenticated, "authorizationEnabled": authenticated}
+    assert subjects(without_authorization, changed("b2:8080", **settings)) == []
 
 
 def test_two_spellings_of_one_class_are_one() -> None:

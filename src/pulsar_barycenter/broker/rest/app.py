@@ -43,6 +43,7 @@ from pulsar_barycenter.broker.rest.requests import text_response
 from pulsar_barycenter.broker.rest.resource_quotas import ResourceQuotas
 from pulsar_barycenter.broker.rest.rights import rights
 from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.broker.rest.subscription_properties import SubscriptionProperties
 from pulsar_barycenter.broker.rest.subscriptions import Subscriptions
 from pulsar_barycenter.broker.rest.tenants import Tenants
 from pulsar_barycenter.broker.rest.topic_figures import TopicFigures
@@ -78,6 +79,7 @@ def build_app(services: BrokerServices) -> web.Application:
         PartitionedTopics,
         PartitionChanges,
         Subscriptions,
+        SubscriptionProperties,
         TopicFigures,
         Compaction,
         Brokers,

@@ -13,6 +13,7 @@ import structlog
 from aiohttp import web
 
 from pulsar_barycenter.broker.namespaces.cluster_policies import isolation_policies_of
+from pulsar_barycenter.broker.rest.body_fields import require_known_fields
 from pulsar_barycenter.broker.rest.errors import RestError
 from pulsar_barycenter.broker.rest.leader_requests import by_leader
 from pulsar_barycenter.broker.rest.openapi import takes
@@ -129,6 +130,7 @@ class NamespaceIsolation:
             IsolationPolicy.of(name, data)
         except PolicyError as error:
             raise RestError(400, f"Invalid format of input policy data: {error}") from error
+        require_known_fields(body, NamespaceIsolationData)
         return data
 
     async def _namespaces_here(self) -> list[str]:

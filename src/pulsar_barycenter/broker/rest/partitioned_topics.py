@@ -142,7 +142,10 @@ class PartitionedTopics:
         topic = topic_of(request)
         await require_namespace(self._services, topic.namespace)
         await require_writable_policies(self._services)
-        wanted = (await _partitions_wanted(request)).partitions
+        body = await _partitions_wanted(request)
+        if body.properties:
+            raise RestError(400, "properties cannot be changed with the number of partitions: send the number alone")
+        wanted = body.partitions
         now = await self._require_partitioned(topic)
         if wanted <= now.partitions:
             raise RestError(

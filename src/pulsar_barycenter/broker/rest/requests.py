@@ -8,6 +8,7 @@ from urllib.parse import unquote_plus
 import msgspec
 from aiohttp import web
 
+from pulsar_barycenter.broker.rest.body_fields import require_known_fields
 from pulsar_barycenter.broker.rest.errors import RestError
 from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName, check_local_name, decode_local_name
@@ -82,7 +83,7 @@ async def body_of(request: web.Request, kind: type[T]) -> T | None:
 
     Raises:
         msgspec.MsgspecError: the body is something else.
-        RestError: 400, something in it is too long, too deep or too large.
+        RestError: 400, something in it is too long, too deep or too large, or nobody reads a field that it sets.
     """
     data = await request.read()
     if not data.strip() or data.strip() == b"null":
@@ -96,7 +97,8 @@ def decoded(data: bytes, kind: Any) -> Any:
 
     Raises:
         msgspec.MsgspecError: it is something else.
-        RestError: 400, something in it is too long, too deep or too large.
+        RestError: 400, something in it is too long, too deep or too large, or nobody reads a field that it sets; see
+            `body_fields`.
     """
     try:
         value = msgspec.json.decode(data)
@@ -105,7 +107,9 @@ def decoded(data: bytes, kind: Any) -> Any:
     except UnicodeDecodeError as error:
         raise RestError(400, f"The request body is not valid: it is no text in UTF-8: {error.reason}") from None
     _require_bounds(value, MAX_DEPTH)
-    return msgspec.convert(value, kind)
+    converted = msgspec.convert(value, kind)
+    require_known_fields(value, kind)
+    return converted
 
 
 def _require_bounds(value: Any, depth: int) -> None:

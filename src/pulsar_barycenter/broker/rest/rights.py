@@ -242,6 +242,8 @@ RIGHTS: Final[Mapping[tuple[str, str], Right]] = {
     ("GET", _TOPIC + "/subscriptions"): _Topic(TopicOperation.GET_SUBSCRIPTIONS),
     ("PUT", _TOPIC + "/subscription/{subscription}"): _Topic(TopicOperation.SUBSCRIBE, has_subscription=True),
     ("DELETE", _TOPIC + "/subscription/{subscription}"): _Topic(TopicOperation.UNSUBSCRIBE, has_subscription=True),
+    ("GET", _TOPIC + "/subscription/{subscription}/properties"): _Topic(TopicOperation.CONSUME, has_subscription=True),
+    ("PUT", _TOPIC + "/subscription/{subscription}/properties"): _Topic(TopicOperation.CONSUME, has_subscription=True),
     ("GET", _TOPIC + "/stats"): _Topic(TopicOperation.GET_STATS),
     ("GET", _TOPIC + "/internalStats"): _Topic(TopicOperation.GET_STATS),
     ("GET", _TOPIC + "/internal-info"): _Topic(TopicOperation.GET_STATS),

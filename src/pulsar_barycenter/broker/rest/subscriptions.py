@@ -26,6 +26,7 @@ from pulsar_barycenter.broker.rest.requests import (
     topic_of,
 )
 from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.broker.rest.subscription_properties import require_short_properties
 from pulsar_barycenter.broker.rest.topics import TOPIC
 from pulsar_barycenter.broker.topics.persistent_topic import LATEST, PersistentTopic
 from pulsar_barycenter.ledger.position import EARLIEST, Position
@@ -33,9 +34,21 @@ from pulsar_barycenter.ledger.position import EARLIEST, Position
 _LAST = 2**63 - 1
 
 
-class _MessageId(msgspec.Struct, rename="camel"):
-    ledger_id: int
-    entry_id: int
+class ResetCursorData(msgspec.Struct, rename="camel", frozen=True):
+    """Where a subscription starts, and its properties; fields that lack are as in Pulsar's class of the same name.
+
+    A message id without a ledger is entry 0 of ledger 0: the subscription starts with the first entry there is.
+    `partition_index` is not looked at, as in Pulsar; `partitioned_index` is how Pulsar's Go client spells it.
+    """
+
+    ledger_id: int = 0
+    entry_id: int = 0
+    partition_index: int = -1
+    partitioned_index: int = -1
+    properties: dict[str, str] | None = None
+    batch_index: int = -1
+    excluded: bool = False
+    is_excluded: bool = False
 
 
 class Subscriptions:
@@ -66,17 +79,23 @@ class Subscriptions:
         loaded = await self._registry.get_or_create(topic, create=False)
         return json_response(sorted(self._registry.topic_stats(loaded)["subscriptions"]))
 
-    @takes(_MessageId | str, authoritative=FLAG)
+    @takes(ResetCursorData | str, authoritative=FLAG, replicated=FLAG)
     async def create_subscription(self, request: web.Request) -> web.Response:
-        """Create a subscription at a message id, at "earliest" or "latest"; of a partitioned topic at all, or none."""
+        """Create a subscription at a message id, at "earliest" or "latest", with properties.
+
+        Of a partitioned topic at all partitions, or none.
+        """
         topic = topic_of(request)
         name = subscription_of(request)
         await require_namespace(self._services, topic.namespace)
         if not topic.is_persistent:
             raise NotAllowedError("Create subscription on non-persistent topic can only be done through client")
-        position = _position(await request.read())
+        if flag(request, "replicated"):
+            raise RestError(400, "replicated is true: this broker does not replicate subscriptions. Leave it out.")
+        position, properties = _start(await request.read())
         if await self._owners.partition_count(topic):
-            await self._services.changes.create_subscription(topic, name, (position.ledger_id, position.entry_id))
+            start = (position.ledger_id, position.entry_id)
+            await self._services.changes.create_subscription(topic, name, start, properties)
             return no_content()
         await require_topic_here(request, self._services, topic)
         loaded = await self._registry.get_or_create(topic, create=True)
@@ -84,7 +103,7 @@ class Subscriptions:
         async with loaded.lock:
             if name in loaded.subscriptions:
                 raise RestError(409, f"Subscription {name!r} already exists for topic {topic}")
-            await loaded.create_subscription(name, position)
+            await loaded.create_subscription(name, position, properties)
         return no_content()
 
     @takes(force=FLAG, authoritative=FLAG)
@@ -104,15 +123,29 @@ class Subscriptions:
         return no_content()
 
 
-def _position(body: bytes) -> Position:
-    """Return where a subscription starts: a message id as JSON, "earliest" or "latest"; nothing is the end."""
+def _start(body: bytes) -> tuple[Position, dict[str, str] | None]:
+    """Return where a subscription starts, and its properties; nothing is the end.
+
+    Raises:
+        msgspec.MsgspecError: the body is no message id and no text.
+        RestError: 400, a position that cannot be, or properties that are too long.
+    """
     if not body.strip() or body.strip() == b"null":
-        return LATEST
-    wanted: _MessageId | str = decoded(body, _MessageId | str)
+        return LATEST, None
+    wanted: ResetCursorData | str = decoded(body, ResetCursorData | str)
     if isinstance(wanted, str):
         if wanted not in ("earliest", "latest"):
             raise RestError(400, f'A position is "earliest", "latest" or a message id, not {wanted!r}')
-        return EARLIEST if wanted == "earliest" else LATEST
+        return (EARLIEST if wanted == "earliest" else LATEST), None
+    if wanted.batch_index >= 0:
+        raise RestError(400, f"batchIndex is {wanted.batch_index}: a subscription starts with a whole entry")
+    if wanted.excluded or wanted.is_excluded:
+        raise RestError(400, "excluded is true: a subscription starts with the entry itself. Name the one behind it.")
+    require_short_properties(wanted.properties or {})
+    return _position(wanted), wanted.properties
+
+
+def _position(wanted: ResetCursorData) -> Position:
     if wanted.ledger_id >= _LAST:
         return LATEST
     return EARLIEST if wanted.ledger_id < 0 else Position(wanted.ledger_id, wanted.entry_id)

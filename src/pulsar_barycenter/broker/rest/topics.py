@@ -113,6 +113,8 @@ class Topics:
         topic = topic_of(request)
         await require_namespace(self._services, topic.namespace)
         properties = await body_of(request, dict[str, str])
+        if properties and not topic.is_persistent:
+            raise RestError(400, f"properties are not kept by {topic}, which is not stored: send no body")
         await self._require_legal_partition(topic)
         if await self._resources.partitioned_metadata(topic) is not None or await self._resources.topic_exists(topic):
             raise RestError(409, f"This topic already exists: {topic}")

@@ -11,6 +11,7 @@ Source: Pulsar's `PersistentStickyKeyDispatcherMultipleConsumers`, with the drai
 from bisect import insort
 from collections import Counter
 from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 from pulsar_barycenter.broker.clients.consumer import Consumer
@@ -152,23 +153,24 @@ class KeySharedDispatcher(SharedDispatcher):
         self._remove_replay(entry.position)
 
     def _send_waiting(self) -> None:
-        for slot in list(self._waiting):
-            if self.is_blocked:
-                return
+        """Send what waits and can be sent now, the oldest first, so that no key starves beside a busy one."""
+        heads = [(entries[0].position, slot) for slot, entries in self._waiting.items()]
+        heapify(heads)
+        while heads and not self.is_blocked:
+            _, slot = heappop(heads)
             entries = self._waiting[slot]
-            sent = 0
-            while sent < len(entries) and slot not in self._replay_slots and not self.is_blocked:
-                entry = entries[sent]
-                if not self.subscription.cursor.is_acked(entry.position):
-                    consumer = self._available_owner(slot)
-                    if consumer is None:
-                        break
-                    self._send_entry(consumer, entry, slot)
-                sent += 1
-                self._waiting_entries -= 1
-                self._waiting_bytes -= len(entry.data)
-            del entries[:sent]
-            if not entries:
+            entry = entries[0]
+            if not self.subscription.cursor.is_acked(entry.position):
+                consumer = self._available_owner(slot) if slot not in self._replay_slots else None
+                if consumer is None:
+                    continue
+                self._send_entry(consumer, entry, slot)
+            del entries[0]
+            self._waiting_entries -= 1
+            self._waiting_bytes -= len(entry.data)
+            if entries:
+                heappush(heads, (entries[0].position, slot))
+            else:
                 del self._waiting[slot]
 
     def _send_entry(self, consumer: Consumer, entry: Entry, slot: int) -> None:

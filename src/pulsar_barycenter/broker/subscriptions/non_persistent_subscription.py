@@ -4,7 +4,7 @@ Nothing is stored, so there is nothing to acknowledge, to deliver again or to se
 Source: Pulsar's `NonPersistentSubscription` and its dispatchers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from pulsar_barycenter.broker.clients.consumer import ConsumableTopic, Consumer, ConsumerOptions
@@ -20,6 +20,7 @@ from pulsar_barycenter.broker.subscriptions.sticky_keys import (
     slot_of,
     sticky_key,
 )
+from pulsar_barycenter.broker.subscriptions.turns import ConsumerTurns
 from pulsar_barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
 from pulsar_barycenter.ledger.position import Position
 from pulsar_barycenter.metadata.clock import Clock
@@ -39,11 +40,12 @@ class NonPersistentSubscription:
     __slots__ = (
         "_active",
         "_selector",
-        "_turn",
+        "_turns",
         "dropped",
         "members",
         "name",
         "partition_index",
+        "properties",
         "rates",
         "topic",
         "type",
@@ -52,17 +54,23 @@ class NonPersistentSubscription:
     is_durable = False
 
     def __init__(
-        self, topic: NonPersistentSubscriptionHost, name: str, sub_type: SubscriptionType, mode: KeySharedMode
+        self,
+        topic: NonPersistentSubscriptionHost,
+        name: str,
+        sub_type: SubscriptionType,
+        mode: KeySharedMode,
+        properties: Mapping[str, str],
     ) -> None:
         self.topic = topic
         self.name = name
         self.type = sub_type
         self.partition_index = topic.name.partition_index
         self.members: list[Consumer] = []
+        self.properties = dict(properties)
         self.rates = Rates()
         self.dropped = 0
         """Messages that no consumer was ready for."""
-        self._turn = 0
+        self._turns: ConsumerTurns[Consumer] = ConsumerTurns()
         self._active: Consumer | None = None
         self._selector: StickySelector[Consumer] | None = None
         if self.type is SubscriptionType.KEY_SHARED:
@@ -89,6 +97,7 @@ class NonPersistentSubscription:
         if self._selector is not None:
             self._selector.add(consumer)
         self.members.append(consumer)
+        self._turns.add(consumer)
         return consumer
 
     def attached(self, consumer: Consumer) -> None:
@@ -100,9 +109,11 @@ class NonPersistentSubscription:
         if consumer.closed:
             if consumer in self.members:  # held
                 self.members.remove(consumer)
+                self._turns.remove(consumer)
             return
         consumer.closed = True
         self.members.remove(consumer)
+        self._turns.remove(consumer)
         if self._selector is not None:
             self._selector.remove(consumer)
         self._pick_active_consumer()
@@ -118,6 +129,7 @@ class NonPersistentSubscription:
         for consumer in members:
             consumer.closed = True
             consumer.link.close_consumer(consumer, owner)
+        self._turns.clear()
         self._active = None
 
     def _pick_active_consumer(self) -> bool:
@@ -136,11 +148,12 @@ class NonPersistentSubscription:
     def deliver(self, position: Position, messages: int, entry: bytes) -> None:
         """Give an entry to the consumer that is due, or drop it."""
         consumer = self._next_consumer(entry)
-        if consumer is None or consumer.permits <= 0 or not consumer.link.writable:
+        if consumer is None or not _is_able(consumer):
             self.dropped += messages
             return
         consumer.link.send_message(consumer, position, 0, entry)
         consumer.sent(messages, len(entry))
+        self._turns.took(consumer, messages)
         self.rates.messages += messages
         self.rates.bytes += len(entry)
         self.topic.dispatched(messages, len(entry))
@@ -150,12 +163,7 @@ class NonPersistentSubscription:
             return self._selector.select(slot_of(sticky_key(read_metadata(entry))))
         if self.type is not SubscriptionType.SHARED:
             return self._active
-        for _ in self.members:
-            self._turn = (self._turn + 1) % len(self.members)
-            consumer = self.members[self._turn]
-            if consumer.permits > 0 and consumer.link.writable:
-                return consumer
-        return None
+        return self._turns.next(_is_able)
 
     def ack_individual(self, consumer: Consumer, positions: Sequence[Position]) -> None:
         """Nothing is kept, so nothing changes."""
@@ -168,3 +176,7 @@ class NonPersistentSubscription:
 
     async def seek(self, position: Position) -> None:
         raise NotAllowedError("a non-persistent topic keeps nothing to seek")
+
+
+def _is_able(consumer: Consumer) -> bool:
+    return consumer.permits > 0 and consumer.link.writable

@@ -1,25 +1,27 @@
 """Dispatch to many consumers at once: Shared.
 
-Entries go round among the consumers of the best priority that have permits. What was delivered and not
-acknowledged is remembered with its consumer; it is delivered again, before anything new and with a count, when
-that consumer leaves or asks for it. Delayed messages wait for their time, and all chunks of one message go to one
-consumer. Source: Pulsar's `PersistentDispatcherMultipleConsumers`.
+Consumers of the best priority that have permits take turns, see `turns`. What was delivered and not acknowledged is
+remembered with its consumer; it is delivered again, before anything new and with a count, when that consumer leaves or
+asks for it. Delayed messages wait for their time, and all chunks of one message go to one consumer.
+Source: Pulsar's `PersistentDispatcherMultipleConsumers`.
 """
 
 import heapq
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from pulsar_barycenter.broker.clients.consumer import Consumer
 from pulsar_barycenter.broker.subscriptions.dispatch import READ_BYTES, Dispatcher
 from pulsar_barycenter.broker.subscriptions.source import DispatchSource
+from pulsar_barycenter.broker.subscriptions.turns import TURN_MESSAGES, ConsumerTurns
 from pulsar_barycenter.ledger.position import Entry, Position
 from pulsar_barycenter.protocol.errors import MalformedFrameError
 from pulsar_barycenter.protocol.frames import read_metadata
 from pulsar_barycenter.protocol.pulsar_api_pb2 import MessageMetadata
 
-ENTRIES_PER_TURN: Final = 20
-"""How many entries a consumer gets before the next one's turn. Pulsar's dispatcherMaxRoundRobinBatchSize."""
+REPLAY_RUN_ENTRIES: Final = 100
+"""Most consecutive entries that are read at once to be delivered again."""
 
 CHUNKED_MESSAGES: Final = 10_000
 """For so many messages with chunks to come it is known who gets them; of more, the oldest is forgotten."""
@@ -36,7 +38,7 @@ class SharedDispatcher(Dispatcher):
         "_replay",
         "_replay_order",
         "_replay_run",
-        "_turn",
+        "_turns",
         "_unacked",
         "is_blocked",
     )
@@ -44,7 +46,7 @@ class SharedDispatcher(Dispatcher):
     def __init__(self, subscription: DispatchSource) -> None:
         super().__init__(subscription)
         self._replay_run: list[Position] = []
-        self._turn = 0
+        self._turns: ConsumerTurns[Consumer] = ConsumerTurns()
         self._unacked = 0
         self.is_blocked = False
         # Entries to be delivered again: members with their slots, and a heap of positions that may lag behind them.
@@ -71,11 +73,13 @@ class SharedDispatcher(Dispatcher):
             self._reset()
         self.consumers.append(consumer)
         self.consumers.sort(key=lambda c: c.priority_level)
+        self._turns.add(consumer)
 
     def remove(self, consumer: Consumer) -> None:
         if consumer not in self.consumers:
             return
         self.consumers.remove(consumer)
+        self._turns.remove(consumer)
         self._chunked = {uuid: owner for uuid, owner in self._chunked.items() if owner is not consumer}
         if not self.consumers:
             self._reset()
@@ -85,6 +89,7 @@ class SharedDispatcher(Dispatcher):
 
     def close(self) -> None:
         super().close()
+        self._turns.clear()
         self._cancel_delay()
 
     def _reset(self) -> None:
@@ -168,7 +173,7 @@ class SharedDispatcher(Dispatcher):
 
     def dispatch(self) -> None:
         while not self.is_blocked:
-            consumer = self._next_consumer()
+            consumer = self._turns.next(self._is_available)
             if consumer is None or not (self._ready or self._read_more_entries(consumer.permits)):
                 return
             self._deliver(consumer)
@@ -181,32 +186,24 @@ class SharedDispatcher(Dispatcher):
             return False
         return True
 
-    def _next_consumer(self) -> Consumer | None:
-        """Return the next consumer in turn among those of the best priority that can take an entry now."""
-        consumers = self.consumers
-        count = len(consumers)
-        turn = self._turn
-        best: Consumer | None = None
-        best_at = 0
-        for step in range(1, count + 1):
-            at = (turn + step) % count
-            consumer = consumers[at]
-            if (best is None or consumer.priority_level < best.priority_level) and self._is_available(consumer):
-                best, best_at = consumer, at
-                if consumer.priority_level == consumers[0].priority_level:
-                    break
-        self._turn = best_at
-        return best
-
     def _deliver(self, consumer: Consumer) -> None:
+        """Give a consumer entries that are ready: one turn's worth, or all if it is the only consumer."""
         ready = self._ready
-        turn = ENTRIES_PER_TURN if len(self.consumers) > 1 else len(ready)
-        while ready and turn > 0 and consumer.permits > 0 and not self.is_blocked and not consumer.is_blocked:
+        most = TURN_MESSAGES if len(self.consumers) > 1 else sys.maxsize
+        taken = 0
+        while ready and taken < most and consumer.permits > 0 and not self.is_blocked and not consumer.is_blocked:
             entry = ready.popleft()
             metadata = self._due_metadata(entry)
-            if metadata is not None:
-                self._send_entry(self._chunk_owner(metadata, consumer), entry, NO_SLOT)
-                turn -= 1
+            if metadata is None:
+                continue
+            receiver = self._chunk_owner(metadata, consumer)
+            self._send_entry(receiver, entry, NO_SLOT)
+            if receiver is consumer:
+                taken += entry.num_messages
+            else:
+                self._turns.took(receiver, entry.num_messages)
+        if taken:
+            self._turns.took(consumer, taken)
 
     def _due_metadata(self, entry: Entry) -> MessageMetadata | None:
         """Return the entry's metadata if it is to be delivered now; None if acknowledged, not due or unreadable."""
@@ -272,10 +269,10 @@ class SharedDispatcher(Dispatcher):
         return bool(self._ready) or self._read_more_entries(max_messages)
 
     def _next_replay_run(self) -> list[Position]:
-        """Take consecutive positions from the heap, at most a few turns' worth."""
+        """Take consecutive positions from the heap, at most `REPLAY_RUN_ENTRIES`."""
         order, members = self._replay_order, self._replay
         run: list[Position] = []
-        while order and len(run) < ENTRIES_PER_TURN * 5:
+        while order and len(run) < REPLAY_RUN_ENTRIES:
             position = order[0]
             if position in members:
                 if run and position != (run[-1].ledger_id, run[-1].entry_id + 1):

@@ -53,7 +53,9 @@ class NonPersistentTopic(Topic):
         if present is None:
             require_subscription_room(self.name, self.subscriptions, limits)
         if present is None or not present.consumers:
-            present = NonPersistentSubscription(self, request.subscription, request.sub_type, request.key_shared_mode)
+            present = NonPersistentSubscription(
+                self, request.subscription, request.sub_type, request.key_shared_mode, request.properties or {}
+            )
         consumer = present.attach(link, request.consumer_id, request.options)
         self.subscriptions[request.subscription] = present
         return consumer

@@ -270,6 +270,8 @@ class PersistentTopic(Topic):
                 if present.is_durable != request.is_durable and present.consumers:
                     raise SubscriptionBusyError(self.name, name, "durable and non-durable consumers do not mix")
                 if present.is_durable or present.consumers or present.is_sought:
+                    if request.properties and present.is_durable and not present.cursor.properties:
+                        await present.cursor.set_properties(request.properties)
                     return present
                 # Nobody reads here any more: the start that the reader brings now is the true one.
                 self.remove_subscription(present)

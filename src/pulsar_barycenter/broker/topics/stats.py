@@ -149,7 +149,11 @@ def _subscriptions(topic: Topic) -> dict[str, dict[str, Any]]:
                 subscription.rates,
                 subscription.consumers,
                 subscription.active_consumer,
-                {"isDurable": False, "msgDropRate": 0.0},
+                {
+                    "isDurable": False,
+                    "msgDropRate": 0.0,
+                    "subscriptionProperties": dict(subscription.properties),
+                },
             )
             for name, subscription in topic.subscriptions.items()
         }
@@ -184,6 +188,7 @@ def subscription_stats(subscription: PersistentSubscription) -> dict[str, Any]:
             if subscription.type is SubscriptionType.KEY_SHARED
             else None,
             "nonContiguousDeletedMessagesRanges": ranges,
+            "subscriptionProperties": dict(subscription.cursor.properties),
         },
     )
 
@@ -231,6 +236,7 @@ def _subscription(
         "keySharedMode": None,
         "consumersAfterMarkDeletePosition": {},
         "nonContiguousDeletedMessagesRanges": 0,
+        "subscriptionProperties": {},
     }
     stats.update(more)
     return stats

@@ -346,9 +346,13 @@ class Connection(asyncio.Protocol):
             self._stalled[dispatcher] = None
 
     def _wake(self) -> None:
-        stalled, self._stalled = self._stalled, {}
-        for dispatcher in stalled:
+        """Let those that wait for room go on, until there is none. Who was not reached stays ahead of who was."""
+        waiting, self._stalled = self._stalled, {}
+        while waiting and self.writable:
+            dispatcher = next(iter(waiting))
+            del waiting[dispatcher]
             dispatcher.dispatch()
+        self._stalled = waiting | self._stalled
 
     def pause_writing(self) -> None:
         self._write_paused = True

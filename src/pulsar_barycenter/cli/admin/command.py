@@ -156,6 +156,7 @@ def _shown(text: str) -> str:
 @click.group(name="admin", cls=CommandGroup)
 @click.option(
     "--admin-url",
+    "--url",
     metavar="URL",
     expose_value=False,
     callback=kept_as("webServiceUrl"),

@@ -27,6 +27,7 @@ _LATEST: Final = 2**63 - 1
 _AT_ONCE: Final = 16
 _PARTITIONS = Flag("-p --partitions", "partitions", "How many partitions.", Kind.NUMBER, required=True)
 _SUBSCRIPTION = Flag("-s --subscription", "subscription", "The subscription.", required=True)
+_PROPERTIES = Flag("-p --property", "properties", "Properties key=value, separated by commas.", Kind.PAIRS)
 _SYSTEM = Flag("-ist --include-system-topic", "system", "Also topics of the system.", Kind.SWITCH)
 _STATS: Final = (
     Flag("-gpb --get-precise-backlog", "precise", "Count the backlog exactly.", Kind.SWITCH),
@@ -101,6 +102,18 @@ async def _compact(session: Session, values: Values) -> str:
     return f"Topic compaction requested for {values['name']}"
 
 
+def _start(values: Values) -> dict[str, Any]:
+    """Return where a subscription begins, with its properties if any were typed."""
+    properties = values["properties"]
+    return {**_position(values), **({"properties": properties} if properties else {})}
+
+
+def _new_properties(values: Values) -> dict[str, str]:
+    if bool(values["properties"]) == bool(values["clear"]):
+        raise WrongUsageError("give either --property, once with all properties, or --clear")
+    return values["properties"] or {}
+
+
 def _position(values: Values) -> dict[str, int]:
     """Return the message id that was typed: `latest`, `earliest` or `LEDGER:ENTRY`."""
     text = str(values["position"])
@@ -116,6 +129,7 @@ def _position(values: Values) -> dict[str, int]:
 
 _OF_PARTITIONS: Final = "/{topic}/partitions"
 _OF_SUBSCRIPTION: Final = "/{topic}/subscription/{subscription}"
+_PROPERTIES_OF_SUBSCRIPTION: Final = _OF_SUBSCRIPTION + "/properties"
 
 TOPICS: Final = Resource(
     "topics",
@@ -220,11 +234,28 @@ TOPICS: Final = Resource(
         command(
             "create-subscription",
             "Create a subscription.",
-            request("PUT", _OF_SUBSCRIPTION, query={"replicated": "replicated"}, body=_position),
+            request("PUT", _OF_SUBSCRIPTION, query={"replicated": "replicated"}, body=_start),
             TOPIC,
             _SUBSCRIPTION,
             Flag("-m --messageId", "position", "Where it begins: latest, earliest or LEDGER:ENTRY.", default="latest"),
             Flag("-r --replicated", "replicated", "In other clusters, too.", Kind.SWITCH),
+            _PROPERTIES,
+        ),
+        command(
+            "get-subscription-properties",
+            "Show the properties of a subscription.",
+            request("GET", _PROPERTIES_OF_SUBSCRIPTION),
+            TOPIC,
+            _SUBSCRIPTION,
+        ),
+        command(
+            "update-subscription-properties",
+            "Replace the properties of a subscription.",
+            request("PUT", _PROPERTIES_OF_SUBSCRIPTION, body=_new_properties),
+            TOPIC,
+            _SUBSCRIPTION,
+            _PROPERTIES,
+            Flag("-c --clear", "clear", "Remove all properties.", Kind.SWITCH),
         ),
         command(
             "unsubscribe",

@@ -21,6 +21,7 @@ from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.groups import CommandGroup
 from pulsar_barycenter.cli.suggestions import did_you_mean
 from pulsar_barycenter.cli.terminal import Column, print_table, printable
+from pulsar_barycenter.config.broker_conf import ConfigError, keys, parse_value
 from pulsar_barycenter.config.sources import Source
 from pulsar_barycenter.doctor.reading.cluster import ClusterUnreadableError
 from pulsar_barycenter.status.settings import Setting, settings_of
@@ -45,11 +46,11 @@ def command() -> None:
 
 
 @command.command(name="get")
-@click.argument("keys", nargs=-1, metavar="[KEY]...")
+@click.argument("names", nargs=-1, metavar="[KEY]...")
 @_with_url
 @click.option("--all", "is_all", is_flag=True, help="Also keys that have their defaults.")
 @with_format("table", "json", json="one object a key")
-def get(keys: tuple[str, ...], url: str | None, is_all: bool, form: str) -> None:
+def get(names: tuple[str, ...], url: str | None, is_all: bool, form: str) -> None:
     """Tell the values in force, and whether each is the default, from broker.conf, or dynamic.
 
     Of dynamic ones it tells who changed them, when and why, if the brokers know. Without KEY: all that are not
@@ -57,26 +58,33 @@ def get(keys: tuple[str, ...], url: str | None, is_all: bool, form: str) -> None
     """
     settings = _settings(url)
     known = [setting.key for setting in settings]
-    for key in keys:
+    for key in names:
         if key not in known:
             fail(f"no broker knows {key}{did_you_mean(key, known)}")
-    wanted = [each for each in settings if each.key in keys]
-    if not keys:
+    wanted = [each for each in settings if each.key in names]
+    if not names:
         wanted = [each for each in settings if is_all or not each.is_default]
     _print_settings(wanted, form, none="every setting has its default")
 
 
 @command.command(name="diff")
 @_with_url
+@click.option("--all", "is_all", is_flag=True, help="Also keys of which each broker has a value of its own.")
 @with_format("table", "json", json="one object a key")
-def diff(url: str | None, form: str) -> None:
-    """Tell the settings in which brokers differ. Ends with 0, whether they do or not."""
-    _print_settings(
-        [each for each in _settings(url) if not each.is_alike], form, none="brokers do not differ in any setting"
-    )
+def diff(url: str | None, is_all: bool, form: str) -> None:
+    """Show the settings in which brokers differ. Ends with 0, whether they do or not.
+
+    Ports, addresses, folders, certificates and hardware differ by design: they are shown with --all only.
+    """
+    apart = [each for each in _settings(url) if not each.is_alike]
+    own = [] if is_all else [each for each in apart if each.is_own]
+    _print_settings([each for each in apart if each not in own], form, none="brokers do not differ in any setting")
+    if own and form != "json":
+        names = ", ".join(each.key for each in own)
+        click.echo(printable(f"each broker has its own {names}; --all shows them"))
 
 
-@command.command(name="set")
+@command.command(name="set", context_settings={"ignore_unknown_options": True})  # a value may be -1
 @click.argument("key")
 @click.argument("value")
 @_with_url
@@ -85,8 +93,12 @@ def diff(url: str | None, form: str) -> None:
 def set_(key: str, value: str, url: str | None, yes: bool, why: str) -> None:
     """Change a dynamic setting for all brokers, now and when they start; done when all go by it.
 
+    Without --yes a broker checks the value, and nothing changes.
+
     Ends with 0, with 1 if it cannot be set or is not in force everywhere.
     """
+    if not value.strip():
+        raise click.UsageError(f"{key} cannot be set to a blank text; `admin brokers delete-dynamic-config` removes it")
     before = {setting.key: setting for setting in _settings(url)}
     dynamic = [setting.key for setting in before.values() if setting.is_dynamic]
     if key not in dynamic:
@@ -97,13 +109,16 @@ def set_(key: str, value: str, url: str | None, yes: bool, why: str) -> None:
     if list(now.values) == [value]:
         click.echo(f"{key} is {value} on all brokers already")
         return
-    if not yes:
-        click.echo(printable(f"would become {value}; nothing is done without --yes"))
-        return
     try:
+        asyncio.run(_check(asked_url(url), key, value))
+        if not yes:
+            click.echo(printable(f"would become {value}; nothing is done without --yes"))
+            return
         asyncio.run(_set(asked_url(url), key, value, why))
     except AdminRequestError as error:
-        fail(without_report(error))
+        fail(error.reason if error.status == 412 and error.reason else without_report(error))
+    except ConfigError as error:
+        fail(str(error))
     deadline = time.monotonic() + _IN_FORCE_S
     while True:
         (now,) = [setting for setting in _settings(url) if setting.key == key]
@@ -114,6 +129,25 @@ def set_(key: str, value: str, url: str | None, yes: bool, why: str) -> None:
             _print_settings([now], "table")
             fail(f"{key} is not {value} on all brokers after {_IN_FORCE_S:.0f} s")
         time.sleep(_LOOKS_AGAIN_S)
+
+
+async def _check(url: str, key: str, value: str) -> None:
+    """Have a broker check a value. Of Apache Pulsar, which has no such request, the kind of value is checked here.
+
+    Raises:
+        AdminRequestError: it would be refused, or no broker answers.
+        ConfigError: it is not of the key's kind.
+    """
+    client = asking_client()
+    try:
+        await client.call("GET", url, f"/barycenter/v1/settings/{quote(key, safe='')}", params={"value": value})
+    except AdminRequestError as error:
+        if error.status != 404:
+            raise
+        if key in keys() and keys()[key].kind in (bool, int, float):
+            parse_value(key, value)
+    finally:
+        await client.close()
 
 
 async def _set(url: str, key: str, value: str, why: str) -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from pulsar_barycenter.attach.collector import admin_urls
 from pulsar_barycenter.cli.ask.examination import Asked, examine
-from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url
+from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url, named_url
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.suggestions import did_you_mean
@@ -36,7 +36,11 @@ _COLOURS: Final = {
 
 @click.command(name="doctor")
 @click.option("--url", help=f"The web address of any broker, or several.  [{URL_VARIABLE}; http://127.0.0.1:8080]")
-@click.option("--store", help="A metadataStoreUrl; alone it is looked at without the brokers, as of a stopped cluster.")
+@click.option(
+    "--store",
+    help="A metadataStoreUrl. Brokers are asked, too, if --url or the configuration names them; else the store alone is"
+    " looked at, as of a stopped cluster.",
+)
 @click.option(
     "--store-config",
     default="",
@@ -106,7 +110,8 @@ def command(
         if name not in known:
             raise click.UsageError(f"there is no check {name}{did_you_mean(name, known)}; --list tells all")
     try:
-        urls = () if store and not url else admin_urls(asked_url(url))
+        address = named_url(url) if store else asked_url(url)
+        urls = () if address is None else admin_urls(address)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     try:

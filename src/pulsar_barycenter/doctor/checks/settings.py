@@ -13,12 +13,16 @@ from pulsar_barycenter.load.advice.configuration_advice import Severity as Advic
 from pulsar_barycenter.load.advice.configuration_advice import advice, key_advice
 from pulsar_barycenter.load.managers import StrategyError, manager_kind, short_name
 
+AUTHORIZATION_KEY: Final = "authorizationEnabled"
 MIGRATION_KEY: Final = "loadManagerMigrationEnabled"
 _APART: Final[Mapping[str, tuple[Severity, str]]] = {
     "clusterName": (Severity.ERROR, "brokers of one cluster serve different namespaces"),
     MANAGER_KEY: (Severity.ERROR, "brokers look for owners in different places"),
     MIGRATION_KEY: (Severity.ERROR, "some brokers do not look where the others keep their owners"),
     PLACE_KEY: (Severity.ERROR, "brokers of the extensible load manager look for owners in different places"),
+    "authenticationEnabled": (Severity.ERROR, "some brokers let in who shows nothing"),
+    AUTHORIZATION_KEY: (Severity.ERROR, "some brokers let anybody who is known do everything"),
+    "superUserRoles": (Severity.WARNING, "who may administrate depends on which broker is asked"),
     "leaderOnlyMetadataWrites": (Severity.ERROR, "some brokers write what others leave to the leader"),
     "metadataStoreSessionTimeoutMillis": (
         Severity.WARNING,
@@ -115,6 +119,27 @@ def apart(picture: Picture) -> Iterator[Finding]:
         values = "; ".join(f"{value or 'blank'} at {_some(brokers)}" for value, brokers in sorted(told.items()))
         yield found(
             severity, key, f"{values}: {effect}", "set it alike in every broker.conf and restart the brokers one by one"
+        )
+
+
+def without_authorization(picture: Picture) -> Iterator[Finding]:
+    """Brokers ask who a client is, and let each one who is known do everything."""
+    open_to_all = [
+        broker.broker
+        for broker in picture.answering
+        if broker.settings is not None
+        and broker.settings.get("authenticationEnabled") == "true"
+        and broker.settings.get(AUTHORIZATION_KEY, "true") != "true"
+    ]
+    if open_to_all:
+        where = "" if len(open_to_all) == len(picture.answering) else f" (at {_some(open_to_all)})"
+        yield found(
+            Severity.WARNING,
+            AUTHORIZATION_KEY,
+            "authentication is on and authorization is off: every client that shows a valid proof may change the"
+            f" configuration and delete topics, and superUserRoles binds nobody{where}",
+            f"set {AUTHORIZATION_KEY}=true and superUserRoles in every broker.conf, restart the brokers one by one, and"
+            " grant each role what it needs",
         )
 
 

@@ -52,6 +52,8 @@ CONSUME = {
     ("GET", f"{TOPIC}/subscriptions"),
     ("PUT", f"{TOPIC}/subscription/{{subscription}}"),
     ("DELETE", f"{TOPIC}/subscription/{{subscription}}"),
+    ("GET", f"{TOPIC}/subscription/{{subscription}}/properties"),
+    ("PUT", f"{TOPIC}/subscription/{{subscription}}/properties"),
 }
 LEGACY = {route for route in EVERY_ROUTE if route[1].startswith("/lookup/v2/destination")}
 """Of a namespace of another name, acme/standalone/orders, in which nobody has a grant."""

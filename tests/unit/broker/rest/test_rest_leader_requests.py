@@ -25,6 +25,7 @@ OF_OWNERS = {
     ("POST", "createMissedPartitions"),
     ("PUT", "{subscription}"),
     ("DELETE", "{subscription}"),
+    ("PUT", "properties"),
     ("PUT", "compaction"),
     ("POST", "shutdown"),
     ("POST", "leader-writes"),

@@ -12,6 +12,7 @@ from pulsar_barycenter.broker.bounded_log import MOST_A_SECOND
 from pulsar_barycenter.broker.clients.consumer import MAX_MESSAGES_IN_ENTRY
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.broker.wire.bounds import QUEUED_BYTES
+from pulsar_barycenter.broker.wire.connection import Connection
 from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.protocol import client_commands
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
@@ -237,6 +238,38 @@ async def test_a_client_that_does_not_read_is_not_read_from(
             await asyncio.sleep(0)
             if transport.unread > QUEUED_BYTES:
                 transport.read_all()
+    connection.abort("the test is over")
+
+
+class Greedy:
+    """A dispatcher that always has more than fits."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.written = 0
+
+    def dispatch(self) -> None:
+        while self.connection.writable:
+            self.connection.send(bytes(QUEUED_BYTES))
+            self.written += 1
+        self.connection.wake_when_writable(self)
+
+
+async def test_dispatchers_that_wait_for_room_take_turns(broker: OneBroker) -> None:
+    """Each is reached before any of them is reached twice, however little room there is at a time."""
+    connection = broker.server.new_connection()
+    transport = UnreadTransport(connection)
+    connection.connection_made(transport)
+    dispatchers = [Greedy(connection) for _ in range(3)]
+    for dispatcher in dispatchers:
+        dispatcher.dispatch()
+        dispatcher.written = 0
+    for _ in range(30):
+        await asyncio.sleep(0)
+        transport.read_all()
+        counts = [dispatcher.written for dispatcher in dispatchers]
+        assert max(counts) - min(counts) <= 1
+    assert sum(counts) >= 20
     connection.abort("the test is over")
 
 

@@ -3,9 +3,11 @@
 import asyncio
 
 import msgspec
+import pytest
 from click.testing import CliRunner, Result
 
 from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.config.broker_conf import keys
 from support.rest_cluster import rest_cluster
 
 OK, FAILED = 0, 1
@@ -52,6 +54,49 @@ async def test_what_cannot_be_set_is_said() -> None:
             told = await run(url, *words)
             assert (told.exit_code, reason in told.stderr) == (FAILED, True), told.output
     assert (await run("http://127.0.0.1:9", "get")).exit_code == FAILED
+
+
+@pytest.mark.parametrize("words", [(), ("--yes",)])
+@pytest.mark.parametrize(
+    ("key", "value", "allowed"),
+    [
+        (KEY, "abc", "a number above 0"),
+        (KEY, "-1", "a number above 0"),
+        ("loadBalancerSheddingEnabled", "yes", "true or false"),
+        ("loadBalancerLoadSheddingStrategy", "NoSuchShedder", "NoSuchShedder"),
+        (KEY, " ", "blank"),
+    ],
+)
+async def test_a_value_that_is_not_allowed_is_refused_before_it_is_set(
+    key: str, value: str, allowed: str, words: tuple[str, ...]
+) -> None:
+    """A preview refuses as the change does: key, value and what is allowed."""
+    async with rest_cluster(1) as cluster:
+        url = str(cluster.brokers[0].urls.web_url)
+        refused = await run(url, "set", key, value, *words)
+        assert refused.exit_code != OK
+        assert (key in refused.stderr, value.strip() in refused.stderr, allowed in refused.stderr) == (True,) * 3
+        assert "would become" not in refused.output
+        assert (await cluster.expect(200, "GET", "/admin/v2/brokers/configuration/values")).json == {}
+
+
+async def test_brokers_that_differ_by_design_do_not_differ() -> None:
+    """Ports, addresses and folders are of each broker; with --all they are shown."""
+    async with rest_cluster(1) as cluster:
+        await cluster.add(broker_shutdown_timeout_ms=0, web_service_port_tls=None, status_file_path="/tmp/up")
+        url = str(cluster.brokers[0].urls.web_url)
+        told = await run(url, "diff")
+        assert "brokers do not differ in any setting" in told.stdout
+        assert "each broker has its own statusFilePath; --all shows them" in told.stdout
+        assert (await run(url, "diff", "--json")).stdout == ""
+        assert "/tmp/up" in (await run(url, "diff", "--all")).stdout
+
+
+def test_each_address_and_port_is_of_its_broker() -> None:
+    own = {name for name, key in keys().items() if key.own}
+    assert own >= {"brokerServicePort", "webServicePort", "bindAddress", "advertisedAddress", "barycenterDataDir"}
+    assert {name for name in keys() if name.endswith(("ServicePort", "ServicePortTls"))} <= own
+    assert own.isdisjoint(name for name, key in keys().items() if key.dynamic)
 
 
 async def test_brokers_that_differ_are_told() -> None:

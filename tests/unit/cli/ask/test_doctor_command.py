@@ -84,6 +84,20 @@ def test_brokers_that_are_down_beside_a_store_are_told_and_the_store_is_looked_a
     assert "not looked at: the brokers:" in result.output
 
 
+@pytest.mark.parametrize("words", [("--url", "127.0.0.1:9"), ()])
+def test_the_variable_names_the_brokers_beside_a_store_too(
+    stopped: str, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store alone is looked at where nothing names brokers."""
+    if not words:
+        monkeypatch.setenv("BARYCENTER_URL", "http://127.0.0.1:9")
+    result = run(*words, "--store", stopped, "--check", "tiling")
+    assert "not looked at: the brokers:" in result.output
+    assert "http://127.0.0.1:9" in result.output
+    monkeypatch.delenv("BARYCENTER_URL", raising=False)
+    assert "give --url to ask them" in " ".join(run("--store", stopped, "--check", "tiling").output.split())
+
+
 def test_the_catalogue_is_listed_and_a_misspelt_check_is_answered_with_the_nearest() -> None:
     listed = run("--list").output
     assert all(re.search(rf"^{check.name} ", listed, re.MULTILINE) for check in CHECKS)

@@ -1,0 +1,147 @@
+"""Which fields of a body nobody reads: they are refused by name, so that no request succeeds in part.
+
+The tools of Pulsar write every field of a Java class, also those that were not set. So a field that nobody reads is
+accepted while it says nothing: null, false, 0, a blank text, an empty list or object, or the default of Pulsar's class.
+
+`NOT_DONE` has the fields that are known and stored with a record, but that no broker of this kind acts on. They are
+kept where Pulsar's brokers wrote them into a shared store; a request that sets one is refused.
+
+Source: Pulsar ignores unknown fields (`ObjectMapperFactory` switches FAIL_ON_UNKNOWN_PROPERTIES off).
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+from msgspec import inspect
+
+from pulsar_barycenter.broker.namespaces.policies import ClusterData, Policies
+from pulsar_barycenter.broker.rest.errors import RestError
+from pulsar_barycenter.load.policies import AutoFailoverData
+
+NOT_DONE: Final[Mapping[type, frozenset[str]]] = {
+    Policies: frozenset(
+        {
+            "backlog_quota_map",
+            "clusterDispatchRate",
+            "topicDispatchRate",
+            "subscriptionDispatchRate",
+            "replicatorDispatchRate",
+            "clusterSubscribeRate",
+            "persistence",
+            "publishMaxMessageRate",
+            "latency_stats_sample_rate",
+            "message_ttl_in_seconds",
+            "subscription_expiration_time_minutes",
+            "retention_policies",
+            "deleted",
+            "encryption_required",
+            "delayed_delivery_policies",
+            "inactive_topic_policies",
+            "max_unacked_messages_per_consumer",
+            "max_unacked_messages_per_subscription",
+            "offload_policies",
+            "schema_compatibility_strategy",
+            "schema_validation_enforced",
+            "is_allow_auto_update_schema",
+            "resource_group_name",
+            "migrated",
+        }
+    ),
+}
+
+
+class _AuthPolicies(msgspec.Struct):
+    namespace_auth: Any = None
+    destination_auth: Any = None
+    subscription_auth_roles: Any = None
+
+
+class _FailoverParameters(msgspec.Struct):
+    min_limit: Any = None
+    usage_threshold: Any = None
+
+
+_OPEN_OBJECTS: Final[Mapping[tuple[type, str], type]] = {
+    (Policies, "auth_policies"): _AuthPolicies,
+    (AutoFailoverData, "parameters"): _FailoverParameters,
+}
+"""Fields that are stored as they came, and what is read of them."""
+
+PULSAR_DEFAULTS: Final[Mapping[type, Mapping[str, tuple[Any, ...]]]] = {
+    Policies: {
+        "schema_compatibility_strategy": ("UNDEFINED",),
+        "schema_auto_update_compatibility_strategy": ("Full",),
+        "is_allow_auto_update_schema": (True,),
+        "offload_threshold": (-1,),
+        "offload_threshold_in_seconds": (-1,),
+    },
+    ClusterData: {
+        "brokerClientTlsTrustStoreType": ("JKS",),
+        "brokerClientTlsKeyStoreType": ("JKS",),
+        "brokerClientSslFactoryPlugin": ("org.apache.pulsar.common.util.DefaultPulsarSslFactory",),
+    },
+}
+"""Values of fields that say nothing although they are not empty: what Pulsar's classes have from the start."""
+
+DERIVED: Final[Mapping[type, frozenset[str]]] = {Policies: frozenset({"clusterThatCanDeleteNamespace"})}
+"""Fields that Pulsar's classes work out of others when they are written (a getter without a field)."""
+
+_NAMED: Final = 10
+"""So many fields are named in a refusal."""
+_SHOWN: Final = 60
+"""So many characters of a value are shown."""
+
+
+def require_known_fields(value: Any, kind: Any) -> None:
+    """Refuse a decoded body that has something to say in a field that nobody reads.
+
+    Raises:
+        RestError: 400, with the fields by their paths, such as `bundles.count`.
+    """
+    found = list(_unread(value, _type_info(kind), ""))
+    if found:
+        shown = ", ".join(f"{path} = {_short(each)}" for path, each in found[:_NAMED])
+        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        raise RestError(
+            400, f"The request body has fields that this broker does not know or act on: {shown}{more}. Leave them out."
+        )
+
+
+@lru_cache(maxsize=128)
+def _type_info(kind: Any) -> inspect.Type:
+    return inspect.type_info(kind)
+
+
+def _unread(value: Any, expected: inspect.Type, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(expected, inspect.UnionType):
+        for each in expected.types:
+            yield from _unread(value, each, path)
+    elif isinstance(expected, inspect.StructType) and isinstance(value, dict):
+        yield from _of_object(value, expected, path)
+    elif isinstance(expected, inspect.DictType) and isinstance(value, dict):
+        for name, item in value.items():
+            yield from _unread(item, expected.value_type, f"{path}{name}.")
+    elif isinstance(expected, inspect.ListType | inspect.VarTupleType) and isinstance(value, list):
+        for place, item in enumerate(value):
+            yield from _unread(item, expected.item_type, f"{path.removesuffix('.')}[{place}].")
+
+
+def _of_object(value: dict[str, Any], expected: inspect.StructType, path: str) -> Iterator[tuple[str, Any]]:
+    fields = {field.encode_name: field for field in expected.fields}
+    not_done = NOT_DONE.get(expected.cls, frozenset())
+    defaults, derived = PULSAR_DEFAULTS.get(expected.cls, {}), DERIVED.get(expected.cls, frozenset())
+    for name, item in value.items():
+        if name in derived:
+            continue
+        if name in fields and name not in not_done:
+            read_as = _OPEN_OBJECTS.get((expected.cls, name))
+            yield from _unread(item, fields[name].type if read_as is None else _type_info(read_as), f"{path}{name}.")
+        elif item and item not in defaults.get(name, ()):
+            yield f"{path}{name}", item
+
+
+def _short(value: Any) -> str:
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

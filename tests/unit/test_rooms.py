@@ -215,6 +215,7 @@ SPARK_CHAPTERS = {
 """The chapters of the pipeline that run on Spark."""
 
 STARTS_A_BROKER = {
+    "broker.bounded_log",
     "broker.broker",
     "broker.cluster.http_peers",
     "broker.environment",

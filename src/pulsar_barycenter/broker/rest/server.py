@@ -177,6 +177,7 @@ def _services_of(
         admin=admin,
         relayed=relayed,
         is_ready=lambda: broker.ready,
+        data_fault=lambda: broker.data_fault,
         shutdown=shutdown,
         authentication=broker.authentication,
         registries=registries,

@@ -27,7 +27,12 @@ from typing import Final
 import structlog
 
 from pulsar_barycenter.ledger.caches import Caches
-from pulsar_barycenter.ledger.errors import LedgerCorruptedError, LedgerError, LedgerFencedError
+from pulsar_barycenter.ledger.errors import (
+    LedgerCorruptedError,
+    LedgerError,
+    LedgerFencedError,
+    LedgerFolderLostError,
+)
 from pulsar_barycenter.ledger.files import file_format as fmt
 from pulsar_barycenter.ledger.files.examine import examine
 from pulsar_barycenter.ledger.files.file_reader import FileLedgerReader
@@ -35,6 +40,7 @@ from pulsar_barycenter.ledger.files.file_writer import FileLedgerWriter
 from pulsar_barycenter.ledger.files.folder import FILE_MODE, FOLDER_MODE, LedgerFolder
 from pulsar_barycenter.ledger.files.group_commit import GroupCommitter
 from pulsar_barycenter.ledger.storage import OnDurable
+from pulsar_barycenter.metadata.files.data_faults import DataFault, FileIdentity, read_only_fault
 
 log = structlog.get_logger(__name__)
 
@@ -76,11 +82,28 @@ class FileLedgerStorage:
     def identity(self) -> str:
         return self._identity
 
+    def check(self) -> DataFault | None:
+        """Look whether the folder, and the files that are being written, are still where they were opened.
+
+        From the moment at which the folder is found gone no writer reports another entry, and no ledger is created.
+        A writer whose file alone is gone fails with its next group; the folder is well then. Blocking: one system call
+        for the folder and each file being written. For a thread of its own; not to be called by two at once.
+        """
+        try:
+            self.folder.require_there()
+        except LedgerFolderLostError as error:
+            return DataFault(str(error), is_final=True)
+        for writer in list(self._writers):
+            writer.check_file()
+        return read_only_fault(self.folder.root)
+
     async def create(self, ledger_id: int, *, epoch: int, on_durable: OnDurable) -> FileLedgerWriter:
-        await self.folder.run(partial(_create, self.folder, ledger_id, epoch))
+        identity = await self.folder.run(partial(_create, self.folder, ledger_id, epoch))
         if self._committer is None:
             self._committer = GroupCommitter(threads=self._commit_threads)
-        writer = FileLedgerWriter(self.folder, self._committer, ledger_id, epoch, on_durable, self._writers.discard)
+        writer = FileLedgerWriter(
+            self.folder, self._committer, ledger_id, identity, epoch, on_durable, self._writers.discard
+        )
         self._writers.add(writer)
         return writer
 
@@ -110,12 +133,14 @@ class FileLedgerStorage:
 # ---- blocking file work of the storage, on its pool ----
 
 
-def _create(folder: LedgerFolder, ledger_id: int, epoch: int) -> None:
-    """Make the file, header included, durable before anything is told of it."""
+def _create(folder: LedgerFolder, ledger_id: int, epoch: int) -> FileIdentity:
+    """Make the file, header included, durable before anything is told of it; the folder itself is never made anew."""
+    folder.require_there()
     path = folder.path(ledger_id)
     parent = os.path.dirname(path)
     if not os.path.isdir(parent):
-        os.makedirs(parent, mode=FOLDER_MODE, exist_ok=True)
+        with suppress(FileExistsError):
+            os.mkdir(parent, mode=FOLDER_MODE)
         _sync(folder, os.path.dirname(parent))
     try:
         descriptor = os.open(path, folder.flags | os.O_CREAT | os.O_EXCL, FILE_MODE)
@@ -132,7 +157,7 @@ def _create(folder: LedgerFolder, ledger_id: int, epoch: int) -> None:
         os.close(descriptor)
         os.unlink(path)
         raise
-    folder.files.adopt(path, descriptor)
+    return folder.files.adopt(path, descriptor)
 
 
 def _sync(folder: LedgerFolder, path: str) -> None:

@@ -4,12 +4,15 @@ import os
 from collections import OrderedDict
 from threading import Lock
 
+from pulsar_barycenter.metadata.files.data_faults import FileIdentity, identity_of_descriptor
+
 
 class _File:
-    __slots__ = ("descriptor", "doomed", "pins")
+    __slots__ = ("descriptor", "doomed", "identity", "pins")
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
+        self.identity = identity_of_descriptor(descriptor)
         self.pins = 0
         self.doomed = False
 
@@ -43,9 +46,17 @@ class OpenFiles:
                 return file
         return self._add(path, os.open(path, self._flags), pins=1)
 
-    def adopt(self, path: str, descriptor: int) -> None:
-        """Take over a file that was just created."""
-        self._add(path, descriptor, pins=0)
+    def pin_open(self, path: str) -> _File | None:
+        """Return the file if it is open, None otherwise; `unpin` it after use."""
+        with self._lock:
+            file = self._files.get(path)
+            if file is not None:
+                file.pins += 1
+            return file
+
+    def adopt(self, path: str, descriptor: int) -> FileIdentity:
+        """Take over a file that was just created, and return its identity."""
+        return self._add(path, descriptor, pins=0).identity
 
     def _add(self, path: str, descriptor: int, *, pins: int) -> _File:
         with self._lock:

@@ -39,8 +39,9 @@ from pulsar_barycenter.ledger.files.file_reader import FileLedgerReader
 from pulsar_barycenter.ledger.files.file_writer import FileLedgerWriter
 from pulsar_barycenter.ledger.files.folder import FILE_MODE, FOLDER_MODE, LedgerFolder
 from pulsar_barycenter.ledger.files.group_commit import GroupCommitter
+from pulsar_barycenter.ledger.files.open_files import OpenFile
 from pulsar_barycenter.ledger.storage import OnDurable
-from pulsar_barycenter.metadata.files.data_faults import DataFault, FileIdentity, read_only_fault
+from pulsar_barycenter.metadata.files.data_faults import DataFault, read_only_fault
 
 log = structlog.get_logger(__name__)
 
@@ -98,11 +99,11 @@ class FileLedgerStorage:
         return read_only_fault(self.folder.root)
 
     async def create(self, ledger_id: int, *, epoch: int, on_durable: OnDurable) -> FileLedgerWriter:
-        identity = await self.folder.run(partial(_create, self.folder, ledger_id, epoch))
+        created = await self.folder.run(partial(_create, self.folder, ledger_id, epoch))
         if self._committer is None:
             self._committer = GroupCommitter(threads=self._commit_threads)
         writer = FileLedgerWriter(
-            self.folder, self._committer, ledger_id, identity, epoch, on_durable, self._writers.discard
+            self.folder, self._committer, ledger_id, created, epoch, on_durable, self._writers.discard
         )
         self._writers.add(writer)
         return writer
@@ -133,7 +134,7 @@ class FileLedgerStorage:
 # ---- blocking file work of the storage, on its pool ----
 
 
-def _create(folder: LedgerFolder, ledger_id: int, epoch: int) -> FileIdentity:
+def _create(folder: LedgerFolder, ledger_id: int, epoch: int) -> OpenFile:
     """Make the file, header included, durable before anything is told of it; the folder itself is never made anew."""
     folder.require_there()
     path = folder.path(ledger_id)

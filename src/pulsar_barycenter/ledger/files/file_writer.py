@@ -28,9 +28,10 @@ from pulsar_barycenter.ledger.files import file_format as fmt
 from pulsar_barycenter.ledger.files.file_reader import FileLedgerReader
 from pulsar_barycenter.ledger.files.folder import NO_SPACE, LedgerFolder, in_our_terms
 from pulsar_barycenter.ledger.files.group_commit import GroupCommitter
+from pulsar_barycenter.ledger.files.open_files import OpenFile
 from pulsar_barycenter.ledger.position import NewEntry
 from pulsar_barycenter.ledger.storage import OnDurable
-from pulsar_barycenter.metadata.files.data_faults import FileIdentity, fault_of
+from pulsar_barycenter.metadata.files.data_faults import fault_of
 
 log = structlog.get_logger(__name__)
 
@@ -59,9 +60,10 @@ class FileLedgerWriter:
         "_end",
         "_epoch",
         "_failed",
+        "_file",
         "_folder",
         "_heads",
-        "_identity",
+        "_ledger_id",
         "_lost",
         "_name",
         "_next",
@@ -79,7 +81,7 @@ class FileLedgerWriter:
         folder: LedgerFolder,
         committer: GroupCommitter,
         ledger_id: int,
-        identity: FileIdentity,
+        created: OpenFile,
         epoch: int,
         on_durable: OnDurable,
         on_closed: Callable[["FileLedgerWriter"], None],
@@ -87,7 +89,8 @@ class FileLedgerWriter:
         self._folder = folder
         self._committer = committer
         self._name = folder.path(ledger_id)
-        self._identity = identity
+        self._ledger_id = ledger_id
+        self._file = created
         self._lost: LedgerError | None = None  # set by the thread that checks
         self._epoch = epoch
         self._on_durable = on_durable
@@ -137,7 +140,7 @@ class FileLedgerWriter:
         """
         if self._lost is not None or not self._open:
             return
-        fault = fault_of(self._name, self._identity)
+        fault = fault_of(self._name, self._file.identity)
         if fault is not None and self._open:
             self._lost = self._fenced_error() or LedgerNotFoundError(f"{fault}. {how_to_mend(self._name)}", self._name)
             if not isinstance(self._lost, LedgerFencedError):
@@ -185,9 +188,9 @@ class FileLedgerWriter:
         try:
             file = self._folder.files.pin(self._name)
             try:
-                if file.identity != self._identity:  # it was closed, and another one is there now
-                    raise LedgerNotFoundError(f"{self._name}: was replaced. {how_to_mend(self._name)}", self._name)
                 self._require_kept()
+                if file is not self._file:
+                    self._require_same(file)
                 self._write(file.descriptor, items)
                 self._require_kept()
             finally:
@@ -209,6 +212,13 @@ class FileLedgerWriter:
         lost = self._folder.lost or self._lost
         if lost is not None:
             raise lost
+
+    def _require_same(self, file: OpenFile) -> None:
+        """Take over another opening of the file, unless another file is there; its number may be given anew."""
+        header = fmt.decode_header(self._name, os.pread(file.descriptor, fmt.HEADER_SIZE, 0), self._ledger_id)
+        if file.identity != self._file.identity or header.epoch != self._epoch:
+            raise LedgerNotFoundError(f"{self._name}: was replaced. {how_to_mend(self._name)}", self._name)
+        self._file = file
 
     def _take(self) -> list[NewEntry]:
         queue, items, size = self._queue, [], 0

@@ -146,6 +146,7 @@ class PersistentTopic(Topic):
     def write_durable(self, group: Sequence[Sent], first: Position) -> None:
         """Entries are on disk, from `first` on: answer their producers and feed the consumers."""
         owned = self.owned
+        self.room.failures = 0
         if self._deduplication is not None and self._deduplication.persisted(len(group)):
             self.start_task(self._deduplication.snapshot(), f"deduplication-snapshot:{self.name}")
         if owned.may_acknowledge:
@@ -187,6 +188,7 @@ class PersistentTopic(Topic):
         """Entries could not be stored: tell their producers and close them. Of a fenced ledger nothing is said:
         the clients are told to look elsewhere, and send again there."""
         fenced = isinstance(error, LedgerFencedError)
+        self.room.failed(error, asyncio.get_running_loop().time())
         if self._deduplication is not None:
             self._deduplication.failed()
         log.error("write_failed", topic=str(self.name), entries=len(group), error=str(error))

@@ -26,6 +26,7 @@ from pulsar_barycenter.broker.subscriptions.types import KeySharedMode, Subscrip
 from pulsar_barycenter.broker.topics.limits import require_producer_room
 from pulsar_barycenter.broker.topics.producer_access import ProducerAccess
 from pulsar_barycenter.broker.topics.states import TopicEvent, TopicState, after
+from pulsar_barycenter.broker.topics.write_room import WriteRoom
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.ledger.position import NewEntry, Position
 from pulsar_barycenter.metadata.clock import Clock
@@ -124,6 +125,7 @@ class Topic:
         "owned",
         "pending",
         "producers",
+        "room",
         "state",
     )
 
@@ -138,6 +140,7 @@ class Topic:
         self.pending = 0
         """Entries that were given to the ledger and are neither durable nor failed."""
         self.last_active_ms = host.clock.now_ms()
+        self.room = WriteRoom()
         self._drained: asyncio.Future[None] | None = None
         self._tasks: dict[asyncio.Task[None], None] | None = None
         self._access: ProducerAccess | None = None

@@ -37,7 +37,7 @@ from pulsar_barycenter.ledger.files import file_format as fmt
 from pulsar_barycenter.ledger.files.examine import examine
 from pulsar_barycenter.ledger.files.file_reader import FileLedgerReader
 from pulsar_barycenter.ledger.files.file_writer import FileLedgerWriter
-from pulsar_barycenter.ledger.files.folder import FILE_MODE, FOLDER_MODE, LedgerFolder
+from pulsar_barycenter.ledger.files.folder import FILE_MODE, FOLDER_MODE, NO_SPACE, LedgerFolder
 from pulsar_barycenter.ledger.files.group_commit import GroupCommitter
 from pulsar_barycenter.ledger.files.open_files import OpenFile
 from pulsar_barycenter.ledger.storage import OnDurable
@@ -45,6 +45,7 @@ from pulsar_barycenter.metadata.files.data_faults import DataFault, read_only_fa
 
 log = structlog.get_logger(__name__)
 
+_TRIED_BYTES: Final = 64 << 10
 _LOCK_ATTEMPTS: Final = 400
 _LOCK_INTERVAL_S: Final = 0.005
 
@@ -119,6 +120,9 @@ class FileLedgerStorage:
     async def delete(self, ledger_id: int) -> None:
         await self.folder.run(partial(_delete, self.folder, ledger_id))
 
+    async def has_room(self) -> bool:
+        return await self.folder.run(partial(_has_room, self.folder))
+
     async def close(self) -> None:
         if self._closed:
             return
@@ -168,6 +172,25 @@ def _sync(folder: LedgerFolder, path: str) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _has_room(folder: LedgerFolder) -> bool:
+    """Write a file of _TRIED_BYTES, make it durable, and remove it."""
+    folder.require_there()
+    path = f"{folder.root}/room-{uuid.uuid4().hex}"
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+        try:
+            written = os.pwrite(descriptor, bytes(_TRIED_BYTES), 0)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+            os.unlink(path)
+    except OSError as error:
+        if error.errno not in NO_SPACE:
+            raise
+        return False
+    return written == _TRIED_BYTES
 
 
 def _delete(folder: LedgerFolder, ledger_id: int) -> None:

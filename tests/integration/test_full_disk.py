@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import pulsar
 import pytest
 
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
@@ -126,3 +127,34 @@ async def test_on_a_full_disk_producers_get_errors_and_reading_goes_on_until_the
         finally:
             filler.unlink(missing_ok=True)
             client.close()
+
+
+async def test_on_a_full_disk_send_fails_at_its_timeout_and_the_client_does_not_hammer_the_broker(disk: Path) -> None:
+    """A stock client that may attach its producer at once counts its timeout anew, eight times a second."""
+    filler = disk / "filler"
+    async with running_cluster(disk / "data", brokers=1) as (cluster, admin):
+        client = stock_client(cluster.brokers[0].service_url)
+        try:
+            producer = await asyncio.to_thread(
+                client.create_producer, TOPIC, send_timeout_millis=5_000, batching_enabled=False
+            )
+            await asyncio.to_thread(producer.send, b"stored")
+            before = await connections(admin)
+            fill(filler)
+            with pytest.raises(pulsar.Timeout):
+                async with asyncio.timeout(60):
+                    await asyncio.to_thread(producer.send, bytes(20_000))
+            assert await connections(admin) - before <= 5
+            filler.unlink()
+            async with asyncio.timeout(60):
+                await asyncio.to_thread(producer.send, b"stored again")
+        finally:
+            filler.unlink(missing_ok=True)
+            client.close()
+
+
+async def connections(admin: Admin) -> int:
+    """How many connections of clients the broker has had."""
+    text = await admin.expect(200, "GET", "/metrics")
+    (line,) = (line for line in text.splitlines() if line.startswith("pulsar_connection_created_total_count"))
+    return int(float(line.split()[-1]))

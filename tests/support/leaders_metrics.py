@@ -1,6 +1,7 @@
 """What a broker that leads and serves a topic tells Prometheus, under each load manager."""
 
 from pathlib import Path
+from typing import Any
 
 from pulsar_barycenter.broker.load_manager.factory import configured_load_manager
 from pulsar_barycenter.load.managers import ManagerKind
@@ -10,7 +11,7 @@ from support.wire_client import WireClient
 
 async def scrape_of_leader(kind: ManagerKind, folder: Path) -> str:
     """Return the text of a broker, after its first load report, some messages and a round of shedding."""
-    settings = {
+    settings: dict[str, Any] = {
         "load_manager_class_name": kind.class_name,
         "broker_shutdown_timeout_ms": 0,
         "barycenter_data_dir": str(folder),

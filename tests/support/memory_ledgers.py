@@ -184,6 +184,10 @@ class MemoryLedgerStorage:
         self._check_alive()
         self.disk.remove(ledger_id)
 
+    async def has_room(self) -> bool:
+        self._check_alive()
+        return self.disk.has_space(1)
+
     async def close(self) -> None:
         for writer in list(self._writers):
             await writer.close()

@@ -4,7 +4,7 @@ import asyncio
 import io
 import random
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ from yarl import URL
 from pulsar_barycenter.admin.client import MAX_REDIRECTS
 from pulsar_barycenter.broker.broker import Broker
 from pulsar_barycenter.broker.cluster.http_peers import HttpPeers
+from pulsar_barycenter.broker.data_watch import DataCheck
 from pulsar_barycenter.broker.environment import Environment
 from pulsar_barycenter.broker.load_manager.contract import LoadManagerFactory
 from pulsar_barycenter.broker.rest.server import start_web
@@ -67,12 +68,19 @@ class RestCluster:
         """Show this token with all requests from now on."""
         self.session.headers["Authorization"] = f"Bearer {token}"
 
-    async def add(self, factory: LoadManagerFactory = HashLoadManager, **settings: Any) -> Broker:
+    async def add(
+        self, factory: LoadManagerFactory = HashLoadManager, *, data_checks: Sequence[DataCheck] = (), **settings: Any
+    ) -> Broker:
         own = {"broker_service_port": 0, "web_service_port": 0, "barycenter_data_dir": self._data.name}
         config = msgspec.structs.replace(BrokerConfig(), **{**own, **settings})
         store = self.backend.connect(SystemClock(), SESSION_MS)
         env = Environment(
-            store, MemoryLedgerStorage(self.disk), SystemClock(), random.Random(len(self.brokers)), HttpPeers.of(config)
+            store,
+            MemoryLedgerStorage(self.disk),
+            SystemClock(),
+            random.Random(len(self.brokers)),
+            HttpPeers.of(config),
+            data_checks=tuple(data_checks),
         )
         web = partial(start_web, load_tables=self.load_tables)
         broker = Broker(config, env, web=web, load_manager=factory)

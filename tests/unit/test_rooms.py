@@ -63,7 +63,7 @@ credentials
 
 metadata
     errors store
-    back_off clock codec conditions listeners serials session settings_file timed_store
+    back_off clock codec conditions files listeners serials session settings_file timed_store
     store_client
     cache
     coordination
@@ -101,7 +101,9 @@ ledger
 
 broker
     bounded_log instruments
-    changes environment errors periodic start_errors
+    changes errors periodic start_errors
+    data_watch
+    environment
     access
     cluster
     system_topics
@@ -216,6 +218,7 @@ SPARK_CHAPTERS = {
 """The chapters of the pipeline that run on Spark."""
 
 STARTS_A_BROKER = {
+    "broker.bounded_log",
     "broker.broker",
     "broker.cluster.http_peers",
     "broker.environment",

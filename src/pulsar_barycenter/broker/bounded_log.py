@@ -1,5 +1,6 @@
-"""An event that strangers cause as often as they like: told, but no more often and no longer than a log can bear."""
+"""An event that strangers can cause as often as they like: a bounded number of lines of bounded length."""
 
+import traceback
 from collections.abc import Callable
 from typing import Final
 
@@ -8,14 +9,17 @@ import structlog
 log = structlog.get_logger(__name__)
 
 MOST_A_SECOND: Final = 20
-"""Lines of one event within a second; further ones are counted, and the next one that is told says how many."""
+"""Lines of one event within a second; further ones are counted, and the next line says how many."""
 
 LONGEST: Final = 1_000
 """Characters of the longest text in such a line."""
 
+LONGEST_TRACEBACK: Final = 8_000
+"""Characters of a traceback, its end, which only the first line of a second has."""
+
 
 class BoundedLog:
-    """One event, at one of structlog's levels. `total` counts how often it was, told or not."""
+    """One event, at one of structlog's levels. `total` counts how often it was, logged or not."""
 
     def __init__(self, event: str, now_s: Callable[[], float], level: str = "warning") -> None:
         """`now_s` is any clock; within one of its whole seconds the bound holds."""
@@ -27,8 +31,12 @@ class BoundedLog:
         self._told = 0
         self._untold = 0
 
-    def tell(self, **fields: str) -> None:
-        """Tell of it with these fields, each cut after LONGEST characters, unless MOST_A_SECOND were told already."""
+    def tell(self, cause: BaseException | None = None, /, **fields: str) -> None:
+        """Log the event with these fields, each cut after LONGEST characters, unless MOST_A_SECOND lines were logged.
+
+        `cause` is an exception that nobody expected: its name and text are the field `error`, and its traceback is the
+        field `exception` of the first line of each second.
+        """
         self.total += 1
         second = int(self._now_s())
         if second != self._second:
@@ -39,4 +47,8 @@ class BoundedLog:
         self._told += 1
         untold, self._untold = self._untold, 0
         told = {name: text[:LONGEST] for name, text in fields.items()}
+        if cause is not None:
+            told["error"] = repr(cause)[:LONGEST]
+            if self._told == 1:
+                told["exception"] = "".join(traceback.format_exception(cause))[-LONGEST_TRACEBACK:]
         getattr(log, self._level)(self._event, **told, **({"untold_before": untold} if untold else {}))

@@ -33,6 +33,7 @@ from pulsar_barycenter.broker.cluster.dynamic_configuration import ConfigHolder
 from pulsar_barycenter.broker.cluster.leader_writes import LeaderWrites
 from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls, between_brokers
 from pulsar_barycenter.broker.control_plane import ControlPlane
+from pulsar_barycenter.broker.data_watch import DataWatch
 from pulsar_barycenter.broker.environment import Environment
 from pulsar_barycenter.broker.load_manager.contract import LoadManager, LoadManagerFactory
 from pulsar_barycenter.broker.load_manager.factory import configured_load_manager
@@ -100,9 +101,9 @@ class WebPortInUseError(OSError):
 class Broker:
     """`web` is left out where nobody speaks HTTP; the broker is then named after the configured webServicePort.
 
-    `on_fatal` is called, with the reason, when the process should end: the session was lost and
-    `zookeeperSessionExpiredPolicy` is `shutdown`. It is not made (ConfigError, CredentialsError) of a configuration
-    by which nobody could be known.
+    `on_fatal` is called, with the reason, when the process should end: its data was lost (`data_watch`), or the session
+    was and `zookeeperSessionExpiredPolicy` is `shutdown`. It is not made (ConfigError, CredentialsError) of a
+    configuration by which nobody could be known.
     """
 
     def __init__(
@@ -129,6 +130,7 @@ class Broker:
         self.state = BrokerState.INIT
         self._start_web = web
         self._on_fatal = on_fatal
+        self._data = DataWatch(env.data_checks, self._data_lost)
         self.authentication = Authentication.of(config, env.clock)
         administration = administered(env.store, lambda epoch: self.control.leadership.superseded(epoch))
         self.resources = Resources(administration, self.config)
@@ -199,8 +201,13 @@ class Broker:
 
     @property
     def ready(self) -> bool:
-        """Whether the broker is in service: started, registered, and not stopping."""
-        return self.state is BrokerState.STARTED
+        """Whether the broker is in service: started, registered, with all its data, and not stopping."""
+        return self.state is BrokerState.STARTED and not self.data_fault
+
+    @property
+    def data_fault(self) -> str:
+        """What is wrong with the files that the broker keeps its data in, as of the last look; empty if nothing."""
+        return self._data.fault
 
     async def start(self) -> None:
         """Join the cluster; on return the broker is in service. If it fails, everything is closed again.
@@ -229,6 +236,7 @@ class Broker:
         await asyncio.shield(self._stopping)
 
     async def _start(self) -> None:
+        self._data.start(self._periodic)
         await self.control.start()
         config = self.config.current
         address = config.effective_advertised_address or socket.gethostname()
@@ -405,6 +413,10 @@ class Broker:
         if config.broker_delete_inactive_topics_enabled:
             idle_ms = round(config.broker_delete_inactive_topics_frequency_seconds * 1000)
             await self.upkeep.delete_inactive(self.env.clock.now_ms(), idle_ms)
+
+    def _data_lost(self, reason: str) -> None:
+        if self._on_fatal is not None:
+            self._on_fatal(f"data was lost: {reason}")
 
     def _on_session_event(self, event: SessionEvent) -> None:
         policy = self.config.current.zookeeper_session_expired_policy

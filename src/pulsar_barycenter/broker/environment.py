@@ -8,6 +8,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from pulsar_barycenter.broker.data_watch import DataCheck
 from pulsar_barycenter.broker.instruments import Instruments
 from pulsar_barycenter.ledger.storage import LedgerStorage
 from pulsar_barycenter.metadata.clock import Clock
@@ -61,5 +62,7 @@ class Environment:
     clock: Clock
     random: random.Random
     peers: Peers
+    data_checks: tuple[DataCheck, ...] = ()
+    """What is looked at to tell whether the broker still has its data; in memory there is nothing to look at."""
     instruments: Instruments = field(default_factory=Instruments)
     """What is counted and timed of the broker: the way out of it, to Prometheus."""

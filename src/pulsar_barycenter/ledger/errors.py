@@ -8,6 +8,7 @@ LedgerError
 ├── LedgerNotFoundError      the ledger's file is absent
 ├── LedgerUnreadableError    the ledger's file may not be read, or is none; a hand can mend that
 ├── LedgerFolderUnfitError   the folder cannot hold ledgers safely; nothing was written
+├── LedgerFolderLostError    the folder was removed or replaced while it was open; this process has to end
 ├── LedgerFolderInUseError   brokers use the ledgers that are to be checked, or these are being checked
 ├── LedgerFullError          the disk is full; nothing was acknowledged, existing data stays readable
 ├── LedgerClosedError        the writer, or the whole storage, was closed
@@ -76,6 +77,10 @@ class LedgerFolderUnfitError(LedgerError):
         told = "; ".join(f"{why} ({mend})" for why, mend in problems)
         super().__init__(f"{folder} cannot hold ledgers: {told}")
         self.problems = tuple(problems)
+
+
+class LedgerFolderLostError(LedgerError):
+    pass
 
 
 class LedgerFolderInUseError(LedgerError):

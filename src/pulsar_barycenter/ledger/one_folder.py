@@ -1,7 +1,8 @@
 """That all brokers of a cluster see one folder of ledgers: its name for itself, kept in it and in the metadata store.
 
-The first broker that comes writes down which folder it found. One that finds another, such as its machine's own disk
-where the shared one is not mounted, does not start: it would not find the ledgers of the topics that it takes over.
+The first broker that comes writes down which folder it found. One that finds another does not start: it would not find
+the ledgers of the topics that it takes over. Such is an empty folder, be it that the ledgers were removed or that their
+disk is not mounted, and the machine's own disk where a shared one is not mounted.
 """
 
 import os
@@ -43,14 +44,21 @@ async def check_same_folder(store: MetadataStore, folder: str) -> None:
         LedgerFolderUnfitError, LedgerError, MetadataError: as `check_one_folder`.
     """
     found = await store.get(FOLDER_KEY)
-    if found is not None and found.value.decode(errors="replace") != (identity_of(folder) or ""):
+    if found is None:
+        return
+    expected, given = found.value.decode(errors="replace"), identity_of(folder)
+    if expected != given:
+        what = (
+            f"its file {IDENTITY} says {given}" if given else f"it has no file {IDENTITY}, so it is new or was emptied"
+        )
         raise LedgerFolderUnfitError(
             folder,
             [
                 (
-                    "it is another folder than the one that the brokers of this metadata store use",
-                    "mount that one here, and set barycenterDataDir; or, if this is the right one, stop all brokers"
-                    f" and delete the key {FOLDER_KEY} from the metadata store: the first that starts then decides",
+                    f"it is another folder than the one that the brokers of this metadata store use: {what}",
+                    "mount that one here and set barycenterDataDir, or restore it from a copy; or, to go on with this"
+                    f" one and without the messages of that one, write {expected!r} into {folder}/{IDENTITY},"
+                    f" which is the value of the key {FOLDER_KEY} of the store",
                 )
             ],
         )

@@ -93,6 +93,14 @@ class LedgerStorage(Protocol):
         """Delete a ledger; one that is absent is no error."""
         ...
 
+    async def has_room(self) -> bool:
+        """Tell whether the disk takes a few messages more, by trying.
+
+        Raises:
+            LedgerError: it cannot be tried.
+        """
+        ...
+
     async def close(self) -> None:
         """Wait for what was appended, then release files and threads. Idempotent."""
         ...

@@ -11,9 +11,11 @@
 
 import re
 import weakref
+from collections.abc import Callable
 from typing import Final
 
 from pulsar_barycenter.metadata.clock import Clock
+from pulsar_barycenter.metadata.files.data_faults import DataFault, KeptPath
 from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
 from pulsar_barycenter.metadata.sqlite.sqlite_store import SqliteStore
 from pulsar_barycenter.metadata.store import MetadataStore
@@ -115,3 +117,22 @@ async def open_store(
         operation_timeout_s=operation_timeout_s,
         settings=read_zookeeper_settings(config_path),
     )
+
+
+def data_checks(url: str) -> tuple[Callable[[], DataFault | None], ...]:
+    """Return what tells whether the file of the store at `url`, which is open, is still there; nothing where the
+    store is no file of this machine.
+
+    Raises:
+        OSError: it cannot be looked at.
+    """
+    scheme, _, path = url.partition(":")
+    if scheme != "sqlite":
+        return ()
+    kept = KeptPath(path)
+
+    def check() -> DataFault | None:
+        fault = kept.fault()
+        return None if fault is None else DataFault(fault, is_final=True)
+
+    return (check,)

@@ -13,12 +13,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from pulsar_barycenter.pipeline.moves import FLAP_WITHIN, Move, Owned, flapping_of, moves_of
 from pulsar_barycenter.pipeline.storage.files import Storage
 from pulsar_barycenter.pipeline.storage.layout import TABLES_FOLDER
-from pulsar_barycenter.pipeline.tables.files import date_folders, date_of, table_files, with_lacking_columns
+from pulsar_barycenter.pipeline.tables.files import date_folders, date_of, table_files
+from pulsar_barycenter.pipeline.tables.reading import read_rows
 from pulsar_barycenter.pipeline.tables.schemas import DECISIONS, OWNERSHIP, TABLES
 
 END_OF_TIME: Final = 253_402_300_799_000
@@ -46,7 +46,10 @@ class Ranking(StrEnum):
 
 
 class History:
-    """The recorded history of one data directory, of `since` to `until`."""
+    """The recorded history of one data directory, of `since` to `until`.
+
+    Every question raises DamagedTableError, which names the file, if one of the tables cannot be read.
+    """
 
     def __init__(
         self, storage: Storage, *, since_ms: int = 0, until_ms: int = END_OF_TIME, progress: Progress = silently
@@ -261,10 +264,9 @@ class History:
     def _ownership(self, condition: pc.Expression | None) -> pa.Table:
         """Each interval that touches the period once, with its end if it has one."""
         found = [self._empty(OWNERSHIP.names, "ownership")]
-        for file in self._files("ownership"):
-            with self._storage.local(file) as path:
-                rows = pq.read_table(path, filters=condition, partitioning=None)
-            found.append(rows.select(OWNERSHIP.names).cast(found[0].schema))
+        found += (
+            read_rows(self._storage, file, "ownership", OWNERSHIP.names, condition) for file in self._files("ownership")
+        )
         keys = TABLES["ownership"].key
         once = pa.concat_tables(found).group_by(list(keys)).aggregate([("owned_to", "max"), ("ended", "max")])
         once = once.rename_columns([name.removesuffix("_max") for name in once.column_names]).select(OWNERSHIP.names)
@@ -290,14 +292,10 @@ class History:
         )
         wanted = within if condition is None else within & condition
         names = list(dict.fromkeys([*columns, time]))
-        schema = self._empty(names, name).schema
         for file in self._files(name):
-            with self._storage.local(file) as path:
-                known = set(pq.read_schema(path).names)
-                columns = [column for column in names if column in known]
-                rows = pq.read_table(path, columns=columns, filters=wanted, partitioning=None)
+            rows = read_rows(self._storage, file, name, names, wanted)
             if len(rows):
-                yield with_lacking_columns(rows, name, names).cast(schema)
+                yield rows
 
     def _files(self, name: str) -> Iterable[str]:
         first, last = self._since.strftime("%Y-%m-%d"), self._until.strftime("%Y-%m-%d")

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from pulsar_barycenter.load.reports.load_over_time import BrokerLoad, LoadQuestion, RecordedLoad
 from pulsar_barycenter.pipeline.storage.files import Storage
 from pulsar_barycenter.pipeline.tables.files import date_folders, date_of, table_files, utc_date
+from pulsar_barycenter.pipeline.tables.reading import DamagedTableError, opened_table
 
 _ROWS_AT_ONCE: Final = 65_536
 _SUMS_AT_ONCE: Final = 200_000
@@ -77,11 +78,12 @@ def read_load(
     tables = [_Reading(storage, name, question) for name in names]
     sums = [table.read(_Budget(bounds, 1 / len(names), now)) for table in tables]
     whole_since = max(table.whole_since_ms for table in tables)
-    spoiled, notes = sum(table.spoiled for table in tables), []
+    spoiled, notes = [each for table in tables for each in table.spoiled], []
     if whole_since > question.since_ms:
         notes.append("There is more in the tables than is read for one answer: what is older is missing.")
     if spoiled:
-        notes.append(f"{spoiled} {'file' if spoiled == 1 else 'files'} of the tables cannot be read.")
+        more = "" if len(spoiled) == 1 else f" So it is with {len(spoiled) - 1} more."
+        notes.append(f"{spoiled[0]}.{more} `barycenter history` says what to do.")
     pa.default_memory_pool().release_unused()
     return RecordedLoad(_loads(question, sums), whole_since, " ".join(notes))
 
@@ -92,17 +94,21 @@ class _Reading:
     def __init__(self, storage: Storage, name: str, question: LoadQuestion) -> None:
         self._storage, self._name, self._question = storage, name, question
         self.whole_since_ms = question.since_ms
-        self.spoiled = 0
+        self.spoiled: list[str] = []
+        """The files that cannot be read, each with what is wrong."""
 
     def read(self, budget: _Budget) -> pa.Table | None:
         """Return the sums by step and broker, None if there is nothing."""
         parts: list[pa.Table] = []
         for file in self._files():
             try:
-                with self._storage.local(file) as path, pq.ParquetFile(path) as parquet:
+                with opened_table(self._storage, file) as parquet:
                     goes_on = self._read_file(parquet, parts, budget)
-            except (OSError, pa.ArrowException, KeyError):
-                self.spoiled += 1
+            except DamagedTableError as error:
+                self.spoiled.append(f"{file} cannot be read: {error.detail}")
+                continue
+            except OSError as error:  # removed or compacted meanwhile, or not to be read
+                self.spoiled.append(f"{file} cannot be read: {error.strerror or error}")
                 continue
             if not goes_on:
                 break

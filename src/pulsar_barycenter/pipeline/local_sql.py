@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from pulsar_barycenter.pipeline.storage.files import LocalStorage
 from pulsar_barycenter.pipeline.storage.layout import TABLES_FOLDER
 from pulsar_barycenter.pipeline.tables.files import table_files
+from pulsar_barycenter.pipeline.tables.reading import raise_damage
 from pulsar_barycenter.pipeline.tables.schemas import TABLES, Columns
 
 MEMORY_MIB: Final = 1024
@@ -39,6 +40,8 @@ _NO_TABLE: Final = re.compile(r"Table with name \"?([^\s\"]+?)\"? does not exist
 _NO_COLUMN: Final = re.compile(r"(?:Referenced column|column named) \"([^\"]+)\"")
 _KEYWORD_COLUMN: Final = re.compile(r"(?<!\.)\bat\b|(?<![.\w])(?<!group )(?<!order )by\b", re.IGNORECASE)
 """`at` and `by`, columns of the table of decisions, which DuckDB takes for words of SQL."""
+_OF_THE_QUERY: Final = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException)
+"""Mistakes that DuckDB finds before it reads a row."""
 _KIND: Final = re.compile(r"^[A-Z]\w+ Error: ")
 _WHERE_IN_THE_QUERY: Final = re.compile(r"\s*\n\s*LINE \d+:")
 
@@ -48,13 +51,17 @@ class QueryError(Exception):
 
 
 def run_local_sql(storage: LocalStorage, query: str, *, limit: int = 10_000) -> pa.Table:
-    """Return at most `limit` rows of the answer; every table is a view of its name, read once as of now.
+    """Return at most `limit` rows of the answer; every table that the query names is a view, read once as of now.
+
+    A query that names none, such as `show tables`, has all of them.
 
     Takes at most `MEMORY_MIB` beside the answer. Nulls are ordered as Spark SQL orders them; times are UTC.
 
     Raises:
         QueryError: the query is wrong, fails, needs more disk than `DISK_MIB`, or is no question.
+        DamagedTableError: a file of a table that it names cannot be read.
     """
+    named = tables_in(query) or list(TABLES)
     with tempfile.TemporaryDirectory(prefix="barycenter-sql-") as scratch, _connection(Path(scratch)) as connection:
         try:
             statements = connection.extract_statements(query)
@@ -62,8 +69,10 @@ def run_local_sql(storage: LocalStorage, query: str, *, limit: int = 10_000) -> 
                 raise QueryError(f"one question at a time: the query has {len(statements)} statements")
             if statements[0].type != duckdb.StatementType.SELECT:  # an explained one could write, too
                 raise QueryError("the tables are only read: the query must be a select, describe or show")
-            for name in TABLES:
+            for name in named:  # a damaged file of a table that nobody asks for hinders no answer
                 connection.execute(_view(storage, name))
+                if _lacks_columns(connection, storage, name):
+                    raise_damage(storage, [name], QueryError(f"a file of {name} lacks columns"))
             _shut_in(connection, storage)
             return _plain(_first_rows(connection.sql(query), limit))
         except duckdb.OutOfMemoryException as error:
@@ -72,6 +81,8 @@ def run_local_sql(storage: LocalStorage, query: str, *, limit: int = 10_000) -> 
                 "disk: ask for less, or `--engine spark`, which divides the work"
             ) from error
         except duckdb.Error as error:
+            if not isinstance(error, _OF_THE_QUERY):
+                raise_damage(storage, named, error)
             raise QueryError(in_a_sentence(str(error), query)) from error
 
 
@@ -109,6 +120,17 @@ def _view(storage: LocalStorage, name: str) -> str:
         rows = f"({rows}) union all by name (from {read})"
     columns = ", ".join(f'"{column.name}"' for column in table.schema)
     return f'create view "{name}" as {_once(name, columns, rows)}'
+
+
+def _lacks_columns(connection: duckdb.DuckDBPyConnection, storage: LocalStorage, name: str) -> bool:
+    """Tell whether a file of a table lacks a column of its key: it would be read as rows of nulls."""
+    files = [_quoted(storage.address(file.path)) for file in table_files(storage, name)]
+    needed = [_quoted(column) for column in TABLES[name].key]
+    if not files:
+        return False
+    among = f"count(distinct name) filter (name in ({', '.join(needed)})) < {len(needed)}"
+    found = f"select 1 from parquet_schema([{', '.join(files)}]) group by file_name having {among} limit 1"  # noqa: S608
+    return connection.execute(found).fetchone() is not None
 
 
 def _once(name: str, columns: str, rows: str) -> str:
@@ -154,14 +176,19 @@ def in_a_sentence(said: str, query: str) -> str:
     if missing := _NO_TABLE.search(said):
         return f"there is no table {missing[1]}; {_meant(missing[1], TABLES)}"
     if missing := _NO_COLUMN.search(said):
-        words = {word.lower() for word in re.findall(r"\w+", query)}
-        tables = [table.schema for each, table in TABLES.items() if each in words]
+        tables = [TABLES[name].schema for name in tables_in(query)]
         return f"there is no column {missing[1]}; {_meant(missing[1], _names(tables))}"
     text = re.sub(r"\s*\n\s*", " ", _WHERE_IN_THE_QUERY.split(said)[0].strip())
     text = _KIND.sub("", text)
     if text.startswith("syntax error") and _KEYWORD_COLUMN.search(query):
         text += "; columns named at and by need their table before them, as in decisions.at"
     return text
+
+
+def tables_in(query: str) -> list[str]:
+    """Return the tables whose names are words of the query."""
+    words = {word.lower() for word in re.findall(r"\w+", query)}
+    return [name for name in TABLES if name in words]
 
 
 def _names(tables: Iterable[Columns]) -> Sequence[str]:

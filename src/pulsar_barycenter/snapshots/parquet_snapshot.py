@@ -101,7 +101,11 @@ def read_columns(path: Path | BinaryIO) -> tuple[LoadSnapshot, LeaderState]:
         table = pq.read_table(path, read_dictionary=["broker", "namespace"])
         leader = msgspec.json.decode((table.schema.metadata or {}).get(_LEADER_KEY, b"{}"), type=LeaderState)
         return snapshot_of_table(table), leader
-    except (pa.ArrowInvalid, msgspec.DecodeError, KeyError) as error:
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise NoSnapshotError(f"{error}".partition("\n")[0]) from error  # Arrow's, of a damaged page
+    except (pa.ArrowException, msgspec.DecodeError, KeyError, UnicodeDecodeError) as error:
         raise NoSnapshotError(f"{error}".partition("\n")[0]) from error
 
 

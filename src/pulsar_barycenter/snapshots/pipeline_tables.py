@@ -22,7 +22,6 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from pulsar_barycenter.load.reports.load_report import (
     LONG_SAMPLES,
@@ -38,6 +37,8 @@ from pulsar_barycenter.load.reports.load_report import (
     with_stats,
 )
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument
+from pulsar_barycenter.pipeline.tables.reading import opened_file, require_columns
+from pulsar_barycenter.pipeline.tables.schemas import TABLES
 from pulsar_barycenter.snapshots.doubts import STALE_MS
 
 REQUIRED: Final = ("bundle_samples", "bundle_data")
@@ -65,6 +66,7 @@ def read_tables(root: Path, at_ms: int | None = None, *, silence_ms: int = STALE
 
     Raises:
         TablesError: there is nothing of that time.
+        DamagedTableError: a file is damaged; the error names it.
         OSError: a file cannot be read.
     """
     samples = _rows(root, "bundle_samples", "reported_at", at_ms)
@@ -116,7 +118,7 @@ def _rows(root: Path, name: str, time: str, at_ms: int | None) -> list[dict[str,
     if not files:
         return []
     try:
-        table = pa.concat_tables((pq.ParquetFile(file).read() for file in files), promote_options="permissive")
+        table = pa.concat_tables((_all_rows(file, name) for file in files), promote_options="permissive")
         if at_ms is not None:
             limit = pa.scalar(at_ms * 1000, pa.int64())
             table = table.filter(
@@ -125,6 +127,24 @@ def _rows(root: Path, name: str, time: str, at_ms: int | None) -> list[dict[str,
         return _last_of_each(table, time)
     except (pa.ArrowInvalid, pa.ArrowTypeError, KeyError) as error:
         raise TablesError(f"table {name} is not readable: {error}".partition("\n")[0]) from error
+
+
+def _all_rows(file: Path, name: str) -> pa.Table:
+    with opened_file(file) as opened:
+        rows = opened.read()
+        require_columns(rows.column_names, _needed(name))
+        rows.validate(full=True)
+        return rows
+
+
+def _needed(name: str) -> Iterable[str]:
+    """Return the columns without which a file of a table says nothing here."""
+    table = TABLES[name]
+    if name == "load_reports":
+        return table.key
+    if name == "broker_usage":
+        return (*table.key, *(f"{resource}_{what}" for resource in _RESOURCES for what in ("usage", "limit")))
+    return (field.name for field in table.arrow_schema if not field.nullable)
 
 
 def _last_of_each(table: pa.Table, time: str) -> list[dict[str, Any]]:

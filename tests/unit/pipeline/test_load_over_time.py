@@ -165,7 +165,8 @@ def test_a_spoiled_file_is_left_out_and_told_of(layout: PipelineLayout) -> None:
     [first, *_] = table_files(layout, "load_reports")
     (layout.data / first.path).write_bytes(b"PAR1 and no more")
     found = read_load(layout, QUESTION)
-    assert found.note == "1 file of the tables cannot be read."
+    assert found.note.startswith(f"{first.path} cannot be read: ")
+    assert "barycenter history" in found.note
     assert found.loads
 
 

@@ -26,6 +26,7 @@ from pulsar_barycenter.load.reports.windows import LiveFold
 from pulsar_barycenter.load.snapshot.builder import build_snapshot
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from pulsar_barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
+from pulsar_barycenter.pipeline.tables.reading import DamagedTableError
 from pulsar_barycenter.snapshots.parquet_snapshot import write_columns
 from pulsar_barycenter.snapshots.snapshot_file import SnapshotFileError, read_snapshot_file, write_snapshot
 from support.load_cases import Cluster, bundle_name, equal_bundles
@@ -302,5 +303,5 @@ def test_tables_that_hold_none(tmp_path: Path) -> None:
         read_snapshot(tmp_path, NOON_MS - 86_400_000)
     (broken,) = (tmp_path / "tables" / "bundle_data").rglob("batch-000000000001.parquet")
     broken.write_bytes(b"no")
-    with pytest.raises(SnapshotFileError, match="table bundle_data is not readable"):
+    with pytest.raises(DamagedTableError, match=f"{broken} cannot be read"):
         read_snapshot(tmp_path)

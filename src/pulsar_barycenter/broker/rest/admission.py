@@ -10,7 +10,11 @@
 | with a parameter that is longer than LONGEST_QUERY, or holds a NUL | 400 |
 | by who lacks the right that its route needs (`rights`)          | 403    |
 | whose body is not there within `webServiceRequestTimeoutSeconds` | 408  |
-| whose body is larger than MAX_BODY_BYTES, or not as encoded as it says | 413, 400 |
+| whose body is compressed (`Content-Encoding`)                  | 415    |
+| whose body is larger than MAX_BODY_BYTES, or ends other than its header says | 413, 400 |
+
+No client of the admin API compresses what it sends, and nothing here inflates it. A connection is closed after an
+answer that was given before the body of its request was read; what still arrives within a second is dropped.
 
 Of requests that brokers send each other, and on which it depends whether a cluster goes on, so many are let in beside
 those of everybody: MOST_LEADER_WRITES for the leader to write, of who shows the secret of this cluster's store, and
@@ -44,7 +48,7 @@ from pulsar_barycenter.naming.namespace import MAX_ENTITY_NAME
 from pulsar_barycenter.naming.topic import MAX_LOCAL_NAME_BYTES
 
 MAX_BODY_BYTES: Final = 1 << 20
-"""The largest body, also after it was unpacked."""
+"""The largest body."""
 
 LONGEST_QUERY: Final = 4_000
 """Longest value of a parameter of the query, in characters."""
@@ -56,6 +60,8 @@ ANY_HOST: Final = "*"
 
 START: Final = "/"
 """Where the dashboard begins."""
+
+_NOT_COMPRESSED: Final = frozenset({"", "identity"})
 
 _HOSTS_AT_HAND: Final = 64
 """Nearly all requests name the broker by one of a few hosts; those of strangers drive each other out."""
@@ -113,7 +119,8 @@ def admission(services: BrokerServices, who_asks: Middleware, with_rights_only: 
 
     @web.middleware
     async def whole_requests_only(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if request.can_read_body:
+        is_served = request.match_info.http_exception is None  # else it is answered without its body
+        if is_served and request.can_read_body:
             await _read_body(request, services.config.web_service_request_timeout_seconds)
         return await handler(request)
 
@@ -235,9 +242,12 @@ async def _read_body(request: web.Request, timeout_s: float) -> None:
     """Read the body, which handlers then find in the request.
 
     Raises:
-        RestError: 408, it did not come in time; 400, it is not encoded as its header says.
+        RestError: 415, it is compressed; 408, it did not come in time; 400, it does not end as its header says.
         HTTPRequestEntityTooLarge: it is larger than the application allows.
     """
+    encoding = ",".join(request.headers.getall("Content-Encoding", ())).strip().lower()
+    if encoding not in _NOT_COMPRESSED:
+        raise RestError(415, f"Send the body without Content-Encoding: {encoding[:100]!r} is not supported")
     try:
         async with asyncio.timeout(timeout_s):
             await request.read()
@@ -247,6 +257,14 @@ async def _read_body(request: web.Request, timeout_s: float) -> None:
         request.content.feed_eof()  # nobody reads on where this one gave up
         request.protocol.close()
         raise RestError(400, f"The body of the request cannot be read: {error}") from error
+
+
+async def close_after_unread_body(request: web.Request, response: web.StreamResponse) -> None:
+    """Have the connection closed after an answer to a request whose body was not read to its end; for the
+    application's `on_response_prepare`."""
+    if not request.content.is_eof():
+        response.force_close()
+        response.headers["Connection"] = "close"  # aiohttp's own headers are made by now
 
 
 @lru_cache(_HOSTS_AT_HAND)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from pulsar_barycenter.broker.rest.admission import MAX_BODY_BYTES, admission
+from pulsar_barycenter.broker.rest.admission import MAX_BODY_BYTES, admission, close_after_unread_body
 from pulsar_barycenter.broker.rest.audit import Audit, audited
 from pulsar_barycenter.broker.rest.broker_stats import BrokerStats
 from pulsar_barycenter.broker.rest.brokers import Brokers
@@ -57,13 +57,14 @@ def build_app(services: BrokerServices) -> web.Application:
     middlewares = [
         identified,
         audited(services),
-        errors_as_reasons,
+        errors_as_reasons(),
         relay(services),
         *admission(services, principals(services), rights(services)),
         leader_requests(services),
     ]
     app = web.Application(middlewares=middlewares, client_max_size=MAX_BODY_BYTES)
     app.on_response_prepare.append(answer_with_id)
+    app.on_response_prepare.append(close_after_unread_body)
     resources = (
         Lookup,
         Clusters,

@@ -3,7 +3,7 @@
 Source: Pulsar's `BrokerStatsBase`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +13,7 @@ from pulsar_barycenter.broker.load_manager.contract import RanksBrokers
 from pulsar_barycenter.broker.rest.errors import RestError
 from pulsar_barycenter.broker.rest.requests import json_response, namespace_of
 from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.broker.rest.streamed import streamed
 from pulsar_barycenter.broker.topics.topic import Topic
 from pulsar_barycenter.naming.internal_topics import BROKER_LOAD_TOPIC
 
@@ -48,35 +49,38 @@ class BrokerStats:
 
     async def topics(self, request: web.Request) -> web.StreamResponse:
         """Stream namespace → bundle → domain → topic → statistics, one topic at a time."""
-        response = web.StreamResponse(headers={"Content-Type": "application/json"})
-        await response.prepare(request)
-        encode = msgspec.json.encode
-        await response.write(b"{")
-        for number, (namespace, bundles) in enumerate(self._by_namespace().items()):
-            await response.write((b"," if number else b"") + encode(namespace) + b":{")
-            for place, (bundle_range, topics) in enumerate(bundles.items()):
-                await response.write((b"," if place else b"") + encode(bundle_range) + b":{")
-                await self._write_domains(response, topics)
-                await response.write(b"}")
-            await response.write(b"}")
-        await response.write(b"}")
-        await response.write_eof()
-        return response
 
-    async def _write_domains(self, response: web.StreamResponse, topics: list[Topic]) -> None:
+        async def pieces() -> Iterator[bytes]:
+            return self._topics_in_pieces()
+
+        return await streamed(request, {"Content-Type": "application/json"}, pieces)
+
+    def _topics_in_pieces(self) -> Iterator[bytes]:
+        encode = msgspec.json.encode
+        yield b"{"
+        for number, (namespace, bundles) in enumerate(self._by_namespace().items()):
+            yield (b"," if number else b"") + encode(namespace) + b":{"
+            for place, (bundle_range, topics) in enumerate(bundles.items()):
+                yield (b"," if place else b"") + encode(bundle_range) + b":{"
+                yield from self._domains_in_pieces(topics)
+                yield b"}"
+            yield b"}"
+        yield b"}"
+
+    def _domains_in_pieces(self, topics: list[Topic]) -> Iterator[bytes]:
         broker_id = self._services.urls.broker_id
         first_domain = True
         for domain in ("persistent", "non-persistent"):
             members = [topic for topic in topics if topic.name.domain == domain]
             if not members:
                 continue
-            await response.write((b"" if first_domain else b",") + msgspec.json.encode(domain) + b":{")
+            yield (b"" if first_domain else b",") + msgspec.json.encode(domain) + b":{"
             first_domain = False
             for number, topic in enumerate(members):
                 stats = self._services.registry.topic_stats(topic, owner_broker=broker_id)
                 key = msgspec.json.encode(str(topic.name))
-                await response.write((b"," if number else b"") + key + b":" + msgspec.json.encode(stats))
-            await response.write(b"}")
+                yield (b"," if number else b"") + key + b":" + msgspec.json.encode(stats)
+            yield b"}"
 
     def _by_namespace(self) -> dict[str, dict[str, list[Topic]]]:
         found: dict[str, dict[str, list[Topic]]] = {}

@@ -14,7 +14,7 @@ from pulsar_barycenter.broker.access.principal import NOBODY
 from pulsar_barycenter.broker.cluster.dynamic_configuration import ChangedBy
 from pulsar_barycenter.broker.rest.audit import why_of
 from pulsar_barycenter.broker.rest.errors import RedirectError, RestError
-from pulsar_barycenter.broker.rest.health import check_health
+from pulsar_barycenter.broker.rest.health import check_health, require_data
 from pulsar_barycenter.broker.rest.leader_requests import by_leader
 from pulsar_barycenter.broker.rest.openapi import FLAG, TEXT, number, one_of, takes
 from pulsar_barycenter.broker.rest.ownership import location, web_url_for
@@ -182,6 +182,7 @@ class Brokers:
 
     async def ready(self, request: web.Request) -> web.Response:
         """Answer 200 while the broker is in service."""
+        require_data(self._services)
         if not self._services.is_ready():
             raise RestError(500, "Broker is not ready: it is starting or stopping")
         return text_response("ok")

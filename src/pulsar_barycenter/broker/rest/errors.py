@@ -3,16 +3,19 @@
 Source: Pulsar's `RestException` and `PulsarWebResource`.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 import msgspec
 import structlog
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 
 from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.broker import errors as service
 from pulsar_barycenter.broker.authorization import errors as access
+from pulsar_barycenter.broker.bounded_log import BoundedLog
 from pulsar_barycenter.broker.cluster import lookup_answers as lookups
 from pulsar_barycenter.broker.cluster.dynamic_configuration import ChangedMeanwhileError
 from pulsar_barycenter.broker.lookup import namespace_service as bundles
@@ -123,36 +126,47 @@ def reason_response(status: int, reason: str, headers: dict[str, str] | None = N
     return web.Response(status=status, body=body, content_type="application/json", headers=headers)
 
 
-@web.middleware
-async def errors_as_reasons(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer every exception. What is not known is a 500 with its name, and is logged with its traceback.
+def errors_as_reasons() -> Middleware:
+    """Return the middleware that answers every exception. One that is not known is a 500 with its name.
 
-    Nobody is answered who is gone; an answer that has begun is broken off, so that it is not taken for a whole one.
+    A client that has gone gets no answer; an answer that has begun is broken off, so that it is not taken for a whole
+    one. Of each event that requests cause here, `BoundedLog` bounds the lines.
     """
-    try:
-        return await handler(request)
-    except RedirectError as redirect:
-        return web.Response(status=307, headers={"Location": redirect.location})
-    except web.HTTPException as error:
-        if error.status < 400:
-            raise
-        allow = error.headers.get("Allow")
-        return reason_response(
-            error.status, f"{error.reason}: {request.method} {request.path}", {"Allow": allow} if allow else None
-        )
-    except Exception as error:
-        answer = answer_of(error)
-        is_gone = request.transport is None or request.transport.is_closing()
-        if is_gone and (answer is not None or isinstance(error, ConnectionError)):
-            log.debug("client_gone", method=request.method, path=told_path(request), error=repr(error))
-            return web.Response(status=_CLIENT_GONE)
-        if answer is None:
-            log.exception("request_failed", method=request.method, path=told_path(request))
-            answer = 500, f"{type(error).__name__}: {error}"
-        elif answer[0] >= 500:
-            log.warning("request_not_served", method=request.method, path=told_path(request), reason=answer[1])
-        if request.writer.output_size:
-            if request.transport is not None:
-                request.transport.abort()
-            return web.Response(status=_CLIENT_GONE)
-        return reason_response(*answer)
+
+    def now_s() -> float:
+        return asyncio.get_running_loop().time()
+
+    failed = BoundedLog("request_failed", now_s, "error")
+    not_served = BoundedLog("request_not_served", now_s)
+
+    @web.middleware
+    async def answered(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except RedirectError as redirect:
+            return web.Response(status=307, headers={"Location": redirect.location})
+        except web.HTTPException as error:
+            if error.status < 400:
+                raise
+            allow = error.headers.get("Allow")
+            return reason_response(
+                error.status, f"{error.reason}: {request.method} {request.path}", {"Allow": allow} if allow else None
+            )
+        except Exception as error:  # noqa: BLE001 - what is unknown is logged with its traceback
+            answer = answer_of(error)
+            is_gone = request.transport is None or request.transport.is_closing()
+            if is_gone and (answer is not None or isinstance(error, ConnectionError)):
+                log.debug("client_gone", method=request.method, path=told_path(request), error=repr(error))
+                return web.Response(status=_CLIENT_GONE)
+            if answer is None:
+                failed.tell(error, method=request.method, path=told_path(request))
+                answer = 500, f"{type(error).__name__}: {error}"
+            elif answer[0] >= 500:
+                not_served.tell(method=request.method, path=told_path(request), reason=answer[1])
+            if request.writer.output_size:
+                if request.transport is not None:
+                    request.transport.abort()
+                return web.Response(status=_CLIENT_GONE)
+            return reason_response(*answer)
+
+    return answered

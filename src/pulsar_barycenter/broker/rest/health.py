@@ -32,8 +32,9 @@ async def check_health(services: BrokerServices, *, legacy: bool = False) -> Non
     """Return if a message can be written and read here; `legacy` takes the topic of the form with a cluster.
 
     Raises:
-        RestError: 503 the broker is starting or stopping; 500 it is not well.
+        RestError: 503 the broker is starting or stopping; 500 it is not well, or has lost its data.
     """
+    require_data(services)
     if not services.is_ready():
         raise RestError(503, "Broker is not ready: it is starting or stopping")
     names = heartbeat_namespaces(services.config.cluster_name, services.urls.broker_id)
@@ -47,6 +48,17 @@ async def check_health(services: BrokerServices, *, legacy: bool = False) -> Non
         raise RestError(503, f"Health check failed: {error}") from error
     except LedgerError as error:
         raise RestError(500, f"Health check failed: {error}") from error
+
+
+def require_data(services: BrokerServices) -> None:
+    """Return if the files that the broker keeps its data in are where they were, and can be written.
+
+    Raises:
+        RestError: 500.
+    """
+    fault = services.data_fault()
+    if fault:
+        raise RestError(500, f"This broker cannot keep what it is sent: {fault}")
 
 
 async def _write_and_read(services: BrokerServices, name: TopicName) -> None:

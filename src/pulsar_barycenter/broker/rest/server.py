@@ -1,33 +1,30 @@
 """The REST server of a broker: the application on a socket. `start_web` is what `Broker` is given as `web`."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final, cast
 
 from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client import CollectorRegistry
 
 from pulsar_barycenter.admin.client import AdminClient
 from pulsar_barycenter.broker.access.tls_listener import TlsListener, listen_by_tls
 from pulsar_barycenter.broker.access.tls_ports import TlsPort
-from pulsar_barycenter.broker.bounded_log import BoundedLog
 from pulsar_barycenter.broker.broker import Broker
 from pulsar_barycenter.broker.cluster.http_peers import broker_client, relaying_client
 from pulsar_barycenter.broker.rest.app import build_app
 from pulsar_barycenter.broker.rest.namespace_deletion import complete_deletions
 from pulsar_barycenter.broker.rest.relay import MOST_RELAYED_BYTES
+from pulsar_barycenter.broker.rest.server_log import server_log
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.load.reports.load_over_time import LoadTables
 from pulsar_barycenter.logs.request_ids import kept_task
 
 _BACKLOG: Final = 1024
-_LONGEST_FAULT: Final = 200
-"""Characters of what is wrong with a request that is none, in the log."""
 _TAKE_LEAVE_S: Final = 1.0
-"""How long a connection that is one too many is there for its client to read why."""
+"""How long a connection that is closed with a refusal stays open for its client to read why: one that is one too many,
+and one whose body was not read. What arrives meanwhile is dropped."""
 _FINISH_S: Final = 2.0
 """How long requests under way may go on once the server closes."""
 
@@ -117,11 +114,14 @@ async def start_web(
     runner = web.AppRunner(
         app,
         access_log=None,
-        logger=_faults_of_ours(),
+        logger=server_log(asyncio.get_running_loop().time),
         handle_signals=False,
         shutdown_timeout=_FINISH_S,
         # From the connection or the last answer on, until the header of a request is there.
         keepalive_timeout=config.web_service_request_timeout_seconds,
+        # `admission` refuses compressed bodies; nothing is inflated before, and nothing of what comes after a refusal.
+        auto_decompress=False,
+        lingering_time=_TAKE_LEAVE_S,
     )
     await runner.setup()
     server, limit = runner.server, config.max_http_server_connections
@@ -146,22 +146,6 @@ async def start_web(
         await runner.cleanup()
         raise
     return RestServer(runner, (admin, relayed), plain, secured)
-
-
-def _faults_of_ours() -> logging.Logger:
-    """Return the log of what goes wrong outside of handlers; a request that is none is told in a line of ours."""
-
-    malformed = BoundedLog("malformed_request", asyncio.get_running_loop().time, "info")
-
-    def is_ours(record: logging.LogRecord) -> bool:
-        error = record.exc_info[1] if record.exc_info else None
-        if isinstance(error, HttpProcessingError):
-            malformed.tell(reason=error.message.partition("\n")[0][:_LONGEST_FAULT])
-        return not isinstance(error, HttpProcessingError)
-
-    logger = logging.getLogger("barycenter.http")
-    logger.filters[:] = [is_ours]
-    return logger
 
 
 def _services_of(
@@ -199,6 +183,7 @@ def _services_of(
         admin=admin,
         relayed=relayed,
         is_ready=lambda: broker.ready,
+        data_fault=lambda: broker.data_fault,
         shutdown=shutdown,
         authentication=broker.authentication,
         registries=registries,

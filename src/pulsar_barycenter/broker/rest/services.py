@@ -27,7 +27,8 @@ def no_registries() -> Iterable[CollectorRegistry]:
 
 @dataclass(frozen=True, slots=True)
 class BrokerServices:
-    """`decisions` is the load manager's log, None if it keeps none. `is_ready` tells whether the broker is in service.
+    """`decisions` is the load manager's log, None if it keeps none. `is_ready` tells whether the broker is in service,
+    `data_fault` what is wrong with the files of its data, empty if nothing is.
 
     `shutdown` begins an orderly stop and returns at once; its argument is how many bundles to unload a second (0: no
     limit). `admin` sends what this broker itself wants of others, `relayed` what somebody asks through it: with their
@@ -45,6 +46,7 @@ class BrokerServices:
     admin: AdminClient
     relayed: AdminClient
     is_ready: Callable[[], bool]
+    data_fault: Callable[[], str]
     shutdown: Callable[[float], None]
     authentication: Authentication
     registries: Callable[[], Iterable[CollectorRegistry]] = no_registries

@@ -114,6 +114,7 @@ async def _add_producer(connection: Connection, request: api.CommandProducer) ->
         name = TopicName.parse(request.topic)
         await require_rights(api.BaseCommand.PRODUCER, connection, request)
         topic = await services.registry.get_or_create(name)
+        await services.disk_room.require(str(name), topic.room)
         if request.initial_subscription_name:
             await _create_initial_subscription(topic, request.initial_subscription_name)
         options = ProducerOptions(

@@ -18,6 +18,7 @@ from pulsar_barycenter.broker.authorization.authorizer import Authorizer
 from pulsar_barycenter.broker.environment import Environment
 from pulsar_barycenter.broker.lookup.service import LookupService
 from pulsar_barycenter.broker.topics.registry import TopicRegistry
+from pulsar_barycenter.broker.wire.admission.disk_room import DiskRoom
 from pulsar_barycenter.broker.wire.admission.publish_buffer import PublishBuffer
 from pulsar_barycenter.broker.wire.admission.rights import close_unentitled, guarded
 from pulsar_barycenter.broker.wire.connection import Connection
@@ -67,6 +68,7 @@ class WireServer:
             authentication or Authentication.of(config, env.clock),
             PublishBuffer(config.max_message_publish_buffer_size_in_mb),
             WireLogs(now_s),
+            DiskRoom(env.ledgers.has_room),
             authorizer,
             counts=env.instruments.connections,
         )

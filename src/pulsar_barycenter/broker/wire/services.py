@@ -16,6 +16,7 @@ from pulsar_barycenter.broker.instruments import Connections
 from pulsar_barycenter.broker.lookup.service import LookupService
 from pulsar_barycenter.broker.topics.registry import TopicRegistry
 from pulsar_barycenter.broker.wire.admission.connection_limits import ConnectionLimits
+from pulsar_barycenter.broker.wire.admission.disk_room import DiskRoom
 from pulsar_barycenter.broker.wire.admission.publish_buffer import PublishBuffer
 from pulsar_barycenter.broker.wire.producer_names import ProducerNames
 from pulsar_barycenter.config.broker_config import BrokerConfig
@@ -76,6 +77,7 @@ class WireServices:
     authentication: Authentication
     publish_buffer: PublishBuffer
     logs: WireLogs
+    disk_room: DiskRoom
     authorizer: Authorizer | None = None
     server_version: str = SERVER_VERSION
     counts: Connections = field(default_factory=Connections)

@@ -22,6 +22,7 @@ from pulsar_barycenter.pipeline.spark.java import JavaNotFoundError
 from pulsar_barycenter.pipeline.spark.session import SPARK_ERRORS, create_session, tasks_of
 from pulsar_barycenter.pipeline.storage.files import Storage, local_folder
 from pulsar_barycenter.pipeline.tables.files import table_files
+from pulsar_barycenter.pipeline.tables.reading import raise_damage
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
 
 TOLERANCE: Final = 1e-9
@@ -83,7 +84,11 @@ def refold_command(
             started = time.perf_counter()
             addresses = [storage.address(file) for file in samples]
             with spark_progress(tasks_of(session), f"folding {len(samples):,} files"):
-                folded = refold(session, addresses, history_gap_ms=gap_ms)
+                try:
+                    folded = refold(session, addresses, history_gap_ms=gap_ms)
+                except SPARK_ERRORS as error:
+                    raise_damage(storage, ("bundle_samples",), error)
+                    raise
             click.echo(_summary(folded, len(samples), time.perf_counter() - started))
             agreed = [
                 _told(name, compare_with_recorded(rows, storage, tables[name], key))

@@ -188,15 +188,9 @@ def _local(address: str) -> Storage:
 
 def _of_folder(spec: InputSpec, storage: Storage) -> Input:
     history = History(storage, since_ms=spec.since_ms, until_ms=spec.until_ms)
-    try:
-        samples = history.rows("bundle_samples", _SAMPLES)
-        usages = history.rows("broker_usage", USAGE_COLUMNS)
-        reports = history.rows("load_reports", REPORT_COLUMNS)
-    except (KeyError, pa.ArrowInvalid) as error:
-        raise ReplayInputError(
-            f"the tables of {storage.address()} are of another version: {error};"
-            " `barycenter pipeline refold` makes them anew"
-        ) from error
+    samples = history.rows("bundle_samples", _SAMPLES)
+    usages = history.rows("broker_usage", USAGE_COLUMNS)
+    reports = history.rows("load_reports", REPORT_COLUMNS)
     found = recording(_samples(samples), usages_of(usages, reports), step_ms=spec.step_ms)
     settings, doubts = _settings(storage.local_root, found.demand.start_ms + found.demand.steps * spec.step_ms)
     told = (str(found.fit),) if found.fit else ()

@@ -36,7 +36,7 @@ from pulsar_barycenter.load.managers import StrategyError
 from pulsar_barycenter.load.reports.load_over_time import LoadQuestion, LoadTables, RecordedLoad
 from pulsar_barycenter.metadata.clock import SystemClock
 from pulsar_barycenter.metadata.errors import MetadataError
-from pulsar_barycenter.metadata.open import OF_ONE_MACHINE, UnknownStoreError, open_store
+from pulsar_barycenter.metadata.open import OF_ONE_MACHINE, UnknownStoreError, data_checks, open_store
 from pulsar_barycenter.metadata.store import MetadataStore
 from pulsar_barycenter.standalone.parent_watch import die_with_parent
 from pulsar_barycenter.standalone.process import READY
@@ -101,7 +101,14 @@ async def _serve(config: BrokerConfig) -> None:
         await store.close()
         raise
     try:
-        env = Environment(store, ledgers, SystemClock(), random.Random(), HttpPeers.of(config))
+        env = Environment(
+            store,
+            ledgers,
+            SystemClock(),
+            random.Random(),
+            HttpPeers.of(config),
+            data_checks=(ledgers.check, *data_checks(url)),
+        )
         await _until_stopped(config, env)
     finally:
         await ledgers.close()
@@ -118,8 +125,7 @@ async def ledgers_of(config: BrokerConfig, store: MetadataStore) -> FileLedgerSt
     folder = str(Path(config.barycenter_data_dir) / LEDGERS)
     several_machines = not config.effective_metadata_store_url.startswith(OF_ONE_MACHINE)
     access = await asyncio.to_thread(fit_access, folder, several_machines=several_machines)
-    if several_machines:
-        await check_one_folder(store, folder)
+    await check_one_folder(store, folder)
     caches = Caches.of(tail_bytes=config.managed_ledger_cache_size_mb << 20)
     return FileLedgerStorage(folder, caches=caches, direct=access is Access.DIRECT)
 

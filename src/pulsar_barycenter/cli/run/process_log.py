@@ -8,6 +8,7 @@ from typing import Any, Final, TextIO, cast
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
+from pulsar_barycenter.cli.run.library_log import install_library_log
 from pulsar_barycenter.cli.terminal import printable
 from pulsar_barycenter.logs.request_ids import merge_request
 
@@ -52,7 +53,11 @@ def _told(key: str, value: Any) -> Any:
 
 
 def configure_logging(*, as_json: bool, level: int = logging.INFO) -> None:
-    """Send structlog's events of `level` and above to standard error, as far as it can be written to."""
+    """Send structlog's events of `level` and above to standard error, as far as it can be written to.
+
+    What libraries log by Python's `logging` becomes such events (`library_log`).
+    """
+    install_library_log()
     rendering: list[structlog.typing.Processor] = [structlog.processors.JSONRenderer()]
     if not as_json:
         rendering = [for_a_terminal, structlog.dev.ConsoleRenderer()]

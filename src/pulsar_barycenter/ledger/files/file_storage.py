@@ -27,17 +27,25 @@ from typing import Final
 import structlog
 
 from pulsar_barycenter.ledger.caches import Caches
-from pulsar_barycenter.ledger.errors import LedgerCorruptedError, LedgerError, LedgerFencedError
+from pulsar_barycenter.ledger.errors import (
+    LedgerCorruptedError,
+    LedgerError,
+    LedgerFencedError,
+    LedgerFolderLostError,
+)
 from pulsar_barycenter.ledger.files import file_format as fmt
 from pulsar_barycenter.ledger.files.examine import examine
 from pulsar_barycenter.ledger.files.file_reader import FileLedgerReader
 from pulsar_barycenter.ledger.files.file_writer import FileLedgerWriter
-from pulsar_barycenter.ledger.files.folder import FILE_MODE, FOLDER_MODE, LedgerFolder
+from pulsar_barycenter.ledger.files.folder import FILE_MODE, FOLDER_MODE, NO_SPACE, LedgerFolder
 from pulsar_barycenter.ledger.files.group_commit import GroupCommitter
+from pulsar_barycenter.ledger.files.open_files import OpenFile
 from pulsar_barycenter.ledger.storage import OnDurable
+from pulsar_barycenter.metadata.files.data_faults import DataFault, read_only_fault
 
 log = structlog.get_logger(__name__)
 
+_TRIED_BYTES: Final = 64 << 10
 _LOCK_ATTEMPTS: Final = 400
 _LOCK_INTERVAL_S: Final = 0.005
 
@@ -76,11 +84,28 @@ class FileLedgerStorage:
     def identity(self) -> str:
         return self._identity
 
+    def check(self) -> DataFault | None:
+        """Look whether the folder, and the files that are being written, are still where they were opened.
+
+        From the moment at which the folder is found gone no writer reports another entry, and no ledger is created.
+        A writer whose file alone is gone fails with its next group; the folder is well then. Blocking: one system call
+        for the folder and each file being written. For a thread of its own; not to be called by two at once.
+        """
+        try:
+            self.folder.require_there()
+        except LedgerFolderLostError as error:
+            return DataFault(str(error), is_final=True)
+        for writer in list(self._writers):
+            writer.check_file()
+        return read_only_fault(self.folder.root)
+
     async def create(self, ledger_id: int, *, epoch: int, on_durable: OnDurable) -> FileLedgerWriter:
-        await self.folder.run(partial(_create, self.folder, ledger_id, epoch))
+        created = await self.folder.run(partial(_create, self.folder, ledger_id, epoch))
         if self._committer is None:
             self._committer = GroupCommitter(threads=self._commit_threads)
-        writer = FileLedgerWriter(self.folder, self._committer, ledger_id, epoch, on_durable, self._writers.discard)
+        writer = FileLedgerWriter(
+            self.folder, self._committer, ledger_id, created, epoch, on_durable, self._writers.discard
+        )
         self._writers.add(writer)
         return writer
 
@@ -94,6 +119,9 @@ class FileLedgerStorage:
 
     async def delete(self, ledger_id: int) -> None:
         await self.folder.run(partial(_delete, self.folder, ledger_id))
+
+    async def has_room(self) -> bool:
+        return await self.folder.run(partial(_has_room, self.folder))
 
     async def close(self) -> None:
         if self._closed:
@@ -110,12 +138,14 @@ class FileLedgerStorage:
 # ---- blocking file work of the storage, on its pool ----
 
 
-def _create(folder: LedgerFolder, ledger_id: int, epoch: int) -> None:
-    """Make the file, header included, durable before anything is told of it."""
+def _create(folder: LedgerFolder, ledger_id: int, epoch: int) -> OpenFile:
+    """Make the file, header included, durable before anything is told of it; the folder itself is never made anew."""
+    folder.require_there()
     path = folder.path(ledger_id)
     parent = os.path.dirname(path)
     if not os.path.isdir(parent):
-        os.makedirs(parent, mode=FOLDER_MODE, exist_ok=True)
+        with suppress(FileExistsError):
+            os.mkdir(parent, mode=FOLDER_MODE)
         _sync(folder, os.path.dirname(parent))
     try:
         descriptor = os.open(path, folder.flags | os.O_CREAT | os.O_EXCL, FILE_MODE)
@@ -132,7 +162,7 @@ def _create(folder: LedgerFolder, ledger_id: int, epoch: int) -> None:
         os.close(descriptor)
         os.unlink(path)
         raise
-    folder.files.adopt(path, descriptor)
+    return folder.files.adopt(path, descriptor)
 
 
 def _sync(folder: LedgerFolder, path: str) -> None:
@@ -142,6 +172,25 @@ def _sync(folder: LedgerFolder, path: str) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _has_room(folder: LedgerFolder) -> bool:
+    """Write a file of _TRIED_BYTES, make it durable, and remove it."""
+    folder.require_there()
+    path = f"{folder.root}/room-{uuid.uuid4().hex}"
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+        try:
+            written = os.pwrite(descriptor, bytes(_TRIED_BYTES), 0)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+            os.unlink(path)
+    except OSError as error:
+        if error.errno not in NO_SPACE:
+            raise
+        return False
+    return written == _TRIED_BYTES
 
 
 def _delete(folder: LedgerFolder, ledger_id: int) -> None:

@@ -1,6 +1,7 @@
 """Appending to a ledger's file: entries are queued on the loop and committed in groups by a worker thread.
 
-A group is written, made durable, and only then is the fence looked for; nothing is reported before that. Only a
+A group is written, made durable, and only then is the fence looked for; nothing is reported before that, and nothing of
+a file that has lost its name (`check_file`) or whose folder has (`LedgerFolder.require_there`). Only a
 writer whose disk was full shortens its file, and it must not do so once fenced: the later owner may have counted
 entries of that group. The two exclude each other by a lock on the file, held for some microseconds.
 """
@@ -14,13 +15,25 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Final, NamedTuple
 
-from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerError, LedgerFencedError
+import structlog
+
+from pulsar_barycenter.ledger.errors import (
+    LedgerClosedError,
+    LedgerError,
+    LedgerFencedError,
+    LedgerNotFoundError,
+    how_to_mend,
+)
 from pulsar_barycenter.ledger.files import file_format as fmt
 from pulsar_barycenter.ledger.files.file_reader import FileLedgerReader
 from pulsar_barycenter.ledger.files.folder import NO_SPACE, LedgerFolder, in_our_terms
 from pulsar_barycenter.ledger.files.group_commit import GroupCommitter
+from pulsar_barycenter.ledger.files.open_files import OpenFile
 from pulsar_barycenter.ledger.position import NewEntry
 from pulsar_barycenter.ledger.storage import OnDurable
+from pulsar_barycenter.metadata.files.data_faults import fault_of
+
+log = structlog.get_logger(__name__)
 
 _MAX_GROUP_BYTES: Final = 8 << 20
 _MAX_VECTOR: Final = 512
@@ -47,8 +60,11 @@ class FileLedgerWriter:
         "_end",
         "_epoch",
         "_failed",
+        "_file",
         "_folder",
         "_heads",
+        "_ledger_id",
+        "_lost",
         "_name",
         "_next",
         "_on_closed",
@@ -65,6 +81,7 @@ class FileLedgerWriter:
         folder: LedgerFolder,
         committer: GroupCommitter,
         ledger_id: int,
+        created: OpenFile,
         epoch: int,
         on_durable: OnDurable,
         on_closed: Callable[["FileLedgerWriter"], None],
@@ -72,6 +89,9 @@ class FileLedgerWriter:
         self._folder = folder
         self._committer = committer
         self._name = folder.path(ledger_id)
+        self._ledger_id = ledger_id
+        self._file = created
+        self._lost: LedgerError | None = None  # set by the thread that checks
         self._epoch = epoch
         self._on_durable = on_durable
         self._on_closed = on_closed
@@ -113,6 +133,34 @@ class FileLedgerWriter:
         self._on_closed(self)
         self._folder.files.forget(self._name)
 
+    def check_file(self) -> None:
+        """Have the writer fail with its next group if the file is not where it was created; for a thread of its own.
+
+        A file that a later owner of the topic fenced may be deleted by that owner: this is no loss.
+        """
+        if self._lost is not None or not self._open:
+            return
+        fault = fault_of(self._name, self._file.identity)
+        if fault is not None and self._open:
+            self._lost = self._fenced_error() or LedgerNotFoundError(f"{fault}. {how_to_mend(self._name)}", self._name)
+            if not isinstance(self._lost, LedgerFencedError):
+                log.error("ledger_file_lost", file=self._name, reason=fault, mend=how_to_mend(self._name))
+
+    def _fenced_error(self) -> LedgerFencedError | None:
+        """Return that a later owner fenced the file, if it did, and if the file is open here."""
+        file = self._folder.files.pin_open(self._name)
+        if file is None:
+            return None
+        try:
+            self._check_fence(file.descriptor)
+        except LedgerFencedError as error:
+            return error
+        except (LedgerError, OSError):
+            return None
+        finally:
+            self._folder.files.unpin(file)
+        return None
+
     def has_queued(self) -> bool:
         return bool(self._queue)
 
@@ -140,7 +188,11 @@ class FileLedgerWriter:
         try:
             file = self._folder.files.pin(self._name)
             try:
+                self._require_kept()
+                if file is not self._file:
+                    self._require_same(file)
                 self._write(file.descriptor, items)
+                self._require_kept()
             finally:
                 self._folder.files.unpin(file)
         except OSError as error:
@@ -154,6 +206,19 @@ class FileLedgerWriter:
             return LedgerError(f"{self._name}: a message count or a publish time does not fit: {error}")
         data, counts, times = zip(*items, strict=True)
         return _Group(list(map(len, data)), list(counts), list(times))
+
+    def _require_kept(self) -> None:
+        """Raise what was found of the file or its folder; no system call, so it costs the path of messages nothing."""
+        lost = self._folder.lost or self._lost
+        if lost is not None:
+            raise lost
+
+    def _require_same(self, file: OpenFile) -> None:
+        """Take over another opening of the file, unless another file is there; its number may be given anew."""
+        header = fmt.decode_header(self._name, os.pread(file.descriptor, fmt.HEADER_SIZE, 0), self._ledger_id)
+        if file.identity != self._file.identity or header.epoch != self._epoch:
+            raise LedgerNotFoundError(f"{self._name}: was replaced. {how_to_mend(self._name)}", self._name)
+        self._file = file
 
     def _take(self) -> list[NewEntry]:
         queue, items, size = self._queue, [], 0

@@ -14,12 +14,14 @@ from pulsar_barycenter.ledger.errors import (
     LedgerClosedError,
     LedgerError,
     LedgerFolderInUseError,
+    LedgerFolderLostError,
     LedgerFullError,
     LedgerNotFoundError,
     LedgerUnreadableError,
     how_to_mend,
 )
 from pulsar_barycenter.ledger.files.open_files import OpenFiles
+from pulsar_barycenter.metadata.files.data_faults import KeptPath
 
 _LEDGERS_PER_FOLDER_BITS: Final = 12
 FILE_MODE: Final = 0o600
@@ -48,12 +50,28 @@ class LedgerFolder:
         """
         self.root = root
         self._lock = shared_lock(root)
+        self._kept = (KeptPath(root), KeptPath(f"{root}/lock"))
+        self.lost: LedgerFolderLostError | None = None
+        """Set once, when the folder was found removed or replaced: nothing is written or reported from then on."""
         self.sync = sync
         self.direct = direct
         self.flags = os.O_RDWR | os.O_CLOEXEC | (os.O_DIRECT | os.O_DSYNC if direct else 0)
         self.files = OpenFiles(max_open_files, self.flags)
         self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="ledger-files")
         self._closed = False
+
+    def require_there(self) -> None:
+        """Return if the folder is still where it was opened; for any thread.
+
+        Raises:
+            LedgerFolderLostError: it was removed or replaced, now or before.
+        """
+        if self.lost is None:
+            fault = next(filter(None, (kept.fault() for kept in self._kept)), None)
+            if fault is not None:
+                self.lost = LedgerFolderLostError(fault)
+        if self.lost is not None:
+            raise self.lost
 
     def path(self, ledger_id: int) -> str:
         """Return a ledger's file; a folder holds 4096 consecutive ids."""

@@ -4,12 +4,17 @@ import os
 from collections import OrderedDict
 from threading import Lock
 
+from pulsar_barycenter.metadata.files.data_faults import identity_of_descriptor
 
-class _File:
-    __slots__ = ("descriptor", "doomed", "pins")
+
+class OpenFile:
+    """One opening of a file; `pins` are its users of this moment."""
+
+    __slots__ = ("descriptor", "doomed", "identity", "pins")
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
+        self.identity = identity_of_descriptor(descriptor)
         self.pins = 0
         self.doomed = False
 
@@ -23,13 +28,13 @@ class OpenFiles:
     def __init__(self, max_open: int, flags: int) -> None:
         self._max_open = max_open
         self._flags = flags
-        self._files: OrderedDict[str, _File] = OrderedDict()
+        self._files: OrderedDict[str, OpenFile] = OrderedDict()
         self._lock = Lock()
 
     def __len__(self) -> int:
         return len(self._files)
 
-    def pin(self, path: str) -> _File:
+    def pin(self, path: str) -> OpenFile:
         """Return the file, opened with the flags if it is not; `unpin` it after use.
 
         Raises:
@@ -43,15 +48,23 @@ class OpenFiles:
                 return file
         return self._add(path, os.open(path, self._flags), pins=1)
 
-    def adopt(self, path: str, descriptor: int) -> None:
-        """Take over a file that was just created."""
-        self._add(path, descriptor, pins=0)
+    def pin_open(self, path: str) -> OpenFile | None:
+        """Return the file if it is open, None otherwise; `unpin` it after use."""
+        with self._lock:
+            file = self._files.get(path)
+            if file is not None:
+                file.pins += 1
+            return file
 
-    def _add(self, path: str, descriptor: int, *, pins: int) -> _File:
+    def adopt(self, path: str, descriptor: int) -> OpenFile:
+        """Take over a file that was just created, and return it."""
+        return self._add(path, descriptor, pins=0)
+
+    def _add(self, path: str, descriptor: int, *, pins: int) -> OpenFile:
         with self._lock:
             file = self._files.get(path)
             if file is None:
-                file = self._files[path] = _File(descriptor)
+                file = self._files[path] = OpenFile(descriptor)
             else:
                 os.close(descriptor)  # another thread opened it meanwhile
             file.pins += pins
@@ -64,7 +77,7 @@ class OpenFiles:
             for path in idle[: len(self._files) - self._max_open]:
                 os.close(self._files.pop(path).descriptor)
 
-    def unpin(self, file: _File) -> None:
+    def unpin(self, file: OpenFile) -> None:
         with self._lock:
             file.pins -= 1
             if file.doomed and not file.pins:

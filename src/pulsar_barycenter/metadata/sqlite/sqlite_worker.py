@@ -8,6 +8,10 @@ in the middle of a write is refused, whatever it believes.
 How a session ends. Its process shows life by a heartbeat, five times per timeout. Every other client ends it when
 it was silent for the timeout (`silence`), or at once if its process is gone (`session_files`).
 
+A file that is removed or replaced while it is open would go on to take writes that nobody finds again. Its names are
+looked at with each sweep (`KEPT_SUFFIXES`). Once one is gone, the session is over, every operation fails, and no other
+session is opened: the process has to end.
+
 What the event loop is to hear is collected in order and handed over in one call per round, or two if there are writes:
 session events, changes (own ones too), and the outcomes of operations after the changes they made.
 
@@ -24,7 +28,8 @@ from pathlib import Path
 
 import structlog
 
-from pulsar_barycenter.metadata.errors import MetadataError, SessionLostError, StoreUnavailableError
+from pulsar_barycenter.metadata.errors import MetadataError, SessionLostError, StoreFileError, StoreUnavailableError
+from pulsar_barycenter.metadata.files.data_faults import KeptPath
 from pulsar_barycenter.metadata.session import SessionState, SessionWatch
 from pulsar_barycenter.metadata.sqlite.operations import Audience, Operation, Outcome
 from pulsar_barycenter.metadata.sqlite.session_files import (
@@ -46,6 +51,8 @@ ROOM_INTERVAL_S = 60.0
 QUIET_AFTER_S = 0.5
 """After so long without a change or an operation the file is looked at half as often, to spare the core."""
 MAX_BATCH = 1000
+KEPT_SUFFIXES = ("", "-wal", "-shm")
+"""What SQLite has open, behind the path of the file."""
 
 
 class SqliteWorker:
@@ -85,6 +92,9 @@ class SqliteWorker:
         self._data_version = -1
         self._next_poll_s = self._next_beat_s = self._next_sweep_s = 0.0
         self._next_room_s = self._active_at_s = 0.0
+        self._kept: tuple[KeptPath, ...] = ()
+        self._gone: str | None = None
+        """What happened to the file, once it was found removed or replaced."""
         self._troubles: set[str] = set()
         """What failed when it was tried last."""
 
@@ -176,6 +186,8 @@ class SqliteWorker:
         self._watch = SessionWatch(self._timeout_s, now)
         try:
             self._last_seen = self._open_session()
+            opened = (Path(f"{self._path}{suffix}") for suffix in KEPT_SUFFIXES)
+            self._kept = tuple(KeptPath(path) for path in opened if path.exists())
             remove_abandoned(self._folder, keep={session.lock_file for session in self._file.sessions()})
         except BaseException:
             self._file.close()
@@ -223,6 +235,7 @@ class SqliteWorker:
             self._beat(now)
         if now >= self._next_sweep_s:
             self._next_sweep_s = now + SWEEP_INTERVAL_S
+            self._check_file()
             self._guarded(self._sweep)
         if now >= self._next_room_s:
             self._next_room_s = now + ROOM_INTERVAL_S
@@ -266,11 +279,24 @@ class SqliteWorker:
             self._troubles.remove(what)
             log.info("metadata_store_trouble_over", what=what, path=str(self._path))
 
+    def _check_file(self) -> None:
+        if self._gone is not None:
+            return
+        self._gone = next(filter(None, (kept.fault() for kept in self._kept)), None)
+        if self._gone is not None:
+            mend = "restore the file from a copy, and start the brokers anew; what is written now would be lost"
+            log.error("metadata_file_lost", path=str(self._path), reason=self._gone, mend=mend)
+            self._set_session(None)
+            self._events(self._watch.expired())
+
     # ---- operations ----
 
     def _read(self, operations: list[Operation]) -> None:
         outcomes: list[Outcome] = []
         for operation in operations:
+            if self._gone is not None:
+                outcomes.append((operation, None, StoreFileError(str(self._path), self._gone)))
+                continue
             try:
                 result = self._file.patiently(partial(operation.run, self._file))
                 outcomes.append((operation, result, None))
@@ -282,6 +308,10 @@ class SqliteWorker:
 
     def _write(self, operations: list[Operation]) -> None:
         """Do all writes in one transaction; what each reports is told only once they are stored."""
+        if self._gone is not None:
+            gone = StoreFileError(str(self._path), self._gone)
+            self._tell(partial(self._audience.hear_outcomes, [(operation, None, gone) for operation in operations]))
+            return
         try:
             self._file.begin()
             if self._session is not None and not self._file.is_live(self._session):
@@ -339,6 +369,8 @@ class SqliteWorker:
     def _beat(self, now: float) -> None:
         """Show that we live, or, having no session, open another."""
         self._tell(lambda: None)  # so that a loop that was closed without us is noticed
+        if self._gone is not None:
+            return
         try:
             if self._session is None:
                 self._renew(now)

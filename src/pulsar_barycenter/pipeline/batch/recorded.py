@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
 from pyspark.sql import types as T  # noqa: N812
 
 from pulsar_barycenter.pipeline.storage.files import Storage
+from pulsar_barycenter.pipeline.tables.reading import opened_table
 
 _SLACK = datetime.timedelta(minutes=10)
 """Brokers' clocks differ, so that a file may end before the one written before it."""
@@ -65,8 +65,8 @@ def compare_with_recorded(refolded: pa.Table, storage: Storage, files: Sequence[
     oldest = pc.min(wanted.column("as_of")).as_py() - _SLACK if len(wanted) else None
     found: pa.Table | None = None
     for file in reversed(files) if oldest is not None else ():
-        with storage.local(file) as path:
-            rows = pq.read_table(path, partitioning=None, columns=wanted.column_names)
+        with opened_table(storage, file) as recorded:
+            rows = recorded.read(columns=wanted.column_names)
         if not len(rows) or pc.max(rows.column("as_of")).as_py() < oldest:
             break
         both = wanted.join(rows, key, join_type="inner", right_suffix=_RECORDED).combine_chunks()

@@ -22,7 +22,6 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
 
@@ -42,6 +41,7 @@ from pulsar_barycenter.pipeline.folds.stretches import (
 )
 from pulsar_barycenter.pipeline.spark.struct_types import struct_type
 from pulsar_barycenter.pipeline.storage.files import local_folder
+from pulsar_barycenter.pipeline.tables.reading import opened_file
 from pulsar_barycenter.pipeline.tables.schemas import (
     BROKER_DATA,
     BROKER_FIGURES,
@@ -126,7 +126,7 @@ def _in_order(files: Sequence[str]) -> list[_File]:
 
 
 def _footer(path: str) -> _File:
-    with pq.ParquetFile(path) as source:
+    with opened_file(path) as source:
         metadata = source.metadata
         column = source.schema_arrow.get_field_index("reported_at")
         lasts = [

@@ -27,10 +27,10 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pulsar_barycenter.load.reports.windows import LONG_SAMPLES, SHORT_SAMPLES
+from pulsar_barycenter.pipeline.tables.reading import opened_file
 from pulsar_barycenter.pipeline.tables.schemas import FIGURES
 
 SIZES: Final = (SHORT_SAMPLES, LONG_SAMPLES)
@@ -106,7 +106,7 @@ class _Rows:
 def pieces_of(files: Sequence[str], columns: Sequence[str]) -> Iterator[pa.Table]:
     """The rows of local Parquet files, in their order, a row group at a time, with names as dictionaries."""
     for file in files:
-        with pq.ParquetFile(file, read_dictionary=NAMES) as source:
+        with opened_file(file, dictionaries=NAMES) as source:
             for group in range(source.num_row_groups):
                 yield source.read_row_group(group, columns=list(columns), use_threads=False)
 

@@ -7,13 +7,14 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, ParseException, PySparkException
 
-from pulsar_barycenter.pipeline.local_sql import QueryError
+from pulsar_barycenter.pipeline.local_sql import QueryError, tables_in
 from pulsar_barycenter.pipeline.spark.addresses import open_storage
 from pulsar_barycenter.pipeline.spark.java import JavaNotFoundError
 from pulsar_barycenter.pipeline.spark.session import create_session, tasks_of
 from pulsar_barycenter.pipeline.spark.table_reader import read_table
+from pulsar_barycenter.pipeline.tables.reading import raise_damage
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
 
 _WHERE_IT_HAPPENED: Final = ("\n\nJVM stacktrace", "\nJVM stacktrace", ";\n'")
@@ -35,7 +36,7 @@ def run_sql(
 
     Raises:
         QueryError: in Spark's words; the query is wrong or fails, Spark cannot reach `data`, or there is no Java to
-            start Spark with.
+            start Spark with. Of a damaged file of a table it has the words of DamagedTableError.
     """
     with tempfile.TemporaryDirectory(prefix="barycenter-sql-") as scratch:
         try:
@@ -48,9 +49,14 @@ def run_sql(
             try:
                 with progress(tasks_of(session)):
                     storage = open_storage(data, session)
-                    for name in TABLES:
-                        read_table(session, storage, name).createOrReplaceTempView(name)
-                    return session.sql(query).limit(limit).toArrow()
+                    try:
+                        for name in TABLES:
+                            read_table(session, storage, name).createOrReplaceTempView(name)
+                        return session.sql(query).limit(limit).toArrow()
+                    except PySparkException as error:
+                        if not isinstance(error, AnalysisException | ParseException):
+                            raise_damage(storage, tables_in(query), error)
+                        raise
             finally:
                 session.stop()
         except (PySparkException, JavaNotFoundError, OSError) as error:

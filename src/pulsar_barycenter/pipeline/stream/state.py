@@ -5,6 +5,8 @@ and `memory.json`, which is written last and deleted first: a folder without it 
 newest state of a smaller id, so running it again after a crash starts from the same place.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import msgspec
@@ -33,6 +35,17 @@ class BatchMemory(msgspec.Struct, rename="camel", kw_only=True):
     decision_offsets: dict[str, int] = {}
 
 
+class DamagedStateError(OSError):
+    """The state of a batch cannot be read; `folder` holds it."""
+
+    def __init__(self, folder: str, detail: str) -> None:
+        super().__init__(
+            f"{folder} is damaged: {detail}. Restore it from a copy, or move it away: the pipeline then goes on from"
+            " the state before it, without the reports of that batch"
+        )
+        self.folder = folder
+
+
 @dataclass(frozen=True, slots=True)
 class PriorState:
     """The state a batch starts from; `held` is None when no report waits for its predecessor."""
@@ -59,10 +72,21 @@ class StateFolder:
         earlier = [kept for kept in self.batch_ids() if kept < batch_id]
         if not earlier:
             return PriorState()
-        memory = msgspec.json.decode(self._storage.read(self._path(earlier[-1], _MEMORY)), type=BatchMemory)
-        with self._storage.local(self._path(earlier[-1], _BUNDLES)) as file:
-            bundles = pq.read_table(file).cast(no_bundles().schema)
-        return PriorState(earlier[-1], memory, bundles, self._held(earlier[-1]))
+        with self._naming_damage(earlier[-1]):
+            memory = msgspec.json.decode(self._storage.read(self._path(earlier[-1], _MEMORY)), type=BatchMemory)
+            with self._storage.local(self._path(earlier[-1], _BUNDLES)) as file:
+                bundles = pq.read_table(file).cast(no_bundles().schema)
+            return PriorState(earlier[-1], memory, bundles, self._held(earlier[-1]))
+
+    @contextmanager
+    def _naming_damage(self, batch_id: int) -> Iterator[None]:
+        try:
+            yield
+        except (pa.ArrowException, msgspec.DecodeError, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            folder = self._storage.address(self._path(batch_id))
+            raise DamagedStateError(folder, str(error).partition("\n")[0]) from error
 
     def _held(self, batch_id: int) -> pa.Table | None:
         try:

@@ -32,6 +32,7 @@ from pulsar_barycenter.pipeline.tables.files import (
     with_lacking_columns,
     without_replaced,
 )
+from pulsar_barycenter.pipeline.tables.reading import DamagedTableError, opened_table
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
 
 
@@ -62,8 +63,13 @@ def keep_house(
 
     `completed_batch` is the id of the last batch that will not run again, `newest_date` the date (yyyy-mm-dd) of the
     newest report, `now_s` the time by the clock of the file system.
+
+    Raises:
+        DamagedTableError: a file cannot be read; what does not need it is done all the same.
+        OSError: a file cannot be written or deleted.
     """
     merged = deleted = dates = 0
+    damage: DamagedTableError | None = None
     for name in TABLES:
         for folder in date_folders(storage, name):
             date = date_of(folder)
@@ -76,8 +82,14 @@ def keep_house(
             deleted += _delete_replaced(storage, files, live, now_s=now_s, grace_s=settings.grace_s)
             completed = [file for file in live if file.last <= completed_batch]
             for run in list(_runs(completed, settings, is_over=date < newest_date)):
-                merge_files(storage, name, run)
-                merged += len(run)
+                try:
+                    merge_files(storage, name, run)
+                except DamagedTableError as error:
+                    damage = error
+                else:
+                    merged += len(run)
+    if damage is not None:
+        raise damage
     return HousekeepingResult(merged, deleted, dates)
 
 
@@ -98,7 +110,7 @@ def merge_files(storage: Storage, name: str, files: list[TableFile]) -> None:
     schema = TABLES[name].arrow_schema
     with (
         storage.new_file(f"{folder}/{table_file_name(files[0].first, files[-1].last)}") as file,
-        pq.ParquetWriter(file, schema, compression="zstd") as writer,
+        pq.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True) as writer,
     ):
         for table in _in_pieces(storage, name, files):
             writer.write_table(table.cast(schema))
@@ -111,7 +123,7 @@ def _in_pieces(storage: Storage, name: str, files: list[TableFile]) -> Iterator[
     """The rows of `files` as tables of some ten megabytes, each a row group: memory is bounded, groups are not tiny."""
     piece: list[pa.Table] = []
     for file in files:
-        with storage.local(file.path) as path, pq.ParquetFile(path) as source:
+        with opened_table(storage, file.path) as source:
             for group in range(source.num_row_groups):
                 piece.append(with_lacking_columns(source.read_row_group(group), name))
                 if sum(table.nbytes for table in piece) >= _PIECE_BYTES:

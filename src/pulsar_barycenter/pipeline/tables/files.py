@@ -156,4 +156,6 @@ class Tables:
         for date in pc.unique(rows_dates).to_pylist():
             path = f"{TABLES_FOLDER}/{name}/{DATE_PREFIX}{date}/{table_file_name(batch_id, batch_id)}"
             with self._storage.new_file(path) as file:
-                pq.write_table(rows.filter(pc.equal(rows_dates, date)), file, compression="zstd")
+                pq.write_table(
+                    rows.filter(pc.equal(rows_dates, date)), file, compression="zstd", write_page_checksum=True
+                )

@@ -50,7 +50,7 @@ def test_no_row_is_hidden_by_an_earlier_one() -> None:
 
 
 async def serve(*routes: web.RouteDef) -> tuple[web.AppRunner, str]:
-    app = web.Application(middlewares=[errors_as_reasons])
+    app = web.Application(middlewares=[errors_as_reasons()])
     app.router.add_routes(routes)
     runner = web.AppRunner(app)
     await runner.setup()

@@ -1,14 +1,18 @@
 """Where the log goes, and what happens when it cannot go there."""
 
+import asyncio
 import errno
 import io
 import json
+import logging
 import re
 import sys
 
 import pytest
 import structlog
 
+from pulsar_barycenter.broker import bounded_log
+from pulsar_barycenter.broker.bounded_log import LONGEST, LONGEST_TRACEBACK, MOST_A_SECOND
 from pulsar_barycenter.cli.run.process_log import LONGEST_TEXT, configure_logging
 
 OWN_COLOUR = re.compile(r"\x1b\[\d*m")
@@ -35,11 +39,13 @@ class Disk(io.StringIO):
 def disk(monkeypatch, request):
     disk = Disk()
     monkeypatch.setattr(sys, "stderr", disk)
-    before = structlog.get_config()
+    before, handlers = structlog.get_config(), logging.getLogger().handlers[:]
     configure_logging(as_json=getattr(request, "param", "json") == "json")
+    monkeypatch.setattr(bounded_log, "log", structlog.get_logger())  # the other one remembers where it wrote first
     yield disk
     disk.is_full = False
     structlog.configure(**before)
+    logging.getLogger().handlers[:] = handlers
 
 
 @pytest.mark.parametrize("disk", ["text"], indirect=True)
@@ -72,3 +78,39 @@ def test_a_log_line_that_finds_no_room_is_dropped_and_the_next_that_does_is_writ
     log.warning("written", key=1)
     (line,) = disk.getvalue().splitlines()
     assert (json.loads(line)["event"], json.loads(line)["key"]) == ("written", 1)
+
+
+def failing(number):
+    raise ValueError("x" * 50_000)
+
+
+@pytest.mark.parametrize("logger", ["asyncio", "aiohttp.server", "aiohttp.access", "kazoo.client"])
+def test_what_libraries_log_is_json_and_bounded(disk, monkeypatch, logger):
+    monkeypatch.setattr("pulsar_barycenter.cli.run.library_log.time.monotonic", lambda: 7.0)
+    for number in range(5 * MOST_A_SECOND):
+        try:
+            failing(number)
+        except ValueError:
+            logging.getLogger(logger).exception("Unhandled exception\n%s", "x" * 50_000)
+    lines = [json.loads(line) for line in disk.getvalue().splitlines()]
+    assert len(lines) == MOST_A_SECOND
+    assert {(line["event"], line["logger"], line["level"]) for line in lines} == {("library_log", logger, "error")}
+    assert [len(line.get("exception", "")) for line in lines] == [LONGEST_TRACEBACK] + [0] * (MOST_A_SECOND - 1)
+    assert all(len(line[name]) <= LONGEST for line in lines for name in ("said", "error"))
+
+
+def test_what_nobody_caught_on_the_event_loop_is_json_and_bounded(disk, monkeypatch):
+    """A protocol that fails with each read, as one could that a client makes fail."""
+    monkeypatch.setattr("pulsar_barycenter.cli.run.library_log.time.monotonic", lambda: 7.0)
+
+    async def fail_often():
+        loop = asyncio.get_running_loop()
+        for number in range(5 * MOST_A_SECOND):
+            loop.call_soon(failing, number)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    asyncio.run(fail_often())
+    lines = [json.loads(line) for line in disk.getvalue().splitlines()]
+    assert len(lines) == MOST_A_SECOND
+    assert all(line["logger"] == "asyncio" and "failing" in line["said"] for line in lines)

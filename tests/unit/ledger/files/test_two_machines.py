@@ -38,8 +38,8 @@ class Play:
         self.reported = 0
         self.found: list[int] = []
         self.failure: object = None
-        _create(first, ledger_id, 1)
-        self.writer = FileLedgerWriter(first, _ByHand(), ledger_id, 1, lambda *_: None, lambda _: None)
+        created = _create(first, ledger_id, 1)
+        self.writer = FileLedgerWriter(first, _ByHand(), ledger_id, created, 1, lambda *_: None, lambda _: None)
         self.write()
         self.write()
 

@@ -5,7 +5,8 @@ the text is made in a thread, of what does not change any more. One answer is ma
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Final
 
 from aiohttp import web
@@ -27,6 +28,7 @@ from pulsar_barycenter.broker.rest.metrics.text import (
 )
 from pulsar_barycenter.broker.rest.metrics.topic_figures import TopicsRead
 from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.broker.rest.streamed import streamed
 from pulsar_barycenter.broker.topics.topic import Topic
 from pulsar_barycenter.broker.wire.services import PULSAR_VERSION
 from pulsar_barycenter.naming.bundle import Bundle
@@ -49,23 +51,20 @@ class Metrics:
         """Show all figures, in OpenMetrics to who accepts that, else in Prometheus' plain text format."""
         openmetrics = wants_openmetrics(",".join(request.headers.getall("Accept", ())))
         compress = gzip_accepted(request.headers.get("Accept-Encoding", ""))
+        headers = {"Content-Type": OPENMETRICS_TYPE if openmetrics else PLAIN_TYPE, "Vary": "Accept, Accept-Encoding"}
+        if compress:
+            headers["Content-Encoding"] = "gzip"
+        return await streamed(request, headers, partial(self._pieces, openmetrics=openmetrics, compress=compress))
+
+    async def _pieces(self, *, openmetrics: bool, compress: bool) -> Iterable[bytes]:
         async with self._turn:
             figures, bundles = await self._read_topics()
             sums = list(figures.of_broker())
             figures.finish()
             collectors = self._collectors([*self._samples(figures, sums), *bundles])
-            pieces = await asyncio.to_thread(
+            return await asyncio.to_thread(
                 write_text, collectors, figures.lines, HELP, openmetrics=openmetrics, compress=compress
             )
-        headers = {"Content-Type": OPENMETRICS_TYPE if openmetrics else PLAIN_TYPE, "Vary": "Accept, Accept-Encoding"}
-        if compress:
-            headers["Content-Encoding"] = "gzip"
-        response = web.StreamResponse(headers=headers)
-        await response.prepare(request)
-        for piece in pieces:
-            await response.write(piece)
-        await response.write_eof()
-        return response
 
     @property
     def _cluster(self) -> dict[str, str]:

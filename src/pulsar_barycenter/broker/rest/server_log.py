@@ -1,0 +1,47 @@
+"""What aiohttp's server logs, as events of ours: whatever clients send, so many lines a second and no more.
+
+| event               | level | what                                                                   |
+|---------------------|-------|------------------------------------------------------------------------|
+| `malformed_request` | info  | bytes that are no HTTP, or a body that does not end as its header says |
+| `http_server_fault` | error | any other exception outside of a handler; one traceback a second       |
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from pulsar_barycenter.broker.bounded_log import BoundedLog
+
+_FAULTS_OF_CLIENTS: Final = (HttpProcessingError, web.RequestPayloadError, web.PayloadAccessError, ConnectionError)
+
+
+def server_log(now_s: Callable[[], float]) -> logging.Logger:
+    """Return the logger to give to aiohttp's server. It belongs to no hierarchy: nothing else hears of its records.
+
+    `now_s` is any clock.
+    """
+    logger = logging.Logger("barycenter.http", logging.WARNING)
+    logger.addHandler(_AsEvents(now_s))
+    return logger
+
+
+class _AsEvents(logging.Handler):
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        super().__init__()
+        self._malformed = BoundedLog("malformed_request", now_s, "info")
+        self._faults = BoundedLog("http_server_fault", now_s, "error")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, _FAULTS_OF_CLIENTS):
+            self._malformed.tell(reason=_first_line(error))
+        else:
+            self._faults.tell(error, said=record.getMessage())
+
+
+def _first_line(error: BaseException) -> str:
+    said = error.message if isinstance(error, HttpProcessingError) else str(error)
+    return said.strip().partition("\n")[0] or type(error).__name__

@@ -148,7 +148,7 @@ class Demo:
                     pipeline_trigger_s=1.0,
                     restart=False,
                 ),
-                tell=self._view.phase,
+                progress=self._view.starts,
             )
             cluster.check_ports()
             async with self._running(cluster):

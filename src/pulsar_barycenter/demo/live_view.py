@@ -31,7 +31,7 @@ _COLOURS = {
 class LiveView:
     """Draw the record of a running demo on standard error; without a terminal, a line there now and then instead."""
 
-    def __init__(self, record: Record, duration_s: float) -> None:
+    def __init__(self, record: Record, duration_s: float, *, title: str = "Barycenter demo") -> None:
         self._record = record
         self._duration_s = duration_s
         self._console = Console(stderr=True)
@@ -40,7 +40,7 @@ class LiveView:
             self._live = Live(get_renderable=self._shown, console=self._console, refresh_per_second=4)
         self._phase = "starting"
         self._phase_began_s = time.monotonic()
-        self._title = "Barycenter demo"
+        self._title = title
         self._starts = StartInView(self)
         self._progress: Progress | None = None
         self._plain_at_s = 0.0
@@ -67,7 +67,7 @@ class LiveView:
         first, *others = (f"{url}/" for url in web_urls)
         also = f" (or {', '.join(others)})" if others else ""
         if self._live:
-            self._title = f"Barycenter demo · look at it in a browser: {first}{also}"
+            self._title = f"{self._title} · look at it in a browser: {first}{also}"
         else:
             self._print(f"look at it in a browser: {first}{also}")
 

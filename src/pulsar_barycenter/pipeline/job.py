@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from typing import Any, NoReturn
 
 import click
@@ -135,8 +135,15 @@ def _warm_up(session: SparkSession, storage: Storage, options: JobOptions, on_ph
         warm_up(session, storage.local_root / HOME)
 
 
-def _metrics(job: PipelineJob, port: int | None) -> AbstractContextManager[object]:
-    return nullcontext() if port is None else serve_metrics(lambda: job.status, port)
+@contextmanager
+def _metrics(job: PipelineJob, port: int | None) -> Iterator[None]:
+    """Answer Prometheus while the block lasts, if there is a port for it; 0 is one that the system chooses."""
+    if port is None:
+        yield
+        return
+    with serve_metrics(lambda: job.status, port) as chosen:
+        log.info("pipeline_metrics_served", url=f"http://127.0.0.1:{chosen}/metrics")
+        yield
 
 
 def _session_settings(options: JobOptions) -> dict[str, str]:

@@ -62,7 +62,6 @@ const runs = (() => {
   }
 
   // A mark for each interruption, from its begin to its end and as high as it lasted; the longest have their seconds.
-  const LABELLED = 6;
   function paintGaps(run, time, frame, longest = Math.max(0.5, ...run.gaps.map(([from, until]) => until - from))) {
     const y = vertical(frame, longest * 1.3, value => `${value} s`);
     const taken = [];
@@ -73,7 +72,7 @@ const runs = (() => {
       const said = `${(until - from).toFixed(2)} s, ${draw.counted(topics, "topic")}`;
       add(bar, "title", {}, `${from.toFixed(1)} s: ${said}`);
       const long = said.length * 6.4, start = Math.max(LEFT, Math.min(left, frame.right - long));
-      if (i >= LABELLED || left < LEFT || taken.some(([a, b, at]) => start < b + 8 && a < start + long + 8 && Math.abs(at - top) < 16)) return;
+      if (i >= (frame.wide ? 6 : 2) || left < LEFT || taken.some(([a, b, at]) => start < b + 8 && a < start + long + 8 && Math.abs(at - top) < 16)) return;
       taken.push([start, start + long, top]);
       add(frame.svg, "text", { x: start, y: top - 4, class: "clear" }, said);
     });

@@ -131,7 +131,7 @@ def demo_configuration(settings: DemoSettings) -> dict[str, str]:
 
 
 class Demo:
-    """One run. `run` returns the summary; the report and the summary are in `settings.out` afterwards."""
+    """One run. `run` returns what was seen; the report and the summary are in `settings.out` afterwards."""
 
     def __init__(self, settings: DemoSettings) -> None:
         self.settings = settings
@@ -142,13 +142,11 @@ class Demo:
         self._progress: Progress | None = None
         self._result: ClientResult | None = None
         self._affected: list[str] = []
-        self.run_seen: SeenRun | None = None
-        """What the report was made of, once it is written."""
         self._directory = DataDirectory((settings.out / "data").absolute())
         self._decisions = DecisionReader(self._directory.decisions)
         self._decisions.new_events()  # those of an earlier run on the same folder
 
-    async def run(self) -> dict[str, Any]:
+    async def run(self) -> SeenRun:
         directory = self._directory
         with DataDirectoryLock(directory), self._view:
             cluster = StandaloneCluster(
@@ -169,13 +167,13 @@ class Demo:
             lags_s = pipeline_lags_s(directory.logs / "pipeline.log")
         return self._write(lags_s)
 
-    def write_so_far(self) -> dict[str, Any]:
-        """Write the report of a run that was cancelled, and return its summary; empty if no load was seen yet.
+    def write_so_far(self) -> SeenRun | None:
+        """Write the report of a run that was cancelled, and return what was seen; None if no load was seen yet.
 
         Which messages were lost, and the gaps of each topic, only the end would have told.
         """
         if self._progress is None or not self.record.samples:
-            return {}
+            return None
         seen = self._progress
         self.ended_at_s = seen.at
         self._result = self._result or ClientResult([], seen.recovered)
@@ -301,7 +299,7 @@ class Demo:
         wait_s = self.record.started_at_s + part * self.settings.duration_s - time.time()
         await asyncio.sleep(max(0.0, wait_s))
 
-    def _write(self, lags_s: Sequence[float], more: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def _write(self, lags_s: Sequence[float], more: Mapping[str, Any] | None = None) -> SeenRun:
         assert self._result is not None
         summary = summarise(
             self.record,
@@ -321,10 +319,7 @@ class Demo:
         (out / "summary.json").write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n")
         report = render_report(self.record, self._result.topics, summary, self._origin())
         (out / "report.html").write_text(report, encoding="utf-8")
-        self.run_seen = SeenRun(
-            self.settings.balancing, self.record, self._result.topics, summary, self.settings.out / "report.html"
-        )
-        return summary
+        return SeenRun(self.settings.balancing, self.record, self._result.topics, summary, out / "report.html")
 
     def _origin(self) -> Origin:
         settings = self.settings

@@ -176,11 +176,9 @@ async def _run(settings: DemoSettings) -> tuple[SeenRun | None, int]:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, interrupted, number)
     try:
-        await running
+        return await running, 0
     except asyncio.CancelledError:
-        demo.write_so_far()
-        return demo.run_seen, numbers[0]
-    return demo.run_seen, 0
+        return demo.write_so_far(), numbers[0]
 
 
 def trace_files(paths: tuple[Path, ...]) -> list[Path]:

@@ -52,8 +52,8 @@ def _key(key: str, form: str, unit: str = "") -> tuple[Callable[[dict[str, Any]]
 _FIGURES: Final = (
     _Figure("messages lost", *_key("messages_lost", ",")),
     _Figure("messages out of order", *_key("out_of_order", ",")),
-    _Figure("busiest/mean, last fifth", *_key("imbalance_after", ".2f")),
-    _Figure("busiest/mean, all brokers there", *_key("imbalance_mean", ".2f")),
+    _Figure("busiest / mean, last fifth", *_key("imbalance_after", ".2f")),
+    _Figure("busiest / mean, all brokers there", *_key("imbalance_mean", ".2f")),
     _Figure("moves of bundles", *_key("moves", ",")),
     _Figure("moved back", *_key("moved_back", ",")),
     _Figure("times without receipts", *_key("interruptions", ",")),

@@ -78,8 +78,12 @@ class StartLines:
         self._tasks: dict[str, TaskID] = {}
         self._bar: Progress | None = None
         if sys.stderr.isatty():
-            columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._bar = Progress(
+                *(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()),
+                console=Console(stderr=True),
+                transient=True,
+                redirect_stdout=False,  # standard output may be another terminal, a file or a program
+            )
 
     def phase(self, name: str, doing: str) -> None:
         if self._bar is None:

@@ -175,10 +175,7 @@ class StandaloneCluster:
         )
 
     async def serve(self) -> None:
-        """Start the brokers and return when each of them serves; the pipeline comes up after that, beside them.
-
-        Its end, well or not, is shown as progress, and a start that failed is tried again. A call that is cancelled
-        leaves what was started to `stop`.
+        """Start the brokers and return when each of them serves. A call that is cancelled leaves the rest to `stop`.
 
         Raises:
             PortRangeError, PortInUseError, SharedPortError: before anything was started.
@@ -190,6 +187,12 @@ class StandaloneCluster:
         except Exception:
             await self.kill()
             raise
+
+    def bring_up_pipeline(self) -> None:
+        """Have the pipeline, if there is one, come up beside the brokers.
+
+        How that ends, well or not, is shown as progress; a start that failed is tried again.
+        """
         if self.pipeline is not None:
             self._watches[self.pipeline.name] = asyncio.create_task(self._bring_up(self.pipeline), name="pipeline")
 

@@ -90,12 +90,15 @@ async def test_brokers_serve_before_the_pipeline_whose_phases_are_shown(world: W
     world.let_it_start()
     await world.cluster.serve()
     assert world.cluster.ready().pipeline == "starting"
+    assert world.shown.lines == []
+    world.cluster.bring_up_pipeline()
     await world.shown.until("pipeline: ready after")
     assert world.shown.lines[:2] == ["pipeline: starting", "pipeline: starting Spark"]
 
 
 async def test_a_pipeline_that_does_not_start_is_shown_with_its_reason_and_tried_again(world: World) -> None:
     await world.cluster.serve()
+    world.cluster.bring_up_pipeline()
     assert "no Java" in await world.shown.until("the brokers serve without the pipeline")
     await world.shown.until("pipeline did not start; starting it again in 0.05 s")
     restart = await world.restart()
@@ -110,6 +113,7 @@ async def test_while_a_killed_pipeline_is_started_again_a_note_says_so(
 ) -> None:
     world.let_it_start()
     await world.cluster.serve()
+    world.cluster.bring_up_pipeline()
     await world.shown.until("pipeline: ready after")
     monkeypatch.setattr(clusters, "_RESTART_PAUSES_S", (3600.0,))
     world.pipeline.signal(signal.SIGKILL)

@@ -195,6 +195,7 @@ async def _run(settings: ClusterSettings, say_ready: Callable[[ClusterReady], No
             ready = cluster.ready()
             say_ready(ready)
             lines.event(_next_step(ready))
+            cluster.bring_up_pipeline()
         await stop.wait()
         lines.close()
         if not await unless(stop_now, cluster.stop()):

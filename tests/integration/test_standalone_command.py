@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -322,3 +323,37 @@ async def test_a_metadata_store_that_does_not_answer_is_named_before_brokers_sta
     said = await refusal(*arguments(tmp_path / "data", ports[0], ports[2]))
     assert "metadata.sqlite could not be opened" in said
     assert "broker-0" not in said
+
+
+async def test_a_broker_says_which_ports_the_system_chose(tmp_path: Path) -> None:
+    """In words, and to a program."""
+    paths = Authority(tmp_path).issue("server")
+    conf = tmp_path / "broker.conf"
+    keys = ("brokerServicePort", "brokerServicePortTls", "webServicePort", "webServicePortTls")
+    conf.write_text(
+        "".join(f"{key}=0\n" for key in keys)
+        + f"tlsCertificateFilePath={paths.certificate}\ntlsKeyFilePath={paths.key}\n"
+        + f"barycenterDataDir={tmp_path / 'data'}\n"
+    )
+    schemes = ("pulsar", "http", "pulsar+ssl", "https")
+    said = re.compile(r"ready: (pulsar://\S+) \(web (http://\S+); TLS (pulsar\+ssl://\S+), (https://\S+)\)\n")
+    for more in ([], ["--json"]):
+        process = await start("broker", "--config", str(conf), *more)
+        assert process.stdout is not None
+        line = (await asyncio.wait_for(process.stdout.readline(), 60)).decode()
+        if more:
+            document = json.loads(line)
+            urls = [document[key] for key in ("brokerUrl", "webUrl", "brokerUrlTls", "webUrlTls")]
+            assert (document["pid"], document["data"]) == (process.pid, str(tmp_path / "data"))
+        else:
+            found = said.fullmatch(line)
+            assert found is not None, line
+            urls = list(found.groups())
+        assert [url.partition("://")[0] for url in urls] == list(schemes)
+        ports = [int(url.rpartition(":")[2]) for url in urls]
+        assert len(set(ports)) == 4
+        for port in ports:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.close()
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(process.wait(), 60) == 0

@@ -97,7 +97,7 @@ def main() -> None:
             job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
             try:
                 assert job.stdout is not None
-                assert job.stdout.readline().startswith(b"ready"), (Path(folder) / "job.log").read_text()
+                assert b"ready\n" in iter(job.stdout.readline, b""), (Path(folder) / "job.log").read_text()
                 writer = threading.Thread(target=write_reports, args=(report_log, options, stop))
                 writer.start()
                 process = psutil.Process(job.pid)

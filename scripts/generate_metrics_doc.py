@@ -111,7 +111,7 @@ def document() -> str:
     parts.append(_section("Decisions, rounds, hand-overs, the metadata store", f"Labels: `broker`. {VALUES}", own))
     parts.append(_section("Load managers", "Labels: `broker`.", _of_managers()))
     registry = CollectorRegistry()
-    status = PipelineStatus(state="running", pid=1, updated_at=1, as_of=1)
+    status = PipelineStatus(state="running", pid=1, updated_at=1, as_of=1, looked_at=1)
     registry.register(StatusCollector(lambda: status))
     of_pipeline = [(name, kind, text) for name, kind, text, _ in _described(registry)]
     about = "Told by the pipeline itself, at `--metrics-port`; no label `cluster`."

@@ -16,7 +16,8 @@ import pulsar
 
 from pulsar_barycenter.credentials.authorities import client_context
 from pulsar_barycenter.standalone.cluster import free_ports
-from pulsar_barycenter.standalone.process import PARENT_VARIABLE, READY
+from pulsar_barycenter.standalone.process import PARENT_VARIABLE
+from pulsar_barycenter.standalone.ready import READY
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 

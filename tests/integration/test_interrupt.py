@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -39,15 +40,19 @@ def of_run(mark: str) -> list[psutil.Process]:
 
 @contextmanager
 def command(tmp_path: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
-    """Run a command in a process group of its own, as a terminal does; whatever is left at the end is ended."""
+    """Run a command in a process group of its own, as a terminal does; whatever is left at the end is ended.
+
+    Its temporary files are in the folder `temporary`.
+    """
     mark = str(tmp_path)
+    (tmp_path / "temporary").mkdir()
     program = subprocess.Popen(
         [sys.executable, "-m", "pulsar_barycenter", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         process_group=0,
-        env={**os.environ, MARK: mark, "PYTHONUNBUFFERED": "1"},
+        env={**os.environ, MARK: mark, "PYTHONUNBUFFERED": "1", "TMPDIR": str(tmp_path / "temporary")},
     )
     try:
         yield program
@@ -137,3 +142,77 @@ def test_an_interrupted_demo_leaves_the_report_so_far(tmp_path: Path) -> None:
     assert summary["messages_produced"] > 0
     assert told == (out / "summary.json").read_text()
     assert "<html" in (out / "report.html").read_text()
+
+
+def said_until(program: subprocess.Popen[str], part: str) -> None:
+    """Read standard error until a line with `part`."""
+    assert program.stderr is not None
+    shown = ""
+    while part not in shown:
+        shown = program.stderr.readline()
+        assert shown, f"it ended without {part!r}"
+
+
+def assert_nothing_is_left(tmp_path: Path, ports: list[int]) -> None:
+    assert of_run(str(tmp_path)) == []
+    assert list((tmp_path / "temporary").iterdir()) == []
+    for port in ports:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "phase",
+    [
+        "starting 2 brokers",
+        "metadata: opening",
+        "broker-1: starting",
+        "broker-0: ready",
+        "next: ",
+        "pipeline: starting Spark",
+        "pipeline: Spark runs",
+        "pipeline: ready",
+    ],
+)
+def test_a_cluster_that_is_interrupted_in_any_phase_ends_in_order_and_leaves_nothing(
+    tmp_path: Path, phase: str, number: signal.Signals
+) -> None:
+    """No process, no port, no folder; Ctrl-C, and the end of its terminal."""
+    ports = free_ports(4)
+    where = ["--ephemeral", "--web-port", str(ports[0]), "--broker-port", str(ports[2])]
+    with command(tmp_path, "standalone", "--brokers", "2", *where) as cluster:
+        said_until(cluster, phase)
+        os.killpg(cluster.pid, number)
+        said = cluster.communicate(timeout=_DEADLINE_S)[1]
+        assert cluster.returncode == 0, said
+        assert "Traceback" not in said
+        assert_nothing_is_left(tmp_path, ports)
+
+
+def test_a_cluster_that_is_killed_leaves_no_process_and_no_ephemeral_folder(tmp_path: Path) -> None:
+    ports = free_ports(4)
+    where = ["--ephemeral", "--web-port", str(ports[0]), "--broker-port", str(ports[2])]
+    with command(tmp_path, "standalone", "--brokers", "2", "--no-pipeline", *where) as cluster:
+        said_until(cluster, "next: ")
+        started = of_run(str(tmp_path))
+        cluster.kill()
+        cluster.wait()
+        _, left = psutil.wait_procs(started, timeout=_DEADLINE_S)
+        assert left == []
+        assert_nothing_is_left(tmp_path, ports)
+
+
+@pytest.mark.parametrize("phase", ["broker-0: starting", "pipeline: Spark runs", "one broker carries everything"])
+def test_a_demo_that_is_interrupted_in_any_phase_leaves_nothing_running(tmp_path: Path, phase: str) -> None:
+    ports = free_ports(4)
+    where = ["--out", str(tmp_path / "out"), "--web-port", str(ports[0]), "--broker-port", str(ports[2])]
+    with command(tmp_path, "demo", "--brokers", "2", "--duration", "60", *where) as demo:
+        said_until(demo, phase)
+        os.killpg(demo.pid, signal.SIGINT)
+        said = demo.communicate(timeout=_DEADLINE_S)[1]
+        assert demo.returncode == 130, said
+        assert said.splitlines()[-1] == "barycenter: interrupted"
+        assert "Traceback" not in said
+        assert_nothing_is_left(tmp_path, ports)

@@ -6,10 +6,13 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
+from pulsar_barycenter.demo.plan import ClientResult
+from pulsar_barycenter.demo.record import Record
+from pulsar_barycenter.demo.report.comparison import render_comparison
 from pulsar_barycenter.demo.report.page import Origin, render_report
 from pulsar_barycenter.demo.summary import summarise
 from support.browser_pages import NEEDS_CHROMIUM, OUT_OF_BOUNDS, opened
-from support.demo_run import AFFECTED, ODD_NAME, STARTED_AT_S, flapping_run
+from support.demo_run import AFFECTED, ODD_NAME, STARTED_AT_S, compared_runs, flapping_run
 
 pytestmark = [pytest.mark.integration, NEEDS_CHROMIUM, pytest.mark.xdist_group("report of a demo")]
 
@@ -44,7 +47,8 @@ def test_at_every_width_texts_keep_apart_and_inside_and_nothing_complains(
 
 def times_shown(page: Page) -> list[list[str]]:
     """Return the labels of each picture's axis of time."""
-    script = "svg => [...svg.querySelectorAll('text')].map(t => t.textContent).filter(t => /^[0-9.]+ s$/.test(t))"
+    script = """svg => [...svg.querySelectorAll('text[text-anchor=middle].soft')].map(t => t.textContent)
+        .filter(t => /^[0-9.]+ s$/.test(t))"""
     return [chart.evaluate(script) for chart in page.locator(".chart svg").all()]
 
 
@@ -95,9 +99,61 @@ def test_lanes_tell_owners_by_letter_and_events_by_shape(browser: Browser, repor
 
 def test_names_from_outside_stay_text(browser: Browser, report: str) -> None:
     page, complaints = opened(browser, report)
-    shown = page.locator("#gaps text").evaluate_all("all => all.map(one => one.textContent)")
+    shown = page.locator("table.worst td").all_text_contents()
     assert any(ODD_NAME.rpartition("/")[2] in text for text in shown)
     assert page.locator("body script").count() == 2
+    assert complaints == []
+
+
+def test_what_clients_noticed_is_a_strip_of_a_few_marks_that_have_their_seconds(browser: Browser, report: str) -> None:
+    page, _ = opened(browser, report, viewport={"width": 1280, "height": 900})
+    marks = page.locator("#gaps rect.gap").evaluate_all("all => all.map(one => one.getBoundingClientRect().height)")
+    assert len(marks) == 2
+    assert marks[0] == pytest.approx(3 * marks[1], rel=0.1)  # 0.9 s and 0.3 s
+    texts = page.locator("#gaps text").all_text_contents()
+    assert {"0.90 s, 1 topic", "0.30 s, 1 topic"} <= set(texts)
+
+
+def test_a_chart_of_which_there_is_nothing_says_why(browser: Browser, tmp_path: Path) -> None:
+    summary = summarise(
+        Record(STARTED_AT_S),
+        ClientResult([], {}),
+        affected_topics=[],
+        pipeline_lags_s=[],
+        ended_at_s=STARTED_AT_S + 60,
+    )
+    file = tmp_path / "report.html"
+    file.write_text(render_report(Record(STARTED_AT_S), [], summary | {"brokers": 3, "load": "a test"}))
+    page, complaints = opened(browser, file.as_uri())
+    said = page.locator(".empty").all_text_contents()
+    assert [text.split(" ")[:3] for text in said] == [
+        ["No", "broker", "sent"],
+        ["No", "broker", "reported"],
+        ["No", "bundle", "was"],
+        ["Nothing:", "no", "topic"],
+    ]
+    assert page.locator(".chart svg").count() == 0
+    assert complaints == []
+
+
+@pytest.mark.parametrize("width", [320, 768, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_comparison_has_both_runs_on_one_axis_of_time(
+    browser: Browser, tmp_path: Path, width: int, scheme: Any
+) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(render_comparison(compared_runs(tmp_path), "barycenter demo --compare", tmp_path))
+    page, complaints = opened(browser, file.as_uri(), viewport={"width": width, "height": 800}, color_scheme=scheme)
+    assert page.locator(".chart svg").count() == 4  # imbalance, two of load, one of gaps: the other run has none
+    assert page.locator("#gaps1 .empty").count() == 1
+    for _ in range(2):
+        assert page.evaluate(OUT_OF_BOUNDS) == []
+        page.get_by_role("button", name="Zoom in").click()
+    assert page.locator("#shown").inner_text() == "22.5–37.5 s of 60 s"
+    for times in times_shown(page):
+        assert times
+        assert all(22.5 <= float(time.removesuffix(" s")) <= 37.5 for time in times)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert complaints == []
 
 

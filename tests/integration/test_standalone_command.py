@@ -1,7 +1,9 @@
 """`barycenter standalone` as a person types it: ready line, orderly end, refusals that say what to do."""
 
 import asyncio
+import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -18,6 +20,7 @@ from pulsar_barycenter.admin.client import AdminClient
 from pulsar_barycenter.cli.ask.explain import command as explain
 from pulsar_barycenter.metadata.open import open_store
 from pulsar_barycenter.standalone.cluster import free_ports
+from support.authorities import Authority
 from support.zookeeper_server import shared_zookeeper
 
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster")]
@@ -57,6 +60,15 @@ async def standalone(folder: Path, *more: str) -> AsyncIterator[tuple[asyncio.su
             if psutil.pid_exists(child):
                 os.kill(child, signal.SIGKILL)
         await process.wait()
+
+
+async def said_until(process: asyncio.subprocess.Process, part: str) -> str:
+    """Read standard error until a line with `part`, and return that line."""
+    assert process.stderr is not None
+    while line := (await process.stderr.readline()).decode():
+        if part in line:
+            return line
+    raise AssertionError(f"it ended without {part!r}")
 
 
 def children(process: asyncio.subprocess.Process) -> list[int]:
@@ -216,11 +228,10 @@ async def test_a_broker_that_was_asked_to_stop_stays_down_until_asked_and_explai
             (bundle,) = (each for each in by_port[port] if "public/default/" in each)
             await client.call("POST", f"http://127.0.0.1:{port}", "/admin/v2/brokers/shutdown")
             async with asyncio.timeout(60):
-                said = await process.stderr.readline()
-                assert f"stopped as it was asked to; to start it again: kill -USR1 {process.pid}" in said.decode()
+                await said_until(process, f"stopped as it was asked to; to start it again: kill -USR1 {process.pid}")
                 assert len(children(process)) == 1
                 process.send_signal(signal.SIGUSR1)
-                assert b"is back" in await process.stderr.readline()
+                await said_until(process, "is back")
         finally:
             await client.close()
     told = CliRunner().invoke(explain, ["--data", str(tmp_path), "--bundle", bundle])
@@ -232,5 +243,117 @@ async def test_a_broker_that_failed_is_started_again(tmp_path: Path) -> None:
         assert process.stderr is not None
         os.kill(children(process)[0], signal.SIGKILL)
         async with asyncio.timeout(60):
-            assert b"starting it again" in await process.stderr.readline()
-            assert b"is back" in await process.stderr.readline()
+            await said_until(process, "starting it again")
+            await said_until(process, "is back")
+
+
+async def test_each_step_of_the_start_is_a_line_and_the_first_says_what_to_do_next(tmp_path: Path) -> None:
+    async with standalone(tmp_path) as (process, _, ports):
+        assert process.stderr is not None
+        async with asyncio.timeout(60):
+            lines = [await said_until(process, "")]
+            while not lines[-1].startswith("next: "):
+                lines.append(await said_until(process, ""))
+        assert lines[0].startswith("starting 2 brokers: clients can connect once `ready` is printed; Ctrl-C ends")
+        assert [line.partition(":")[0] for line in lines[1:3]] == ["metadata", "metadata"]
+        assert sorted(lines[3:5]) == ["broker-0: starting\n", "broker-1: starting\n"]
+        assert sorted(line.partition(" after")[0] for line in lines[5:7]) == ["broker-0: ready", "broker-1: ready"]
+        assert f"barycenter status --url http://127.0.0.1:{ports[0]}" in lines[7]
+
+
+async def test_the_system_chooses_ports_and_the_folder_and_a_program_is_told_which(tmp_path: Path) -> None:
+    """The folder is gone at the end; a broker that fails comes back at the same ports."""
+    authority = Authority(tmp_path)
+    paths = authority.issue("server")
+    conf = tmp_path / "broker.conf"
+    conf.write_text(
+        "brokerServicePortTls=0\nwebServicePortTls=0\n"
+        f"tlsCertificateFilePath={paths.certificate}\ntlsKeyFilePath={paths.key}\n"
+    )
+    words = ["--ephemeral", "--no-pipeline", "--brokers", "2", "--web-port", "0", "--broker-port", "0", "--json"]
+    process = await start("standalone", *words, "--config", str(conf))
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(60):
+            ready = json.loads(await process.stdout.readline())
+            assert ready["pid"] == process.pid
+            assert ready["ephemeral"]
+            assert (Path(ready["data"]) / "metadata.sqlite").exists()
+            brokers = ready["brokers"]
+            urls = [broker[key] for broker in brokers for key in ("brokerUrl", "brokerUrlTls", "webUrl", "webUrlTls")]
+            assert len({url.rpartition(":")[2] for url in urls}) == 8
+            for url in urls:
+                _, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+                writer.close()
+            assert ready["serviceUrl"] == "pulsar://" + ",".join(
+                broker["brokerUrl"].removeprefix("pulsar://") for broker in brokers
+            )
+            os.kill(brokers[0]["pid"], signal.SIGKILL)
+            await said_until(process, "broker-0 is back")
+            client = AdminClient()
+            try:
+                names = await client.call("GET", brokers[0]["webUrl"], "/admin/v2/brokers/standalone")
+            finally:
+                await client.close()
+            assert sorted(names) == sorted(broker["broker"] for broker in brokers)
+            process.send_signal(signal.SIGTERM)
+            assert await process.wait() == 0
+    finally:
+        for child in [*children(process), process.pid]:
+            if psutil.pid_exists(child):
+                os.kill(child, signal.SIGKILL)
+        await process.wait()
+    assert not Path(ready["data"]).exists()
+
+
+async def test_folders_that_contradict_each_other_are_refused_in_a_sentence(tmp_path: Path) -> None:
+    folder = str(tmp_path / "data")
+    both = await refusal("standalone", "--ephemeral", "--data", folder)
+    assert f"--ephemeral removes its folder at the end, and --data {folder} names one that is kept" in both
+    assert "give --data DIR, a folder that is kept, or --ephemeral" in await refusal("standalone")
+    store = await refusal("standalone", "--ephemeral", "--metadata-store", "zk:127.0.0.1:2181")
+    assert "would stay and name topics without messages" in store
+    assert not (tmp_path / "data").exists()
+
+
+async def test_a_metadata_store_that_does_not_answer_is_named_before_brokers_start(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "metadata.sqlite").write_bytes(b"not a database" * 100)
+    ports = free_ports(4)
+    said = await refusal(*arguments(tmp_path / "data", ports[0], ports[2]))
+    assert "metadata.sqlite could not be opened" in said
+    assert "broker-0" not in said
+
+
+async def test_a_broker_says_which_ports_the_system_chose(tmp_path: Path) -> None:
+    """In words, and to a program."""
+    paths = Authority(tmp_path).issue("server")
+    conf = tmp_path / "broker.conf"
+    keys = ("brokerServicePort", "brokerServicePortTls", "webServicePort", "webServicePortTls")
+    conf.write_text(
+        "".join(f"{key}=0\n" for key in keys)
+        + f"tlsCertificateFilePath={paths.certificate}\ntlsKeyFilePath={paths.key}\n"
+        + f"barycenterDataDir={tmp_path / 'data'}\n"
+    )
+    schemes = ("pulsar", "http", "pulsar+ssl", "https")
+    said = re.compile(r"ready: (pulsar://\S+) \(web (http://\S+); TLS (pulsar\+ssl://\S+), (https://\S+)\)\n")
+    for more in ([], ["--json"]):
+        process = await start("broker", "--config", str(conf), *more)
+        assert process.stdout is not None
+        line = (await asyncio.wait_for(process.stdout.readline(), 60)).decode()
+        if more:
+            document = json.loads(line)
+            urls = [document[key] for key in ("brokerUrl", "webUrl", "brokerUrlTls", "webUrlTls")]
+            assert (document["pid"], document["data"]) == (process.pid, str(tmp_path / "data"))
+        else:
+            found = said.fullmatch(line)
+            assert found is not None, line
+            urls = list(found.groups())
+        assert [url.partition("://")[0] for url in urls] == list(schemes)
+        ports = [int(url.rpartition(":")[2]) for url in urls]
+        assert len(set(ports)) == 4
+        for port in ports:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.close()
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(process.wait(), 60) == 0

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import threading
@@ -15,7 +16,6 @@ from pyspark.sql import SparkSession
 
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
-from pulsar_barycenter.standalone.cluster import free_ports
 from support.load_history import make_history
 from support.pipeline_oracles import PipelineOracle, assert_tables_follow
 from support.pipeline_runs import write_reports
@@ -41,8 +41,7 @@ def test_in_a_terminal_batches_are_told_in_words_control_c_ends_in_order_and_a_r
     reports = make_history(15, reports=12)
     write_reports(layout, reports)
     environment = {name: value for name, value in os.environ.items() if name != "SPARK_LOCAL_IP"}
-    metrics = free_ports(1)[0]
-    command = [*_PROGRAM, "run", "--data", str(layout.data), "--trigger-seconds", "0.2", "--metrics-port", str(metrics)]
+    command = [*_PROGRAM, "run", "--data", str(layout.data), "--trigger-seconds", "0.2", "--metrics-port", "0"]
     terminal, its_end = pty.openpty()
     run = subprocess.Popen(
         [sys.executable, "-c", _IN_TERMINAL, *command],
@@ -61,7 +60,9 @@ def test_in_a_terminal_batches_are_told_in_words_control_c_ends_in_order_and_a_r
             asked_before = b": 12 reports" in said
             said += chunk
             if not asked_before and b": 12 reports" in said:
-                with urllib.request.urlopen(f"http://127.0.0.1:{metrics}/metrics") as answer:
+                metrics = re.search(rb"answering Prometheus at (http://127\.0\.0\.1:\d+/metrics)", said)
+                assert metrics is not None, said
+                with urllib.request.urlopen(metrics[1].decode()) as answer:
                     figures = answer.read().decode()
                 os.write(terminal, b"\x03")
     code = run.wait(_DEADLINE_S)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
@@ -54,7 +55,7 @@ def running_job(layout: PipelineLayout, log: Path) -> Iterator[subprocess.Popen[
     ):
         try:
             assert job.stdout is not None
-            assert job.stdout.readline() == b"ready\n", log.read_text()
+            assert b"ready\n" in iter(job.stdout.readline, b""), log.read_text()
             yield job
         finally:
             job.kill()
@@ -166,6 +167,52 @@ def test_a_full_disk_delays_the_tables_and_loses_nothing(
     guard.cancel()
     guard.join()
     assert_tables_follow(spark, layout, PipelineOracle(reports))
+
+
+def test_a_job_without_new_reports_says_that_it_looks_for_them(spark: SparkSession, layout: PipelineLayout) -> None:
+    """Under steady load brokers write no reports; the status, and the file that the leader looks at, tell it apart
+    from a job that stopped."""
+    reports = make_history(19, reports=3)
+    write_reports(layout, reports)
+    clock, looks = iter(range(1, 10_000)), []
+    job = PipelineJob(spark, layout, JobSettings(trigger_s=0.1, look_s=0.0), clock_ms=lambda: next(clock))
+
+    def watch() -> bool:
+        status = job.status
+        if is_published(layout, reports[-1]) and status.looked_at > status.updated_at:
+            looks.append(status)
+        return len(looks) > 2
+
+    job.run(threading.Event(), must_stop=watch)
+    first, *_, last = looks
+    assert last.looked_at > first.looked_at
+    assert (last.updated_at, last.as_of, last.batches) == (first.updated_at, first.as_of, first.batches)
+    assert (layout.publication.parent / "looked").exists()
+
+
+def test_a_job_that_is_asked_to_end_while_it_starts_leaves_nothing_behind(
+    layout: PipelineLayout, tmp_path: Path
+) -> None:
+    """Its status says that it was stopped, Java is gone, and so are the folders that it made for the start."""
+    layout.create()
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    command = [sys.executable, "-m", "pulsar_barycenter.pipeline.job", "--data", str(layout.data)]
+    environment = {name: value for name, value in os.environ.items() if name != "SPARK_LOCAL_IP"}
+    environment |= {"TMPDIR": str(temporary), "SPARK_LOCAL_DIRS": str(temporary)}
+    for phase in (b"starting Spark\n", b"Spark runs; "):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as job:
+            assert job.stdout is not None
+            assert any(line.startswith(phase) for line in job.stdout)
+            below = psutil.Process(job.pid).children(recursive=True)
+            job.terminate()
+            assert job.wait(_DEADLINE_S) == 128 + signal.SIGTERM
+        _, left = psutil.wait_procs(below, timeout=_DEADLINE_S)
+        assert left == []
+        status = read_status(layout)
+        assert status is not None
+        assert status.state == "stopped"
+        assert [each.name for each in temporary.iterdir() if each.name.startswith("barycenter-")] == []
 
 
 def test_a_job_that_runs_once_gives_up_on_a_disk_that_stays_full(

@@ -29,12 +29,16 @@ class FixedPipeline:
 
     is_expected = True
     publication: PipelinePublication | None = None
+    looked_at_ms: int | None = None
 
     async def read(self) -> None:
         pass
 
     def latest(self) -> PipelinePublication | None:
         return self.publication
+
+    def last_look_ms(self) -> int | None:
+        return self.looked_at_ms
 
 
 class ClusterPeers:

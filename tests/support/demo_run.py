@@ -1,7 +1,14 @@
 """A made-up run of a demo with one of everything that its report tells: flapping, a split, a fail-over, odd names."""
 
+from pathlib import Path
+
+import msgspec
+
+from pulsar_barycenter.demo.contenders import OURS, PULSARS_DEFAULT
 from pulsar_barycenter.demo.plan import ClientResult, TopicResult
 from pulsar_barycenter.demo.record import Event, LoadSample, Record
+from pulsar_barycenter.demo.report.comparison import SeenRun
+from pulsar_barycenter.demo.summary import summarise
 
 BROKERS = ("127.0.0.1:18080", "127.0.0.1:18081", "127.0.0.1:18082")
 ODD_NAME = "</script><script>alert(1)</script><b>&"
@@ -41,12 +48,32 @@ def flapping_run() -> tuple[Record, ClientResult]:
         Event(STARTED_AT_S + at_s, kind, bundle, source, destination, _REASON.format(source) if source else "<none>")
         for at_s, kind, bundle, source, destination in happened
     ]
-    gap = (STARTED_AT_S + 40, STARTED_AT_S + 40.9)
+    gap, later = (STARTED_AT_S + 40, STARTED_AT_S + 40.9), (STARTED_AT_S + 50, STARTED_AT_S + 50.3)
     topics = [
         TopicResult(AFFECTED, 1200, 1200, 0, 1, 0, 0, 0.9, [gap]),
-        TopicResult(f"persistent://public/demo/{ODD_NAME}", 10, 10, 0, 0, 0, 0, 0.1, []),
+        TopicResult(f"persistent://public/demo/{ODD_NAME}", 10, 10, 0, 0, 0, 0, 0.3, [later]),
     ]
     return record, ClientResult(topics=topics, recovered={AFFECTED: 0.9})
+
+
+def calm_run() -> tuple[Record, ClientResult]:
+    """The same minute, in which nothing moved but what the kill forced, and nobody waited."""
+    record, result = flapping_run()
+    record.events = [event for event in record.events if event.kind not in ("unload", "split")]
+    topics = [msgspec.structs.replace(topic, gaps=[], longest_gap_s=0.1) for topic in result.topics]
+    return record, ClientResult(topics=topics, recovered=result.recovered)
+
+
+def compared_runs(out: Path) -> list[SeenRun]:
+    """The flapping run as ours, the calm one as Pulsar's default, with reports below `out`."""
+    runs = []
+    for contender, (record, result) in ((OURS, flapping_run()), (PULSARS_DEFAULT, calm_run())):
+        summary = summarise(
+            record, result, affected_topics=[AFFECTED], pipeline_lags_s=[0.5], ended_at_s=STARTED_AT_S + 60
+        )
+        summary |= {"brokers": 3, "load": "a test"}
+        runs.append(SeenRun(contender, record, result.topics, summary, out / contender.name / "report.html"))
+    return runs
 
 
 UPPER_PART = _UPPER

@@ -20,8 +20,9 @@ from pulsar_barycenter.pipeline.parsing.decision_lines import read_decision_logs
 from pulsar_barycenter.pipeline.parsing.report_lines import read_report_log
 from pulsar_barycenter.pipeline.spark.table_reader import read_table
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.pipeline.stream.batch_result import BatchResult
 from pulsar_barycenter.pipeline.stream.generations import current_generation
-from pulsar_barycenter.pipeline.stream.micro_batches import BatchFold, BatchResult, StreamSettings, read_reports
+from pulsar_barycenter.pipeline.stream.micro_batches import BatchFold, StreamSettings, read_reports
 from support.load_history import START_MS
 
 Row = dict[str, Any]

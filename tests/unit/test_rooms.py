@@ -91,7 +91,7 @@ load
 
 ledger
     errors settings position
-    entry_index
+    entry_index write_room
     reader tail_cache
     caches
     storage

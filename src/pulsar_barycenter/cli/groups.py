@@ -1,6 +1,11 @@
 """Groups of commands, as their help shows them."""
 
+import importlib
+from collections.abc import Mapping
+
 import click
+
+from pulsar_barycenter.cli.extras import extra_is_told
 
 
 class CommandGroup(click.Group):
@@ -11,3 +16,30 @@ class CommandGroup(click.Group):
         found = [(name, command) for name in names if (command := self.get_command(ctx, name)) is not None]
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.get_short_help_str(limit=1000)) for name, command in found])
+
+
+class LazyCommandGroup(click.Group):
+    """A group that imports the module of a command only when that command runs.
+
+    So a command that needs no extra package works where those of its neighbours are not installed. `modules` maps each
+    name to a module below `pulsar_barycenter.cli`, whose `command` it is, and to the sentence that help shows.
+    """
+
+    def __init__(self, *, modules: Mapping[str, tuple[str, str]], name: str, help: str) -> None:  # noqa: A002
+        super().__init__(name=name, help=help)
+        self._modules = dict(modules)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self._modules)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._modules:
+            return None
+        with extra_is_told(f"{self.name} {cmd_name}"):
+            module = importlib.import_module(f"pulsar_barycenter.cli.{self._modules[cmd_name][0]}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, sentence) for name, (_, sentence) in self._modules.items()])

@@ -4,7 +4,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final, TypeVar
 
 from rich.console import Console
@@ -13,6 +13,8 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     ProgressColumn,
+    SpinnerColumn,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -64,6 +66,59 @@ def spark_progress(tasks: Callable[[], tuple[int, int]], what: str) -> Iterator[
         finally:
             is_over.set()
             watcher.join()
+
+
+class StartLines:
+    """Shows the start of a cluster on standard error, as `standalone.progress.StartProgress`: a line for each step.
+
+    On a terminal what is under way stands below the lines, with the seconds that it has taken so far.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, TaskID] = {}
+        self._bar: Progress | None = None
+        if sys.stderr.isatty():
+            self._bar = Progress(
+                *(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()),
+                console=Console(stderr=True),
+                transient=True,
+                redirect_stdout=False,  # standard output may be another terminal, a file or a program
+            )
+
+    def phase(self, name: str, doing: str) -> None:
+        if self._bar is None:
+            self._print(f"{name}: {doing}")
+            return
+        if name in self._tasks:
+            self._bar.update(self._tasks[name], description=f"{name}: {doing}")
+            return
+        if not self._tasks:
+            self._bar.start()
+        self._tasks[name] = self._bar.add_task(f"{name}: {doing}")
+
+    def done(self, name: str, result: str) -> None:
+        if self._bar is not None and name in self._tasks:
+            self._bar.remove_task(self._tasks.pop(name))
+            if not self._tasks:
+                self._bar.stop()
+        self._print(f"{name}: {result}")
+
+    def event(self, text: str) -> None:
+        self._print(text)
+
+    def close(self) -> None:
+        """Show nothing below the lines any more. Idempotent."""
+        if self._bar is not None and self._tasks:
+            self._tasks.clear()
+            self._bar.stop()
+
+    def _print(self, text: str) -> None:
+        if self._bar is not None and self._tasks:
+            self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        else:
+            with suppress(OSError):
+                sys.stderr.write(text + "\n")
+                sys.stderr.flush()
 
 
 def _bar(time_column: ProgressColumn) -> Progress:

@@ -25,6 +25,8 @@ _PROGRESS_EVERY_S = 0.5
 _HEADER = struct.Struct(">qd")
 _SUBSCRIPTION = "demo"
 _MOST_PENDING = 100_000
+_MOST_GAPS = 200
+"""Of a topic, in the result: the longest ones."""
 
 
 class TopicClients:
@@ -74,7 +76,7 @@ class TopicClients:
                 out_of_order=tally.out_of_order,
                 failed=tally.failed,
                 longest_gap_s=round(tally.longest_gap_s, 4),
-                gaps=tally.gaps[-200:],
+                gaps=tally.longest_gaps(_MOST_GAPS),
             )
 
     @property

@@ -31,13 +31,17 @@ _COLOURS = {
 class LiveView:
     """Draw the record of a running demo on standard error; without a terminal, a line there now and then instead."""
 
-    def __init__(self, record: Record, duration_s: float) -> None:
+    def __init__(self, record: Record, duration_s: float, *, title: str = "Barycenter demo") -> None:
         self._record = record
         self._duration_s = duration_s
         self._console = Console(stderr=True)
-        self._live = Live(console=self._console, refresh_per_second=4) if self._console.is_terminal else None
+        self._live: Live | None = None
+        if self._console.is_terminal:
+            self._live = Live(get_renderable=self._shown, console=self._console, refresh_per_second=4)
         self._phase = "starting"
-        self._title = "Barycenter demo"
+        self._phase_began_s = time.monotonic()
+        self._title = title
+        self._starts = StartInView(self)
         self._progress: Progress | None = None
         self._plain_at_s = 0.0
         self._told: set[Event] = set()
@@ -53,27 +57,28 @@ class LiveView:
         if self._live:
             self._live.stop()
 
+    @property
+    def starts(self) -> "StartInView":
+        """Where the start of a cluster shows its steps."""
+        return self._starts
+
     def dashboards(self, web_urls: Sequence[str]) -> None:
         """Tell where a browser finds the cluster: at the first broker, and at the others should that one be killed."""
         first, *others = (f"{url}/" for url in web_urls)
         also = f" (or {', '.join(others)})" if others else ""
         if self._live:
-            self._title = f"Barycenter demo · look at it in a browser: {first}{also}"
-            self._draw()
+            self._title = f"{self._title} · look at it in a browser: {first}{also}"
         else:
             self._print(f"look at it in a browser: {first}{also}")
 
     def phase(self, text: str) -> None:
-        self._phase = text
-        if self._live:
-            self._draw()
-        else:
+        self._phase, self._phase_began_s = text, time.monotonic()
+        if not self._live:
             self._print(text)
 
     def update(self, progress: Progress | None) -> None:
         self._progress = progress
         if self._live:
-            self._draw()
             return
         for event in self._record.events:  # one that is read late stands before others that were told
             if event not in self._told:
@@ -84,10 +89,10 @@ class LiveView:
             self._plain_at_s = now_s
             self._print(f"{self._elapsed_s():.0f} s: {self._totals()}")
 
-    def _draw(self) -> None:
-        assert self._live is not None
+    def _shown(self) -> Panel:
         shown = Group(self._head(), self._brokers(), self._events())
-        self._live.update(Panel(shown, title=self._title, subtitle=self._phase))
+        phase = f"{self._phase} ({time.monotonic() - self._phase_began_s:.0f} s)"
+        return Panel(shown, title=self._title, subtitle=phase)
 
     def _head(self) -> Table:
         head = Table.grid(expand=True)
@@ -129,6 +134,22 @@ class LiveView:
     def _print(self, text: str) -> None:
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
+
+
+class StartInView:
+    """Shows the steps of a cluster's start and end as phases of a view; see `standalone.progress.StartProgress`."""
+
+    def __init__(self, view: LiveView) -> None:
+        self._view = view
+
+    def phase(self, name: str, doing: str) -> None:
+        self._view.phase(f"{name}: {doing}")
+
+    def done(self, name: str, result: str) -> None:
+        self._view.phase(f"{name}: {result}")
+
+    def event(self, text: str) -> None:
+        self._view.phase(text)
 
 
 def latest_samples(record: Record) -> list[LoadSample]:

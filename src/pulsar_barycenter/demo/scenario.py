@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,18 +15,20 @@ import msgspec
 
 from pulsar_barycenter.admin.client import AdminClient
 from pulsar_barycenter.admin.errors import AdminRequestError
-from pulsar_barycenter.demo.decisions import DecisionReader
+from pulsar_barycenter.demo.contenders import OURS, Contender
 from pulsar_barycenter.demo.live_view import LiveView, latest_samples
+from pulsar_barycenter.demo.log_readers import DecisionReader, pipeline_lags_s
 from pulsar_barycenter.demo.observer import ClusterObserver
-from pulsar_barycenter.demo.pipeline_log import pipeline_lags_s
 from pulsar_barycenter.demo.plan import ClientLine, ClientPlan, ClientResult, Mark, Progress, TopicPlan
 from pulsar_barycenter.demo.record import Event, Record
+from pulsar_barycenter.demo.report.comparison import SeenRun
 from pulsar_barycenter.demo.report.page import Origin, render_report
 from pulsar_barycenter.demo.summary import summarise
 from pulsar_barycenter.demo.traces import Trace
 from pulsar_barycenter.standalone.cluster import BrokerProcess, ClusterSettings, StandaloneCluster
 from pulsar_barycenter.standalone.data_directory import DataDirectory, DataDirectoryLock
 from pulsar_barycenter.standalone.errors import ProcessFailedError
+from pulsar_barycenter.standalone.interruptible import unless
 
 NAMESPACE = "public/demo"
 BUNDLES = 4
@@ -43,6 +45,7 @@ _EXISTS = 409
 class DemoSettings:
     """What a demo is started with; `load` says in words where its rates come from.
 
+    `balancing` chooses the strategies; `is_compared` says that the run is one of several, in a folder below theirs.
     `trace_paths` are the files and folders given for the traces, none for a synthetic mix of `seed`. `changes` are keys
     of broker.conf that are other than in a demo, with their texts.
     """
@@ -50,6 +53,7 @@ class DemoSettings:
     out: Path
     traces: Sequence[Trace]
     load: str
+    balancing: Contender = OURS
     brokers: int = 3
     duration_s: float = 120.0
     speedup: float = 1440.0
@@ -60,6 +64,11 @@ class DemoSettings:
     trace_paths: Sequence[Path] = ()
     seed: int | None = None
     changes: Mapping[str, str] = field(default_factory=dict)
+    is_compared: bool = False
+
+    def beside(self, other: Contender) -> "DemoSettings":
+        """Return the settings of a run with the same load by another strategy, in a folder of its own."""
+        return replace(self, out=self.out / other.name, balancing=other, is_compared=True)
 
     def client_plan(self, service_url: str) -> ClientPlan:
         return ClientPlan(
@@ -80,7 +89,9 @@ class DemoSettings:
         words += [] if self.seed is None else ["--seed", str(self.seed)]
         words += [word for key, text in self.changes.items() for word in ("--set", f"{key}={text}")]
         words += ["--speedup", f"{self.speedup:.15g}", "--chaos" if self.chaos else "--no-chaos"]
-        words += ["--web-port", str(self.web_port), "--broker-port", str(self.broker_port), "--out", str(self.out)]
+        words += ["--compare"] if self.is_compared else []
+        words += ["--web-port", str(self.web_port), "--broker-port", str(self.broker_port)]
+        words += ["--out", str(self.out.parent if self.is_compared else self.out)]
         return shlex.join(words)
 
     def mean_rate(self) -> float:
@@ -94,8 +105,7 @@ def demo_configuration(settings: DemoSettings) -> dict[str, str]:
     """Return the keys of broker.conf with which a cluster balances within seconds instead of minutes.
 
     The network limit is set so that one broker carrying everything would use 80 % of it: on one machine the
-    brokers share the processor, and only a limit of its own makes a broker's share of the load visible. The strategies
-    are named: they act in the first round in which a broker stands out, not when a gap has lasted. A bundle that
+    brokers share the processor, and only a limit of its own makes a broker's share of the load visible. A bundle that
     was moved rests for seven rounds (thirty by Pulsar's defaults): with a few bundles of bursty load, less made them
     go to and fro.
     """
@@ -111,23 +121,24 @@ def demo_configuration(settings: DemoSettings) -> dict[str, str]:
         "loadBalancerResourceQuotaUpdateIntervalMinutes": "0.1",
         "loadBalancerHistoryResourcePercentage": "0.5",
         "loadBalancerBundleUnloadMinThroughputThreshold": "0",
-        "loadBalancerLoadSheddingStrategy": "ThresholdShedder",
-        "loadBalancerLoadPlacementStrategy": "LeastLongTermMessageRate",
         "loadBalancerDistributeBundlesEvenlyEnabled": "false",
         "loadBalancerOverrideBrokerNicSpeedGbps": f"{bits_per_s / _ONE_BROKER_BUSY / 1e9:.6f}",
         "loadBalancerNamespaceBundleMaxMsgRate": str(int(rate * _MESSAGES_IN_AND_OUT * _HOT_BUNDLE_SHARE) + 1),
         "metadataStoreSessionTimeoutMillis": "4000",
+        **settings.balancing.keys,
         **settings.changes,
     }
 
 
 class Demo:
-    """One run. `run` returns the summary; the report and the summary are in `settings.out` afterwards."""
+    """One run. `run` returns what was seen; the report and the summary are in `settings.out` afterwards."""
 
     def __init__(self, settings: DemoSettings) -> None:
         self.settings = settings
         self.record = Record(started_at_s=time.time())
-        self._view = LiveView(self.record, settings.duration_s)
+        title = f"Barycenter demo · balanced by {settings.balancing.title}"
+        self._view = LiveView(self.record, settings.duration_s, title=title)
+        self._at_once = asyncio.Event()
         self._progress: Progress | None = None
         self._result: ClientResult | None = None
         self._affected: list[str] = []
@@ -135,7 +146,7 @@ class Demo:
         self._decisions = DecisionReader(self._directory.decisions)
         self._decisions.new_events()  # those of an earlier run on the same folder
 
-    async def run(self) -> dict[str, Any]:
+    async def run(self) -> SeenRun:
         directory = self._directory
         with DataDirectoryLock(directory), self._view:
             cluster = StandaloneCluster(
@@ -148,7 +159,7 @@ class Demo:
                     pipeline_trigger_s=1.0,
                     restart=False,
                 ),
-                tell=self._view.phase,
+                progress=self._view.starts,
             )
             cluster.check_ports()
             async with self._running(cluster):
@@ -156,13 +167,13 @@ class Demo:
             lags_s = pipeline_lags_s(directory.logs / "pipeline.log")
         return self._write(lags_s)
 
-    def write_so_far(self) -> dict[str, Any]:
-        """Write the report of a run that was cancelled, and return its summary; empty if no load was seen yet.
+    def write_so_far(self) -> SeenRun | None:
+        """Write the report of a run that was cancelled, and return what was seen; None if no load was seen yet.
 
         Which messages were lost, and the gaps of each topic, only the end would have told.
         """
         if self._progress is None or not self.record.samples:
-            return {}
+            return None
         seen = self._progress
         self.ended_at_s = seen.at
         self._result = self._result or ClientResult([], seen.recovered)
@@ -173,16 +184,17 @@ class Demo:
     @asynccontextmanager
     async def _running(self, cluster: StandaloneCluster) -> AsyncIterator[None]:
         try:
-            self._view.phase("starting the pipeline")
-            await cluster.start_pipeline()
-            self._view.phase("starting the first broker")
-            await cluster.start_brokers(cluster.brokers[:1])
+            self._view.phase("starting the first broker and the pipeline")
+            await cluster.start_with_pipeline(cluster.brokers[:1])
             self._view.dashboards([broker.web_url for broker in cluster.brokers])
             yield
-            self._view.phase("stopping the cluster")
-            await cluster.stop()
         finally:
-            await cluster.kill()
+            if not await unless(self._at_once, cluster.stop()):
+                await cluster.kill()
+
+    def end_at_once(self) -> None:
+        """Have a run that is about to end kill what it would wait for."""
+        self._at_once.set()
 
     async def _drive(self, cluster: StandaloneCluster) -> None:
         async with ClusterObserver([broker.web_url for broker in cluster.brokers]) as observer:
@@ -287,7 +299,7 @@ class Demo:
         wait_s = self.record.started_at_s + part * self.settings.duration_s - time.time()
         await asyncio.sleep(max(0.0, wait_s))
 
-    def _write(self, lags_s: Sequence[float], more: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def _write(self, lags_s: Sequence[float], more: Mapping[str, Any] | None = None) -> SeenRun:
         assert self._result is not None
         summary = summarise(
             self.record,
@@ -296,13 +308,18 @@ class Demo:
             pipeline_lags_s=lags_s,
             ended_at_s=self.ended_at_s,
         )
-        summary |= {"brokers": self.settings.brokers, "load": self.settings.load, "speedup": self.settings.speedup}
+        summary |= {
+            "strategy": self.settings.balancing.title,
+            "brokers": self.settings.brokers,
+            "load": self.settings.load,
+            "speedup": self.settings.speedup,
+        }
         summary |= more or {}
         out = self.settings.out
         (out / "summary.json").write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n")
         report = render_report(self.record, self._result.topics, summary, self._origin())
         (out / "report.html").write_text(report, encoding="utf-8")
-        return summary
+        return SeenRun(self.settings.balancing, self.record, self._result.topics, summary, out / "report.html")
 
     def _origin(self) -> Origin:
         settings = self.settings
@@ -311,6 +328,7 @@ class Demo:
             "load began": f"{began:%Y-%m-%d %H:%M:%S} UTC",
             "brokers": str(settings.brokers),
             "duration": f"{settings.duration_s:g} s",
+            "balanced by": settings.balancing.title,
             "load": settings.load,
             "seed": "none: the load is of traces" if settings.seed is None else str(settings.seed),
             "speed-up": f"{settings.speedup:g} s of trace time a second",

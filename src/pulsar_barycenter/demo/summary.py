@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from pulsar_barycenter.demo.gaps import interruptions, seconds_without_receipt
 from pulsar_barycenter.demo.moves import AGAIN_WITHIN_S, follow_bundles
 from pulsar_barycenter.demo.plan import ClientResult
 from pulsar_barycenter.demo.record import Record, mean_imbalance
@@ -29,11 +30,14 @@ def summarise(
     of the kill.
     `moves` are changes of owner, `moved_back` those of them that were chosen, not forced by the kill, and went to a
     former owner or came within a minute of the last; `bundles_moved_back` counts the bundles of these,
-    `moved_back_after_split` those that placed a part of a split bundle for the first time.
+    `moved_back_after_split` those that placed a part of a split bundle for the first time. `imbalance_mean` is the mean
+    of max/mean from the time when the last broker joined to the end. `interruptions` counts the times in which topics
+    gave no receipt, see `gaps`; `topic_seconds_without_receipt` adds them up over topics.
     """
     moves = follow_bundles(record, ended_at_s)[1]
     moved_back = [move for move in moves if move.moved_back]
     topics = result.topics
+    gaps = interruptions(topics)
     recoveries = [result.recovered.get(topic) for topic in affected_topics]
     recovered = [seconds for seconds in recoveries if seconds is not None]
     joined_s = max(
@@ -63,9 +67,13 @@ def summarise(
         "imbalance_after": mean_imbalance(
             record.samples, ended_at_s - _LAST_PART * (ended_at_s - record.started_at_s), ended_at_s
         ),
+        "imbalance_mean": mean_imbalance(record.samples, joined_s, ended_at_s),
         "pipeline_batches": len(pipeline_lags_s),
         "pipeline_lag_seconds_p50": _percentile(pipeline_lags_s, 50),
         "pipeline_lag_seconds_p99": _percentile(pipeline_lags_s, 99),
+        "interruptions": len(gaps),
+        "topics_of_longest_gap": len(gaps[0].topics) if gaps else 0,
+        "topic_seconds_without_receipt": round(seconds_without_receipt(topics), 3),
         "longest_gap_seconds": max((topic.longest_gap_s for topic in topics), default=0.0),
         "duration_seconds": ended_at_s - record.started_at_s,
     }
@@ -98,6 +106,7 @@ def verdict(summary: dict[str, Any]) -> list[tuple[str, str]]:
         else:
             after = f"all topics served after {served:.2f} s"
         said.append(("fail-over", f"{bundles}, {after}"))
+    said.append(("noticed", _noticed(summary)))
     batches = counted(summary["pipeline_batches"], "batch", "batches")
     said.append(("pipeline", f"{batches}, lag p99 {_shown(summary['pipeline_lag_seconds_p99'], ' s')}"))
     return said
@@ -115,6 +124,16 @@ def _moved_back(summary: dict[str, Any]) -> str:
         f"or came within {AGAIN_WITHIN_S:.0f} s of the last"
         f"{f'; {parts:,} placed parts of a split' if parts else ''}"
     )
+
+
+def _noticed(summary: dict[str, Any]) -> str:
+    if summary.get("interrupted") and not summary["interruptions"]:
+        return "not known: clients report it at the end, and the run was interrupted"
+    if not summary["interruptions"]:
+        return "no topic waited for a receipt for 0.25 s or longer"
+    times = counted(summary["interruptions"], "time")
+    longest = f"{summary['longest_gap_seconds']:.2f} s ({counted(summary['topics_of_longest_gap'], 'topic')})"
+    return f"{times} without receipts for 0.25 s or longer, the longest {longest}"
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:

@@ -1,6 +1,7 @@
 """What clients saw of one topic: every number sent, acknowledged and received, and the gaps between."""
 
 from dataclasses import dataclass, field
+from heapq import nlargest
 
 
 @dataclass(slots=True)
@@ -47,6 +48,10 @@ class TopicTally:
         if number < self.highest_received:
             self.out_of_order += 1
         self.highest_received = max(self.highest_received, number)
+
+    def longest_gaps(self, most: int) -> list[tuple[float, float]]:
+        """Return the `most` longest gaps, or all, in the order of their times."""
+        return sorted(nlargest(most, self.gaps, key=lambda gap: gap[1] - gap[0]))
 
     @property
     def missing(self) -> int:

@@ -14,14 +14,14 @@ import jinja2
 from pulsar_barycenter import version
 
 
-def rendered(package: str, json_data: Any, /, *scripts: str, **values: Any) -> str:
-    """Return a page by the template `page.html.j2`, the style `page.css` and the scripts of a package.
+def rendered(package: str, json_data: Any, /, *scripts: str, template: str = "page.html.j2", **values: Any) -> str:
+    """Return a page by the `template`, the style `page.css` and the scripts of a package.
 
     `json_data` is put into the page as JSON, in the element `data`; `values` are the template's, which extends
     `base.html.j2`. `scripts` are files of the package, `page.js` unless told.
     """
     own, shared = files(package), files("pulsar_barycenter.pages")
-    folders = {"page.html.j2": own}
+    folders = {template: own}
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(lambda name: (folders.get(name, shared) / name).read_text(encoding="utf-8")),
         autoescape=True,
@@ -35,7 +35,7 @@ def rendered(package: str, json_data: Any, /, *scripts: str, **values: Any) -> s
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
     )
-    return environment.get_template("page.html.j2").render(
+    return environment.get_template(template).render(
         **values, json_data=json_data, script=script, style=style, policy=policy, version=version()
     )
 

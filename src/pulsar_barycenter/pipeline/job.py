@@ -1,8 +1,8 @@
 """Run the pipeline until told to stop: `python -m pulsar_barycenter.pipeline.job --data DIR`, or by spark-submit.
 
-Prints one line starting with `ready` on standard output when it reads reports, and one JSON line per batch on standard
-error. SIGTERM and SIGINT stop it between two batches, and so does the end of the process named by
-BARYCENTER_PARENT_PID; SIGKILL loses nothing.
+Prints a line on standard output for each phase of its start, the last of which is `ready` when it reads reports, and
+one JSON line per batch on standard error. SIGTERM and SIGINT stop it between two batches, and so does the end of the
+process named by BARYCENTER_PARENT_PID; SIGKILL loses nothing. While it starts SIGTERM ends it at once.
 """
 
 import os
@@ -10,9 +10,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, NoReturn
 
 import click
 import structlog
@@ -22,6 +22,7 @@ from pulsar_barycenter.pipeline.running.job_log import configure_logging
 from pulsar_barycenter.pipeline.running.job_options import JobOptions, with_job_options
 from pulsar_barycenter.pipeline.running.metrics import serve_metrics
 from pulsar_barycenter.pipeline.running.pipeline_job import JobSettings, PipelineJob, reason_of
+from pulsar_barycenter.pipeline.running.status import StatusFile
 from pulsar_barycenter.pipeline.running.warm_up import warm_up
 from pulsar_barycenter.pipeline.spark.addresses import open_storage
 from pulsar_barycenter.pipeline.spark.java import JavaNotFoundError
@@ -36,6 +37,8 @@ log = structlog.get_logger(__name__)
 
 PARENT_VARIABLE = "BARYCENTER_PARENT_PID"
 
+_LOOK_S = 5.0
+_REMOTE_LOOK_S = 60.0
 _HOUSE_S = 60.0
 _REMOTE_HOUSE_S = 600.0
 """Listing all dates of all tables takes an object store seconds, and costs."""
@@ -44,10 +47,17 @@ _REMOTE_HOUSE_S = 600.0
 _CANNOT_RUN: tuple[type[Exception], ...] = (AlreadyRunningError, JavaNotFoundError, OSError, *SPARK_ERRORS)
 
 
-def run_job(options: JobOptions, *, on_ready: Callable[[], None] = lambda: None) -> int:
-    """Run the job; return 0 after an orderly end, 1 after a failure that was told in the log.
+def run_job(
+    options: JobOptions,
+    *,
+    on_phase: Callable[[str], None] = lambda phase: None,
+    on_ready: Callable[[], None] = lambda: None,
+) -> int:
+    """Run the job; return 0 after an orderly end, 1 after a failure that is in the log.
 
-    Takes over SIGTERM and SIGINT of this process.
+    `on_phase` is called with a few words as each phase of the start begins, `on_ready` when reports are read. From the
+    moment at which this process holds the data folder, its status file says that it starts. Once it has started it
+    takes over SIGTERM and SIGINT.
     """
     stop = threading.Event()
     is_local = local_folder(options.data) is not None
@@ -59,20 +69,24 @@ def run_job(options: JobOptions, *, on_ready: Callable[[], None] = lambda: None)
             retention_days=options.retention_days or None, every_s=_HOUSE_S if is_local else _REMOTE_HOUSE_S
         ),
         publication=options.publication,
+        look_s=_LOOK_S if is_local else _REMOTE_LOOK_S,
     )
     try:
         with ExitStack() as held:
-            if is_local:  # a second process is told so before it starts Spark
+            if is_local:  # a second process is refused before it starts Spark
                 storage = open_storage(options.data)
                 held.enter_context(exclusive(storage, clock_ms=_wall_clock_ms))
-            session = create_session("barycenter pipeline", options.master, _session_settings(options))
-            if not is_local:
+                with _starting(storage):
+                    session = _session(options, on_phase)
+                    _warm_up(session, storage, options, on_phase)
+            else:
+                session = _session(options, on_phase)
                 storage = open_storage(options.data, session)
                 held.enter_context(exclusive(storage, clock_ms=_wall_clock_ms, on_lost=stop.set))
+                with _starting(storage):
+                    _warm_up(session, storage, options, on_phase)
             for number in (signal.SIGTERM, signal.SIGINT):  # after Spark has put its own handler in place
                 signal.signal(number, lambda *_: stop.set())
-            if not options.once:
-                _warm_up(session, storage)
             job = PipelineJob(session, storage, settings, clock_ms=_wall_clock_ms, on_ready=on_ready)
             try:
                 with _metrics(job, options.metrics_port):
@@ -90,16 +104,46 @@ def run_job(options: JobOptions, *, on_ready: Callable[[], None] = lambda: None)
     return 0
 
 
-def _warm_up(session: SparkSession, storage: Storage) -> None:
+@contextmanager
+def _starting(storage: Storage) -> Iterator[None]:
+    """Have the status file say that this process starts; where that fails, or a signal ends it, it says so."""
+    status = StatusFile(storage, pid=os.getpid())
+    status.enter("starting", now_ms=_wall_clock_ms())
+    try:
+        yield
+    except _CANNOT_RUN as error:
+        status.enter("failed", now_ms=_wall_clock_ms(), error=reason_of(error))
+        raise
+    except SystemExit:
+        status.enter("stopped", now_ms=_wall_clock_ms())
+        raise
+
+
+def _session(options: JobOptions, on_phase: Callable[[str], None]) -> SparkSession:
+    on_phase("starting Spark")
+    return create_session("barycenter pipeline", options.master, _session_settings(options))
+
+
+def _warm_up(session: SparkSession, storage: Storage, options: JobOptions, on_phase: Callable[[str], None]) -> None:
     """Let the first batch be as quick as the next, in a folder that the executors see; without one it is slower."""
+    if options.once:
+        return
+    on_phase("Spark runs; folding two sample reports, so that the first batch is quick")
     if is_loopback(session.sparkContext.master):
         warm_up(session)
     elif storage.local_root is not None:
         warm_up(session, storage.local_root / HOME)
 
 
-def _metrics(job: PipelineJob, port: int | None) -> AbstractContextManager[object]:
-    return nullcontext() if port is None else serve_metrics(lambda: job.status, port)
+@contextmanager
+def _metrics(job: PipelineJob, port: int | None) -> Iterator[None]:
+    """Answer Prometheus while the block lasts, if there is a port for it; 0 is one that the system chooses."""
+    if port is None:
+        yield
+        return
+    with serve_metrics(lambda: job.status, port) as chosen:
+        log.info("pipeline_metrics_served", url=f"http://127.0.0.1:{chosen}/metrics")
+        yield
 
 
 def _session_settings(options: JobOptions) -> dict[str, str]:
@@ -121,8 +165,13 @@ def _parent_is_gone() -> bool:
     return parent is not None and os.getppid() != int(parent)
 
 
-def _say_ready() -> None:
-    sys.stdout.write("ready\n")
+def _end_start(number: int, frame: object) -> NoReturn:
+    """End this process while it starts: what it made for the start is cleared away, and Java ends with it."""
+    raise SystemExit(128 + number)
+
+
+def _say(phase: str) -> None:
+    sys.stdout.write(f"{phase}\n")
     sys.stdout.flush()
 
 
@@ -131,7 +180,8 @@ def _say_ready() -> None:
 def main(**options: Any) -> None:
     """Fold load reports with Spark."""
     configure_logging()
-    sys.exit(run_job(JobOptions(**options), on_ready=_say_ready))
+    signal.signal(signal.SIGTERM, _end_start)
+    sys.exit(run_job(JobOptions(**options), on_phase=_say, on_ready=lambda: _say("ready")))
 
 
 if __name__ == "__main__":

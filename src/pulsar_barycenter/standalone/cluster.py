@@ -2,15 +2,20 @@
 
 The parent starts the children, restarts those that end by themselves, and ends them in order. Brokers find
 each other through the metadata store, in the data directory if none is named; nothing passes through the parent.
+
+Brokers serve without a pipeline: the leader then decides by its own fold of the load reports. So the pipeline, whose
+Java takes many times as long to start, is started once the brokers serve, and takes no processor from their start.
 """
 
 import asyncio
 import os
 import random
 import socket
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+import time
+from collections.abc import Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +23,21 @@ from pulsar_barycenter.config.broker_conf import read_conf_text, read_pairs
 from pulsar_barycenter.standalone.data_directory import DataDirectory
 from pulsar_barycenter.standalone.errors import PortInUseError, PortRangeError, ProcessFailedError, SharedPortError
 from pulsar_barycenter.standalone.process import ChildProcess
+from pulsar_barycenter.standalone.progress import SilentProgress, StartProgress
+from pulsar_barycenter.standalone.ready import BrokerReady, ClusterReady, parse_broker_ready
+from pulsar_barycenter.standalone.restarts import Restart, RestartNote
 
 OWN_KEYS = ("bindAddress", "webServicePort", "brokerServicePort", "metadataStoreUrl", "barycenterDataDir")
 """Keys that a cluster on one machine sets itself, whatever its configuration says."""
 _TLS_PORTS = ("brokerServicePortTls", "webServicePortTls")
 _LOOPBACK = "127.0.0.1"
 _BROKER_READY_TIMEOUT_S = 60.0
-_PIPELINE_READY_TIMEOUT_S = 180.0
+_PIPELINE_READY_TIMEOUT_S = 600.0
+"""Ten times what a busy machine takes: nobody waits for it, and one that is ended has to begin anew."""
 _STOP_TIMEOUT_S = 30.0
-_RESTART_PAUSES_S = (1.0, 2.0, 5.0, 15.0)
+_RESTART_PAUSES_S = (1.0, 2.0, 5.0, 15.0, 60.0)
+"""The last one holds for all attempts after it."""
+_CHOSEN_BY_SYSTEM = 0
 _PORTS_FOR_TRIALS = (20_000, 32_000)
 _OWN_CHANCE = random.SystemRandom()
 """Processes that are seeded alike, as tests are, would draw the same ports at the same time."""
@@ -38,8 +49,11 @@ class ClusterSettings:
     """What a cluster on one machine is started with.
 
     `configuration` maps keys of broker.conf to texts and is the same for every broker; what distinguishes
-    the brokers is added to it. `restart` tells whether a child that ends by itself is started again.
-    `metadata_store_url` is where the brokers find each other; blank, it is a file in the directory.
+    the brokers is added to it. Broker i listens at the ports plus i; a port of 0 is chosen by the system for each
+    broker, and stays the same when the broker is started again. `restart` tells whether a child that ends by itself is
+    started again.
+    `metadata_store_url` is where the brokers find each other; blank, it is a file in the directory. `ephemeral` says
+    that somebody removes the directory at the end; the cluster only passes that on.
     """
 
     directory: DataDirectory
@@ -51,6 +65,7 @@ class ClusterSettings:
     pipeline_trigger_s: float = 2.0
     restart: bool = True
     metadata_store_url: str = ""
+    ephemeral: bool = False
 
 
 class BrokerProcess(ChildProcess):
@@ -58,13 +73,15 @@ class BrokerProcess(ChildProcess):
 
     def __init__(self, index: int, settings: ClusterSettings) -> None:
         self.index = index
-        self.web_port = settings.web_port + index
-        self.broker_port = settings.broker_port + index
+        self.web_port = settings.web_port and settings.web_port + index
+        self.broker_port = settings.broker_port and settings.broker_port + index
+        self.ready: BrokerReady | None = None
+        """What it said when it served last, None before."""
         self.configuration_file = settings.directory.configurations / f"broker-{index}.conf"
         self._settings = settings
         super().__init__(
             f"broker-{index}",
-            ["pulsar_barycenter", "broker", "--config", str(self.configuration_file)],
+            ["pulsar_barycenter", "broker", "--config", str(self.configuration_file), "--json"],
             settings.directory.logs / f"broker-{index}.log",
         )
 
@@ -79,6 +96,12 @@ class BrokerProcess(ChildProcess):
     @property
     def service_url(self) -> str:
         return f"pulsar://{_LOOPBACK}:{self.broker_port}"
+
+    def serves(self, line: str) -> None:
+        """Take in the line that it printed: ports that the system chose stay its own, also after a restart."""
+        self.ready = parse_broker_ready(line)
+        self.web_port = self.web_port or _port_of(self.ready.web_url)
+        self.broker_port = self.broker_port or _port_of(self.ready.broker_url)
 
     def write_configuration(self) -> None:
         """Write this broker's broker.conf: the cluster's keys, and after them its own."""
@@ -95,6 +118,9 @@ class BrokerProcess(ChildProcess):
             "metadataStoreUrl": self._settings.metadata_store_url or f"sqlite:{directory.metadata}",
             "barycenterDataDir": str(directory.root),
         }
+        if self.ready is not None:
+            chosen = {"brokerServicePortTls": self.ready.broker_url_tls, "webServicePortTls": self.ready.web_url_tls}
+            keys |= {key: str(_port_of(url)) for key, url in chosen.items() if url and _is_chosen(keys.get(key, ""))}
         text = "".join(f"{key}={value}\n" for key, value in keys.items())
         if not self.configuration_file.exists() or self.configuration_file.read_text() != text:
             self.configuration_file.write_text(text)
@@ -106,7 +132,7 @@ class StandaloneCluster:
     The caller holds the `DataDirectoryLock` of the directory.
     """
 
-    def __init__(self, settings: ClusterSettings, *, tell: Callable[[str], None] = lambda text: None) -> None:
+    def __init__(self, settings: ClusterSettings, *, progress: StartProgress | None = None) -> None:
         self.settings = settings
         self.brokers = [BrokerProcess(index, settings) for index in range(settings.brokers)]
         self.pipeline = (
@@ -122,7 +148,8 @@ class StandaloneCluster:
             if settings.pipeline
             else None
         )
-        self._tell = tell
+        self._progress = progress or SilentProgress()
+        self._restart_note = RestartNote(settings.directory)
         self._watches: dict[str, asyncio.Task[None]] = {}
         self._expected_to_end: set[str] = set()
         self._start_again = asyncio.Event()
@@ -136,22 +163,63 @@ class StandaloneCluster:
     def children(self) -> list[ChildProcess]:
         return [*self.brokers, *([self.pipeline] if self.pipeline else [])]
 
+    def ready(self) -> ClusterReady:
+        """Return what the cluster says once every broker serves."""
+        brokers = [broker.ready for broker in self.brokers if broker.ready is not None]
+        return ClusterReady.of(
+            brokers,
+            data=str(self.settings.directory.root),
+            pid=os.getpid(),
+            has_pipeline=self.pipeline is not None,
+            ephemeral=self.settings.ephemeral,
+        )
+
+    async def serve(self) -> None:
+        """Start the brokers and return when each of them serves. A call that is cancelled leaves the rest to `stop`.
+
+        Raises:
+            PortRangeError, PortInUseError, SharedPortError: before anything was started.
+            ProcessFailedError: a broker did not become ready; the others were ended.
+        """
+        self.check_ports()
+        try:
+            await self.start_brokers(self.brokers)
+        except Exception:
+            await self.kill()
+            raise
+
+    def bring_up_pipeline(self) -> None:
+        """Have the pipeline, if there is one, come up beside the brokers.
+
+        How that ends, well or not, is shown as progress; a start that failed is tried again.
+        """
+        if self.pipeline is not None:
+            self._watches[self.pipeline.name] = asyncio.create_task(self._bring_up(self.pipeline), name="pipeline")
+
     async def start(self) -> None:
-        """Start everything and return when the whole cluster serves.
+        """Start everything side by side and return when the whole cluster serves, with its pipeline.
 
         Raises:
             PortRangeError, PortInUseError, SharedPortError: before anything was started.
             ProcessFailedError: a child did not become ready; the others were ended.
         """
         self.check_ports()
-        starts = [self.start_brokers(self.brokers)]
-        if self.pipeline:
-            starts.append(self.start_pipeline())
         try:
-            await _all_or_first_error(starts)
+            await self.start_with_pipeline(self.brokers)
         except BaseException:
             await self.kill()
             raise
+
+    async def start_with_pipeline(self, brokers: list[BrokerProcess]) -> None:
+        """Start the given brokers and the pipeline, if there is one, and return when all are ready.
+
+        Raises:
+            ProcessFailedError: one of them did not become ready; the others are as they are.
+        """
+        starts = [self.start_brokers(brokers)]
+        if self.pipeline:
+            starts.append(self.start_pipeline())
+        await _all_or_first_error(starts)
 
     async def start_brokers(self, brokers: list[BrokerProcess]) -> None:
         """Start the given brokers side by side and return when each is ready."""
@@ -173,17 +241,17 @@ class StandaloneCluster:
     async def stop(self) -> None:
         """End in order: the brokers leave the cluster and drain side by side, then the pipeline finishes."""
         self._expected_to_end.update(child.name for child in self.children)
-        self._cancel_watches()
-        self._tell("stopping the brokers")
+        await self._cancel_watches()
+        self._progress.event("stopping the brokers")
         await asyncio.gather(*(broker.terminate(timeout_s=_STOP_TIMEOUT_S) for broker in self.brokers))
         if self.pipeline:
-            self._tell("stopping the pipeline")
+            self._progress.event("stopping the pipeline")
             await self.pipeline.terminate(timeout_s=_STOP_TIMEOUT_S)
 
     async def kill(self) -> None:
         """End everything at once."""
         self._expected_to_end.update(child.name for child in self.children)
-        self._cancel_watches()
+        await self._cancel_watches()
         await asyncio.gather(*(child.kill() for child in self.children))
 
     def check_ports(self) -> None:
@@ -194,58 +262,128 @@ class StandaloneCluster:
         """
         settings = self.settings
         for key in _TLS_PORTS if settings.brokers > 1 else ():
-            if port := settings.configuration.get(key):
+            port = settings.configuration.get(key, "").strip()
+            if port and not _is_chosen(port):
                 raise SharedPortError(key, port, settings.brokers)
-        last = max(settings.web_port, settings.broker_port) + settings.brokers - 1
-        if last > _LAST_PORT or abs(settings.web_port - settings.broker_port) < settings.brokers:
+        first = [port for port in (settings.web_port, settings.broker_port) if port != _CHOSEN_BY_SYSTEM]
+        last = max(first, default=0) + settings.brokers - 1
+        if last > _LAST_PORT or (len(first) > 1 and abs(first[0] - first[1]) < settings.brokers):
             raise PortRangeError(settings.brokers, settings.web_port, settings.broker_port)
         for broker in self.brokers:
-            _check_port(broker.web_port, "--web-port")
-            _check_port(broker.broker_port, "--broker-port")
+            for needed, option in ((broker.web_port, "--web-port"), (broker.broker_port, "--broker-port")):
+                if needed != _CHOSEN_BY_SYSTEM:
+                    _check_port(needed, option)
 
     async def _start_broker(self, broker: BrokerProcess) -> None:
-        broker.write_configuration()
         await self._start(broker, _BROKER_READY_TIMEOUT_S)
 
     async def _start(self, child: ChildProcess, timeout_s: float) -> None:
-        await child.start()
-        await child.wait_ready(timeout_s=timeout_s)
+        began_s = time.monotonic()
+        self._progress.phase(child.name, "starting")
+        try:
+            await self._start_process(child, timeout_s, show=True)
+        except (ProcessFailedError, OSError):
+            self._progress.done(child.name, f"failed after {time.monotonic() - began_s:.1f} s")
+            raise
+        self._progress.done(child.name, f"ready after {time.monotonic() - began_s:.1f} s")
         if self.settings.restart:
-            self._watches[child.name] = asyncio.create_task(self._watch(child, timeout_s), name=f"watch {child.name}")
+            watch = asyncio.create_task(self._keep_running(child, timeout_s), name=f"watch {child.name}")
+            self._watches[child.name] = watch
 
-    async def _watch(self, child: ChildProcess, timeout_s: float) -> None:
+    async def _start_process(self, child: ChildProcess, timeout_s: float, *, show: bool) -> None:
+        if isinstance(child, BrokerProcess):
+            child.write_configuration()
+        await child.start()
+        on_line = partial(self._progress.phase, child.name) if show else _ignore
+        line = await child.wait_ready(timeout_s=timeout_s, on_line=on_line)
+        if isinstance(child, BrokerProcess):
+            child.serves(line)
+
+    async def _bring_up(self, pipeline: ChildProcess) -> None:
+        """Start the pipeline beside brokers that serve; a failure is shown, and tried again if children are."""
+        try:
+            await self._start(pipeline, _PIPELINE_READY_TIMEOUT_S)
+        except (ProcessFailedError, OSError) as error:
+            self._progress.event(f"the brokers serve without the pipeline: {error}")
+            if self.settings.restart:
+                await self._keep_running(pipeline, _PIPELINE_READY_TIMEOUT_S, failure="did not start")
+
+    async def _keep_running(self, child: ChildProcess, timeout_s: float, *, failure: str = "") -> None:
         """Start `child` again whenever it ends by itself, with growing pauses while it keeps failing.
 
-        A broker that ended with 0 was asked to (`POST /admin/v2/brokers/shutdown`, SIGTERM): it then waits for
-        `start_again`.
+        `failure` says how it failed already, if it did. A broker that ended with 0 was asked to
+        (`POST /admin/v2/brokers/shutdown`, SIGTERM): it then waits for `start_again`.
         """
-        failures = 0
+        failures = 1 if failure else 0
+        since_ms = _now_ms()
         while True:
-            code = await child.wait()
-            if child.name in self._expected_to_end:
-                return
-            if code == 0 and isinstance(child, BrokerProcess):
-                self._tell(f"{child.name} stopped as it was asked to; to start it again: kill -USR1 {os.getpid()}")
-                self._start_again.clear()
-                await self._start_again.wait()
-            else:
+            if not failures:
+                code = await child.wait()
+                if child.name in self._expected_to_end:
+                    return
+                failure, since_ms = f"ended with code {code}", _now_ms()
+                if code == 0 and isinstance(child, BrokerProcess):
+                    await self._until_asked_for(child)
+                    failure = ""
+            if failure:
                 pause_s = _RESTART_PAUSES_S[min(failures, len(_RESTART_PAUSES_S) - 1)]
-                after = f"ended with code {code}; starting it again in {pause_s:g} s"
-                self._tell(f"{child.name} {after} (log: {child.log})")
+                if child is self.pipeline:
+                    self._note_restart(since_ms, failures + 1, failure)
+                self._progress.event(f"{child.name} {failure}; starting it again in {pause_s:g} s (log: {child.log})")
                 await asyncio.sleep(pause_s)
             try:
-                await child.start()
-                await child.wait_ready(timeout_s=timeout_s)
+                await self._start_process(child, timeout_s, show=False)
             except (ProcessFailedError, OSError):
                 failures += 1
+                failure = "failed to start" if child.exit_code is None else f"ended with code {child.exit_code}"
             else:
                 failures = 0
-                self._tell(f"{child.name} is back")
+                if child is self.pipeline:
+                    self._restart_note.remove()
+                self._progress.event(f"{child.name} is back")
 
-    def _cancel_watches(self) -> None:
-        for watch in self._watches.values():
-            watch.cancel()
+    async def _until_asked_for(self, broker: BrokerProcess) -> None:
+        again = f"kill -USR1 {os.getpid()}"
+        self._progress.event(f"{broker.name} stopped as it was asked to; to start it again: {again}")
+        self._start_again.clear()
+        await self._start_again.wait()
+
+    def _note_restart(self, since_ms: int, attempt: int, failure: str) -> None:
+        self._restart_note.write(
+            Restart(
+                by="barycenter standalone",
+                pid=os.getpid(),
+                since_ms=since_ms,
+                attempt=attempt,
+                reason=f"the process before {failure}",
+            )
+        )
+
+    async def _cancel_watches(self) -> None:
+        watches = list(self._watches.values())
         self._watches.clear()
+        for watch in watches:
+            watch.cancel()
+        await asyncio.gather(*watches, return_exceptions=True)
+        self._restart_note.remove()
+
+
+def _ignore(line: str) -> None:
+    pass
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _is_chosen(port: str) -> bool:
+    """Say whether a port of a configuration leaves the choice to the system."""
+    return port.strip() == str(_CHOSEN_BY_SYSTEM)
+
+
+def _port_of(url: str | None) -> int:
+    """Return the port of a URL of a broker."""
+    return int((url or "").rpartition(":")[2])
 
 
 async def _all_or_first_error(works: Iterable[Coroutine[Any, Any, None]]) -> None:

@@ -28,6 +28,10 @@ class DataDirectory:
         return self.root / "metadata.sqlite"
 
     @property
+    def lock(self) -> Path:
+        return self.root / "cluster.lock"
+
+    @property
     def logs(self) -> Path:
         return self.root / "logs"
 
@@ -56,6 +60,24 @@ class DataDirectory:
             raise DataDirectoryUnusableError(self.root, error) from error
 
 
+def holder_of(directory: DataDirectory) -> int | None:
+    """Return the id of the process that runs a cluster on `directory`, None if there is none."""
+    try:
+        file = os.open(directory.lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        content = os.pread(file, _LONGEST_HOLDER, 0)
+        return int(content) if _HOLDER.fullmatch(content) and content.strip() else None
+    except OSError:
+        return None
+    finally:
+        os.close(file)
+    return None
+
+
 class DataDirectoryLock:
     """Hold a data directory for one cluster; the lock dies with the process.
 
@@ -71,7 +93,7 @@ class DataDirectoryLock:
 
     def __enter__(self) -> "DataDirectoryLock":
         self._directory.create()
-        path = self._directory.root / "cluster.lock"
+        path = self._directory.lock
         try:
             # A link in its place is not followed: it would lead to a file of somebody else.
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -4,14 +4,12 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from pulsar_barycenter.standalone.errors import ProcessFailedError
-
-READY = "ready"
-"""A child prints one line on standard output that starts with this word when it serves."""
+from pulsar_barycenter.standalone.ready import READY, READY_JSON
 
 PARENT_VARIABLE = "BARYCENTER_PARENT_PID"
 """Tells a child whose death it must not outlive; see `parent_watch`."""
@@ -61,8 +59,8 @@ class ChildProcess:
                 start_new_session=True,
             )
 
-    async def wait_ready(self, *, timeout_s: float) -> None:
-        """Wait for the child's ready line.
+    async def wait_ready(self, *, timeout_s: float, on_line: Callable[[str], None] = lambda line: None) -> str:
+        """Wait for the child's ready line and return it; `on_line` gets those that it prints before.
 
         Raises:
             ProcessFailedError: it ended, or said nothing within `timeout_s`.
@@ -72,9 +70,11 @@ class ChildProcess:
         try:
             async with asyncio.timeout(timeout_s):
                 while line := await self._process.stdout.readline():
-                    if line.decode(errors="replace").startswith(READY):
+                    text = line.decode(errors="replace").rstrip("\n")
+                    if text.startswith((READY, READY_JSON)):
                         self._drain = asyncio.create_task(self._discard_output(), name=f"output of {self.name}")
-                        return
+                        return text
+                    on_line(text)
                 await self._process.wait()
         except TimeoutError:
             await self.kill()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pulsar_barycenter.pipeline.running.status import StatusFile
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 
 ROOT = Path(__file__).parents[3]
@@ -41,6 +42,8 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
         ["ledger", "--help"],
         ["history", "--help"],
         ["replay", "--help"],
+        ["pipeline", "--help"],
+        ["pipeline", "status", "--help"],
         ["decide", "--snapshot", SNAPSHOT, "--strategy", "ThresholdShedder"],
         ["explain", "--snapshot", SNAPSHOT, "--broker", "broker-2:8080"],
     ],
@@ -57,6 +60,16 @@ def test_the_core_answers_questions_to_history(tmp_path: Path) -> None:
     assert (found.returncode, found.stdout) == (0, '{"rows":0}\n'), found.stderr
     asked = run("history", "top", "--data", str(tmp_path))
     assert "there is no history yet" in asked.stderr
+
+
+def test_the_core_shows_the_state_of_a_pipeline(tmp_path: Path) -> None:
+    """The folder is of another process, with PySpark; whoever asks need not have it."""
+    layout = PipelineLayout.of(tmp_path)
+    layout.create()
+    StatusFile(layout, pid=1).enter("stopped", now_ms=1_790_000_000_000)
+    found = run("pipeline", "status", "--data", str(tmp_path))
+    assert (found.returncode, found.stderr) == (0, "")
+    assert "was stopped in order" in found.stdout
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from pulsar_barycenter.demo.decisions import DecisionReader
-from pulsar_barycenter.demo.pipeline_log import pipeline_lags_s
+from pulsar_barycenter.demo.log_readers import DecisionReader, pipeline_lags_s
 from pulsar_barycenter.load.reasons import Code, Reason
 from pulsar_barycenter.logs.decision_log import DecisionLog
 

@@ -2,7 +2,9 @@
 
 import base64
 import hashlib
+import html
 import json
+import re
 import shlex
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -123,8 +125,7 @@ def test_names_and_reasons_from_outside_are_text() -> None:
     page = _Page(text)
     assert len(page.own["script"]) == 2
     assert "<script>alert" not in text
-    names = [topic["name"] for topic in json.loads(page.own["script"][0])["gaps"]]
-    assert demo_run.ODD_NAME.rpartition("/")[2] in names
+    assert html.escape(demo_run.ODD_NAME.rpartition("/")[2]) in text
 
 
 def test_a_report_is_made_of_whatever_was_seen_so_far() -> None:
@@ -136,6 +137,33 @@ def test_the_page_tells_the_run_and_what_moved_back() -> None:
     page = page_of(*demo_run.flapping_run(), Origin("barycenter demo --seed 7", {"seed": "7"}))
     for told in ("barycenter demo --seed 7", "<dd>7</dd>", "back to a former owner, again after 18 s", "2 of 5 moves"):
         assert told in page
+
+
+def test_what_clients_noticed_is_a_mark_each_time_and_the_longest_are_listed_with_what_happened_then() -> None:
+    page = page_of(*demo_run.flapping_run())
+    assert json.loads(_Page(page).own["script"][0])["gaps"] == [[40.0, 40.9, 1], [50.0, 50.3, 1]]
+    rows = page.partition('class="cards worst"')[2].partition("</table>")[0].split("<tr>")[2:]
+    assert [re.sub(r"<[^>]*>", " ", row).split()[:2] for row in rows] == [["40.0", "s"], ["50.0", "s"]]
+    assert "broker killed" in rows[0]
+    assert "no move, split or failure seen" in rows[1]
+
+
+def test_a_part_of_the_page_that_is_empty_says_why() -> None:
+    record, result = demo_run.calm_run()
+    assert "no topic with messages under way waited for a receipt" in page_of(record, result)
+    summary = figures(record, ClientResult([], {}), []) | {"brokers": 3, "load": "a test", "interrupted": True}
+    page = render_report(record, [], summary)
+    assert "The run was interrupted. Clients report what they waited for at the end" in page
+    assert dict(verdict(summary))["noticed"].startswith("not known: clients report it at the end")
+    assert 'id="gaps"' not in page
+
+
+def test_the_figures_say_how_often_and_how_long_clients_waited() -> None:
+    summary = figures(*demo_run.flapping_run(), [])
+    assert dict(verdict(summary))["noticed"] == (
+        "2 times without receipts for 0.25 s or longer, the longest 0.90 s (1 topic)"
+    )
+    assert summary["topic_seconds_without_receipt"] == pytest.approx(1.2)
 
 
 def test_the_data_of_a_long_run_stay_small() -> None:

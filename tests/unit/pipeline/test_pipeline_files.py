@@ -13,8 +13,8 @@ from pulsar_barycenter.pipeline.reports.quarantine import keep_refused, refused_
 from pulsar_barycenter.pipeline.running.status import StatusFile, percentile, read_status
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from pulsar_barycenter.pipeline.storage.lock import AlreadyRunningError, exclusive
+from pulsar_barycenter.pipeline.stream.batch_result import BatchResult
 from pulsar_barycenter.pipeline.stream.generations import current_generation
-from pulsar_barycenter.pipeline.stream.micro_batches import BatchResult
 from pulsar_barycenter.pipeline.stream.state import BatchMemory, PriorState, StateFolder
 from pulsar_barycenter.pipeline.tables.files import Tables, live_files
 from pulsar_barycenter.pipeline.tables.schemas import TABLES

@@ -134,6 +134,32 @@ def test_ports_that_overlap_or_do_not_exist_are_refused(tmp_path: Path, web_port
         StandaloneCluster(settings).check_ports()
 
 
+def test_ports_that_the_system_chooses_are_not_checked(tmp_path: Path) -> None:
+    settings = ClusterSettings(
+        DataDirectory(tmp_path), brokers=3, web_port=0, broker_port=0, configuration={"webServicePortTls": "0"}
+    )
+    cluster = StandaloneCluster(settings)
+    cluster.check_ports()
+    assert [(broker.web_port, broker.broker_port) for broker in cluster.brokers] == [(0, 0)] * 3
+
+
+def test_a_port_that_the_system_chose_is_kept_for_the_next_start(tmp_path: Path) -> None:
+    """Clients and the other brokers know the broker by it. Ports that were given stay as they were given."""
+    directory = DataDirectory(tmp_path)
+    directory.create()
+    given = {"brokerServicePortTls": "0", "webServicePortTls": "4444"}
+    broker = BrokerProcess(0, ClusterSettings(directory, web_port=0, broker_port=6650, configuration=given))
+    broker.serves(
+        '{"event":"ready","broker":"b:5001","pid":1,"data":"/d","brokerUrl":"pulsar://inside:7","webUrl":"http://b:5001",'
+        '"brokerUrlTls":"pulsar+ssl://b:5002","webUrlTls":"https://b:4444"}'
+    )
+    broker.write_configuration()
+    written = read_configuration(broker.configuration_file)
+    keys = ("webServicePort", "brokerServicePort", "brokerServicePortTls", "webServicePortTls")
+    assert [written[key] for key in keys] == ["5001", "6650", "5002", "4444"]
+    assert broker.broker_id == "127.0.0.1:5001"
+
+
 async def test_a_signal_to_a_child_that_just_ended_leaves_its_exit_code(tmp_path: Path) -> None:
     """It has ended, and nobody was told yet: the loop did not run in between."""
     process = child(tmp_path, SERVES)

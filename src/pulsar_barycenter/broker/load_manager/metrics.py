@@ -61,6 +61,10 @@ class LoadMetrics(ManagerMetrics):
         self.pipeline_lag_s = self._own_gauge(
             "barycenter_pipeline_lag_seconds", "Age of the oldest load report that the pipeline has not published yet"
         )
+        self.pipeline_silent_s = self._own_gauge(
+            "barycenter_pipeline_silent_seconds",
+            "Time since the pipeline last looked for load reports; grows when it stopped, not under steady load",
+        )
         self.pipeline_in_use = self._own_gauge(
             "barycenter_pipeline_in_use", "1 if decisions go by the pipeline's figures, 0 if by the broker's own fold"
         )

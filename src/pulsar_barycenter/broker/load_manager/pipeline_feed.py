@@ -5,8 +5,10 @@ The publication is one file that is replaced by renaming, so it is read in place
 """
 
 import asyncio
+import logging
 import os
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, runtime_checkable
@@ -22,7 +24,12 @@ from pulsar_barycenter.load.reports.load_report import (
     TimeAverageBrokerData,
     TimeAverageMessageData,
 )
-from pulsar_barycenter.load.reports.publication import PUBLICATION_FILE, PipelinePublication, decode_publication
+from pulsar_barycenter.load.reports.publication import (
+    LOOK_FILE,
+    PUBLICATION_FILE,
+    PipelinePublication,
+    decode_publication,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -55,6 +62,10 @@ class PipelineFeed(Protocol):
         none."""
         ...
 
+    def last_look_ms(self) -> int | None:
+        """Return when the pipeline last looked for reports, epoch ms, as of the last `read`; None: not known."""
+        ...
+
     async def read(self) -> None:
         """Read the newest publication, unless that was done before."""
         ...
@@ -68,6 +79,9 @@ class NoPipeline:
     def latest(self) -> PipelinePublication | None:
         return None
 
+    def last_look_ms(self) -> int | None:
+        return None
+
     async def read(self) -> None:
         pass
 
@@ -79,6 +93,8 @@ class FilePipeline:
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / PUBLICATION_FILE
+        self._look_file = folder / LOOK_FILE
+        self._last_look_ms: int | None = None
         self._identity: tuple[int, int, int] | None = None
         self._publication: PipelinePublication | None = None
         self._reading = asyncio.Lock()
@@ -86,8 +102,13 @@ class FilePipeline:
     def latest(self) -> PipelinePublication | None:
         return self._publication
 
+    def last_look_ms(self) -> int | None:
+        return self._last_look_ms
+
     async def read(self) -> None:
         async with self._reading:
+            with suppress(OSError):  # an older pipeline, or one that has never run, has no such file
+                self._last_look_ms = os.stat(self._look_file).st_mtime_ns // 1_000_000
             try:
                 stat = os.stat(self._file)
             except OSError:
@@ -115,11 +136,18 @@ async def _decoded(document: bytes) -> PipelinePublication:
 
 @dataclass(frozen=True, slots=True)
 class PipelineState:
-    """Whether decisions go by the pipeline, and how long its slowest report waits (ms)."""
+    """Whether decisions go by the pipeline, and how long its slowest report waits (ms).
+
+    `silent_ms` is how long ago the pipeline last looked for reports, None where that is not known. Under steady load
+    brokers write no reports: then nothing waits (`lag_ms` is 0) whether or not the pipeline runs, and `is_silent`
+    tells the two apart: it has not looked for longer than `loadBalancerPipelineMaxLagSeconds`.
+    """
 
     in_use: bool
     lag_ms: int
     is_late: bool
+    silent_ms: int | None = None
+    is_silent: bool = False
 
 
 @runtime_checkable
@@ -152,6 +180,7 @@ class PipelineFigures:
         self._published: Published | None = None
         self._publishing = asyncio.Lock()
         self._told_late = False
+        self._told_silent = False
 
     # ---- reports that it should have ----
 
@@ -182,7 +211,15 @@ class PipelineFigures:
         lag_ms = max(0, now_ms - min(waiting)) if waiting else 0
         limit_ms = self._context.config.current.load_balancer_pipeline_max_lag_seconds * 1000
         is_late = self._feed.is_expected and lag_ms > limit_ms
-        return PipelineState(publication is not None and not is_late, lag_ms, is_late)
+        last_look_ms = self._feed.last_look_ms()
+        silent_ms = None if last_look_ms is None else max(0, now_ms - last_look_ms)
+        return PipelineState(
+            publication is not None and not is_late,
+            lag_ms,
+            is_late,
+            silent_ms=silent_ms,
+            is_silent=silent_ms is not None and silent_ms > limit_ms,
+        )
 
     def in_use(self) -> PipelinePublication | None:
         """Return the publication that is decided by now, if one is."""
@@ -224,6 +261,10 @@ class PipelineFigures:
         elif state.in_use and self._told_late:
             self._told_late = False
             log.info("pipeline_back", lag_s=state.lag_ms / 1000)
+        if state.is_silent != self._told_silent:
+            self._told_silent = state.is_silent
+            event = "pipeline_silent" if state.is_silent else "pipeline_looks_again"
+            log.log(logging.WARNING if state.is_silent else logging.INFO, event, silent_s=(state.silent_ms or 0) / 1000)
         return state
 
 

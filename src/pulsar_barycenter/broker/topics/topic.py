@@ -27,8 +27,8 @@ from pulsar_barycenter.broker.topics.limits import require_producer_room
 from pulsar_barycenter.broker.topics.producer_admission import ProducerAdmission
 from pulsar_barycenter.broker.topics.states import TopicEvent, TopicState, after
 from pulsar_barycenter.broker.topics.topic_settings import TopicSettings
-from pulsar_barycenter.broker.topics.write_room import WriteRoom
 from pulsar_barycenter.ledger.position import NewEntry, Position
+from pulsar_barycenter.ledger.write_room import WriteRoom
 from pulsar_barycenter.metadata.clock import Clock
 from pulsar_barycenter.naming.topic import TopicName
 

@@ -1,50 +1,15 @@
-"""`barycenter pipeline`: run the load pipeline, ask how it fares, compute its averages anew."""
+"""`barycenter pipeline`: run the load pipeline, ask for its status, compute its averages anew."""
 
-import sys
-from typing import Any
+from typing import Final
 
-import click
+from pulsar_barycenter.cli.groups import LazyCommandGroup
 
-from pulsar_barycenter.cli.failure import fail, in_words
-from pulsar_barycenter.cli.folders import WrongFolderError, check_load_folder, keep_private
-from pulsar_barycenter.cli.groups import CommandGroup
-from pulsar_barycenter.cli.pipeline.event_lines import person_renderer
-from pulsar_barycenter.cli.pipeline.refold import refold_command
-from pulsar_barycenter.cli.pipeline.status import status_command
-from pulsar_barycenter.pipeline.job import run_job
-from pulsar_barycenter.pipeline.running.job_log import configure_logging
-from pulsar_barycenter.pipeline.running.job_options import JobOptions, with_job_options
-from pulsar_barycenter.pipeline.storage.files import local_folder
+_COMMANDS: Final = {
+    "run": ("pipeline.run", "Fold the load reports under DIR into its tables until Ctrl-C; needs PySpark."),
+    "status": ("pipeline.status", "Show the state of the pipeline of DIR: running, idle, stopped, failed, restarting."),
+    "refold": ("pipeline.refold", "Compute the averages of DIR anew and compare them; needs PySpark."),
+}
 
-
-@click.group(name="pipeline", cls=CommandGroup)
-def command() -> None:
-    """Make tables and averages of load reports, with Spark."""
-
-
-@command.command(name="run")
-@with_job_options
-def run(**options: Any) -> None:
-    """Fold the load reports under DIR into its tables until Ctrl-C, which ends between two batches.
-
-    Reads DIR/load-reports and DIR/decisions as brokers and `barycenter collect` write them; `barycenter standalone`
-    runs the same job by itself. Tells of each batch: a line for a person on a terminal, else a JSON object.
-
-    Ends with 0, with 1 if it could not start, or with --once if reports could not be folded.
-    """
-    keep_private()
-    folder = local_folder(options["data"])
-    try:
-        if folder is not None:
-            check_load_folder(folder, may_be_empty=False)
-    except (OSError, WrongFolderError) as error:
-        fail(in_words(error))
-    is_person = sys.stdout.isatty()
-    configure_logging(sys.stdout, renderer=person_renderer if is_person else None)
-    if is_person:
-        click.echo("starting Spark; Ctrl-C ends the pipeline between two batches")
-    sys.exit(run_job(JobOptions(**options)))
-
-
-command.add_command(status_command)
-command.add_command(refold_command)
+command = LazyCommandGroup(
+    modules=_COMMANDS, name="pipeline", help="Make tables and averages of load reports, with Spark."
+)

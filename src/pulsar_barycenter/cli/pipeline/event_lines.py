@@ -45,6 +45,7 @@ def _batch(event: Event) -> str:
 _SENTENCES: Final[dict[str, Callable[[Event], str]]] = {
     "pipeline_batch": _batch,
     "pipeline_started": lambda event: f"reading the reports of {event['data']}, from batch {event['first_batch']} on",
+    "pipeline_metrics_served": lambda event: f"answering Prometheus at {event['url']}",
     "pipeline_stopped": lambda event: f"stopped in order after {event['batches']:,} batches",
     "pipeline_cannot_run": lambda event: str(event["reason"]),
     "pipeline_batch_failed": lambda event: f"{event['reason']}; trying again in {event['retry_in_s']:g} s",

@@ -43,7 +43,7 @@ TOLERANCE: Final = 1e-9
 @click.option("--out", type=DataFolder(), metavar="DIR", help="Write what was computed there, as <table>.parquet.")
 @click.option("--driver-memory", default="1g", show_default=True, metavar="SIZE", help="Heap of the Java process.")
 @with_spark_settings
-def refold_command(
+def command(
     data: str,
     master: str | None,
     history_gap_minutes: float,

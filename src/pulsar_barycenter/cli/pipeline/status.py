@@ -1,4 +1,4 @@
-"""`barycenter pipeline status`: how the pipeline of a data folder fares, and what to do about it."""
+"""`barycenter pipeline status`: the state of the pipeline of a data folder, and what to do about it. Needs no Spark."""
 
 import sys
 import time
@@ -15,6 +15,7 @@ from pulsar_barycenter.pipeline.running.status import PipelineStatus, read_statu
 from pulsar_barycenter.pipeline.storage.files import Storage
 from pulsar_barycenter.pipeline.storage.layout import QUARANTINE
 from pulsar_barycenter.pipeline.storage.lock import is_running
+from pulsar_barycenter.standalone.restarts import Restart, read_restart
 
 _WELL: Final = {"starting", "running", "stopped"}
 
@@ -25,11 +26,16 @@ _STATES: Final = {
     "stopped": "was stopped in order",
     "failed": "FAILED and is not running",
     "killed": "is NOT running: process {pid} was killed or crashed",
+    "restarting": "is being started again by `{by}` (process {supervisor}) since {since}, attempt {attempt}",
 }
 
+_STEADY_MS: Final = 10_000
+"""A newest report that is younger than this at the last look needs no words: reports come every few seconds."""
+
 _NEXT: Final = {
-    "retrying": "mend the error above; the batch is tried again by itself, nothing is lost",
-    "failed": "mend the error above, then `barycenter pipeline run --data {data}`; it goes on where it was",
+    "retrying": "fix the error above; the batch is tried again by itself, nothing is lost",
+    "failed": "fix the error above, then `barycenter pipeline run --data {data}`; it goes on where it was",
+    "restarting": "nothing if it is back within a minute; else read {data}/logs/pipeline.log",
     "killed": "`barycenter pipeline run --data {data}`; it goes on where it was, nothing is lost or counted twice",
 }
 
@@ -38,15 +44,17 @@ _NEXT: Final = {
 @click.option("--data", required=True, type=DataFolder(exists=True), metavar="DIR", help="Data folder of the cluster.")
 @with_format("table", "json", json="one object")
 @with_spark_settings
-def status_command(data: str, form: str, conf: dict[str, str]) -> None:
-    """Say how the pipeline of DIR fares.
+def command(data: str, form: str, conf: dict[str, str]) -> None:
+    """Show the state of the pipeline of DIR.
 
-    Ends with 0 if it runs or was stopped in order, with 1 if it failed, was killed, tries a batch again and again, or
-    never ran.
+    Ends with 0 if it runs or was stopped in order, with 1 if it failed, was killed, is being started again, tries a
+    batch again and again, or never ran.
     """
+    now_ms = time.time_ns() // 1_000_000
     with opened(data, conf) as storage:
         found = read_status(storage)
-        alive = found is not None and is_running(storage, found.pid, now_ms=time.time_ns() // 1_000_000)
+        alive = found is not None and is_running(storage, found.pid, now_ms=now_ms)
+        restart = None if storage.local_root is None else read_restart(storage.local_root)
     if found is None:
         if form == "json":
             click.echo(msgspec.json.encode({"state": "none", "alive": False, "data": storage.address()}))
@@ -55,32 +63,47 @@ def status_command(data: str, form: str, conf: dict[str, str]) -> None:
                 f"no pipeline has run on {storage.address()}; start it with `barycenter pipeline run --data {data}`"
             )
         sys.exit(1)
-    state = _state(found, alive=alive)
+    state = _state(found, alive=alive, restart=restart)
     if form == "json":
         document = msgspec.to_builtins(found) | {
             "state": state,
             "alive": alive,
             "quarantine": storage.address(QUARANTINE),
+            "restart": restart,
         }
         click.echo(msgspec.json.encode(document))
     else:
-        click.echo("\n".join(_lines(found, state, storage)))
+        click.echo("\n".join(_lines(found, state, storage, restart, now_ms)))
     sys.exit(0 if state in _WELL else 1)
 
 
-def _state(found: PipelineStatus, *, alive: bool) -> str:
-    """The state written, or `killed` if the process that wrote it can no longer tell."""
+def _state(found: PipelineStatus, *, alive: bool, restart: Restart | None) -> str:
+    """Return the state to show.
+
+    `restarting` if a parent process starts the pipeline again and it does not read reports yet; else the state written,
+    or `killed` if the process that wrote it is gone.
+    """
+    if restart is not None and not (alive and found.state in ("running", "retrying")):
+        return "restarting"
     return "killed" if found.state in ("starting", "running", "retrying") and not alive else found.state
 
 
-def _lines(found: PipelineStatus, state: str, storage: Storage) -> list[str]:
-    told = f"{datetime.fromtimestamp(found.updated_at / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    rows = [("pipeline", f"{_STATES[state].format(pid=found.pid)}; last word {told}")]
+def _lines(found: PipelineStatus, state: str, storage: Storage, restart: Restart | None, now_ms: int) -> list[str]:
+    if restart is not None and state == "restarting":
+        since = f"{_utc(restart.since_ms)} ({_age(now_ms - restart.since_ms)} ago)"
+        words = {"by": restart.by, "supervisor": restart.pid, "since": since, "attempt": restart.attempt}
+        rows = [("pipeline", _STATES[state].format(**words)), ("why", restart.reason)]
+    else:
+        rows = [("pipeline", f"{_STATES[state].format(pid=found.pid)}; last change {_utc(found.updated_at)}")]
     if found.error:
         rows.append(("error", found.error))
+    if found.looked_at:
+        looked = f"{_utc(found.looked_at)} ({_age(now_ms - found.looked_at)} ago)"
+        rows.append(("last look", f"{looked} for new load reports"))
     if found.as_of:
-        newest = f"{datetime.fromtimestamp(found.as_of / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-        rows.append(("newest report", newest))
+        rows.append(
+            ("newest report", f"{_utc(found.as_of)} ({_age(now_ms - found.as_of)} ago){_why_old(found, state)}")
+        )
     if found.lag_ms_p50 is not None and found.lag_ms_p99 is not None:
         lag = f"half of the batches within {found.lag_ms_p50 / 1000:.2f} s, 99 of 100 within"
         rows.append(("lag", f"{lag} {found.lag_ms_p99 / 1000:.2f} s (oldest report to publication)"))
@@ -100,3 +123,19 @@ def _lines(found: PipelineStatus, state: str, storage: Storage) -> list[str]:
     if state != "running" and state in _NEXT:
         rows.append(("what to do", _NEXT[state].format(data=storage.address())))
     return [f"{name:<16} {text}" for name, text in rows]
+
+
+def _why_old(found: PipelineStatus, state: str) -> str:
+    """Say what an old newest report means: a pipeline that looked since and found none has missed nothing."""
+    if state != "running" or found.looked_at - found.as_of < _STEADY_MS:
+        return ""
+    return "; none since: load is steady, brokers report a change or after loadBalancerReportUpdateMaxIntervalMinutes"
+
+
+def _utc(at_ms: int) -> str:
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _age(ms: int) -> str:
+    seconds = max(0, ms) // 1000
+    return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min"

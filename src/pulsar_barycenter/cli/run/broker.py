@@ -5,11 +5,13 @@ import os
 import random
 import signal
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 import click
+import msgspec
 import structlog
 import uvloop
 
@@ -20,6 +22,7 @@ from pulsar_barycenter.broker.rest.server import start_web
 from pulsar_barycenter.broker.start_errors import BrokerStartError, OpenToStrangersError
 from pulsar_barycenter.cli.failure import fail, in_words
 from pulsar_barycenter.cli.folders import LEDGERS, METADATA, WrongFolderError, check_metadata, keep_private
+from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.run.log_level import log_level
 from pulsar_barycenter.cli.run.process_log import configure_logging
 from pulsar_barycenter.config.broker_conf import ConfigError, load_broker_conf
@@ -38,8 +41,9 @@ from pulsar_barycenter.metadata.clock import SystemClock
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.open import OF_ONE_MACHINE, UnknownStoreError, data_checks, open_store
 from pulsar_barycenter.metadata.store import MetadataStore
+from pulsar_barycenter.standalone.interruptible import unless
 from pulsar_barycenter.standalone.parent_watch import die_with_parent
-from pulsar_barycenter.standalone.process import READY
+from pulsar_barycenter.standalone.ready import BrokerReady, broker_line
 from pulsar_barycenter.standalone.scheduling import take_short_turns
 
 log = structlog.get_logger(__name__)
@@ -59,11 +63,13 @@ _CANNOT_START: Final = (
 
 @click.command(name="broker")
 @click.option("--config", "conf", required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-def command(conf: Path) -> None:
+@with_format("text", "json", json="one object when the broker serves, with its URLs, data folder and process id")
+def command(conf: Path, form: str) -> None:
     """Run one broker.
 
-    Reads Pulsar's own broker.conf format. SIGTERM or Ctrl-C makes it leave the cluster in order: it hands its
-    bundles over and drains; a second one ends it at once. Ends with 0 if it was asked to, by a signal or by
+    Prints one line once the broker serves; ports that are 0 in the file stand in it as the system chose them. Reads
+    Pulsar's own broker.conf format. SIGTERM or Ctrl-C makes it leave the cluster in order: it hands its bundles over
+    and drains; a second one ends it at once. Ends with 0 if it was asked to, by a signal or by
     `POST /admin/v2/brokers/shutdown`, and with 1 after a failure.
     """
     die_with_parent()
@@ -79,12 +85,29 @@ def command(conf: Path) -> None:
         keep_private()
         Path(result.config.barycenter_data_dir).mkdir(parents=True, exist_ok=True)
         take_short_turns()
-        uvloop.run(_serve(result.config))
+        uvloop.run(_serve(result.config, partial(_say_ready, form)))
     except _CANNOT_START as error:
         fail(in_words(error))
 
 
-async def _serve(config: BrokerConfig) -> None:
+def _ready_of(config: BrokerConfig, broker: Broker) -> BrokerReady:
+    urls = broker.urls
+    return BrokerReady(
+        broker=urls.broker_id,
+        pid=os.getpid(),
+        data=str(Path(config.barycenter_data_dir).absolute()),
+        broker_url=urls.broker_url,
+        broker_url_tls=urls.broker_url_tls,
+        web_url=urls.web_url,
+        web_url_tls=urls.web_url_tls,
+    )
+
+
+def _say_ready(form: str, ready: BrokerReady) -> None:
+    click.echo(msgspec.json.encode(ready) if form == "json" else broker_line(ready))
+
+
+async def _serve(config: BrokerConfig, say_ready: Callable[[BrokerReady], None]) -> None:
     data = Path(config.barycenter_data_dir)
     url = config.metadata_store_url or f"sqlite:{data / METADATA}"
     if url.startswith("sqlite:"):
@@ -109,7 +132,7 @@ async def _serve(config: BrokerConfig) -> None:
             HttpPeers.of(config),
             data_checks=(ledgers.check, *data_checks(url)),
         )
-        await _until_stopped(config, env)
+        await _until_stopped(config, env, say_ready)
     finally:
         await ledgers.close()
         await store.close()
@@ -143,7 +166,8 @@ def load_tables_of(data: Path) -> LoadTables:
     return read
 
 
-async def _until_stopped(config: BrokerConfig, env: Environment) -> None:
+async def _until_stopped(config: BrokerConfig, env: Environment, say_ready: Callable[[BrokerReady], None]) -> None:
+    """Run a broker until a signal, a request to shut down, or a failure; a signal during its start ends it, too."""
     stop = asyncio.Event()
     reason, has_failed = "signal", False
 
@@ -158,12 +182,12 @@ async def _until_stopped(config: BrokerConfig, env: Environment) -> None:
         load_tables=load_tables_of(Path(config.barycenter_data_dir)),
     )
     broker = Broker(config, env, web=web, on_fatal=partial(end, failed=True))
-    await broker.start()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, lambda: sys.exit(130) if stop.is_set() else stop.set())
-    urls = broker.urls
-    click.echo(f"{READY}: {urls.broker_url or urls.broker_url_tls} (web {urls.web_url or urls.web_url_tls})")
+    if not await unless(stop, broker.start()):
+        return
+    say_ready(_ready_of(config, broker))
     await stop.wait()
     await broker.stop(reason=reason)
     if has_failed:

@@ -2,10 +2,12 @@
 
 import asyncio
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 import pulsar  # noqa: F401  # clients are processes of their own; that they can run is seen before a cluster starts
 
 from pulsar_barycenter.admin.errors import AdminRequestError
@@ -15,10 +17,13 @@ from pulsar_barycenter.cli.interrupt import InterruptedBySignal
 from pulsar_barycenter.cli.moments import Seconds
 from pulsar_barycenter.config.broker_conf import ConfigError, with_overrides
 from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.demo.contenders import OURS, PLACEMENT_KEY, PULSARS_DEFAULT, SHEDDING_KEY
+from pulsar_barycenter.demo.report.comparison import SeenRun, render_comparison, table
 from pulsar_barycenter.demo.scenario import Demo, DemoSettings
 from pulsar_barycenter.demo.summary import verdict
 from pulsar_barycenter.demo.traces import TraceError, read_trace, synthetic_traces, unique_names
 from pulsar_barycenter.snapshots.decided_by import WrongWordError, texts_of
+from pulsar_barycenter.standalone.cluster import free_ports
 from pulsar_barycenter.standalone.errors import StandaloneError
 
 
@@ -45,11 +50,20 @@ from pulsar_barycenter.standalone.errors import StandaloneError
 )
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="A key of broker.conf; may be repeated.")
 @click.option("--chaos/--no-chaos", default=True, show_default=True, help="Kill the busiest broker half-way.")
+@click.option("--compare", is_flag=True, help="Run the same load again by Pulsar's default strategy; report both.")
 @click.option(
-    "--web-port", default=18080, show_default=True, type=click.IntRange(1, 65535), help="HTTP port of broker 0."
+    "--web-port",
+    default=18080,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="HTTP port of broker 0; 0: free ports.",
 )
 @click.option(
-    "--broker-port", default=16650, show_default=True, type=click.IntRange(1, 65535), help="Binary port of broker 0."
+    "--broker-port",
+    default=16650,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Binary port of broker 0; 0: free ports.",
 )
 @with_format("table", "json", json="the summary")
 def command(
@@ -61,6 +75,7 @@ def command(
     out: Path,
     changes: tuple[str, ...],
     chaos: bool,
+    compare: bool,
     web_port: int,
     broker_port: int,
     form: str,
@@ -69,14 +84,23 @@ def command(
 
     The cluster begins with one broker; the others join, the load spreads, and half-way the busiest broker is killed.
     Rates follow the traces (CSV files with timestamp,value), or a synthetic mix: skewed, with a daily swing and bursts.
-    Settings are those of a cluster that balances within seconds; --set changes them. OUT gets report.html and
-    summary.json; of a run that Ctrl-C ends, those of the time until then.
+    Settings are those of a cluster that balances within seconds, by LeastDisturbance; --set changes them. OUT gets
+    report.html and summary.json; of a run that Ctrl-C ends, those of the time until then. A second Ctrl-C kills what
+    the first one ends in order.
+
+    With --compare the same load runs twice, one run after the other: by LeastDisturbance, then by Pulsar's default.
+    OUT/report.html has both side by side, a folder in OUT the report of each.
     """
     try:
         texts = texts_of(changes)
         with_overrides(BrokerConfig(), texts)
+        if compare and (chosen_keys := sorted({SHEDDING_KEY, PLACEMENT_KEY} & texts.keys())):
+            raise click.UsageError(
+                f"--compare chooses the strategies itself: leave out --set {chosen_keys[0]}=…, or --compare"
+            )
         out.mkdir(parents=True, exist_ok=True)
         chosen = unique_names([read_trace(file) for file in trace_files(traces)]) if traces else synthetic_traces(seed)
+        free = free_ports(2 * brokers)
         settings = DemoSettings(
             out=out,
             traces=chosen,
@@ -88,35 +112,64 @@ def command(
             duration_s=duration,
             speedup=speedup,
             chaos=chaos,
-            web_port=web_port,
-            broker_port=broker_port,
+            web_port=web_port or free[0],
+            broker_port=broker_port or free[brokers],
         )
-        summary, signalled = asyncio.run(_run(Demo(settings)))
+        every = [settings.beside(each) for each in (OURS, PULSARS_DEFAULT)] if compare else [settings]
+        runs, signalled = _run_all(every)
     except WrongWordError as error:
         raise click.UsageError(str(error)) from error
     except (StandaloneError, TraceError, ConfigError, AdminRequestError, OSError) as error:
         fail(in_words(error))
         return
-    if not summary:
+    if not runs:
         raise InterruptedBySignal(signalled)
+    if len(runs) > 1:
+        _write_comparison(runs, settings.beside(OURS).command(), out)
     if form == "json":
-        click.echo((out / "summary.json").read_text(), nl=False)
+        folder = out if len(runs) > 1 else runs[0].report.parent
+        click.echo((folder / "summary.json").read_text(), nl=False)
     else:
-        click.echo(sentences(summary, out))
+        click.echo(last_lines(runs, out))
     if signalled:
         raise InterruptedBySignal(signalled)
-    if summary["messages_lost"]:
-        fail(f"{summary['messages_lost']} acknowledged messages did not arrive; logs are in {out}/data/logs")
+    lost = sum(run.summary["messages_lost"] for run in runs)
+    if lost:
+        fail(f"{lost} acknowledged messages did not arrive; logs are in {out}/**/data/logs")
 
 
-async def _run(demo: Demo) -> tuple[dict[str, Any], int]:
-    """Return the summary, empty if there was nothing to sum up, and the signal that ended the run early, or 0."""
+def _run_all(every: Sequence[DemoSettings]) -> tuple[list[SeenRun], int]:
+    """Run one demo after the other; return those of which there is something to report, and the signal that ended the
+    last one early, or 0."""
+    seen: list[SeenRun] = []
+    for number, settings in enumerate(every, start=1):
+        if len(every) > 1:
+            click.echo(f"run {number} of {len(every)}: balanced by {settings.balancing.title}", err=True)
+        settings.out.mkdir(parents=True, exist_ok=True)
+        run, signalled = asyncio.run(_run(settings))
+        seen += [] if run is None else [run]
+        if signalled:
+            return seen, signalled
+    return seen, 0
+
+
+def _write_comparison(runs: Sequence[SeenRun], command: str, out: Path) -> None:
+    summaries = {run.contender.name: run.summary for run in runs}
+    (out / "summary.json").write_bytes(msgspec.json.format(msgspec.json.encode(summaries), indent=2) + b"\n")
+    (out / "report.html").write_text(render_comparison(runs, command, out), encoding="utf-8")
+
+
+async def _run(settings: DemoSettings) -> tuple[SeenRun | None, int]:
+    """Return what was seen, None if there was nothing to sum up, and the signal that ended the run early, or 0."""
+    demo = Demo(settings)
     loop = asyncio.get_running_loop()
     running = asyncio.create_task(demo.run(), name="demo")
     numbers: list[int] = []
 
     def interrupted(number: int) -> None:
-        if not numbers:  # a second one does not keep the first from ending the processes
+        if numbers:
+            demo.end_at_once()
+        else:
             running.cancel()
         numbers.append(number)
 
@@ -141,6 +194,14 @@ def trace_files(paths: tuple[Path, ...]) -> list[Path]:
             raise TraceError(f"{path}: no CSV file in this folder")
         files += found
     return files
+
+
+def last_lines(runs: Sequence[SeenRun], out: Path) -> str:
+    """Return what ends a demo: the figures of its run, or of several side by side."""
+    if len(runs) == 1:
+        return sentences(runs[0].summary, runs[0].report.parent)
+    own = ", ".join(str(run.report) for run in runs)
+    return f"{table(runs)}\n{'report':<10} {out / 'report.html'} (each run by itself: {own})"
 
 
 def sentences(summary: dict[str, Any], out: Path) -> str:

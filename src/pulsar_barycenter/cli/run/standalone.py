@@ -2,30 +2,49 @@
 
 import asyncio
 import signal
-from collections.abc import Awaitable
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 import click
+import msgspec
 
 from pulsar_barycenter.cli.failure import fail, in_words
-from pulsar_barycenter.cli.folders import keep_private
+from pulsar_barycenter.cli.folders import WrongFolderError, check_metadata, keep_private
+from pulsar_barycenter.cli.formats import with_format
+from pulsar_barycenter.cli.progress import StartLines
 from pulsar_barycenter.config.broker_conf import ConfigError, load_broker_conf
 from pulsar_barycenter.load.advice.configuration_advice import advice, key_advice
-from pulsar_barycenter.metadata.open import UnknownStoreError, check_url
+from pulsar_barycenter.metadata.errors import MetadataError
+from pulsar_barycenter.metadata.open import UnknownStoreError, check_url, open_store
 from pulsar_barycenter.standalone.cluster import OWN_KEYS, ClusterSettings, StandaloneCluster, read_configuration
 from pulsar_barycenter.standalone.data_directory import DataDirectory, DataDirectoryLock
+from pulsar_barycenter.standalone.ephemeral import ephemeral_folder
 from pulsar_barycenter.standalone.errors import StandaloneError
+from pulsar_barycenter.standalone.interruptible import unless
+from pulsar_barycenter.standalone.ready import ClusterReady
 
 
 @click.command(name="standalone")
 @click.option("--brokers", default=1, show_default=True, type=click.IntRange(1, 64), help="Number of broker processes.")
-@click.option("--data", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder of all state.")
+@click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="Folder of all state.")
+@click.option("--ephemeral", is_flag=True, help="Instead of --data: a temporary folder that is removed at the end.")
 @click.option(
-    "--web-port", default=8080, show_default=True, type=click.IntRange(1, 65535), help="HTTP port of broker 0."
+    "--web-port",
+    default=8080,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="HTTP port of broker 0; 0: free ports.",
 )
 @click.option(
-    "--broker-port", default=6650, show_default=True, type=click.IntRange(1, 65535), help="Binary port of broker 0."
+    "--broker-port",
+    default=6650,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Binary port of broker 0; 0: free ports.",
 )
 @click.option(
     "--config",
@@ -38,19 +57,22 @@ from pulsar_barycenter.standalone.errors import StandaloneError
     "metadata_store_url",
     default="",
     metavar="URL",
-    help="A metadataStoreUrl, such as zk:HOST:PORT.  [default: a SQLite file in the --data folder]",
+    help="A metadataStoreUrl, such as zk:HOST:PORT.  [default: a SQLite file in the data folder]",
 )
 @click.option(
     "--pipeline/--no-pipeline", default=None, help="Run the Spark pipeline.  [default: if PySpark is installed]"
 )
+@with_format("text", "json", json="one object when all brokers serve: URLs, those of TLS, data folder, process id")
 def command(
     brokers: int,
-    data: Path,
+    data: Path | None,
+    ephemeral: bool,
     web_port: int,
     broker_port: int,
     conf: Path | None,
     metadata_store_url: str,
     pipeline: bool | None,
+    form: str,
 ) -> None:
     """Run a cluster on this machine.
 
@@ -58,30 +80,57 @@ def command(
     with --metadata-store: the same command on the same folder goes on where it stopped. Ctrl-C ends the cluster in
     order, a second Ctrl-C at once.
 
+    Prints one line, or with --json one object, when the brokers serve. The steps of the start, and what happens later,
+    are on standard error. The pipeline comes up after the brokers, which serve without it.
+
     A broker that fails is started again. One that was asked to stop (POST /admin/v2/brokers/shutdown, or SIGTERM)
     stays down until this process gets SIGUSR1.
     """
     if metadata_store_url.startswith("memory:"):
         raise click.UsageError("--metadata-store memory: is of one process alone, and each broker is one")
+    _check_folder_options(data, metadata_store_url, ephemeral=ephemeral)
     try:
         if metadata_store_url:
             check_url(metadata_store_url)
         configuration = checked_configuration(conf) if conf else {}
         keep_private()
-        directory = DataDirectory(data.absolute())
-        with DataDirectoryLock(directory):
+        has_pipeline = _has_pipeline(pipeline)
+        with ExitStack() as held:
+            root = data.absolute() if data is not None else held.enter_context(ephemeral_folder())
+            directory = DataDirectory(root)
+            held.enter_context(DataDirectoryLock(directory))
             settings = ClusterSettings(
                 directory,
                 brokers=brokers,
                 web_port=web_port,
                 broker_port=broker_port,
                 configuration=configuration,
-                pipeline=_has_pipeline(pipeline),
+                pipeline=has_pipeline,
                 metadata_store_url=metadata_store_url,
+                ephemeral=ephemeral,
             )
-            asyncio.run(_run(settings))
-    except (StandaloneError, ConfigError, UnknownStoreError, OSError) as error:
+            asyncio.run(_run(settings, partial(_say_ready, form)))
+    except (StandaloneError, ConfigError, MetadataError, UnknownStoreError, WrongFolderError, OSError) as error:
         fail(in_words(error))
+
+
+def _check_folder_options(data: Path | None, metadata_store_url: str, *, ephemeral: bool) -> None:
+    """Refuse options that contradict each other.
+
+    Raises:
+        click.UsageError: the text says which, and what to give instead.
+    """
+    if ephemeral and data is not None:
+        raise click.UsageError(
+            f"--ephemeral removes its folder at the end, and --data {data} names one that is kept: give one of the two"
+        )
+    if ephemeral and metadata_store_url:
+        raise click.UsageError(
+            f"--ephemeral removes all messages at the end, but the metadata in --metadata-store {metadata_store_url} "
+            "would stay and name topics without messages: give --data DIR instead"
+        )
+    if not ephemeral and data is None:
+        raise click.UsageError("give --data DIR, a folder that is kept, or --ephemeral, one that is removed at the end")
 
 
 def _has_pipeline(wanted: bool | None) -> bool:
@@ -116,8 +165,13 @@ def checked_configuration(conf: Path) -> dict[str, str]:
     return configuration
 
 
-async def _run(settings: ClusterSettings) -> None:
-    cluster = StandaloneCluster(settings, tell=lambda text: click.echo(text, err=True))
+def _say_ready(form: str, ready: ClusterReady) -> None:
+    click.echo(msgspec.json.encode(ready) if form == "json" else ready.line())
+
+
+async def _run(settings: ClusterSettings, say_ready: Callable[[ClusterReady], None]) -> None:
+    lines = StartLines()
+    cluster = StandaloneCluster(settings, progress=lines)
     stop, stop_now = asyncio.Event(), asyncio.Event()
 
     def interrupted() -> None:
@@ -126,27 +180,58 @@ async def _run(settings: ClusterSettings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, interrupted)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # the terminal goes away; nohup ignores it
+        loop.add_signal_handler(signal.SIGHUP, interrupted)
     loop.add_signal_handler(signal.SIGUSR1, cluster.start_again)
 
-    if not await _unless(stop, cluster.start()):
-        await cluster.kill()
-        return
-    web = ", ".join(broker.web_url for broker in cluster.brokers)
-    click.echo(f"ready: {cluster.service_url} (web {web}); data in {settings.directory.root}")
-    await stop.wait()
-    if not await _unless(stop_now, cluster.stop()):
-        await cluster.kill()
+    async def start() -> None:
+        cluster.check_ports()
+        await _open_metadata(settings, lines)
+        await cluster.serve()
+
+    try:
+        lines.event(_first_line(settings))
+        if await unless(stop, start()):
+            ready = cluster.ready()
+            say_ready(ready)
+            lines.event(_next_step(ready))
+            cluster.bring_up_pipeline()
+        await stop.wait()
+        lines.close()
+        if not await unless(stop_now, cluster.stop()):
+            await cluster.kill()
+    finally:
+        lines.close()
 
 
-async def _unless(event: asyncio.Event, work: Awaitable[None]) -> bool:
-    """Await `work` unless `event` is set first; tell whether the work was finished."""
-    task = asyncio.ensure_future(work)
-    waiter = asyncio.create_task(event.wait(), name="wait for a signal")
-    await asyncio.wait({task, waiter}, return_when=asyncio.FIRST_COMPLETED)
-    waiter.cancel()
-    if task.done():
-        await task
-        return True
-    task.cancel()
-    await asyncio.wait({task})
-    return False
+def _first_line(settings: ClusterSettings) -> str:
+    brokers = "a broker" if settings.brokers == 1 else f"{settings.brokers} brokers"
+    after = ", then the pipeline beside them" if settings.pipeline else ""
+    return f"starting {brokers}{after}: clients can connect once `ready` is printed; Ctrl-C ends the cluster"
+
+
+def _next_step(ready: ClusterReady) -> str:
+    url = (ready.web_urls or ready.web_urls_tls)[0]
+    return f"next: open {url}/ in a browser, or ask `barycenter status --url {url}`"
+
+
+async def _open_metadata(settings: ClusterSettings, lines: StartLines) -> None:
+    """Open the metadata store once before any broker does, so that one that cannot be had is named at once.
+
+    Raises:
+        MetadataError: it cannot be opened, or does not answer.
+        WrongFolderError: there are ledgers in the folder whose metadata is missing.
+    """
+    url = settings.metadata_store_url or f"sqlite:{settings.directory.metadata}"
+    shown = url.rpartition("@")[2] if settings.metadata_store_url else url  # before an @ there may be a password
+    lines.phase("metadata", f"opening {shown}")
+    began_s = time.monotonic()
+    try:
+        if not settings.metadata_store_url:
+            check_metadata(settings.directory.root, settings.directory.metadata)
+        store = await open_store(url, config_path=settings.configuration.get("metadataStoreConfigPath", ""))
+        await store.close()
+    except BaseException:
+        lines.done("metadata", f"{shown} could not be opened")
+        raise
+    lines.done("metadata", f"{shown} opened after {time.monotonic() - began_s:.1f} s")

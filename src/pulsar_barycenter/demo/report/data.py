@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Final
 
+from pulsar_barycenter.demo.gaps import Interruption, interruptions
 from pulsar_barycenter.demo.moves import Lane, Move, follow_bundles
 from pulsar_barycenter.demo.plan import TopicResult
 from pulsar_barycenter.demo.record import Event, LoadSample, Record, imbalance_over_time
@@ -20,6 +21,11 @@ MOST_POINTS: Final = 1200
 MOST_TABLE_ROWS: Final = 24
 """Of the table of loads, which is there for those who see no pictures."""
 
+MOST_INTERRUPTIONS: Final = 8
+"""Of the table of the longest ones."""
+
+_JUST_BEFORE_S: Final = 1.0
+_INTERRUPTING: Final = ("unloaded", "split", "broker killed")
 _KINDS: Final = {
     "assignment": "assigned",
     "unload": "unloaded",
@@ -44,12 +50,22 @@ class Row:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class InterruptionRow:
+    """A time in which topics gave no receipt, and the events then or just before, one of which may have caused it."""
+
+    at_s: float
+    seconds: float
+    topics: list[str]
+    meanwhile: list[Row]
+
+
 class ReportData:
     """Everything that a report shows of a run up to `ended_at_s`, seconds since 1970."""
 
     def __init__(self, record: Record, topics: Sequence[TopicResult], ended_at_s: float) -> None:
         self._record = record
-        self._topics = topics
+        self.interruptions = interruptions(topics)
         last_s = max((sample.at_s for sample in record.samples), default=ended_at_s)
         self.end_s = max(self._since(max(ended_at_s, last_s)), 1.0)
         self.letters = letters_of_brokers(record)
@@ -74,14 +90,25 @@ class ReportData:
                 if row.what.startswith("broker")
             ],
             "gaps": [
-                {
-                    "name": topic.topic.rpartition("/")[2],
-                    "longest": round(topic.longest_gap_s, 2),
-                    "spans": [[self._since(start), self._since(end)] for start, end in topic.gaps],
-                }
-                for topic in sorted(self._topics, key=lambda topic: -topic.longest_gap_s)
+                [self._since(one.from_s), self._since(one.until_s), len(one.topics)] for one in self.interruptions
             ],
         }
+
+    def worst_interruptions(self) -> list[InterruptionRow]:
+        """Return the longest interruptions, the longest first, with what happened at the same time."""
+        return [
+            InterruptionRow(
+                at_s=self._since(one.from_s),
+                seconds=one.seconds,
+                topics=[topic.rpartition("/")[2] for topic in one.topics],
+                meanwhile=[row for row in self.rows if self._is_meanwhile(row, one)],
+            )
+            for one in self.interruptions[:MOST_INTERRUPTIONS]
+        ]
+
+    def _is_meanwhile(self, row: Row, one: Interruption) -> bool:
+        begin = self._since(one.from_s) - _JUST_BEFORE_S
+        return row.what in _INTERRUPTING and begin <= row.at_s <= self._since(one.until_s)
 
     def load_table(self) -> list[tuple[float, list[LoadSample | None]]]:
         """Return times with each broker's load then, None for one that did not answer."""

@@ -1,65 +1,17 @@
 "use strict";
 // Draws the pictures of a demo's report from the JSON in its page.
 (() => {
-  const { LEFT, AXIS, TOP, counted, byId, add, sign, vertical, curve, apart } = draw;
+  const { LEFT, AXIS, TOP, counted, byId, add, sign } = draw;
   const data = JSON.parse(byId("data").textContent);
   const range = name => name.slice(name.lastIndexOf("/") + 1);
   const time = draw.timeline({
-    end: data.end, least: 0.5, readout: seenAt, over: paintMoments,
+    end: data.end, least: 0.5, readout: seenAt, over: frame => runs.paintMoments(data, time, frame, number => `#e${number}`),
     label: t => `${t} s`,
     span: (from, until) => {
       const digits = until - from < 20 ? 1 : 0;
       return `${from.toFixed(digits)}–${until.toFixed(digits)} s of ${data.end.toFixed(0)} s`;
     },
   });
-
-  // Starts and ends of brokers, across every picture. Those at one place share a label; labels stand in two rows.
-  function paintMoments(frame) {
-    const places = [];
-    for (const [what, t, number, letter] of data.moments) {
-      if (t < time.from || t > time.until) continue;
-      const at = frame.x(t), last = places[places.length - 1];
-      add(frame.body, "line", { x1: at, x2: at, y1: TOP - 4, y2: frame.bottom, class: "moment" });
-      if (last && last.what === what && at - last.at < 12) last.letters.push(letter);
-      else places.push({ what, at, number, letters: [letter] });
-    }
-    const free = [-Infinity, -Infinity];
-    for (const { what, at, number, letters } of places) {
-      const shown = letters.length > 3 ? `${letters[0]}–${letters[letters.length - 1]}` : letters.join(", ");
-      const text = `${shown} ${what.replace("broker ", "")}`, long = text.length * 7.2;
-      const start = Math.min(at, frame.right + 30 - long), row = free.findIndex(end => end < start);
-      if (row < 0) continue;
-      free[row] = start + long + 4;
-      add(add(frame.svg, "a", { href: `#e${number}`, tabindex: -1 }), "text", { x: start, y: 11 + 14 * row }, text);
-    }
-  }
-
-  const lastShown = points => points.filter(p => p[0] >= time.from && p[0] <= time.until).pop();
-
-  function paintLoad(frame) {
-    const highest = Math.max(1, ...data.load.flat().map(p => p[1]));
-    const y = vertical(frame, highest);
-    const labels = [];
-    data.load.forEach((points, i) => {
-      add(frame.body, "path", { d: curve(points, frame.x, y, 1), class: `curve b${i % 8}${i >= 8 ? " second" : ""}` });
-      const last = lastShown(points);
-      if (!last) return;
-      const { letter, name } = data.brokers[i], ended = frame.x(last[0]) < frame.right - 40;
-      labels.push({ i, y: y(last[1]), x: ended ? frame.x(last[0]) : frame.right, text: frame.wide && !ended ? `${letter} ${name.length > 17 ? `…${name.slice(-16)}` : name}` : letter });
-    });
-    apart(labels.filter(one => one.x === frame.right), 15, TOP + 4, frame.bottom);
-    for (const one of labels) add(frame.svg, "text", { x: one.x + 5, y: one.y + 4, class: `halo named b${one.i % 8}` }, one.text);
-  }
-
-  function paintImbalance(frame) {
-    const y = vertical(frame, Math.max(1.5, ...data.imbalance.map(p => p[1])));
-    add(frame.svg, "line", { x1: LEFT, x2: frame.right, y1: y(1), y2: y(1), class: "even" });
-    add(frame.body, "path", { d: curve(data.imbalance, frame.x, y, 1), class: "curve" });
-    const last = lastShown(data.imbalance), labels = [{ y: y(1), text: "even" }];
-    if (last) labels.push({ y: y(last[1]), text: last[1].toFixed(2) });
-    apart(labels, 15, TOP, frame.bottom);
-    for (const one of labels) add(frame.svg, "text", { x: frame.right + 5, y: one.y + 4 }, one.text);
-  }
 
   const LANE = 50;
   function paintLanes(lanes, frame) {
@@ -80,18 +32,6 @@
         add(sign(add(link, "g", { transform: `translate(${frame.x(t).toFixed(1)} ${place})` }), what), "title", {}, `${what} at ${t} s`);
         if (back) add(sign(add(link, "g", { transform: `translate(${frame.x(t).toFixed(1)} ${bar + 26})` }), "back"), "title", {}, "moved back or again");
       }
-    });
-  }
-
-  function paintGaps(frame) {
-    data.gaps.forEach((topic, row) => {
-      const top = TOP + 4 + row * 28;
-      const room = Math.floor((frame.right - LEFT) / 7) - 12;
-      const name = topic.name.length > room ? `${topic.name.slice(0, room - 1)}…` : topic.name;
-      add(frame.svg, "text", { x: LEFT, y: top + 11, class: "soft clear" }, `${name}: ${topic.longest.toFixed(2)} s`);
-      add(frame.svg, "line", { x1: LEFT, x2: frame.right, y1: top + 21, y2: top + 21, class: "grid" });
-      for (const [start, end] of topic.spans)
-        add(frame.body, "rect", { x: frame.x(start), y: top + 16, width: Math.max(2, frame.x(end) - frame.x(start)), height: 10, class: "gap" });
     });
   }
 
@@ -129,10 +69,14 @@
     }
   }
 
-  time.view(byId("load"), "Load of each broker", 260, paintLoad);
-  time.view(byId("imbalance"), "Imbalance", 170, paintImbalance);
+  const show = (id, name, height, paint, why) => why ? runs.empty(byId(id), why) : time.view(byId(id), name, height, paint);
+  show("load", "Load of each broker", 260, frame => runs.paintLoad(data, time, frame),
+    data.load.some(points => points.length) ? "" : "No broker sent a load report in this run.");
+  show("imbalance", "Imbalance", 170, frame => runs.paintImbalance([[data.imbalance, ""]], time, frame),
+    data.imbalance.length ? "" : "No broker reported a message, and without load there is no imbalance.");
   if (data.lanes.length) groups();
-  if (data.gaps.length) time.view(byId("gaps"), "What clients noticed", TOP + 4 + data.gaps.length * 28 + AXIS, paintGaps);
+  else runs.empty(byId("lanes"), "No bundle was assigned, unloaded or split in this run.");
+  if (byId("gaps")) time.view(byId("gaps"), "What clients noticed", 190, frame => runs.paintGaps(data, time, frame));
   document.querySelectorAll("details.fold").forEach(fold => { fold.open = false; });
   draw.printed(time.redraw);
   time.redraw();

@@ -31,7 +31,9 @@ def render_report(
     return rendered(
         "pulsar_barycenter.demo.report",
         data.pictures(),
-        summary=summary,
+        "run.js",
+        "page.js",
+        summary={"interrupted": False} | summary,
         verdict=verdict(summary),
         data=data,
         short=short_names([lane.bundle for lane in data.lanes]),

@@ -14,6 +14,8 @@ from typing import Any
 import msgspec
 
 PUBLICATION_FILE = "latest.json"
+LOOK_FILE = "looked"
+"""Beside the publication; its modification time is when the pipeline last looked for new load reports."""
 
 
 class PipelinePublication(msgspec.Struct, frozen=True, rename="camel", kw_only=True):

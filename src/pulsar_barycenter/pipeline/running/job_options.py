@@ -141,8 +141,8 @@ _OPTIONS = (
     click.option("--once", is_flag=True, help="Fold every report that is there, then end."),
     click.option(
         "--metrics-port",
-        type=click.IntRange(1, 65535),
+        type=click.IntRange(0, 65535),
         metavar="PORT",
-        help="Answer Prometheus at http://127.0.0.1:PORT/metrics.",
+        help="Answer Prometheus at http://127.0.0.1:PORT/metrics; 0: a free port, which is logged.",
     ),
 )

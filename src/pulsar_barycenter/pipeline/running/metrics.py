@@ -42,6 +42,11 @@ class StatusCollector(Collector):
         if status.as_of:
             text = "Time of the newest load report, since 1970"
             yield GaugeMetricFamily(f"{_PREFIX}newest_report_timestamp_seconds", text, status.as_of / 1000)
+        if status.looked_at:
+            text = (
+                "Time at which the pipeline last looked for load reports, since 1970; advances under steady load, too"
+            )
+            yield GaugeMetricFamily(f"{_PREFIX}last_look_timestamp_seconds", text, status.looked_at / 1000)
         yield _quantiles(
             "lag_seconds",
             "Oldest report of a batch to its publication, of the last 1,000 batches",

@@ -17,13 +17,15 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from pulsar_barycenter.load.reports.publication import LOOK_FILE
 from pulsar_barycenter.pipeline.reports.archive import remove_old_archive
 from pulsar_barycenter.pipeline.reports.quarantine import remove_old
 from pulsar_barycenter.pipeline.running.status import PipelineStatus, StatusFile
 from pulsar_barycenter.pipeline.storage.files import Storage
-from pulsar_barycenter.pipeline.storage.layout import QUARANTINE
+from pulsar_barycenter.pipeline.storage.layout import PUBLICATION, QUARANTINE
+from pulsar_barycenter.pipeline.stream.batch_result import BatchResult
 from pulsar_barycenter.pipeline.stream.generations import begin_generation, current_generation
-from pulsar_barycenter.pipeline.stream.micro_batches import BatchFold, BatchResult, StreamSettings, read_reports
+from pulsar_barycenter.pipeline.stream.micro_batches import BatchFold, StreamSettings, read_reports
 from pulsar_barycenter.pipeline.stream.state import StateFolder
 from pulsar_barycenter.pipeline.tables.compaction import CompactionSettings, keep_house
 from pulsar_barycenter.pipeline.tables.files import Tables, utc_date
@@ -53,6 +55,8 @@ class JobSettings:
     archive_days: int = ARCHIVE_DAYS
     stream: StreamSettings = field(default_factory=StreamSettings)
     compaction: CompactionSettings = field(default_factory=CompactionSettings)
+    look_s: float = 5.0
+    """Time between two notes that the pipeline looked for reports and found none."""
     publication: Path | None = None
     """A file of this machine to publish in; None: that of the data directory."""
 
@@ -80,6 +84,8 @@ class PipelineJob:
         self._is_ready = False
         self._is_done = False
         self._house_kept_at = time.monotonic()
+        self._looked_at = time.monotonic()
+        self._look_file = look_file(storage, settings.publication)
 
     @property
     def status(self) -> PipelineStatus:
@@ -127,6 +133,7 @@ class PipelineJob:
             self._on_ready()
         while not (stop.wait(_POLL_S) or must_stop() or self._is_generation_full()):
             self._keep_house()
+            self._note_look(query)
             if not query.isActive:
                 failure = query.exception()
                 if failure is not None:
@@ -138,6 +145,23 @@ class PipelineJob:
             self._generation_reports = 0
             begin_generation(self._storage, self._last_batch + 1)
             remove_old_archive(self._storage, now_ms=self._clock_ms(), days=self._settings.archive_days)
+
+    def _note_look(self, query: StreamingQuery) -> None:
+        """Record that reports are looked for, every `look_s` seconds in which no batch is under way."""
+        if time.monotonic() - self._looked_at < self._settings.look_s or query.status["isTriggerActive"]:
+            return
+        self._looked_at = time.monotonic()
+        self._status.look(now_ms=self._clock_ms())
+        self._touch_look_file()
+
+    def _touch_look_file(self) -> None:
+        if self._look_file is None:
+            return
+        try:
+            self._look_file.parent.mkdir(parents=True, exist_ok=True)
+            self._look_file.touch()
+        except OSError as error:
+            log.warning("pipeline_look_not_noted", file=str(self._look_file), reason=str(error))
 
     def _keep_house(self) -> None:
         """Compact and delete tables when it is time to; trouble is told, and tried again the next time."""
@@ -182,6 +206,8 @@ class PipelineJob:
         self._last_batch = batch.batch_id
         self._generation_reports += batch.reports + batch.duplicates + batch.held + len(batch.corrupt_files)
         self._status.add(batch, now_ms=self._clock_ms())
+        self._looked_at = time.monotonic()
+        self._touch_look_file()
         for file in batch.corrupt_files:
             log.warning("load_report_refused", file=file, kept_in=self._storage.address(QUARANTINE))
         log.info(
@@ -202,6 +228,16 @@ class PipelineJob:
 
     def _is_generation_full(self) -> bool:
         return self._generation_reports >= self._settings.generation_reports
+
+
+def look_file(storage: Storage, publication: Path | None) -> Path | None:
+    """Return the file beside the publication by which the leader sees that the pipeline looks for reports.
+
+    None if the publication is where no leader reads it: in a data directory that is no folder of this machine.
+    """
+    if publication is not None:
+        return publication.with_name(LOOK_FILE)
+    return None if storage.local_root is None else (storage.local_root / PUBLICATION).with_name(LOOK_FILE)
 
 
 def stop_when_idle(query: StreamingQuery, *, deadline_s: float) -> None:

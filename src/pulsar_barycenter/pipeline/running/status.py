@@ -9,7 +9,7 @@ import structlog
 
 from pulsar_barycenter.pipeline.storage.files import Storage
 from pulsar_barycenter.pipeline.storage.layout import STATUS
-from pulsar_barycenter.pipeline.stream.micro_batches import BatchResult
+from pulsar_barycenter.pipeline.stream.batch_result import BatchResult
 
 log = structlog.get_logger(__name__)
 
@@ -25,6 +25,10 @@ class PipelineStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     `reports` counts those accepted, the late ones among them; `held_reports` those that wait for a predecessor now;
     `corrupt_reports` and `corrupt_decisions` what went to the quarantine. `as_of` is the time of the newest report.
+
+    `looked_at` is when the pipeline last looked for new reports, found or not; 0 is not known. Brokers write a report
+    when their load differs enough, and else every `loadBalancerReportUpdateMaxIntervalMinutes`: under steady load
+    `looked_at` advances while `updated_at` and `as_of` stay.
 
     Times are epoch ms. Percentiles are over the last 1,000 batches that had reports: lag is from the oldest report's
     `lastUpdate` to its publication.
@@ -46,6 +50,7 @@ class PipelineStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     decisions: int = 0
     corrupt_decisions: int = 0
     as_of: int = 0
+    looked_at: int = 0
     lag_ms: int | None = None
     lag_ms_p50: int | None = None
     lag_ms_p99: int | None = None
@@ -74,6 +79,10 @@ class StatusFile:
             msgspec.structs.replace(self._status, state=state, updated_at=now_ms, error=error, failures=failures)
         )
 
+    def look(self, *, now_ms: int) -> None:
+        """Record that the pipeline looked for new reports and found none."""
+        self._write(msgspec.structs.replace(self._status, looked_at=now_ms))
+
     def add(self, batch: BatchResult, *, now_ms: int) -> None:
         """Count one batch; a batch that succeeds ends a time of retrying."""
         before = self._status
@@ -98,6 +107,7 @@ class StatusFile:
                 decisions=before.decisions + batch.decisions,
                 corrupt_decisions=before.corrupt_decisions + batch.corrupt_decisions,
                 as_of=max(before.as_of, batch.as_of),
+                looked_at=now_ms,
                 lag_ms=before.lag_ms if batch.lag_ms is None else batch.lag_ms,
                 lag_ms_p50=percentile(self._lags, 50),
                 lag_ms_p99=percentile(self._lags, 99),

@@ -32,7 +32,11 @@ def warm_up(session: SparkSession, within: Path | None = None) -> None:
             _write_report(layout.report_log / _DATE, sequence)
             writer = read_reports(session, layout, StreamSettings()).writeStream
             writer = writer.option("checkpointLocation", str(layout.checkpoints / "warm-up"))
-            writer.trigger(availableNow=True).foreachBatch(fold.run).start().awaitTermination()
+            query = writer.trigger(availableNow=True).foreachBatch(fold.run).start()
+            try:
+                query.awaitTermination()
+            finally:
+                query.stop()  # a signal came: nothing writes to the folder any more when it is removed
 
 
 def _write_report(folder: Path, sequence: int) -> None:

@@ -41,6 +41,7 @@ from pulsar_barycenter.pipeline.reports.decision_files import NewDecisions, read
 from pulsar_barycenter.pipeline.reports.quarantine import keep_refused, refused_report
 from pulsar_barycenter.pipeline.storage.files import Storage
 from pulsar_barycenter.pipeline.storage.layout import ARCHIVE, REPORT_LOG
+from pulsar_barycenter.pipeline.stream.batch_result import BatchResult
 from pulsar_barycenter.pipeline.stream.publication import make_publication, write_publication
 from pulsar_barycenter.pipeline.stream.state import BatchMemory, PriorState, StateFolder
 from pulsar_barycenter.pipeline.tables.files import Tables
@@ -58,29 +59,6 @@ class StreamSettings:
     archive: bool = True
     """Move read reports to the archive: listing the log then costs what is new, not what was ever written."""
     balance: BalanceSettings = field(default_factory=BalanceSettings)
-
-
-@dataclass(frozen=True, slots=True)
-class BatchResult:
-    """What one batch did. `lag_ms` and `newest_lag_ms` are None for a batch that published nothing.
-
-    `reports` counts those accepted, late ones included; `bundles` those published; `held` the reports that wait.
-    """
-
-    batch_id: int
-    reports: int
-    samples: int
-    bundles: int
-    duplicates: int
-    corrupt_files: tuple[str, ...]
-    lag_ms: int | None
-    newest_lag_ms: int | None
-    seconds: float
-    as_of: int = 0
-    late: int = 0
-    held: int = 0
-    decisions: int = 0
-    corrupt_decisions: int = 0
 
 
 def read_reports(session: SparkSession, storage: Storage, settings: StreamSettings) -> DataFrame:

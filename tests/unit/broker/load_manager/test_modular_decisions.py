@@ -17,6 +17,7 @@ from pulsar_barycenter.load.strategies import MismatchedStrategiesError, Unknown
 from pulsar_barycenter.naming.bundle import Bundle
 from support.balanced_cluster import Balanced, balanced, own, settled, shed_scenario, traffic
 from support.control_cluster import ControlCluster, on_virtual_time
+from support.virtual_time import LoopClock
 
 
 def publication(brokers: list[Balanced], *, bundle: str, rate: float) -> PipelinePublication:
@@ -216,3 +217,24 @@ def metric(broker: Balanced, name: str) -> float:
     value = broker.manager.metrics.registry.get_sample_value(name, labels)
     assert value is not None
     return value
+
+
+def test_steady_load_is_told_from_a_pipeline_that_stopped() -> None:
+    """No report waits in either case, and the leader decides by what was published; only its last look tells."""
+
+    async def scenario(cluster: ControlCluster) -> None:
+        (b0,) = brokers = await balanced(cluster, 1)
+        b0.configure(load_balancer_pipeline_max_lag_seconds=10.0)
+        await b0.report()
+        b0.pipeline.publication = publication(brokers, bundle="t/n/0x00000000_0xffffffff", rate=1)
+        with capture_logs() as events:
+            for silent_s, is_silent in ((3, False), (11, True), (2, False)):
+                b0.pipeline.looked_at_ms = LoopClock().now_ms() - 1000 * silent_s
+                await b0.broker.run(b0.manager.write_report())
+                state = b0.manager.pipeline_state()
+                assert (state.in_use, state.lag_ms, state.is_silent) == (True, 0, is_silent)
+                assert metric(b0, "barycenter_pipeline_silent_seconds") == silent_s
+        told = [(event["event"], event["log_level"]) for event in events if event["event"].startswith("pipeline_")]
+        assert told == [("pipeline_silent", "warning"), ("pipeline_looks_again", "info")]
+
+    on_virtual_time(scenario)

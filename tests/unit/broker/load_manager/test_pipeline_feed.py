@@ -1,6 +1,7 @@
 """The pipeline's publication as the leader reads it."""
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -111,3 +112,14 @@ async def test_others_go_on_while_a_publication_is_read_and_who_asks_meanwhile_w
     await feed.read()
     assert feed.latest() == publication(2)
     await first
+
+
+async def test_when_the_pipeline_last_looked_is_read_off_the_file_beside_the_publication(tmp_path: Path) -> None:
+    feed = FilePipeline(tmp_path)
+    await feed.read()
+    assert feed.last_look_ms() is None
+    for at_s in (1_790_000_000, 1_790_000_005):
+        (tmp_path / "looked").touch()
+        os.utime(tmp_path / "looked", (at_s, at_s))
+        await feed.read()
+        assert feed.last_look_ms() == 1000 * at_s

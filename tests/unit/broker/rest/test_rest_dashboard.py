@@ -106,10 +106,19 @@ async def test_a_pipeline_that_is_late_is_told_and_one_that_there_is_not_is_not(
     leader = leader_of(cluster)
     monkeypatch.setattr(leaders_view, "FRESH_S", 0.0)
     state = PipelineState(in_use=False, lag_ms=0, is_late=False)
-    for expected in (None, {"inUse": True, "lagS": 2}, {"inUse": False, "lagS": 95}):
+    looking, silent, late = (
+        {"inUse": True, "lagS": 2, "silentS": 0},
+        {"inUse": True, "lagS": 0, "silentS": 70},
+        {"inUse": False, "lagS": 95, "silentS": 0},
+    )
+    for expected in (None, looking, silent, late):
         if expected is not None:
             state = PipelineState(
-                in_use=bool(expected["inUse"]), lag_ms=1000 * expected["lagS"] + 9, is_late=not expected["inUse"]
+                in_use=bool(expected["inUse"]),
+                lag_ms=1000 * expected["lagS"] + 9,
+                is_late=not expected["inUse"],
+                silent_ms=1000 * expected["silentS"] + 9,
+                is_silent=expected["silentS"] > 0,
             )
         monkeypatch.setattr(leader.control.load_manager, "pipeline_state", lambda state=state: state)
         assert (await sent(leader, OVERVIEW, {})).json["pipeline"] == expected

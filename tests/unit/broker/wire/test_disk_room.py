@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from pulsar_barycenter.broker.topics.write_room import FIRST_PAUSE_S, LONGEST_PAUSE_S, WriteRoom
 from pulsar_barycenter.broker.wire.admission.disk_room import ASK_S, HOLD_S, DiskRoom
 from pulsar_barycenter.ledger.errors import LedgerError, LedgerFullError
+from pulsar_barycenter.ledger.write_room import FIRST_PAUSE_S, LONGEST_PAUSE_S, WriteRoom
 from support.virtual_time import World, on_virtual_time
 
 FULL = LedgerFullError("no space left")

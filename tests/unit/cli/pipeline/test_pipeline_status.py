@@ -4,6 +4,8 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,9 @@ from pulsar_barycenter.cli.main import main
 from pulsar_barycenter.cli.pipeline.event_lines import person_renderer
 from pulsar_barycenter.pipeline.running.status import StatusFile
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
-from pulsar_barycenter.pipeline.stream.micro_batches import BatchResult
+from pulsar_barycenter.pipeline.stream.batch_result import BatchResult
+from pulsar_barycenter.standalone.data_directory import DataDirectory, DataDirectoryLock
+from pulsar_barycenter.standalone.restarts import Restart, RestartNote
 
 AT_MS = 1_790_000_000_000
 
@@ -31,6 +35,27 @@ def held(layout: PipelineLayout) -> Iterator[None]:
     with layout.lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def batch_of_one_report() -> BatchResult:
+    return BatchResult(
+        batch_id=0,
+        reports=1,
+        samples=1,
+        bundles=1,
+        duplicates=0,
+        corrupt_files=(),
+        lag_ms=5,
+        newest_lag_ms=5,
+        seconds=0.1,
+        as_of=AT_MS,
+    )
+
+
+def restart() -> Restart:
+    return Restart(
+        by="barycenter standalone", pid=os.getpid(), since_ms=AT_MS, attempt=2, reason="it ended with code -9"
+    )
 
 
 def write_status(layout: PipelineLayout, state: str, *, error: str | None = None, pid: int | None = None) -> None:
@@ -89,6 +114,72 @@ def test_a_killed_pipeline_is_not_said_to_run(layout: PipelineLayout) -> None:
 def test_a_pid_that_is_gone_is_dead_whoever_holds_the_folder(layout: PipelineLayout) -> None:
     write_status(layout, "retrying", pid=2**22 + 1)
     assert json.loads(ask(layout, "--json").output)["state"] == "killed"
+
+
+@pytest.mark.usefixtures("held")
+def test_steady_load_does_not_look_like_a_dead_pipeline(layout: PipelineLayout) -> None:
+    """Its last report is ten minutes old; it looked for reports since, and found none."""
+    status = StatusFile(layout, pid=os.getpid())
+    status.add(batch_of_one_report(), now_ms=AT_MS)
+    status.look(now_ms=AT_MS + 600_000)
+    answer = ask(layout)
+    assert answer.exit_code == 0
+    looked = next(line for line in answer.output.splitlines() if line.startswith("last look"))
+    newest = next(line for line in answer.output.splitlines() if line.startswith("newest report"))
+    assert datetime.fromtimestamp(AT_MS / 1000 + 600, UTC).strftime("%Y-%m-%d %H:%M:%S UTC") in looked
+    assert "load is steady" in newest
+    document = json.loads(ask(layout, "--json").output)
+    assert document["lookedAt"] - document["asOf"] == 600_000
+
+
+def test_a_stopped_pipeline_is_not_said_to_have_steady_load(layout: PipelineLayout) -> None:
+    status = StatusFile(layout, pid=os.getpid())
+    status.add(batch_of_one_report(), now_ms=AT_MS)
+    status.look(now_ms=AT_MS + 600_000)
+    layout.lock.touch()
+    assert "load is steady" not in ask(layout).output
+
+
+@pytest.mark.parametrize("is_held_by_the_new_one", [False, True])
+def test_a_pipeline_that_is_started_again_is_said_to_be_by_whom_and_since_when(
+    layout: PipelineLayout, is_held_by_the_new_one: bool
+) -> None:
+    """Before the next process has the folder, and after, while it starts Spark."""
+    directory = DataDirectory(layout.data)
+    with ExitStack() as held:
+        held.enter_context(DataDirectoryLock(directory))
+        write_status(layout, "starting" if is_held_by_the_new_one else "running")
+        if is_held_by_the_new_one:
+            fcntl.flock(held.enter_context(layout.lock.open("w")), fcntl.LOCK_EX)
+        RestartNote(directory).write(restart())
+        answer = ask(layout)
+        document = json.loads(ask(layout, "--json").output)
+    assert answer.exit_code == 1
+    assert "killed or crashed" not in answer.output
+    assert f"started again by `barycenter standalone` (process {os.getpid()}) since 2026-09-21" in answer.output
+    assert "attempt 2" in answer.output
+    assert "it ended with code -9" in answer.output
+    assert (document["state"], document["restart"]["pid"]) == ("restarting", os.getpid())
+
+
+def test_a_note_of_a_restart_counts_as_long_as_its_writer_runs_the_cluster(layout: PipelineLayout) -> None:
+    directory = DataDirectory(layout.data)
+    write_status(layout, "running")
+    with DataDirectoryLock(directory):
+        RestartNote(directory).write(restart())
+    assert json.loads(ask(layout, "--json").output)["state"] == "killed"
+    with DataDirectoryLock(directory):
+        RestartNote(directory).remove()
+        assert json.loads(ask(layout, "--json").output)["state"] == "killed"
+
+
+@pytest.mark.usefixtures("held")
+def test_a_pipeline_that_is_back_is_running_though_the_note_is_still_there(layout: PipelineLayout) -> None:
+    directory = DataDirectory(layout.data)
+    with DataDirectoryLock(directory):
+        RestartNote(directory).write(restart())
+        write_status(layout, "running")
+        assert json.loads(ask(layout, "--json").output)["state"] == "running"
 
 
 @pytest.mark.parametrize(("state", "code"), [("stopped", 0), ("failed", 1)])

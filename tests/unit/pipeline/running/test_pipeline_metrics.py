@@ -24,6 +24,7 @@ STATUSES = st.builds(
     lag_ms_p50=st.none() | COUNT,
     lag_ms_p99=st.none() | COUNT,
     as_of=COUNT,
+    looked_at=COUNT,
     **dict.fromkeys(
         [
             *("batches", "failures", "reports", "samples", "bundles", "duplicate_reports", "late_reports"),
@@ -56,8 +57,9 @@ def test_every_figure_of_the_status_is_told_and_none_that_is_not_known(status: P
             continue
         if name in ("held_reports", "bundles"):
             expected[name, ""] = value
-        elif name == "as_of":
-            expected |= {("newest_report_timestamp_seconds", ""): value / 1000} if value else {}
+        elif name in ("as_of", "looked_at"):
+            shown = "newest_report" if name == "as_of" else "last_look"
+            expected |= {(f"{shown}_timestamp_seconds", ""): value / 1000} if value else {}
         elif "_p" in name:
             base, quantile = name.rsplit("_p", 1)
             in_ms = base == "lag_ms"

@@ -36,6 +36,10 @@ class ExtensibleMetrics(ManagerMetrics):
         self._pipeline_lag_s = self._gauge(
             "barycenter_pipeline_lag_seconds", "Age of the oldest load report that the pipeline has not published yet"
         )
+        self._pipeline_silent_s = self._gauge(
+            "barycenter_pipeline_silent_seconds",
+            "Time since the pipeline last looked for load reports; grows when it stopped, not under steady load",
+        )
         self._pipeline_in_use = self._gauge(
             "barycenter_pipeline_in_use", "1 if decisions go by the pipeline's figures, 0 if by the newest ones"
         )
@@ -80,5 +84,7 @@ class ExtensibleMetrics(ManagerMetrics):
         self._pipeline_in_use.labels(**self._labels).set(state is not None and state.in_use)
         if state is None:
             self._pipeline_lag_s.clear()
+            self._pipeline_silent_s.clear()
         else:
+            self._pipeline_silent_s.labels(**self._labels).set((state.silent_ms or 0) / 1000)
             self._pipeline_lag_s.labels(**self._labels).set(state.lag_ms / 1000)

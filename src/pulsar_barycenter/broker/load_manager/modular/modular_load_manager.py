@@ -141,6 +141,7 @@ class ModularLoadManager:
         """Show whether the pipeline is in use, and tell the log when that changes."""
         state = await self._load_data.pipeline.judge(decides_with="the leader's own fold")
         self.metrics.pipeline_lag_s.set(state.lag_ms / 1000)
+        self.metrics.pipeline_silent_s.set((state.silent_ms or 0) / 1000)
         self.metrics.pipeline_in_use.set(1 if state.in_use else 0)
 
     # ---- the leader's half ----

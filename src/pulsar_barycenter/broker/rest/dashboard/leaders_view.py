@@ -167,4 +167,5 @@ def _pipeline(services: BrokerServices) -> PipelineHealth | None:
     state = manager.pipeline_state() if isinstance(manager, TellsPipelineState) else None
     if state is None or not (state.in_use or state.is_late):
         return None
-    return PipelineHealth(in_use=state.in_use, lag_s=state.lag_ms // 1000)
+    silent_s = (state.silent_ms or 0) // 1000 if state.is_silent else 0
+    return PipelineHealth(in_use=state.in_use, lag_s=state.lag_ms // 1000, silent_s=silent_s)

@@ -55,10 +55,15 @@ class BrokerShare(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class PipelineHealth(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Whether decisions go by the pipeline's windows, else the leader's own, and how long its slowest report waits."""
+    """Whether decisions go by the pipeline's windows, else the leader's own, and how long its slowest report waits.
+
+    `silent_s` is how long the pipeline has not looked for reports: 0 while it looks, which it does under steady load,
+    too, or where that is not known.
+    """
 
     in_use: bool
     lag_s: int
+    silent_s: int = 0
 
 
 class Overview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):

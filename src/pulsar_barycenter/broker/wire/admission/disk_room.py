@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from pulsar_barycenter.broker.topics.write_room import WriteRoom
 from pulsar_barycenter.ledger.errors import LedgerFullError
+from pulsar_barycenter.ledger.write_room import WriteRoom
 
 HOLD_S: Final = 20.0
 """How long a producer is held before it is refused: clients take 30 s without an answer for a failure."""

@@ -1,4 +1,4 @@
-"""The decisions of a cluster's brokers, read from their logs as they grow; a killed broker's log stays readable."""
+"""What brokers and the pipeline wrote, read while they run; the log of a killed broker stays readable."""
 
 from pathlib import Path
 
@@ -41,3 +41,20 @@ class DecisionReader:
             destination=decision.destination or None,
             reason=decision.sentence,
         )
+
+
+class _Batch(msgspec.Struct):
+    event: str
+    lag_seconds: float | None = None
+
+
+def pipeline_lags_s(log: Path) -> list[float]:
+    """Return, for each batch that had reports, the seconds from its oldest report to its publication."""
+    lags = []
+    decoder = msgspec.json.Decoder(_Batch)
+    for line in log.read_bytes().splitlines():
+        if b'"pipeline_batch"' in line:
+            batch = decoder.decode(line)
+            if batch.lag_seconds is not None:
+                lags.append(batch.lag_seconds)
+    return lags

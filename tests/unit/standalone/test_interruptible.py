@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from pulsar_barycenter.cli.run.standalone import _unless
+from pulsar_barycenter.standalone.interruptible import unless
 
 
 async def test_work_that_ends_first_is_finished() -> None:
     async def work() -> None:
         await asyncio.sleep(0)
 
-    assert await _unless(asyncio.Event(), work())
+    assert await unless(asyncio.Event(), work())
 
 
 async def test_work_is_given_up_when_the_signal_comes_first() -> None:
@@ -24,7 +24,7 @@ async def test_work_is_given_up_when_the_signal_comes_first() -> None:
         finally:
             cancelled.set()
 
-    assert not await _unless(signalled, work())
+    assert not await unless(signalled, work())
     assert cancelled.is_set()
 
 
@@ -33,4 +33,4 @@ async def test_what_work_fails_with_is_raised() -> None:
         raise RuntimeError("no")
 
     with pytest.raises(RuntimeError, match="no"):
-        await _unless(asyncio.Event(), work())
+        await unless(asyncio.Event(), work())

@@ -1,0 +1,48 @@
+"""What clients noticed of moves and failures: times in which topics gave no receipt, those at one time as one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import nsmallest
+from typing import Final
+
+from pulsar_barycenter.demo.plan import TopicResult
+
+MOST_GAPS: Final = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Interruption:
+    """One time in which `topics` gave no receipt, the one that waited longest first; from_s ≤ time < until_s.
+
+    The times are those of the longest gap, in seconds since 1970; gaps of the other topics overlap it.
+    """
+
+    from_s: float
+    until_s: float
+    topics: tuple[str, ...]
+
+    @property
+    def seconds(self) -> float:
+        return self.until_s - self.from_s
+
+
+def interruptions(topics: Sequence[TopicResult]) -> list[Interruption]:
+    """Return the interruptions of a run, the longest first, equal ones by time; of the `MOST_GAPS` longest gaps.
+
+    The longest gap takes those of other topics that overlap it, then the longest that is left, and so on. So every gap
+    belongs to one interruption, and a chain of short ones does not grow into one that lasted for the whole run.
+    """
+    every = [(start, end, topic.topic) for topic in topics for start, end in topic.gaps]
+    gaps = nsmallest(MOST_GAPS, every, key=lambda gap: (gap[0] - gap[1], gap[0], gap[2]))
+    found = []
+    while gaps:
+        start, end, _ = gaps[0]
+        together = [gap for gap in gaps if gap[0] < end and start < gap[1]]
+        found.append(Interruption(start, end, tuple(dict.fromkeys(topic for _, _, topic in together))))
+        gaps = [gap for gap in gaps if not (gap[0] < end and start < gap[1])]
+    return found
+
+
+def seconds_without_receipt(topics: Sequence[TopicResult]) -> float:
+    """Return the sum of all gaps of all topics: one second in which three topics wait counts as three."""
+    return sum(end - start for topic in topics for start, end in topic.gaps)

@@ -1,0 +1,39 @@
+"""A data folder that lives as long as its cluster."""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from pulsar_barycenter.standalone import folder_remover
+
+PREFIX: Final = "barycenter-ephemeral-"
+
+
+@contextmanager
+def ephemeral_folder() -> Iterator[Path]:
+    """Give a new folder below the system's folder for temporary files, and remove it at the end.
+
+    Only its user may read it. It is also removed, by a process that waits for that, when this process is killed. It
+    stays only where both are killed at once, as by the end of a container or a loss of power.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    remover = subprocess.Popen(  # noqa: S603 - a file of this package, by this interpreter
+        [sys.executable, "-I", "-S", folder_remover.__file__, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # a terminal's Ctrl-C is for the cluster
+    )
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        remover.communicate()

@@ -14,12 +14,20 @@ from dataclasses import replace
 from typing import Final
 
 import msgspec
+import structlog
 from aiohttp import web
 
 from pulsar_barycenter.broker.load_manager.pipeline_feed import TellsPipelineState
-from pulsar_barycenter.broker.rest.dashboard.load_answers import LoadAnswers
+from pulsar_barycenter.broker.rest.dashboard.load_answers import LoadAnswers, report_holds_ms
 from pulsar_barycenter.broker.rest.dashboard.load_history import LoadHistory
-from pulsar_barycenter.broker.rest.dashboard.overview import BrokerShare, Overview, PipelineHealth, Shares
+from pulsar_barycenter.broker.rest.dashboard.overview import (
+    BrokerShare,
+    Overview,
+    PipelineHealth,
+    Shares,
+    complaints_of,
+    drains_of,
+)
 from pulsar_barycenter.broker.rest.dashboard.timeline import MOST_DECISIONS, BriefDecision, brief, merged
 from pulsar_barycenter.broker.rest.decisions import decision_question, require_leader, snapshot_document
 from pulsar_barycenter.broker.rest.openapi import TEXT, number, one_of, takes
@@ -27,12 +35,17 @@ from pulsar_barycenter.broker.rest.relay import asked_everywhere, decoded_lists
 from pulsar_barycenter.broker.rest.requests import choice, json_response, whole_number
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.config.sources import NotedChange
 from pulsar_barycenter.load.managers import StrategyError, manager_in_force, short_name
+from pulsar_barycenter.load.policies import DRAINED_KEY
 from pulsar_barycenter.load.reports.load_over_time import LATEST_TIME_MS, LONGEST_STEP_MS
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument
 from pulsar_barycenter.load.strategies import shedder_name
 from pulsar_barycenter.logs.decision_pages import read_page
 from pulsar_barycenter.logs.record_pages import LATEST_MS
+from pulsar_barycenter.metadata.errors import MetadataError
+
+log = structlog.get_logger(__name__)
 
 FRESH_S: Final = 2.0
 _DEFAULT_LIMIT: Final = 500
@@ -85,7 +98,7 @@ class LeadersView:
             manager=manager_in_force(config),
             strategy=_strategy(config),
             decisions=0 if decisions is None else decisions.made,
-            drained=services.config.barycenter_drained_brokers,
+            drained=drains_of(config.barycenter_drained_brokers, await self._drained_by()),
             pipeline=_pipeline(services),
             brokers=(),
         )
@@ -97,11 +110,24 @@ class LeadersView:
             self._term, self._history = head.epoch, LoadHistory()
         self._history.add(document.taken_at, shown)
 
+    async def _drained_by(self) -> NotedChange | None:
+        """Return the last change of which brokers are drained, None if it is not known, or nobody is drained."""
+        dynamic = self._services.control.dynamic_configuration
+        if not self._services.config.barycenter_drained_brokers:
+            return None
+        try:
+            change = (await dynamic.changes.all()).get(DRAINED_KEY)
+        except MetadataError as error:
+            log.warning("setting_changes_unreadable", reason=str(error))
+            return None
+        return change if change is not None and change.is_of(DRAINED_KEY, dynamic.overrides.get(DRAINED_KEY)) else None
+
     def _encoded(
         self, head: Overview, document: SnapshotDocument, registered: frozenset[str]
     ) -> tuple[tuple[BrokerShare, ...], bytes, str]:
         shares = self._shares.of(document, registered)
-        body = msgspec.json.encode(msgspec.structs.replace(head, brokers=shares))
+        complaints = complaints_of(shares, head.pipeline, document.taken_at, report_holds_ms(self._services.config))
+        body = msgspec.json.encode(msgspec.structs.replace(head, brokers=shares, complaints=complaints))
         return shares, body, f'"{hashlib.sha256(body).hexdigest()[:32]}"'
 
     @takes(

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from pulsar_barycenter.config.sources import NotedChange
 from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument, loads_of
@@ -61,10 +62,20 @@ class PipelineHealth(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     lag_s: int
 
 
+class Drain(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """A drained broker, which is kept empty: by whom, since when (epoch ms) and why; "" and 0 for what is not known, as
+    of one that is drained by broker.conf, or was before the last change of the key."""
+
+    broker: str
+    by: str = ""
+    since: int = 0
+    why: str = ""
+
+
 class Overview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """A cluster as its leader sees it. `decisions` is how many this leader has made since it started, by which a page
-    knows that there are new ones; `epoch` numbers the term of the leader. `drained` brokers are kept
-    empty. `pipeline` is None where none is decided by, nor late."""
+    knows that there are new ones; `epoch` numbers the term of the leader. `complaints` are the sentences of
+    `complaints_of`. `pipeline` is None where none is decided by, nor late."""
 
     cluster: str
     leader: str
@@ -72,9 +83,40 @@ class Overview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     manager: str
     strategy: str
     decisions: int
-    drained: tuple[str, ...] = ()
+    drained: tuple[Drain, ...] = ()
+    complaints: tuple[str, ...] = ()
     pipeline: PipelineHealth | None = None
     brokers: tuple[BrokerShare, ...]
+
+
+def drains_of(drained: Iterable[str], change: NotedChange | None) -> tuple[Drain, ...]:
+    """Return the drained brokers, each with who drained it if `change`, the last one of the key, did."""
+    if change is None:
+        return tuple(Drain(broker=broker) for broker in drained)
+    before = {name.strip() for name in change.before.split(",")}
+    return tuple(
+        Drain(broker=broker)
+        if broker in before
+        else Drain(broker=broker, by=change.by, since=change.at, why=change.why)
+        for broker in drained
+    )
+
+
+def complaints_of(
+    shares: Iterable[BrokerShare], pipeline: PipelineHealth | None, now_ms: int, silent_ms: int
+) -> tuple[str, ...]:
+    """Return what is wrong with a cluster, a sentence each; nothing if every broker reported its load within
+    `silent_ms`, and a pipeline that there is keeps up."""
+    found = []
+    for each in shares:
+        if not each.reported_at:
+            found.append(f"{each.broker} has not reported its load yet.")
+        elif now_ms - each.reported_at > silent_ms:
+            minutes, most = (now_ms - each.reported_at) // 60_000, silent_ms // 60_000
+            found.append(f"{each.broker} last reported its load {minutes} min ago; a report is due every {most} min.")
+    if pipeline is not None and not pipeline.in_use:
+        found.append(f"The pipeline is {pipeline.lag_s} s late, so the leader decides by windows of its own.")
+    return tuple(found)
 
 
 class Shares:

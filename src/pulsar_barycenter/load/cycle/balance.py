@@ -76,9 +76,10 @@ def judged(names: tuple[str, ...], found: BestUsage) -> Balance:
     """Return the balance of brokers, by name, that have these usages."""
     counted = np.flatnonzero(found.fresh)
     if len(counted) < 2:
-        sentence = f"{len(counted)} broker has a current load report: balance needs two."
-        if not len(counted):
-            sentence = "No broker has a current load report: balance needs two."
+        sentence = (
+            "Balance needs two brokers that are not drained and whose load report is current: there "
+            f"{'is 1' if len(counted) else 'are none'}."
+        )
         return Balance(state=BalanceState.UNKNOWN, brokers=len(counted), sentence=sentence)
     usage, best = found.usage[counted], found.best[counted]
     place, mean = int(np.argmax(usage)), float(usage.mean())
@@ -120,8 +121,8 @@ def _sentence(balance: Balance) -> str:
         moves = "1 move" if balance.moves == 1 else f"{balance.moves} moves"
         return f"{text} {moves} could bring it to {_points(balance.reachable_above_mean)}."
     if balance.state is BalanceState.AS_EVEN_AS_BUNDLES_ALLOW:
-        return f"{text} No move of the present bundles makes it less: split the heaviest bundle, or add a broker."
-    return f"{text} No move makes it less."
+        return f"{text} Moves would not lower it by a point: split the heaviest bundle, or add a broker."
+    return f"{text} Moves would not lower it by a point."
 
 
 def _percent(fraction: float) -> str:

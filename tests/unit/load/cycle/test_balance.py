@@ -101,7 +101,7 @@ def test_an_outdated_report_does_not_count() -> None:
 def test_balance_needs_two_brokers(count: int) -> None:
     told = balance(*[(50.0, 2)] * count)
     assert (told.state, told.brokers, told.fullest) == (BalanceState.UNKNOWN, count, "")
-    assert told.sentence.endswith("balance needs two.")
+    assert told.sentence.startswith("Balance needs two brokers")
 
 
 loads = st.lists(st.tuples(percentages, st.lists(bundle_stats(), max_size=5)), max_size=6)

@@ -194,10 +194,11 @@ class Explanations:
         broker, limit = query.get("broker", ""), whole_number(request, "limit", 500, at_most=MOST_BUNDLES)
         await require_leader(request, self._services)
         document = await snapshot_document(self._services)
-        return json_response(await asyncio.to_thread(_listed, document, broker, namespace, limit))
+        return json_response(await asyncio.to_thread(listed_bundles, document, broker, namespace, limit))
 
 
-def _listed(document: SnapshotDocument, broker: str, namespace: str, limit: int) -> BundleList:
+def listed_bundles(document: SnapshotDocument, broker: str, namespace: str, limit: int) -> BundleList:
+    """Return the heaviest bundles, at most `limit`: of a broker and of a namespace, "" for any."""
     found = [
         BundleFigures(
             bundle=name,

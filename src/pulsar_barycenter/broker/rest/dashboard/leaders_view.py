@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import Final
 
 import msgspec
-import structlog
 from aiohttp import web
 
 from pulsar_barycenter.broker.load_manager.pipeline_feed import TellsPipelineState
@@ -26,7 +25,6 @@ from pulsar_barycenter.broker.rest.dashboard.overview import (
     PipelineHealth,
     Shares,
     complaints_of,
-    drains_of,
 )
 from pulsar_barycenter.broker.rest.dashboard.timeline import MOST_DECISIONS, BriefDecision, brief, merged
 from pulsar_barycenter.broker.rest.decisions import decision_question, require_leader, snapshot_document
@@ -44,8 +42,6 @@ from pulsar_barycenter.load.strategies import shedder_name
 from pulsar_barycenter.logs.decision_pages import read_page
 from pulsar_barycenter.logs.record_pages import LATEST_MS
 from pulsar_barycenter.metadata.errors import MetadataError
-
-log = structlog.get_logger(__name__)
 
 FRESH_S: Final = 2.0
 _DEFAULT_LIMIT: Final = 500
@@ -98,7 +94,8 @@ class LeadersView:
             manager=manager_in_force(config),
             strategy=_strategy(config),
             decisions=0 if decisions is None else decisions.made,
-            drained=drains_of(config.barycenter_drained_brokers, await self._drained_by()),
+            drained=config.barycenter_drained_brokers,
+            drain_change=await _drain_change(services) if config.barycenter_drained_brokers else None,
             pipeline=_pipeline(services),
             brokers=(),
         )
@@ -109,18 +106,6 @@ class LeadersView:
         if self._term != head.epoch:
             self._term, self._history = head.epoch, LoadHistory()
         self._history.add(document.taken_at, shown)
-
-    async def _drained_by(self) -> NotedChange | None:
-        """Return the last change of which brokers are drained, None if it is not known, or nobody is drained."""
-        dynamic = self._services.control.dynamic_configuration
-        if not self._services.config.barycenter_drained_brokers:
-            return None
-        try:
-            change = (await dynamic.changes.all()).get(DRAINED_KEY)
-        except MetadataError as error:
-            log.warning("setting_changes_unreadable", reason=str(error))
-            return None
-        return change if change is not None and change.is_of(DRAINED_KEY, dynamic.overrides.get(DRAINED_KEY)) else None
 
     def _encoded(
         self, head: Overview, document: SnapshotDocument, registered: frozenset[str]
@@ -178,6 +163,16 @@ class LeadersView:
                 answers = await asked_everywhere(self._services, request)
             found += decoded_lists(answers, BriefDecision)
         return json_response(merged(found, limit))
+
+
+async def _drain_change(services: BrokerServices) -> NotedChange | None:
+    """Return the last change of who is drained, None if the store does not tell, or holds what nobody noted."""
+    dynamic = services.control.dynamic_configuration
+    try:
+        change = (await dynamic.changes.all()).get(DRAINED_KEY)
+    except MetadataError:
+        return None
+    return change if change is not None and change.is_of(DRAINED_KEY, dynamic.overrides.get(DRAINED_KEY)) else None
 
 
 def _strategy(config: BrokerConfig) -> str:

@@ -62,20 +62,11 @@ class PipelineHealth(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     lag_s: int
 
 
-class Drain(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A drained broker, which is kept empty: by whom, since when (epoch ms) and why; "" and 0 for what is not known, as
-    of one that is drained by broker.conf, or was before the last change of the key."""
-
-    broker: str
-    by: str = ""
-    since: int = 0
-    why: str = ""
-
-
 class Overview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """A cluster as its leader sees it. `decisions` is how many this leader has made since it started, by which a page
-    knows that there are new ones; `epoch` numbers the term of the leader. `complaints` are the sentences of
-    `complaints_of`. `pipeline` is None where none is decided by, nor late."""
+    knows that there are new ones; `epoch` numbers the term of the leader. `drained` brokers are kept
+    empty; `drain_change` says who changed which are, when and why (None: nobody is, or nobody noted it), with the texts
+    of the setting `before` and after (`value`). `pipeline` is None where none is decided by, nor late."""
 
     cluster: str
     leader: str
@@ -83,23 +74,12 @@ class Overview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     manager: str
     strategy: str
     decisions: int
-    drained: tuple[Drain, ...] = ()
-    complaints: tuple[str, ...] = ()
+    drained: tuple[str, ...] = ()
+    drain_change: NotedChange | None = None
     pipeline: PipelineHealth | None = None
     brokers: tuple[BrokerShare, ...]
-
-
-def drains_of(drained: Iterable[str], change: NotedChange | None) -> tuple[Drain, ...]:
-    """Return the drained brokers, each with who drained it if `change`, the last one of the key, did."""
-    if change is None:
-        return tuple(Drain(broker=broker) for broker in drained)
-    before = {name.strip() for name in change.before.split(",")}
-    return tuple(
-        Drain(broker=broker)
-        if broker in before
-        else Drain(broker=broker, by=change.by, since=change.at, why=change.why)
-        for broker in drained
-    )
+    complaints: tuple[str, ...] = ()
+    """What is wrong, by `complaints_of`."""
 
 
 def complaints_of(

@@ -28,11 +28,16 @@ from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import (
     next_lines,
     reported_at_ms,
     reported_usage,
+    strengths,
 )
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, LoadSnapshot
 
 POINT: Final = 0.01
 """A broker that lies farther above the reachable usage than this gives bundles."""
+
+_LITTLE_WORK: Final = 1e-3
+"""A broker with less of the work of the cluster shows nothing of what work costs it."""
+_LEAST_PART: Final = 1 / 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +78,24 @@ def usage_after(snapshot: LoadSnapshot, settings: Settings, moves: Iterable[tupl
 
 
 def _newest(snapshot: LoadSnapshot, settings: Settings) -> tuple[BundleLoads, UsageLines]:
-    """Return the work of bundles by the newest report alone, and lines by which it makes the reported usages."""
+    """Return the work of bundles by the newest report alone, and lines that explain the reported usages by it.
+
+    One report does not tell background from slope, so no broker pays more for its work than its whole usage, down to a
+    part of what is usual; one without work pays what the others do, by its strength.
+    """
     loads = first_loads(snapshot)
     measured, recent, _, numbers = loads.sums
     loads = replace(loads, settled=loads.recent, sums=np.array([measured, recent, recent, numbers]))
     lines = next_lines(None, snapshot, loads.units, 0.0, settings)
-    # what the line does not explain stays with the broker, by both estimates
-    return loads, replace(lines, background=lines.background + lines.beyond, beyond=np.zeros_like(lines.beyond))
+    usage, work = reported_usage(snapshot, settings), np.maximum(loads.units.work(snapshot.brokers.latest), measured)
+    works = work > _LITTLE_WORK
+    most = usage / np.where(works, work, 1.0)
+    slope = np.where(works, np.maximum(np.minimum(lines.slope, most), lines.slope * _LEAST_PART), lines.slope)
+    if works.any() and not works.all():
+        strength = strengths(snapshot)
+        slope = np.where(works, slope, float(np.median((slope * strength)[works])) / strength)
+    # what the slope does not explain stays with the broker, whatever moves
+    return loads, replace(lines, slope=slope, background=usage - slope * work, beyond=np.zeros_like(usage))
 
 
 def _with_moves(usage: Floats, loads: BundleLoads, lines: UsageLines, moves: Iterable[tuple[int, int, int]]) -> Floats:

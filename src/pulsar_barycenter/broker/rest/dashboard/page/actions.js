@@ -175,7 +175,7 @@ export function drainAction(broker, whenDone) {
 
 export function undrainAction(broker, whenDone) {
   open(`Undrain ${broker}`, "Undrain", [], async () => (await drainPreview(broker)).isDrained
-    ? { words: h("p", {}, brokerLink(broker), " may have bundles again: look-ups and the next rounds of the leader bring them. Nothing moves at once; ", h("code", {}, `barycenter undrain ${broker} --bring-back`), " also brings back those that left when it was drained.") }
+    ? { words: h("p", {}, brokerLink(broker), " may have bundles again: look-ups and the next rounds of the leader bring them. Nothing moves at once; ", h("code", {}, `barycenter undrain ${broker} --bring-back --yes`), " also brings back what people moved away since.") }
     : { isNothing: true, words: h("p", {}, "It is not drained.") },
   async () => {
     await setDrained(broker, false);

@@ -68,13 +68,13 @@ export function brokersPicture() {
   }
 
   function made(one) {
-    return h("div", { class: "broker" }, h("span", { class: "who" }, brokerLink(one.broker), h("span", { class: "badge", hidden: true }, "drained")), h("div", { class: "bar" }), h("span", { class: "figure" }));
+    return h("div", { class: "broker" }, h("span", { class: "who" }, brokerLink(one.broker), h("span", { class: "badge" })), h("div", { class: "bar" }), h("span", { class: "figure" }));
   }
 
   function update(row, one, measure, most, leader, isDrained) {
     const [, bar, figure] = row.children, value = measure.of(one);
     row.firstChild.classList.toggle("leads", one.broker === leader);
-    row.firstChild.lastChild.hidden = !isDrained;
+    say(row.firstChild.lastChild, isDrained ? "drained" : "");
     say(figure, one.reportedAt ? `${measure.words(value)}${measure.most ? ` ${worstResource(one).split(" ").slice(0, -2).join(" ")}` : ""}` : "no report yet");
     bar.style.width = `${most > 0 ? 100 * value / most : 0}%`;
     const parts = one.top.map(bundle => ({ key: bundle[0], weight: measure.ofBundle(bundle), bundle }));

@@ -50,9 +50,9 @@ export function condition() {
     if (!overview) return;
     const count = overview.brokers.length, complaints = overview.complaints || [];
     if (complaints.length) tell("health", "bad", counted(complaints.length, "problem"), complaints);
-    else tell("health", "good", "Healthy", `${count === 1 ? "The broker reports its load" : `All ${count} brokers report their load`}${overview.pipeline ? ", and the pipeline keeps up" : ""}.`);
-    const drained = overview.drained || [];
-    if (drained.length) tell("drained", "look", counted(drained.length, "broker"), drained.map(one => ({ key: JSON.stringify([one, servedBy(one.broker)]), node: h("span", {}, brokerLink(one.broker), `: ${drainedWords(one)}`) })),
+    else tell("health", "good", "Healthy", `${count === 1 ? "The broker reports its load" : `${count} of ${count} brokers report their load`}${overview.pipeline ? ", and the pipeline keeps up" : ""}.`);
+    const { drained = [] } = overview;
+    if (drained.length) tell("drained", "look", counted(drained.length, "broker"), drained.map(one => ({ key: `${one} ${drainedWords(one)}`, node: h("span", {}, brokerLink(one), `: ${drainedWords(one)}`) })),
       "To let a broker have bundles again, open its page: Undrain….");
     else tell("drained", "none", "None");
     drawBalance();
@@ -61,10 +61,10 @@ export function condition() {
   return { node: rows, draw, leave: () => { gone = true; } };
 }
 
-const servedBy = broker => known.overview.brokers.find(one => one.broker === broker)?.bundles || 0;
-
-// Who drained a broker, since when and why, and what it still serves, of which a few are its own.
-export function drainedWords({ broker, by, since, why }) {
-  const who = by ? `drained by ${personWords(by)} at ${time(since)}${why ? `: ${why}` : ""}` : "drained by broker.conf, or before the key was changed last";
-  return `${who}; it still has ${counted(servedBy(broker), "bundle")}.`;
+// Who drained a broker, since when and why, as far as the last change of the setting says, and what it still has.
+export function drainedWords(broker) {
+  const { drainChange: change, brokers } = known.overview, has = brokers.find(one => one.broker === broker)?.bundles || 0;
+  const isOfChange = change && !(change.before || "").split(",").some(one => one.trim() === broker);
+  const who = isOfChange ? `drained by ${personWords(change.by)} at ${time(change.at)}${change.why ? `: ${change.why}` : ""}` : "drained by broker.conf, or before the setting was changed last";
+  return `${who}; it still has ${counted(has, "bundle")}, its own among them.`;
 }

@@ -133,10 +133,10 @@ export function brokerPage(name) {
   function drawLive() {
     const one = known.overview?.brokers.find(each => each.broker === name);
     if (!one) return say(live, known.overview ? "Nothing is known of it: it is not registered, and nobody has a report of it." : "");
-    const drain = (known.overview.drained || []).find(each => each.broker === name);
-    undrain.hidden = !drain;
+    const isDrained = (known.overview.drained || []).includes(name);
+    undrain.hidden = !isDrained;
     live.replaceChildren(...facts([
-      drain ? ["drained", h("p", {}, `Yes, ${drainedWords(drain)}`), h("p", {}, "It gets no bundle while another broker may serve it. ", h("b", {}, "Undrain…"), " lets it have bundles again, from the next look-ups and rounds on; ", h("code", {}, `barycenter undrain ${name} --bring-back`), " also brings back those that left when it was drained.")] : null,
+      isDrained ? ["drained", h("p", {}, `Yes, ${drainedWords(name)}`), h("p", {}, "It gets no bundle while another broker may serve it. ", h("b", {}, "Undrain…"), " lets it have bundles again, from the next look-ups and rounds on; ", h("code", {}, `barycenter undrain ${name} --bring-back --yes`), " also brings back what people moved away since.")] : null,
       ["leads", known.overview.leader === name ? `yes, term ${known.overview.epoch}` : "no"],
       ...Object.entries(one.usage).map(([resource, value]) => [resource.replace("_", " "), percent(value)]),
       ["load", `${rate(one.msgRate)}, ${throughput(one.msgThroughput)}, in + out, by its newest report`],

@@ -58,6 +58,7 @@ export function heatMap() {
       [canvas.width, canvas.height] = size;
       canvas.style.height = `${tall}px`;
     }
+    const whole = place => Math.round(place * ratio) / ratio;  // cells neither overlap nor leave a gap
     const pen = canvas.getContext("2d");
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.clearRect(0, 0, axis.width, tall);
@@ -73,9 +74,9 @@ export function heatMap() {
       samples.forEach((one, column) => {
         const broker = one.brokers.get(name);
         if (!broker || !isKnown(measure.of(broker))) return;
-        const from = axis.x(one.at), until = axis.x(samples[column + 1]?.at - one.until < GAP_MS ? samples[column + 1].at : one.until);
+        const from = whole(axis.x(one.at)), until = whole(axis.x(samples[column + 1]?.at - one.until < GAP_MS ? samples[column + 1].at : one.until));
         pen.globalAlpha = 0.06 + 0.94 * Math.round(STEPS * Math.min(1, most > 0 ? measure.of(broker) / most : 0)) / STEPS;
-        pen.fillRect(from, y, Math.max(1, until - from + 0.3), height - 1);
+        pen.fillRect(from, y, Math.max(1 / ratio, until - from), height - 1);
         pen.globalAlpha = 1;
       });
     });
@@ -83,7 +84,7 @@ export function heatMap() {
     axisLine.replaceChildren(...axis.ticks.map(one => s("line", { class: "grid", x1: one.x, x2: one.x, y1: 0, y2: 4 })),
       ...labelled(axis).map(one => s("text", { class: "soft tick", x: one.x, y: 16, "text-anchor": "middle" }, one.label)));
     cells = { samples, names, measure, axis, height };
-    say(scale, `Full colour: ${measure.words(most)}.`);
+    say(scale, most > 0 ? `Full colour: ${measure.words(most)}.` : "");
     canvas.setAttribute("aria-label", `Load of each broker over time. At the end: ${names.slice(0, 12).map(name => `${name} ${last.brokers.has(name) ? told(measure, last.brokers.get(name)) : "gone"}`).join(", ")}`);
   }
   return { node, draw };

@@ -6,7 +6,7 @@ const worst = broker => broker.usage === null ? null : Math.max(0, ...Object.val
 
 // `of(broker)` and `ofBundle(bundle)` are figures, `others(broker)` that of the bundles which are not listed; `most`, if
 // given, is the end of the scale. `nothing` says why all figures may be 0.
-const NO_TRAFFIC = "No bundle has load: no client sends or receives messages.";
+const NO_TRAFFIC = "By the newest reports no bundle has load: no client sends or receives messages, or brokers have not reported it yet.";
 export const MEASURES = {
   throughput: { title: "load, throughput", words: throughput, base: 1024, of: one => one.msgThroughput, ofBundle: bundle => bundle[2], others: one => one.othersThroughput, nothing: NO_TRAFFIC },
   rate: { title: "load, messages", words: rate, base: 1000, of: one => one.msgRate, ofBundle: bundle => bundle[1], others: one => one.othersRate, nothing: NO_TRAFFIC },

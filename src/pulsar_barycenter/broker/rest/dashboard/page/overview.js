@@ -40,7 +40,7 @@ export function overviewPage() {
     say(summary, `${counted(overview.brokers.length, "broker")}, ${counted(sum.bundles, "bundle")}, ${rate(sum.msgRate)}, `
       + `${throughput(sum.msgThroughput)}. ${overview.leader} leads (term ${overview.epoch}), with the ${overview.manager} load manager and ${overview.strategy}.${pipelineWords(overview.pipeline)}`);
     state.draw();
-    picture.draw(overview.brokers, MEASURES[measure], overview.leader, new Set((overview.drained || []).map(one => one.broker)));
+    picture.draw(overview.brokers, MEASURES[measure], overview.leader, new Set(overview.drained));
     drawLoads();
     line.draw();
   }

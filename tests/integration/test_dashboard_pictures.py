@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from support.browser_pages import NEEDS_CHROMIUM
+from support.browser_pages import NEEDS_CHROMIUM, TEXT_EDGES
 from support.dashboard_pages import address, explained, opened
 from support.served_cluster import ServedCluster
 
@@ -17,13 +17,6 @@ pytestmark = [pytest.mark.integration, NEEDS_CHROMIUM, pytest.mark.xdist_group("
 WIDE = {"width": 1400, "height": 900}
 NARROW = {"width": 390, "height": 640}
 TABLED_BUNDLE = "public/ns/0x00000000_0x20000000"
-
-TEXT_EDGES = """selector => [...document.querySelectorAll(selector)].map(cell => {
-    const range = document.createRange();
-    range.selectNodeContents(cell);
-    return [cell.cellIndex, cell.closest('table').rows[0].cells.length, range.getBoundingClientRect().right];
-})"""
-"""Where the text of each cell ends, with its column."""
 
 BROKEN_WORDS = """selector => [...document.querySelectorAll(selector)].flatMap(host => {
     const walker = document.createTreeWalker(host, NodeFilter.SHOW_TEXT), found = [];
@@ -54,9 +47,9 @@ def test_numbers_stand_right_below_their_titles(browser: Browser, served: Served
         patches = {"/barycenter/v1/bundles": with_load}
         page, complaints = opened(browser, served, address(kind, name), patches=patches, viewport=WIDE)
         expect(page.locator("td.n", has_text="3 k msg/s").first).to_be_visible()
-        titles = {column: right for column, _, right in page.evaluate(TEXT_EDGES, "th.n")}
+        titles = {column: right for column, _, right in page.locator("table").first.evaluate(TEXT_EDGES, "th.n")}
         assert len(titles) == 4
-        cells = page.evaluate(TEXT_EDGES, "td.n")
+        cells = page.locator("table").first.evaluate(TEXT_EDGES, "td.n")
         assert cells
         assert all(abs(right - titles[column]) <= 1 for column, _, right in cells)
         figures = page.locator("td").filter(has_text=re.compile(r"^[\d.,]+ ?[\w/% ]*$"))

@@ -70,7 +70,7 @@ def test_loads_of_before_this_page_are_from_the_tables(browser: Browser, served:
     broker = served.cluster.brokers[1].broker_id
     page.goto(f"{served.url}/{address('broker', broker)}")  # the same span is chosen there
     expect(page.get_by_label("of", exact=True)).to_have_value("day")
-    for title in ("messages", "throughput", "worst resource"):
+    for title in ("messages", "throughput", "fullest resource"):
         picture = page.locator("figure.lines", has_text=title)
         expect(picture.locator("path.line").first).to_have_attribute("d", re.compile("L"))
     bundle = "public/ns/0x00000000_0x20000000"
@@ -90,7 +90,7 @@ def test_a_span_of_ones_own_is_asked_for_and_what_is_unknown_is_said(browser: Br
     page.get_by_label("to", exact=True).fill("2020-01-02T02:00")
     expect(told).to_have_text("Give a time, and a later one.")
     page.get_by_label("to", exact=True).fill("2020-01-02T05:00")
-    expect(told).to_have_text("Nothing is known of this time.")
+    expect(told).to_have_text("No load was recorded in this time.")
     assert complaints == []
 
 

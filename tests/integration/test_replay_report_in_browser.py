@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from pulsar_barycenter.cli.replay.report.overview import About
 from pulsar_barycenter.cli.replay.report.page import report_page
-from support.browser_pages import NEEDS_CHROMIUM, OUT_OF_BOUNDS, opened
+from support.browser_pages import NEEDS_CHROMIUM, OUT_OF_BOUNDS, TEXT_EDGES, opened
 from support.replay_report import HIGH, LOW, ODD_NAME, UPPER, WHOLE, few_runs, run_of
 
 pytestmark = [pytest.mark.integration, NEEDS_CHROMIUM, pytest.mark.xdist_group("report of a replay")]
@@ -285,3 +285,19 @@ def test_on_paper_the_page_is_light_and_what_is_chosen_is_there(browser: Browser
     assert page.locator("td details[open]").count() == 0
     assert complaints == []
     page.close()
+
+
+def test_numbers_end_below_their_titles_and_whole_costs_have_whole_marks(
+    browser: Browser, reports: dict[str, str]
+) -> None:
+    page, complaints = drawn(browser, reports[FEW])
+    for table in page.locator("table.cards").all():
+        titles = {column: right for column, _, right in table.evaluate(TEXT_EDGES, "th.n")}
+        cells = table.evaluate(TEXT_EDGES, "td.n")
+        assert cells
+        assert titles.keys() == {column for column, _, _ in cells}
+        assert all(abs(right - titles[column]) <= 1 for column, _, right in cells)
+    marks = page.locator("#scatter text.soft[text-anchor=middle]").all_text_contents()
+    assert marks
+    assert all(mark.replace(",", "").isdigit() for mark in marks)
+    assert complaints == []

@@ -57,3 +57,12 @@ OUT_OF_BOUNDS = """() => [...document.querySelectorAll('.chart svg')].flatMap(sv
     });
 })"""
 """Tells the texts of pictures that leave them or lie on each other."""
+
+TEXT_EDGES = """(table, selector) => [...table.querySelectorAll(selector)].map(cell => {
+    const range = document.createRange();
+    range.selectNodeContents(cell);
+    const style = getComputedStyle(cell);
+    return [cell.cellIndex, cell.textContent, range.getClientRects().length ? range.getBoundingClientRect().right
+        : cell.getBoundingClientRect().right - parseFloat(style.paddingRight)];
+})"""
+"""Where the text of each cell of a table ends, with its column."""

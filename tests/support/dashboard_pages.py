@@ -1,6 +1,7 @@
 """The dashboard of a served cluster in a browser: a cluster with something to show, pages and what they complain of."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,7 +11,7 @@ from urllib.parse import quote
 import pyarrow as pa
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, Route
 
 from pulsar_barycenter.cli.run.broker import load_tables_of
 from pulsar_barycenter.load.reasons import Code, Reason
@@ -25,6 +26,7 @@ TOPICS: Final = [f"t{number}" for number in range(12)]
 OLD_DECISIONS: Final = 700
 """In the log of a broker that is gone."""
 OLD_BUNDLE: Final = "public/old/0x00000000_0xffffffff"
+NO_PATCHES: Final[Mapping[str, Callable[[Any], Any]]] = {}
 _MINUTE: Final = timedelta(minutes=1)
 
 
@@ -73,8 +75,18 @@ def _write_tables(data: Path, now: datetime, brokers: Sequence[str]) -> None:
         Tables(PipelineLayout.of(data)).write(name, 0, pa.Table.from_pylist(rows, schema=schema))
 
 
-def opened(browser: Browser, served: ServedCluster, place: str = "", **context: Any) -> tuple[Page, list[str]]:
-    """Return a page and the list of what it complains of: errors, refusals of its policy, requests to elsewhere."""
+def opened(
+    browser: Browser,
+    served: ServedCluster,
+    place: str = "",
+    *,
+    patches: Mapping[str, Callable[[Any], Any]] = NO_PATCHES,
+    **context: Any,
+) -> tuple[Page, list[str]]:
+    """Return a page and the list of what it complains of: errors, refusals of its policy, requests to elsewhere.
+
+    `patches` change the JSON that the broker answers, by the path that is asked.
+    """
     page = browser.new_page(**context)
     page.set_default_timeout(15_000)
     complaints: list[str] = []
@@ -83,8 +95,23 @@ def opened(browser: Browser, served: ServedCluster, place: str = "", **context: 
     page.on(
         "request", lambda request: None if request.url.startswith(f"{served.url}/") else complaints.append(request.url)
     )
+    for path, change in patches.items():
+        patched(page, path, change)
     page.goto(f"{served.url}/{place}")
     return page, complaints
+
+
+def patched(page: Page, path: str, change: Callable[[Any], Any]) -> None:
+    """Have a page get the answers to its requests of a path changed."""
+
+    def answer(route: Route) -> None:
+        response = route.fetch()
+        if response.status == 200:
+            route.fulfill(response=response, json=change(response.json()))
+        else:
+            route.fulfill(response=response)
+
+    page.route(re.compile(re.escape(path)), answer)
 
 
 def address(kind: str, name: str) -> str:

@@ -199,6 +199,13 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     cause: "Reason | None" = None
 
 
+def innermost(reason: Reason) -> Reason:
+    """Return the last cause of a reason: itself, if it names none."""
+    while reason.cause is not None:
+        reason = reason.cause
+    return reason
+
+
 _SENTENCES: Final[dict[Code, str]] = {
     Code.PREALLOCATED: "it was assigned there a moment ago",
     Code.LEAST_LONG_TERM_RATE: "it has the least long-term message rate of the candidates",

@@ -9,14 +9,14 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from pulsar_barycenter.load.cycle.balance import EVEN_ABOVE_MEAN
 from pulsar_barycenter.load.snapshot.load_snapshot import Floats
 from pulsar_barycenter.replay.outcome import Moved, Outcome
 
 FLAP_MS: Final = 30 * 60_000
 """A bundle that moves again within it has flapped, and one that comes back within twice as long."""
-EVEN_ABOVE_MEAN: Final = 0.10
 EVEN_STEPS: Final = 3
-"""Even is: no broker more than so much usage above the mean, for so many steps running."""
+"""Even is: no broker more than EVEN_ABOVE_MEAN above the mean, for so many steps running."""
 
 
 class Measures(msgspec.Struct, frozen=True, rename="camel", kw_only=True):

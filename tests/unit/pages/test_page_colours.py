@@ -81,3 +81,10 @@ def test_in_a_heat_map_more_load_is_seen_as_more_and_overload_stands_out(theme: 
     over, full = lab(found["over"], sight), lab(found["full"], sight)
     assert min(np.linalg.norm(over - each) for each in (*ramp, full)) > 30
     assert min(np.linalg.norm(full - each) for each in ramp) > 30
+
+
+def test_colours_of_the_dark_scheme_are_muted() -> None:
+    """Chroma and lightness of CIE L*a*b*: no area of a dark page glares."""
+    found = [lab(themes()[1][f"b{number}"], "all cones") for number in range(8)]
+    assert max(float(np.hypot(each[1], each[2])) for each in found) < 65
+    assert max(float(each[0]) for each in found) < 82

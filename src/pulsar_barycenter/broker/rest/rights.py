@@ -285,6 +285,7 @@ RIGHTS: Final[Mapping[tuple[str, str], Right]] = {
     ("GET", _OURS + "/timeline"): _SUPER,
     ("GET", _OURS + "/explanation"): _SUPER,
     ("GET", _OURS + "/bundles"): _SUPER,
+    ("GET", _OURS + "/balance"): _SUPER,
     ("GET", _OURS + "/split-preview"): _SUPER,
     ("GET", _OURS + "/drain-preview"): _SUPER,
     ("GET", _OURS + "/settings"): _SUPER,

@@ -5,7 +5,7 @@
 load manager does.
 
 `told_rounds` runs rounds upon a snapshot as a leader would, and tells them in the lines of `decided`; nothing is
-carried out.
+carried out. `balance` says how evenly brokers are used, and how evenly they could be, whatever strategy is in force.
 
 What is shed is decided in `shedding`, carrying out is for `broker.load_manager`.
 """

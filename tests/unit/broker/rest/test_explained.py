@@ -2,11 +2,14 @@
 
 import pytest
 
-from pulsar_barycenter.broker.rest.dashboard.explained import Explanation, decisions_upon, explained
+from pulsar_barycenter.broker.rest.dashboard.explained import Explanation, cluster_balance, decisions_upon, explained
+from pulsar_barycenter.broker.rest.dashboard.explanations import listed_bundles
+from pulsar_barycenter.broker.rest.dashboard.overview import Shares
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage
 from pulsar_barycenter.load.snapshot.document import PoliciesDocument, SnapshotDocument
+from support.load_cases import steady
 
 HEAVY, LIGHT = "t/n/0x00000000_0x80000000", "t/n/0x80000000_0xffffffff"
 ONLY_B1 = {
@@ -79,3 +82,44 @@ def test_what_would_leave_is_told_of_its_namespace_and_of_both_brokers(asked: di
     assert {line.bundle for line in moves} <= {HEAVY, LIGHT}
     assert {(line.source, line.destination) for line in moves} == {("b1:8080", "b2:8080")}
     assert all(line.sentence and line.short for line in moves)
+
+
+def test_a_bundle_has_one_load_on_all_pages_whatever_its_windows_say() -> None:
+    """In + out by the newest report: in the picture of the cluster, in tables, on the page of the bundle, and moved."""
+    stats = NamespaceBundleStats(msg_rate_in=30, msg_rate_out=60, msg_throughput_in=3e6, msg_throughput_out=6e6)
+    before = NamespaceBundleStats(msg_rate_in=1_000, msg_throughput_in=1e9)
+    document = SnapshotDocument(
+        taken_at=2,
+        brokers={"b1:8080": report(20, **{HEAVY: stats}), "b2:8080": report(5)},
+        bundle_data={HEAVY: steady(before)},
+    )
+    [row, _] = Shares().of(document, ())
+    [share] = row.top
+    [listed] = listed_bundles(document, "", "", 10).bundles
+    found = told(document, bundle=HEAVY, destination="b2:8080")
+    assert found.load is not None
+    assert found.move is not None
+    taken = found.move.sides[1]
+    assert {share.msg_rate, listed.msg_rate, found.load.msg_rate, taken.msg_rate[1]} == {90}
+    assert {share.msg_throughput, listed.msg_throughput, found.load.msg_throughput, taken.msg_throughput[1]} == {9e6}
+    [state] = found.states
+    assert state.figures.msg_rate == 1_000  # the short window, which is named beside it
+
+
+def test_a_move_tells_the_usage_of_both_brokers_before_and_after() -> None:
+    found = told(cluster(), bundle=HEAVY, destination="b2:8080")
+    assert found.move is not None
+    source, taker = found.move.sides
+    assert (source.usage[0], taker.usage[0]) == (95, 5)
+    assert source.usage[1] < 50  # three quarters of its load go
+    assert taker.usage[1] > 30
+    assert told(cluster(), bundle=HEAVY, destination="b1:8080").move.sides[0].usage == (95, 95)  # type: ignore[union-attr]
+
+
+def test_the_balance_of_a_cluster_goes_with_what_its_shedder_makes_of_it() -> None:
+    config = BrokerConfig(load_balancer_load_shedding_strategy="ThresholdShedder")
+    found = cluster_balance(decisions_upon(cluster(), config, ManagerKind.MODULAR), config)
+    assert found.balance.state == "uneven"
+    assert found.balance.fullest == "b1:8080"
+    assert found.unloads > 0
+    assert found.short.startswith("b1:8080: ")

@@ -327,17 +327,29 @@ async def test_a_drain_is_told_before_it_is_done_and_leaves_the_broker_alone_unt
     for broker in cluster.brokers:
         told = (await sent(broker, f"/barycenter/v1/drain-preview?broker={owner}", FOLLOWING)).json
         assert (told["isDrained"], told["value"], told["without"]) == (False, owner, ",")
-        assert bundle in {each["bundle"] for each in told["leaving"]}
-        assert told["count"] == len(told["leaving"])
-        assert not [each for each in told["leaving"] if owner in each["bundle"]]  # its heartbeat is its own
-        assert all(each["destination"] in others and each["sentence"] for each in told["leaving"])
+        [group] = told["groups"]  # one reason, given once
+        assert (group["destination"] in others, bool(group["why"])) == (True, True)
+        leaving = {each["bundle"] for each in group["bundles"]}
+        assert bundle in leaving
+        assert told["count"] == len(leaving)
+        assert not [name for name in leaving if owner in name]  # its heartbeat is its own
+        assert all(each["sentence"] for each in group["bundles"])
+        sides = {side["broker"]: side for side in told["sides"]}
+        assert sides.keys() == {owner, *others}
+        for name, sign in ((owner, -1), (group["destination"], 1)):
+            before, after = sides[name]["bundles"]
+            assert after == before + sign * len(leaving)
     assert (await explained(cluster, bundle=bundle))["owner"] == owner  # nothing happened
     assert (await cluster.expect(200, "GET", "/admin/v2/brokers/configuration/values")).json == {}
 
-    await cluster.expect(200, "POST", f"/admin/v2/brokers/configuration/{told['key']}/{owner}")
+    path = f"/admin/v2/brokers/configuration/{told['key']}/{owner}"
+    changed = await sent(leader_of(cluster), path, {"X-Barycenter-Why": "disk%20is%20broken"}, "POST")
+    assert changed.status == 200
     told = (await cluster.expect(200, "GET", "/barycenter/v1/drain-preview", broker=owner)).json
     assert told["isDrained"]
-    assert (await cluster.expect(200, "GET", "/barycenter/v1/overview")).json["drained"] == [owner]
+    overview = (await cluster.expect(200, "GET", "/barycenter/v1/overview")).json
+    change = overview["drainChange"]
+    assert (overview["drained"], change["by"], change["why"]) == ([owner], "nobody", "disk is broken")
     assert (await cluster.call("GET", "/barycenter/v1/drain-preview", broker=others.pop())).status == 412  # nobody left
     assert (await cluster.call("GET", "/barycenter/v1/drain-preview", broker="nobody:1")).status == 404
 
@@ -374,3 +386,16 @@ async def test_nobody_may_do_more_through_another_broker_than_at_once(tmp_path: 
             await client.close()
     finally:
         await cluster.close()
+
+
+async def test_balance_is_said_by_the_leader_with_what_its_strategy_makes_of_it(cluster: RestCluster) -> None:
+    for broker in cluster.brokers:
+        await broker.control.load_manager.write_report(force=True)
+    found = (await sent(follower_of(cluster), "/barycenter/v1/balance", FOLLOWING)).json
+    balance = found["balance"]
+    assert balance["brokers"] == 2
+    assert balance["measure"] == "usage above the mean"
+    assert balance["state"] in ("balanced", "as even as bundles allow", "uneven")
+    assert 0 <= balance["reachableAboveMean"] <= balance["aboveMean"]
+    assert balance["fullest"] in balance["sentence"]
+    assert (found["unloads"], found["short"] != "") == (0, True)

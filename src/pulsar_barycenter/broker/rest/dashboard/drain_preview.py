@@ -1,4 +1,5 @@
-"""What it would mean to drain a broker, told by the leader: which bundles leave, where each would go, and which stay.
+"""What it would mean to drain a broker, told by the leader: which bundles leave and where they would go,
+which stay, and what every broker carries before and after.
 
 GET /barycenter/v1/drain-preview?broker=<broker id>
 
@@ -7,7 +8,7 @@ Nothing is changed. To drain is to set the dynamic key DRAINED_KEY, and then to 
 
 import asyncio
 import random
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from aiohttp import web
@@ -21,7 +22,7 @@ from pulsar_barycenter.config.broker_conf import runtime_values
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.load.managers import ManagerKind, StrategyError, manager_in_force
 from pulsar_barycenter.load.policies import DRAINED_KEY, PolicyError, drained_text
-from pulsar_barycenter.load.reasons import render
+from pulsar_barycenter.load.reasons import Reason, innermost, render
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument, owned_bundles
 from pulsar_barycenter.naming.bundle import may_leave_its_broker
 from pulsar_barycenter.pages.reasons import short_reason
@@ -31,17 +32,24 @@ MOST_PLACED: Final = 1_000
 
 
 class Leaving(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A bundle and the broker where it would go, "" if it has to stay; `sentence` says why in short."""
+    """A bundle that would leave, or has to stay; `sentence` says why in short, with what was compared."""
 
     bundle: str
-    destination: str
     sentence: str
+
+
+class LeavingGroup(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """The bundles that would go to one broker for one reason, `why`; "" as `destination`: they have to stay."""
+
+    destination: str
+    why: str
+    bundles: list[Leaving]
 
 
 class DrainPreview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """`value` is the text of `key` by which the broker is drained beside those that are, `without` that by which it is
-    not, both to be set while the key is `stored`. `count` bundles that may leave are reported by it, of which `leaving`
-    has the first MOST_PLACED by name."""
+    not, both to be set while the key is `stored`. `count` bundles that may leave are reported by it, of which `groups`
+    have the first MOST_PLACED by name. `sides` are the loads of all brokers before these left, and after."""
 
     broker: str
     key: str
@@ -50,7 +58,8 @@ class DrainPreview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     without: str
     stored: str
     count: int
-    leaving: list[Leaving]
+    groups: list[LeavingGroup]
+    sides: list[Any]
 
 
 class DrainPreviews:
@@ -62,7 +71,7 @@ class DrainPreviews:
 
     @takes(broker=TEXT)
     async def preview(self, request: web.Request) -> web.Response:
-        """Say which bundles would leave a `broker` that is drained, and where they would go; from the leader."""
+        """Say which bundles would leave a drained `broker`, where to, and the loads after that; from the leader."""
         broker, services = request.rel_url.query.get("broker", ""), self._services
         await require_leader(request, services)
         if broker not in services.control.registration.brokers:
@@ -75,7 +84,7 @@ class DrainPreviews:
         config = services.control.config.changed(DRAINED_KEY, drained_text(with_it))
         document = await snapshot_document(services)
         try:
-            count, leaving = await asyncio.to_thread(_leaving, document, config, manager_in_force(config), broker)
+            count, groups, sides = await asyncio.to_thread(_leaving, document, config, manager_in_force(config), broker)
         except (PolicyError, StrategyError) as error:
             raise RestError(412, str(error)) from error
         return json_response(
@@ -87,24 +96,30 @@ class DrainPreviews:
                 without=drained_text(others),
                 stored=runtime_values(services.config)[DRAINED_KEY],
                 count=count,
-                leaving=leaving,
+                groups=groups,
+                sides=sides,
             )
         )
 
 
 def _leaving(
     document: SnapshotDocument, config: BrokerConfig, manager: ManagerKind, broker: str
-) -> tuple[int, list[Leaving]]:
-    """Return how many bundles the broker has, and where the first of them would go, one counting for the next."""
-    from pulsar_barycenter.load.cycle.round import selection_of  # brings numpy
+) -> tuple[int, list[LeavingGroup], list[Any]]:
+    """Return how many bundles the broker has, where the first of them would go, one counting for the next, and the
+    loads of brokers before and after."""
+    from pulsar_barycenter.broker.rest.dashboard.loads_after import sides_of  # brings numpy
+    from pulsar_barycenter.load.cycle.round import selection_of
 
     names = sorted(name for owner, name, _ in owned_bundles(document) if owner == broker and may_leave_its_broker(name))
-    placed = selection_of(config, manager).place(document.snapshot(), names[:MOST_PLACED], random.Random(0))
-    return len(names), [
-        Leaving(
-            bundle=each.bundle,
-            destination="" if each.broker in (None, broker) else str(each.broker),
-            sentence=short_reason(render(each.reason)),
-        )
-        for each in placed
-    ]
+    snapshot = document.snapshot()
+    placed = list(selection_of(config, manager).place(snapshot, names[:MOST_PLACED], random.Random(0)))
+    groups: dict[tuple[str, str], list[Leaving]] = {}
+    for each in placed:
+        destination = "" if each.broker in (None, broker) else str(each.broker)
+        member = Leaving(bundle=each.bundle, sentence=short_reason(render(each.reason)))
+        groups.setdefault((destination, render(Reason(code=innermost(each.reason).code))), []).append(member)
+    # what stays comes first, then the largest groups
+    ordered = sorted(groups.items(), key=lambda each: (each[0][0] != "", -len(each[1]), each[0]))
+    moves = [(each.bundle, broker, destination) for (destination, _), group in ordered if destination for each in group]
+    found = [LeavingGroup(destination=place, why=why, bundles=group) for (place, why), group in ordered]
+    return len(names), found, sides_of(snapshot, config, moves, every=True)

@@ -3,13 +3,14 @@
 Pure. Needs numpy; a broker imports it when it is first asked for an explanation.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
+from pulsar_barycenter.broker.rest.dashboard.loads_after import Sides, bundle_row, sides_of
 from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.cycle.balance import Balance, balance_of
 from pulsar_barycenter.load.cycle.decided import BundleState, Decided, Figures, concerning, state_of
 from pulsar_barycenter.load.cycle.told_rounds import placement_lines, shedding_rounds, split_rounds
 from pulsar_barycenter.load.filters.namespace_policies import policy_candidates
@@ -40,15 +41,6 @@ class DecisionInWords(msgspec.Struct, frozen=True, rename="camel", kw_only=True,
     placement: str = ""
 
 
-class Sides(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A broker's figures before a move and after it, as far as traffic goes with the bundle."""
-
-    broker: str
-    msg_rate: tuple[float, float]
-    msg_throughput: tuple[float, float]
-    bundles: tuple[int, int]
-
-
 class Move(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """What it would mean to send a bundle to a broker: `objection` says why policies forbid it, "" if they do not."""
 
@@ -59,15 +51,28 @@ class Move(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """`states` say where a bundle is, `lines` what the leader would decide now, the last MOST_LINES left out, and
-    `shedding` who would shed. `placed` is where the bundle would go if it were placed now, `move` what the move asked
-    for would mean."""
+    `shedding` who would shed. `load` is that of the bundle by the newest report, as `states` have it by the short
+    window; None if nothing is reported. `placed` is where the bundle would go if it were placed now, `move` what the
+    move asked for would mean."""
 
     taken_at: int
     states: list[BundleState]
     lines: list[DecisionInWords]
     shedding: list[str]
+    load: Figures | None = None
     placed: DecisionInWords | None = None
     move: Move | None = None
+
+
+class ClusterBalance(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """How evenly brokers are used, and what the shedder in force would do now: unload so many bundles, and why. `short`
+    is what is seen of `sentence` at a glance."""
+
+    taken_at: int
+    balance: Balance
+    unloads: int
+    short: str
+    sentence: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +114,21 @@ def explained(
         states=state_of(snapshot, bundle) if bundle else [],
         lines=[_in_words(line) for line in lines[:MOST_LINES]],
         shedding=list(dict.fromkeys(line.source for line in known.lines if line.kind == "unload")),
+        load=_load_of(snapshot, bundle) if bundle else None,
         placed=None if placed is None else _in_words(placed),
-        move=_move(snapshot, bundle, destination) if bundle and destination else None,
+        move=_move(snapshot, config, bundle, destination) if bundle and destination else None,
+    )
+
+
+def cluster_balance(known: SnapshotDecisions, config: BrokerConfig) -> ClusterBalance:
+    """Return how evenly the brokers of a snapshot are used, and what its shedder makes of that."""
+    [outcome] = [line for line in known.lines if line.kind == "shed"]
+    return ClusterBalance(
+        taken_at=known.snapshot.taken_at_ms,
+        balance=balance_of(known.snapshot, config),
+        unloads=sum(1 for line in known.lines if line.kind == "unload"),
+        short=short_reason(outcome.sentence),
+        sentence=outcome.sentence,
     )
 
 
@@ -130,8 +148,16 @@ def _in_words(line: Decided) -> DecisionInWords:
     )
 
 
-def _move(snapshot: LoadSnapshot, bundle: str, destination: str) -> Move:
-    brokers, bundles = snapshot.brokers, snapshot.bundles
+def _load_of(snapshot: LoadSnapshot, bundle: str) -> Figures | None:
+    row = bundle_row(snapshot, bundle)
+    if row is None:
+        return None
+    latest = snapshot.bundles.latest
+    return Figures(msg_rate=float(latest.rate[row]), msg_throughput=float(latest.throughput[row]))
+
+
+def _move(snapshot: LoadSnapshot, config: BrokerConfig, bundle: str, destination: str) -> Move:
+    brokers = snapshot.brokers
     row = brokers.index.get(destination)
     if row is None:
         return Move(bundle=bundle, objection=f"Nothing is known of the load of {destination}.", sides=[])
@@ -141,21 +167,5 @@ def _move(snapshot: LoadSnapshot, bundle: str, destination: str) -> Move:
         [why] = candidates.alternatives(brokers.names, [row])
         objection = f"Policies keep it away from {destination}: {str(why.code).replace('_', ' ')}."
     owner = next((state.broker for state in state_of(snapshot, bundle)), "")
-    known = bundles.row_with_windows(bundle)
-    rate = 0.0 if known is None else float(bundles.latest.rate[known])
-    throughput = 0.0 if known is None else float(bundles.latest.throughput[known])
-    changes: Iterable[tuple[str, int]] = ((owner, -1), (destination, 1)) if owner else ((destination, 1),)
-    sides = []
-    for broker, sign in changes:
-        place = brokers.index[broker]
-        count = int(brokers.bundle_count[place])
-        before = float(brokers.latest.rate[place]), float(brokers.latest.throughput[place])
-        sides.append(
-            Sides(
-                broker=broker,
-                msg_rate=(before[0], max(0.0, before[0] + sign * rate)),
-                msg_throughput=(before[1], max(0.0, before[1] + sign * throughput)),
-                bundles=(count, count + sign),
-            )
-        )
+    sides = sides_of(snapshot, config, [(bundle, owner, destination)])
     return Move(bundle=bundle, objection=objection, sides=sides)

@@ -3,12 +3,14 @@
     GET /barycenter/v1/explanation?topic=persistent://tenant/namespace/topic    (or bundle=, namespace=, broker=)
         &destination=<broker id>                                 of a bundle: what it would mean to send it there
     GET /barycenter/v1/bundles?broker=<broker id>&namespace=tenant/namespace&limit=500
+    GET /barycenter/v1/balance
 
-Both are the leader's. Asking gives nobody an owner: what nobody serves has none, and is told where it would be placed.
+All are the leader's. Asking gives nobody an owner: what nobody serves has none, and is told where it would be placed.
 What the leader would decide is worked out at most every DECIDE_AGAIN_S, in a thread, however many ask.
 """
 
 import asyncio
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -22,7 +24,8 @@ from pulsar_barycenter.broker.rest.openapi import TEXT, number, takes
 from pulsar_barycenter.broker.rest.ownership import require_namespace
 from pulsar_barycenter.broker.rest.requests import json_response, whole_number
 from pulsar_barycenter.broker.rest.services import BrokerServices
-from pulsar_barycenter.load.managers import StrategyError, manager_in_force
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.managers import ManagerKind, StrategyError, manager_in_force
 from pulsar_barycenter.load.policies import PolicyError
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument, owned_bundles
 from pulsar_barycenter.naming.bundle import Bundle
@@ -51,17 +54,27 @@ class BundleList(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     bundles: list[BundleFigures]
 
 
+@dataclass(slots=True)
+class _Decided:
+    """`explained.SnapshotDecisions` of a time of the loop, and the balance once it is asked for."""
+
+    at: float
+    decisions: Any
+    balance: Any = None
+
+
 class Explanations:
     def __init__(self, services: BrokerServices) -> None:
         self._services = services
         self._deciding = asyncio.Lock()
-        self._decided_at: float | None = None
-        self._decisions: Any = None
+        self._balancing = asyncio.Lock()
+        self._last: _Decided | None = None
 
     def routes(self) -> list[web.RouteDef]:
         return [
             web.get("/barycenter/v1/explanation", self.explanation),
             web.get("/barycenter/v1/bundles", self.bundles),
+            web.get("/barycenter/v1/balance", self.balance),
         ]
 
     @takes(topic=TEXT, bundle=TEXT, namespace=TEXT, broker=TEXT, destination=TEXT)
@@ -132,19 +145,44 @@ class Explanations:
         return answer.broker_id if isinstance(answer, Owner) else ""
 
     async def _explained(self, asked: dict[str, str], destination: str) -> Any:
-        from pulsar_barycenter.broker.rest.dashboard.explained import decisions_upon, explained  # brings numpy
+        from pulsar_barycenter.broker.rest.dashboard.explained import explained  # brings numpy
 
         config = self._services.config
         manager = manager_in_force(config)
         try:
-            async with self._deciding:
-                now = asyncio.get_running_loop().time()
-                if self._decided_at is None or now - self._decided_at >= DECIDE_AGAIN_S:
-                    document = await snapshot_document(self._services)
-                    self._decisions = await asyncio.to_thread(decisions_upon, document, config, manager)
-                    self._decided_at = now
-            known = self._decisions
+            known = (await self._decided(config, manager)).decisions
             return await asyncio.to_thread(lambda: explained(known, config, manager, destination=destination, **asked))
+        except (PolicyError, StrategyError) as error:
+            raise RestError(412, str(error)) from error
+
+    async def _decided(self, config: BrokerConfig, manager: ManagerKind) -> _Decided:
+        """Return what the leader would decide now, at most DECIDE_AGAIN_S old.
+
+        Raises:
+            PolicyError, StrategyError: the configuration cannot be decided upon.
+        """
+        from pulsar_barycenter.broker.rest.dashboard.explained import decisions_upon  # brings numpy
+
+        async with self._deciding:
+            now = asyncio.get_running_loop().time()
+            if self._last is None or now - self._last.at >= DECIDE_AGAIN_S:
+                document = await snapshot_document(self._services)
+                decisions = await asyncio.to_thread(decisions_upon, document, config, manager)
+                self._last = _Decided(now, decisions)
+            return self._last
+
+    async def balance(self, request: web.Request) -> web.Response:
+        """Say how evenly brokers are used, how evenly they could be, and what the leader would do; from the leader."""
+        from pulsar_barycenter.broker.rest.dashboard.explained import cluster_balance  # brings numpy
+
+        await require_leader(request, self._services)
+        config = self._services.config
+        try:
+            known = await self._decided(config, manager_in_force(config))
+            async with self._balancing:
+                if known.balance is None:
+                    known.balance = await asyncio.to_thread(cluster_balance, known.decisions, config)
+            return json_response(known.balance)
         except (PolicyError, StrategyError) as error:
             raise RestError(412, str(error)) from error
 
@@ -156,10 +194,11 @@ class Explanations:
         broker, limit = query.get("broker", ""), whole_number(request, "limit", 500, at_most=MOST_BUNDLES)
         await require_leader(request, self._services)
         document = await snapshot_document(self._services)
-        return json_response(await asyncio.to_thread(_listed, document, broker, namespace, limit))
+        return json_response(await asyncio.to_thread(listed_bundles, document, broker, namespace, limit))
 
 
-def _listed(document: SnapshotDocument, broker: str, namespace: str, limit: int) -> BundleList:
+def listed_bundles(document: SnapshotDocument, broker: str, namespace: str, limit: int) -> BundleList:
+    """Return the heaviest bundles, at most `limit`: of a broker and of a namespace, "" for any."""
     found = [
         BundleFigures(
             bundle=name,

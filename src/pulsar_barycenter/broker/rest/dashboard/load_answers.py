@@ -15,6 +15,7 @@ from aiohttp import web
 from pulsar_barycenter.broker.rest.errors import RestError
 from pulsar_barycenter.broker.rest.requests import whole_number
 from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.load.reports.load_over_time import (
     DEFAULT_SPAN_MS,
     LATEST_TIME_MS,
@@ -38,6 +39,13 @@ MOST_WAITING: Final = 16
 """Requests under way, of which one reads."""
 _REPORT_SLACK_MS: Final = 60_000
 _NO_TABLES: Final = "This broker reads no tables: what is shown is what its leader remembers."
+
+
+def report_holds_ms(config: BrokerConfig) -> int:
+    """Return how long a report holds for a broker that goes on: until the next has to come, and a minute; at most an
+    hour and a minute."""
+    longest_ms = int(60_000 * config.load_balancer_report_update_max_interval_minutes)
+    return min(longest_ms, 3_600_000) + _REPORT_SLACK_MS
 
 
 class LoadAnswers:
@@ -97,7 +105,9 @@ class LoadAnswers:
                 made_at, body = self._kept.get(question, (now - FRESH_S, b""))
                 if now - made_at < FRESH_S:
                     return body
-                body = await asyncio.to_thread(self._made, question, tuple(moments), self._holds_ms)
+                body = await asyncio.to_thread(
+                    self._made, question, tuple(moments), report_holds_ms(self._services.config)
+                )
                 self._kept[question] = asyncio.get_running_loop().time(), body
                 self._kept.move_to_end(question)
                 while len(self._kept) > _KEPT:
@@ -105,12 +115,6 @@ class LoadAnswers:
                 return body
         finally:
             self._waiting -= 1
-
-    @property
-    def _holds_ms(self) -> int:
-        """How long a report tells of a broker that goes on: until the next has to come, and a little."""
-        longest_ms = int(60_000 * self._services.config.load_balancer_report_update_max_interval_minutes)
-        return min(longest_ms, 3_600_000) + _REPORT_SLACK_MS
 
     def _made(self, question: LoadQuestion, moments: Sequence[Moment], holds_ms: int) -> bytes:
         told = () if question.bundle else moments

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from pulsar_barycenter.config.sources import NotedChange
 from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument, loads_of
@@ -69,7 +70,8 @@ class PipelineHealth(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 class Overview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """A cluster as its leader sees it. `decisions` is how many this leader has made since it started, by which a page
     knows that there are new ones; `epoch` numbers the term of the leader. `drained` brokers are kept
-    empty. `pipeline` is None where none is decided by, nor late."""
+    empty; `drain_change` says who changed which are, when and why (None: nobody is, or nobody noted it), with the texts
+    of the setting `before` and after (`value`). `pipeline` is None where none is decided by, nor late."""
 
     cluster: str
     leader: str
@@ -78,8 +80,28 @@ class Overview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     strategy: str
     decisions: int
     drained: tuple[str, ...] = ()
+    drain_change: NotedChange | None = None
     pipeline: PipelineHealth | None = None
     brokers: tuple[BrokerShare, ...]
+    complaints: tuple[str, ...] = ()
+    """What is wrong, by `complaints_of`."""
+
+
+def complaints_of(
+    shares: Iterable[BrokerShare], pipeline: PipelineHealth | None, now_ms: int, silent_ms: int
+) -> tuple[str, ...]:
+    """Return what is wrong with a cluster, a sentence each; nothing if every broker reported its load within
+    `silent_ms`, and a pipeline that there is keeps up."""
+    found = []
+    for each in shares:
+        if not each.reported_at:
+            found.append(f"{each.broker} has not reported its load yet.")
+        elif now_ms - each.reported_at > silent_ms:
+            minutes, most = (now_ms - each.reported_at) // 60_000, silent_ms // 60_000
+            found.append(f"{each.broker} last reported its load {minutes} min ago; a report is due every {most} min.")
+    if pipeline is not None and not pipeline.in_use:
+        found.append(f"The pipeline is {pipeline.lag_s} s late, so the leader decides by windows of its own.")
+    return tuple(found)
 
 
 class Shares:

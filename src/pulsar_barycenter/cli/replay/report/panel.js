@@ -72,7 +72,7 @@ report.panel = (() => {
       element("div", { class: "choice" }, search, kind, within, count),
       left.length ? element("p", { class: "note" }, `This page has ${left.join(" and ")}; moves.parquet and splits.parquet have all.`) : null,
       element("div", { class: "list", tabindex: 0, role: "region", "aria-label": "Moves and splits" }, element("table", { class: "cards moves" },
-        element("thead", {}, element("tr", {}, ...["time", "what", "bundle", "broker", "cost", "why"].map(title => element("th", {}, title)))), body), more));
+        element("thead", {}, element("tr", {}, ...["time", "what", "bundle", "broker", "cost", "why"].map(title => element("th", title === "time" ? { class: "n" } : {}, title)))), body), more));
     return { node, filter: (what, start, stop) => { kind.value = what; search.value = ""; [from, until] = [start, stop]; anew(); node.scrollIntoView({ block: "center" }); } };
   }
 

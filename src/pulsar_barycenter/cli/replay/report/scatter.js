@@ -9,7 +9,7 @@ report.scatter = choose => {
     const most = Math.max(...values, 1), positive = values.filter(v => v > 0).sort((a, b) => a - b);
     const logarithmic = positive.length > 1 && most / positive[Math.floor((positive.length - 1) / 2)] > 12;
     const of = logarithmic ? v => Math.log10(1 + v) : v => v;
-    const marks = logarithmic ? [0, 1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8].filter(v => v <= most) : steps(0, most, right - left > 500 ? 8 : 4);
+    const marks = logarithmic ? [0, 1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8].filter(v => v <= most) : steps(0, most, right - left > 500 ? 8 : 4).filter(v => Number.isInteger(v) || !values.every(Number.isInteger));  // half an unload is none
     return { x: v => left + of(v) / of(most) * (right - left), marks, logarithmic };
   }
 

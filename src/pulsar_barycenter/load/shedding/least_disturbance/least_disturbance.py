@@ -89,7 +89,7 @@ class LeastDisturbance(Shedder[DisturbanceMemory]):
                     lines = next_lines(None, snapshot, loads.units, 0.0, settings)
             view = predict(snapshot, loads, lines, now_ms, settings)
             movable = movable_rows(snapshot, loads, view, settings, now_ms)
-            allowed = _Allowed(snapshot, loads, self.filters, now_ms - 2 * settings.grace_ms)
+            allowed = AllowedBrokers(snapshot, loads, self.filters, now_ms - 2 * settings.grace_ms)
             found = Search(snapshot, loads, view, movable, allowed, settings).run()
         verdicts = Verdicts(settings, view, found, now_ms)
         rows = np.array([move.row for move in found.moves[: settings.most]], np.int64)
@@ -112,7 +112,7 @@ def _times(snapshot: LoadSnapshot, memory: DisturbanceMemory) -> tuple[int, floa
     return now_ms, min(_LONGEST_MIN, (now_ms - memory.at_ms) / MINUTE_MS)
 
 
-class _Allowed:
+class AllowedBrokers:
     """Which brokers may take a bundle: by policies, asked once for each namespace, and not where it was of late."""
 
     def __init__(

@@ -2,7 +2,7 @@
 
 import { ask, get, known, poll } from "./cluster.js";
 import { byId, h, table } from "./dom.js";
-import { brokerLink, bundleLink, count, counted, namespaceOf, rangeOf, rate, throughput } from "./words.js";
+import { brokerLink, bundleLink, count, counted, LOAD, namespaceOf, percent, prose, rangeOf, rate, throughput } from "./words.js";
 
 const SEEN_MS = 30000, LOOKS_MS = 700, WAIT_MS = 250, EACH_MS = 1000, TURNS = 3, LISTED = 50;
 const ALGORITHMS = ["range_equally_divide", "topic_count_equally_divide", "flow_or_qps_equally_divide"];
@@ -10,7 +10,7 @@ const ALGORITHMS = ["range_equally_divide", "topic_count_equally_divide", "flow_
 // A dialog of `fields`; `preview()` returns what would be done, or null if nothing can be; `act()` does it and returns
 // what became of it; it is told how to say what is under way, and asks whether anybody still looks.
 function open(title, verb, fields, preview, act, whenDone = () => {}) {
-  const dialog = byId("action"), shown = h("div", { class: "preview", role: "status" }), outcome = h("p", { role: "status" });
+  const dialog = byId("action"), shown = h("div", { class: "preview", role: "status", tabindex: 0, "aria-label": "What this would do" }), outcome = h("p", { class: "outcome", role: "status" });
   const button = h("button", { class: "act", disabled: true }, verb), cancel = h("button", { type: "button", onclick: () => dialog.close() }, "Cancel");
   let asked = 0, done = false;
   async function look() {
@@ -22,7 +22,7 @@ function open(title, verb, fields, preview, act, whenDone = () => {}) {
       what = await preview();
       if (number === asked) shown.replaceChildren(...[what.words].flat(Infinity).filter(Boolean));
     } catch (error) {
-      if (number === asked) shown.replaceChildren(h("p", { class: "failure" }, error.message));
+      if (number === asked) shown.replaceChildren(h("p", { class: "failure" }, prose(error.message)));
     }
     if (number !== asked) return;
     shown.removeAttribute("aria-busy");
@@ -38,14 +38,14 @@ function open(title, verb, fields, preview, act, whenDone = () => {}) {
       outcome.textContent = await act(text => { outcome.textContent = text; }, () => form.isConnected);
     } catch (error) {
       outcome.textContent = error.message;
-      outcome.className = "failure";
+      outcome.classList.add("failure");
     }
     cancel.textContent = "Close";
     if (dialog.open) cancel.focus();
     poll();
     whenDone();
   }, oninput: () => { if (done) return; button.disabled = true; clearTimeout(timer); timer = setTimeout(look, WAIT_MS); } },
-  h("h2", { id: "action-title" }, title), fields, h("h3", {}, "What this would do"), shown, h("p", { class: "choices" }, button, cancel), outcome);
+  h("h2", { id: "action-title" }, prose(title)), fields, h("h3", {}, "What this would do"), shown, h("p", { class: "choices" }, button, cancel), outcome);
   const before = document.activeElement;
   dialog.replaceChildren(form);
   dialog.addEventListener("close", () => { asked++; clearTimeout(timer); dialog.replaceChildren(); if (before && before.isConnected) before.focus(); }, { once: true });
@@ -58,19 +58,23 @@ function field(label, control) {
   control.id = `field-${label.split(" ")[0]}`;
   return h("p", {}, h("label", { for: control.id }, label), " ", control);
 }
+// What brokers carry before and after; what stays the same is told once.
+const sidesTable = sides => [table(["broker", "usage#", "load, messages#", "load, throughput#", "bundles#"], sides.map(side => [brokerLink(side.broker),
+  changed(percent, side.usage), changed(rate, side.msgRate), changed(throughput, side.msgThroughput), changed(count, side.bundles)]), { class: "cards sides" }),
+h("p", { class: "note" }, `${LOAD} The usage after it is an estimate.`)];
 const changed = (words, [before, after]) => before === after ? words(before) : `${words(before)} → ${words(after)}`;
 
 export function unloadAction(bundle, owner, whenDone) {
   const others = (known.overview?.brokers || []).map(one => one.broker).filter(one => one !== owner);
-  const choice = h("select", {}, h("option", { value: "" }, "whoever the leader chooses"), others.map(one => h("option", { value: one }, one)));
+  const choice = h("select", {}, h("option", { value: "" }, "the broker that the leader chooses"), others.map(one => h("option", { value: one }, one)));
   async function preview() {
     const found = await get("/barycenter/v1/explanation", { bundle, destination: choice.value });
     if (!found.owner) return { isNothing: true, words: h("p", {}, "Nobody owns it: there is nothing to unload.") };
     const clients = h("p", {}, bundleLink(bundle), " closes on ", brokerLink(found.owner), "; its clients look it up again, and continue",
       choice.value ? [" on ", brokerLink(choice.value)] : found.placed?.destination ? [", if they did so now on ", brokerLink(found.placed.destination)] : "", ".");
-    if (!choice.value) return { words: [clients, found.placed ? h("p", { class: "note" }, found.placed.sentence) : null] };
+    if (!choice.value) return { words: [clients, found.placed ? h("p", { class: "note" }, prose(found.placed.sentence)) : null] };
     return { words: [clients, found.move.objection ? h("p", { class: "failure" }, found.move.objection, " The next round may take it away again.") : null,
-      table(["broker", "throughput", "messages", "bundles"], found.move.sides.map(side => [brokerLink(side.broker), changed(throughput, side.msgThroughput), changed(rate, side.msgRate), changed(count, side.bundles)]))] };
+      sidesTable(found.move.sides)] };
   }
   async function act(tell) {
     const query = choice.value ? `?${new URLSearchParams({ destinationBroker: choice.value })}` : "";
@@ -123,17 +127,24 @@ async function setDrained(broker, isDrained) {
   }
 }
 
+// Bundles that go to one broker for one reason; each with what was compared, once it is unfolded.
+function leavingGroup({ destination, why, bundles }) {
+  const number = counted(bundles.length, "bundle"), title = destination ? [h("b", {}, `${number} → `), brokerLink(destination)] : h("b", {}, `${number} cannot leave`);
+  return h("section", { class: "leaving" }, h("h4", {}, title), h("p", { class: "why" }, `${why.charAt(0).toUpperCase()}${why.slice(1)}.`),
+    h("details", {}, h("summary", {}, `Which, and what was compared`), h("ul", { class: "events" }, bundles.slice(0, LISTED).map(one => h("li", {}, h("p", { class: "what" }, bundleLink(one.bundle)), h("p", { class: "why" }, prose(one.sentence))))),
+      bundles.length > LISTED ? h("p", { class: "note" }, `… and ${count(bundles.length - LISTED)} more.`) : null));
+}
+
 // First no broker sends it anything more, then what it serves leaves, one bundle after the other, by this page. What comes
 // to it meanwhile leaves in another turn.
 export function drainAction(broker, whenDone) {
   async function preview() {
-    const found = await drainPreview(broker), stay = found.leaving.filter(one => !one.destination), leave = found.leaving.filter(one => one.destination);
-    const listed = (title, rows) => rows.length ? [h("h4", {}, title), h("ul", { class: "events" }, rows.slice(0, LISTED).map(one => h("li", {}, h("p", { class: "what" }, bundleLink(one.bundle), one.destination ? h("span", {}, "→ ", brokerLink(one.destination)) : null), h("p", { class: "why" }, one.sentence)))),
-      rows.length > LISTED ? h("p", { class: "note" }, `… and ${count(rows.length - LISTED)} more.`) : null] : [];
-    return { words: [h("p", {}, brokerLink(broker), found.isDrained ? " gets no bundles already, " : " gets no more bundles while any other broker may serve them, until it is undrained, ",
-      found.count ? `and its ${counted(found.count, "bundle")} ${found.count === 1 ? "leaves" : "leave, one after the other, at most one a second"}. Clients look them up again, and continue there.` : "and reports none that would have to leave."),
-    found.count ? h("p", { class: "note" }, "This dialog moves them: closed, it stops after the bundle that is under way, and Drain… goes on with the rest.") : null,
-    listed("These leave", leave), listed("These cannot leave, as no other broker may serve them", stay)] };
+    const found = await drainPreview(broker), placed = found.groups.reduce((all, one) => all + one.bundles.length, 0);
+    return { words: [h("p", {}, brokerLink(broker), found.isDrained ? " is drained already: it gets no bundles." : " gets no more bundles while another broker may serve them, until it is undrained.",
+      found.count ? ` Its ${counted(found.count, "bundle")} ${found.count === 1 ? "leaves" : "leave one after the other, at most one a second"}; clients look them up again, and continue.` : " It reports no bundle that would have to leave."),
+    found.count ? h("p", { class: "note" }, "Keep this dialog open: it moves the bundles. Closed, it stops after the bundle that is under way; Drain… continues with the rest.") : null,
+    found.count ? [h("h4", {}, "Each broker before and after"), sidesTable(found.sides)] : null,
+    found.groups.map(leavingGroup), found.count > placed ? h("p", { class: "note" }, `… and ${count(found.count - placed)} more, which the leader places when they leave.`) : null] };
   }
   async function act(tell, isLookedAt) {
     const { cluster } = known.overview;
@@ -164,7 +175,7 @@ export function drainAction(broker, whenDone) {
 
 export function undrainAction(broker, whenDone) {
   open(`Undrain ${broker}`, "Undrain", [], async () => (await drainPreview(broker)).isDrained
-    ? { words: h("p", {}, brokerLink(broker), " may have bundles again: look-ups and the next rounds of the leader bring them. Nothing moves at once.") }
+    ? { words: h("p", {}, brokerLink(broker), " may have bundles again: look-ups and the next rounds of the leader bring them. Nothing moves at once; ", h("code", {}, `barycenter undrain ${broker} --bring-back --yes`), " also brings back what people moved away since.") }
     : { isNothing: true, words: h("p", {}, "It is not drained.") },
   async () => {
     await setDrained(broker, false);
@@ -181,7 +192,7 @@ export function splitAction(bundle, whenDone) {
     const found = await get("/barycenter/v1/split-preview", { bundle, splitAlgorithmName: algorithm.value });
     if (!found.parts.length) return { isNothing: true, words: h("p", {}, `${found.algorithm} finds no place to split it at.`) };
     return { words: [h("p", {}, `By ${found.algorithm} these bundles take its place${unload.checked ? ", and are unloaded, so that each may go elsewhere" : ", on the same broker"}:`),
-      table(["bundle", "topics"], found.parts.map(part => [bundleLink(`${namespace}/${part.range}`), counted(part.topics, "topic")]))] };
+      table(["bundle", "topics#"], found.parts.map(part => [bundleLink(`${namespace}/${part.range}`), count(part.topics)]))] };
   }
   async function act() {
     const query = new URLSearchParams({ unload: String(unload.checked), ...(algorithm.value ? { splitAlgorithmName: algorithm.value } : {}) });
@@ -198,7 +209,7 @@ export function settingAction(setting, whenDone) {
     const changes = Object.entries(found.changes);
     if (!changes.length && setting.override === text.value) return { isNothing: true, words: h("p", {}, "Nothing: this value is set already.") };
     return { words: [changes.length ? h("p", {}, `On all brokers, at once and after each restart: ${found.before || "(blank)"} → ${found.after || "(blank)"}.`) : h("p", {}, "The value stays; that of broker.conf would not count any more."),
-      h("p", { class: "note" }, setting.effect)] };
+      h("p", { class: "note" }, prose(setting.effect))] };
   }
   async function act() {
     // a blank value has no place in the path that sets it

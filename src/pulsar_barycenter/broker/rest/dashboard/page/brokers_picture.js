@@ -11,6 +11,7 @@ export function brokersPicture() {
   const rows = h("div", { class: "bars", role: "group", "aria-label": "Brokers and their bundles. Arrow keys go from bundle to bundle, Enter opens one." });
   const keys = h("ul", { class: "keys", "aria-label": "Namespaces by colour, the heaviest first" });
   const readout = h("output", { class: "readout" }, "Point at a bundle, or go there with the arrow keys.");
+  const none = h("p", { class: "note empty" });
   rows.addEventListener("pointerover", event => tell(event.target));
   rows.addEventListener("focusin", event => { tell(event.target); roam(event.target); });
   rows.addEventListener("keydown", onKey);
@@ -44,9 +45,10 @@ export function brokersPicture() {
     return null;
   }
 
-  function draw(brokers, measure, leader) {
+  function draw(brokers, measure, leader, drained) {
     const most = measure.most || Math.max(...brokers.map(measure.of), 0);
-    keyed(rows, brokers, one => one.broker, made, (row, one) => update(row, one, measure, most, leader));
+    keyed(rows, brokers, one => one.broker, made, (row, one) => update(row, one, measure, most, leader, drained.has(one.broker)));
+    say(none, brokers.some(one => measure.of(one) > 0) ? "" : measure.nothing);
     drawKeys(brokers, measure);
     if (!rows.querySelector(".part[tabindex='0']")) {
       const first = rows.querySelector(".part");
@@ -66,12 +68,13 @@ export function brokersPicture() {
   }
 
   function made(one) {
-    return h("div", { class: "broker" }, h("span", { class: "who" }, brokerLink(one.broker)), h("div", { class: "bar" }), h("span", { class: "figure" }));
+    return h("div", { class: "broker" }, h("span", { class: "who" }, brokerLink(one.broker), h("span", { class: "badge" })), h("div", { class: "bar" }), h("span", { class: "figure" }));
   }
 
-  function update(row, one, measure, most, leader) {
+  function update(row, one, measure, most, leader, isDrained) {
     const [, bar, figure] = row.children, value = measure.of(one);
     row.firstChild.classList.toggle("leads", one.broker === leader);
+    say(row.firstChild.lastChild, isDrained ? "drained" : "");
     say(figure, one.reportedAt ? `${measure.words(value)}${measure.most ? ` ${worstResource(one).split(" ").slice(0, -2).join(" ")}` : ""}` : "no report yet");
     bar.style.width = `${most > 0 ? 100 * value / most : 0}%`;
     const parts = one.top.map(bundle => ({ key: bundle[0], weight: measure.ofBundle(bundle), bundle }));
@@ -94,5 +97,5 @@ export function brokersPicture() {
       : h("a", { class: "part rest", href: address("broker", one.broker), tabindex: -1 });
   }
 
-  return { node: h("div", {}, keys, rows, readout), draw };
+  return { node: h("div", {}, keys, rows, none, readout), draw };
 }

@@ -5,7 +5,7 @@ import { byId } from "./dom.js";
 import { byName } from "./words.js";
 
 const EVERY_MS = 3000, PATIENCE_MS = 30000, KEPT = 1000;
-export const MOST_SAMPLES = 400, SAMPLE_EVERY_MS = 5000;
+export const SAMPLE_EVERY_MS = 5000, RECENT_MS = 1800e3;
 const TOKEN = "barycenter-token";
 
 export class RequestError extends Error {
@@ -15,9 +15,9 @@ export class RequestError extends Error {
   }
 }
 
-// What is known of the cluster. `samples` are loads over time, oldest first; `decisions` the last ones, oldest first;
+// What is known of the cluster. `samples` are loads over the last RECENT_MS, oldest first, of which `note` tells more; `decisions` the last ones, oldest first;
 // `clock` is how much the broker's clock is ahead of this one, in ms.
-export const known = { overview: null, at: 0, samples: [], decisions: [], elections: [], failure: "", asksWho: false, paused: false, clock: 0 };
+export const known = { overview: null, at: 0, samples: [], note: "", decisions: [], elections: [], failure: "", asksWho: false, paused: false, clock: 0 };
 export const now = () => Date.now() + known.clock;
 
 const listeners = new Set();
@@ -86,14 +86,25 @@ export const get = async (path, query = {}) => {
   return (await ask(pairs.size ? `${path}?${pairs}` : path)).body;
 };
 
-// A moment of the leader's as a sample; a figure that is not known is null.
-export const remembered = moment => ({ at: moment.at, brokers: new Map(moment.brokers.map(([broker, usage, msgRate, msgThroughput, bundles]) =>
+// A moment of the leader's as a sample, which holds for `length` ms; a figure that is not known is null.
+export const remembered = (moment, length) => ({ at: moment.at, until: moment.at + length, brokers: new Map(moment.brokers.map(([broker, usage, msgRate, msgThroughput, bundles]) =>
   [broker, { broker, usage: usage === null ? null : { worst: usage }, msgRate, msgThroughput, bundles }])) });
 
-// What was sampled before this page was opened: other pages asked, and the leader kept it.
+// The last RECENT_MS of all brokers, or `of` one broker or bundle, as the leader remembers them and the pipeline's
+// tables have them; `note` says what is to be said of that.
+export async function recent(of = {}) {
+  const until = Math.round(now()), found = await get("/barycenter/v1/load-history", { ...of, since: until - RECENT_MS, until });
+  return { samples: (found.moments || []).map(one => remembered(one, found.step)), note: found.note };
+}
+
+// What was there before this page was opened comes first. The steps of tables end where this page has seen for itself.
+export const joined = (before, seen) => trimmed([...before.filter(one => !seen.length || one.until <= seen[0].at + SAMPLE_EVERY_MS), ...seen]);
+const trimmed = samples => samples.filter(one => one.until > now() - RECENT_MS);
+
 async function earlier() {
-  const told = await get("/barycenter/v1/load-history").catch(() => null), found = (told?.moments || []).map(remembered);
-  known.samples = [...found.filter(one => !known.samples.length || one.at < known.samples[0].at - SAMPLE_EVERY_MS / 2), ...known.samples].slice(-MOST_SAMPLES);
+  const found = await recent().catch(error => ({ samples: [], note: error.message }));
+  known.note = found.note;
+  known.samples = joined(found.samples, known.samples);
 }
 
 let tag = "", told = "";
@@ -126,11 +137,12 @@ export function merged(before, more, most = KEPT) {
 }
 
 function sample() {
-  const last = known.samples[known.samples.length - 1];
-  if (last && now() - last.at < SAMPLE_EVERY_MS) return;
+  const last = known.samples[known.samples.length - 1], at = now();
+  if (last && at - last.at < SAMPLE_EVERY_MS) return;
+  if (last) last.until = Math.max(last.until, Math.min(at, last.until + SAMPLE_EVERY_MS));
   // without their bundles, of which there may be thousands
-  known.samples.push({ at: now(), brokers: new Map(known.overview.brokers.map(({ broker, usage, msgRate, msgThroughput, bundles }) => [broker, { broker, usage, msgRate, msgThroughput, bundles }])) });
-  known.samples.splice(0, known.samples.length - MOST_SAMPLES);
+  known.samples.push({ at, until: at + SAMPLE_EVERY_MS, brokers: new Map(known.overview.brokers.map(({ broker, usage, msgRate, msgThroughput, bundles }) => [broker, { broker, usage, msgRate, msgThroughput, bundles }])) });
+  known.samples = trimmed(known.samples);
 }
 
 let timer = 0, busy = null;

@@ -42,11 +42,12 @@ export function keyed(host, items, keyOf, make, update = () => {}) {
   host.children_by_key = now;
 }
 
+// A table. A title that ends in # is that of a column of numbers, which stand to the right, as their title does.
 export function table(titles, rows, attributes = {}) {
+  const columns = titles.map(title => ({ title: title.replace(/#$/, ""), of: title.endsWith("#") ? "n" : null }));
   return h("table", { class: "cards", ...attributes },
-    h("thead", {}, h("tr", {}, titles.map(title => h("th", { scope: "col" }, title)))),
-    h("tbody", {}, rows.map(cells => h("tr", {}, cells.map((cell, i) =>
-      h("td", { "data-label": titles[i], class: typeof cell === "string" && /^[-\d.,]+( [a-zA-Z/%]+)?$/.test(cell) ? "n" : null }, cell))))));
+    h("thead", {}, h("tr", {}, columns.map(({ title, of }) => h("th", { scope: "col", class: of }, title)))),
+    h("tbody", {}, rows.map(cells => h("tr", {}, cells.map((cell, i) => h("td", { "data-label": columns[i].title, class: columns[i].of }, cell))))));
 }
 
 export const facts = pairs => h("dl", {}, pairs.filter(Boolean).map(([name, ...what]) => h("div", {}, h("dt", {}, name), h("dd", {}, what))));

@@ -2,11 +2,12 @@
 
 import { drainAction, splitAction, undrainAction, unloadAction } from "./actions.js";
 import { get, known, merged, now, whenChanged } from "./cluster.js";
+import { drainedWords } from "./condition.js";
 import { facts, h, say, table } from "./dom.js";
 import { bundleTable, nowSection, stateFacts, whySection } from "./explained.js";
 import { brokerLoad, bundleLoad } from "./load_section.js";
 import { timeLine } from "./time_line.js";
-import { ago, brokerLink, bundleLink, count, counted, namespaceLink, namespaceOf, percent, rangeOf, rate, throughput, time, topicLink } from "./words.js";
+import { ago, breakable, brokerLink, bundleLink, count, counted, namespaceLink, namespaceOf, percent, rangeOf, rate, throughput, time, topicLink } from "./words.js";
 
 const REFRESH_MS = 15000;
 
@@ -15,7 +16,7 @@ const REFRESH_MS = 15000;
 // `head` stays above what changes; with `hurry` what is read changes all the same.
 function asking(kind, name, load, draw, ...head) {
   const body = h("div", { "aria-busy": "true" }, h("p", { class: "note" }, "Asking…"));
-  const node = h("div", {}, h("p", { class: "kind" }, kind), h("h1", {}, name), head, body);
+  const node = h("div", {}, h("p", { class: "kind" }, kind), h("h1", {}, breakable(name)), head, body);
   let gone = false, timer = 0, shown = "";
   async function again(hurry = false) {
     clearTimeout(timer);
@@ -53,6 +54,7 @@ function history(of, title = "What was decided about it") {
 
 const explanation = query => get("/barycenter/v1/explanation", query);
 const decided = query => get("/barycenter/v1/timeline", { of: "cluster", limit: 200, ...query });
+const sum = (one, other) => (one || 0) + (other || 0);
 const softly = request => request.catch(() => null);  // what is only added is left out where it cannot be had
 
 export function bundlePage(name) {
@@ -94,7 +96,9 @@ export function topicPage(name) {
       ["topic", found.topic], found.exists ? null : ["exists", "not yet; were it used, this is where it would be"],
       found.partitionCount ? ["partitions", count(found.partitionCount)] : ["broker", found.owner ? brokerLink(found.owner) : "nobody owns its bundle"],
       ["bundle", bundleLink(found.bundle), `, as its hash is ${found.hash}`], ["namespace", namespaceLink(namespaceOf(found.bundle))],
-      stats ? ["carries", `in ${rate(stats.msgRateIn || 0)}, ${throughput(stats.msgThroughputIn || 0)}; out ${rate(stats.msgRateOut || 0)}, ${throughput(stats.msgThroughputOut || 0)}`] : null,
+      stats ? ["load", `${rate(sum(stats.msgRateIn, stats.msgRateOut))}, ${throughput(sum(stats.msgThroughputIn, stats.msgThroughputOut))}, in + out, by its broker's stats of now`] : null,
+      stats ? ["in", `${rate(stats.msgRateIn || 0)}, ${throughput(stats.msgThroughputIn || 0)}`] : null,
+      stats ? ["out", `${rate(stats.msgRateOut || 0)}, ${throughput(stats.msgThroughputOut || 0)}`] : null,
       stats ? ["clients", `${counted((stats.publishers || []).length, "producer")}, ${counted(Object.keys(stats.subscriptions || {}).length, "subscription")}`] : null]),
     found.partitionCount
       ? h("section", {}, h("h2", {}, "Where its partitions are"), table(["partition", "bundle", "broker"], found.partitions.map(part => [topicLink(part.topic), bundleLink(part.bundle), part.owner ? brokerLink(part.owner) : "nobody owns it"])),
@@ -132,10 +136,10 @@ export function brokerPage(name) {
     const isDrained = (known.overview.drained || []).includes(name);
     undrain.hidden = !isDrained;
     live.replaceChildren(...facts([
-      isDrained ? ["drained", "yes: it gets no bundle while another broker may serve it"] : null,
+      isDrained ? ["drained", h("p", {}, `Yes, ${drainedWords(name)}`), h("p", {}, "It gets no bundle while another broker may serve it. ", h("b", {}, "Undrain…"), " lets it have bundles again, from the next look-ups and rounds on; ", h("code", {}, `barycenter undrain ${name} --bring-back --yes`), " also brings back what people moved away since.")] : null,
       ["leads", known.overview.leader === name ? `yes, term ${known.overview.epoch}` : "no"],
       ...Object.entries(one.usage).map(([resource, value]) => [resource.replace("_", " "), percent(value)]),
-      ["carries", `${throughput(one.msgThroughput)}, ${rate(one.msgRate)}`],
+      ["load", `${rate(one.msgRate)}, ${throughput(one.msgThroughput)}, in + out, by its newest report`],
       ["serves", `${counted(one.bundles, "bundle")}, ${counted(one.topics, "topic")}`],
       one.arriving ? ["on their way", counted(one.arriving, "bundle")] : null,
       ["reported", one.reportedAt ? `${ago(now() - one.reportedAt)} ago, at ${time(one.reportedAt)}` : "not yet"]]).children);

@@ -1,22 +1,25 @@
 // The load of brokers over time, a row a broker. Drawn on a canvas, as there may be a hundred brokers at four hundred
-// moments; arrow keys go from cell to cell and a line below tells of the one pointed at.
+// moments; arrow keys go from cell to cell and a line below tells of the one pointed at. Its axis of time is that of the
+// lines below it.
 
-import { h, say } from "./dom.js";
-import { byName, moment, time } from "./words.js";
+import { h, s, say } from "./dom.js";
+import { GAP_MS, labelled } from "./time_axis.js";
+import { byName, time } from "./words.js";
 
-const STEPS = 24, GAP_MS = 60000, LABEL = 100;
+const STEPS = 24, BOTTOM = 20;
 
 export function heatMap() {
   const canvas = h("canvas", { tabindex: 0, role: "img", "aria-label": "Load of each broker over time" });
+  const axisLine = s("svg", { class: "axis", "aria-hidden": "true" });
   const readout = h("output", { class: "readout" }, "Point at a moment, or go there with the arrow keys.");
-  const scale = h("p", { class: "scale note" });
-  const node = h("div", { class: "heat" }, canvas, readout, scale);
+  const scale = h("p", { class: "scale note" }), none = h("p", { class: "note empty" });
+  const node = h("div", { class: "heat" }, none, canvas, axisLine, readout, scale);
   let cells = null, at = [0, 0], shown = "";
 
   canvas.addEventListener("pointermove", event => {
     if (!cells) return;
-    const box = canvas.getBoundingClientRect();
-    at = [Math.floor((event.clientX - box.left - cells.left) / cells.width), Math.floor((event.clientY - box.top) / cells.height)];
+    const box = canvas.getBoundingClientRect(), wanted = cells.axis.timeAt(event.clientX - box.left);
+    at = [cells.samples.findLastIndex(one => one.at <= wanted), Math.floor((event.clientY - box.top) / cells.height)];
     tell();
   });
   canvas.addEventListener("keydown", event => {
@@ -35,53 +38,54 @@ export function heatMap() {
 
   const told = (measure, one) => isKnown(measure.of(one)) ? measure.words(measure.of(one)) : "not known";
 
-  // `step` is how far samples are apart, 0 if they just came so.
-  function draw(samples, measure, step = 0) {
-    const last = samples[samples.length - 1], drawn = [samples.length, samples[0]?.at, last?.at, step, measure.title, node.clientWidth, devicePixelRatio, getComputedStyle(node).color].join(" ");
+  // `axis` is that of time; null, with `why`, if nothing is known of any.
+  function draw(samples, measure, axis, why) {
+    const last = samples[samples.length - 1], drawn = [samples.length, samples[0]?.at, last?.at, axis?.first, axis?.width, why, measure.title, devicePixelRatio, getComputedStyle(node).color].join(" ");
     if (drawn === shown) return;
     shown = drawn;
+    const figures = samples.flatMap(one => [...one.brokers.values()].map(measure.of).filter(isKnown)), isEmpty = !axis || !figures.length;
+    say(none, isEmpty ? why : figures.some(value => value > 0) ? "" : measure.nothing);
+    for (const each of [canvas, axisLine, readout, scale]) each.toggleAttribute("hidden", isEmpty);
+    if (isEmpty) {
+      cells = null;
+      return;
+    }
     const names = [...new Set(samples.flatMap(one => [...one.brokers.keys()]))].sort(byName);
-    const space = node.clientWidth || 680, height = Math.max(5, Math.min(20, Math.floor(700 / Math.max(1, names.length))));
-    const style = getComputedStyle(node), named = height >= 11, left = named ? Math.min(150, space * 0.34) : 0;
-    const width = step ? (space - left) / samples.length : Math.min(36, (space - left) / Math.max(samples.length, 24));
-    const most = measure.most || Math.max(0, ...samples.flatMap(one => [...one.brokers.values()].map(measure.of).filter(isKnown)));
-    const ratio = devicePixelRatio || 1, tall = names.length * height + 18;
-    const size = [Math.round(space * ratio), Math.round(tall * ratio)];
+    const height = Math.max(5, Math.min(20, Math.floor(700 / Math.max(1, names.length)))), tall = names.length * height;
+    const style = getComputedStyle(node), most = measure.most || Math.max(...figures);
+    const ratio = devicePixelRatio || 1, size = [Math.round(axis.width * ratio), Math.round(tall * ratio)];
     if (canvas.width !== size[0] || canvas.height !== size[1]) {
       [canvas.width, canvas.height] = size;
       canvas.style.height = `${tall}px`;
     }
+    const whole = place => Math.round(place * ratio) / ratio;  // cells neither overlap nor leave a gap
     const pen = canvas.getContext("2d");
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    pen.clearRect(0, 0, space, tall);
+    pen.clearRect(0, 0, axis.width, tall);
     pen.font = "12px system-ui, sans-serif";
     pen.textBaseline = "middle";
     names.forEach((name, row) => {
       const y = row * height;
-      if (named) {
+      if (height >= 11) {
         pen.fillStyle = style.getPropertyValue("--ink");
-        pen.fillText(cut(pen, name, left - 8), 0, y + height / 2);
+        pen.fillText(cut(pen, name, axis.left - 8), 0, y + height / 2);
       }
+      pen.fillStyle = style.getPropertyValue("--heat");
       samples.forEach((one, column) => {
         const broker = one.brokers.get(name);
         if (!broker || !isKnown(measure.of(broker))) return;
+        const from = whole(axis.x(one.at)), until = whole(axis.x(samples[column + 1]?.at - one.until < GAP_MS ? samples[column + 1].at : one.until));
         pen.globalAlpha = 0.06 + 0.94 * Math.round(STEPS * Math.min(1, most > 0 ? measure.of(broker) / most : 0)) / STEPS;
-        pen.fillStyle = style.getPropertyValue("--heat");
-        pen.fillRect(left + column * width, y, width + 0.3, height - 1);
+        pen.fillRect(from, y, Math.max(1 / ratio, until - from), height - 1);
         pen.globalAlpha = 1;
       });
     });
-    pen.fillStyle = style.getPropertyValue("--soft");
-    samples.forEach((one, column) => {
-      if (column && !step && one.at - samples[column - 1].at > GAP_MS) pen.fillRect(left + column * width - 0.5, 0, 1, names.length * height);
-    });
-    const marks = Math.max(1, Math.ceil(LABEL / width)), length = last ? last.at - samples[0].at : 0;
-    samples.forEach((one, column) => {
-      if (column % marks === 0 && left + column * width + LABEL - 12 < space) pen.fillText(moment(one.at, length), left + column * width, tall - 8);
-    });
-    cells = { samples, names, measure, left, width, height };
-    say(scale, `Full colour: ${measure.words(most)}.`);
-    if (last) canvas.setAttribute("aria-label", `Load of each broker over time. ${step ? "At the end" : "Now"}: ${names.slice(0, 12).map(name => `${name} ${last.brokers.has(name) ? told(measure, last.brokers.get(name)) : "gone"}`).join(", ")}`);
+    axisLine.setAttribute("viewBox", `0 0 ${axis.width} ${BOTTOM}`);
+    axisLine.replaceChildren(...axis.ticks.map(one => s("line", { class: "grid", x1: one.x, x2: one.x, y1: 0, y2: 4 })),
+      ...labelled(axis).map(one => s("text", { class: "soft tick", x: one.x, y: 16, "text-anchor": "middle" }, one.label)));
+    cells = { samples, names, measure, axis, height };
+    say(scale, most > 0 ? `Full colour: ${measure.words(most)}.` : "");
+    canvas.setAttribute("aria-label", `Load of each broker over time. At the end: ${names.slice(0, 12).map(name => `${name} ${last.brokers.has(name) ? told(measure, last.brokers.get(name)) : "gone"}`).join(", ")}`);
   }
   return { node, draw };
 }

@@ -2,19 +2,22 @@
 // moment to moment and a line below tells of the one pointed at. What is drawn are moments, never bundles.
 
 import { h, s, say } from "./dom.js";
-import { moment, throughput, time } from "./words.js";
+import { GAP_MS, labelled } from "./time_axis.js";
+import { valueAxis } from "./value_axis.js";
+import { time } from "./words.js";
 
-const LEFT = 78, RIGHT = 12, TOP = 8, BOTTOM = 24, HEIGHT = 130, GAP_MS = 60000, LEAST_MS = 60000;
+const TOP = 8, BOTTOM = 24, HEIGHT = 130;
 
-// `lines` name the lines, the first the strongest. `draw(times, values, words, step)` takes for each line a value or null
-// for each time, epoch ms, oldest first; `words` tell a value, `step` is how far times are apart, 0 if they just came so.
+// `lines` name the lines, the first the strongest. `draw(samples, values, measure, axisOf, why)` takes for each line a
+// value or null for each sample, oldest first; `axisOf(width)` is the axis of time of a picture so wide, null if nothing
+// is known of any, and `why` says why.
 export function loadLines(title, lines) {
-  const svg = s("svg", { tabindex: 0, role: "img" }), readout = h("p", { class: "readout", "aria-live": "off" });
+  const svg = s("svg", { tabindex: 0, role: "img" }), readout = h("p", { class: "readout", "aria-live": "off" }), none = h("p", { class: "note empty" });
   const keys = lines.length > 1 ? h("ul", { class: "keys", "aria-hidden": "true" }, lines.map((name, i) =>
     h("li", {}, s("svg", { class: "stroke", viewBox: "0 0 28 8" }, s("path", { class: `line line${i}`, d: "M0 4H28" })), " ", name))) : null;
-  const node = h("figure", { class: "lines" }, h("figcaption", {}, title), keys, svg, readout);
+  const node = h("figure", { class: "lines" }, h("figcaption", {}, title), keys, svg, none, readout);
   let now = null, at = -1, cross = null;
-  new ResizeObserver(() => paint()).observe(svg);
+  new ResizeObserver(() => paint()).observe(node);
 
   // what changes by itself is not read aloud, only what somebody goes to
   for (const [event, live] of [["focus", "polite"], ["blur", "off"]]) svg.addEventListener(event, () => readout.setAttribute("aria-live", live));
@@ -40,44 +43,41 @@ export function loadLines(title, lines) {
     if (cross) for (const end of ["x1", "x2"]) cross.setAttribute(end, now.x(now.times[at]));
   }
 
-  function draw(times, values, words, step = 0) {
-    const held = now && at in now.times ? now.times[at] : null;
-    now = { times, values, words, step };
+  function draw(samples, values, measure, axisOf, why) {
+    const held = now && at in now.times ? now.times[at] : null, times = samples.map(one => one.at);
+    now = { times, ends: samples.map(one => one.until), values, measure, words: measure.words, axisOf, why };
     at = held === null ? -1 : times.indexOf(held);
     paint();
   }
 
   function paint() {
-    const width = svg.clientWidth;
+    const width = node.clientWidth;
     if (!now || !width) return;
-    const { times, values, words, step } = now, all = values.flat().filter(value => value !== null);
-    if (!all.length) {
-      svg.setAttribute("aria-label", `${title}: nothing is known`);
+    const { times, ends, values, measure, why } = now, all = values.flat().filter(value => value !== null), axis = now.axisOf(width);
+    if (!all.length || !axis) {
+      svg.setAttribute("aria-label", `${title}: ${why}`);
       svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
-      svg.replaceChildren(s("text", { x: width / 2, y: HEIGHT / 2, "text-anchor": "middle", class: "soft" }, "nothing is known of this time yet"));
+      svg.replaceChildren();
+      say(none, why);
+      svg.toggleAttribute("hidden", true);
       say(readout, "");
       now.x = () => -9;
       now.timeAt = () => 0;
       now.width = width;
       return;
     }
-    const last = times[times.length - 1], first = Math.min(times[0], last - LEAST_MS), top = roundTop(Math.max(...all), words === throughput ? 1024 : 1000);
-    const right = width - RIGHT, bottom = HEIGHT - BOTTOM;
-    now.x = t => LEFT + (t - first) / (last - first) * (right - LEFT);
-    now.timeAt = place => first + (place - LEFT) / (right - LEFT) * (last - first);
-    now.width = width;
-    const y = value => bottom - value / top * (bottom - TOP);
-    const parts = [];
-    for (const share of [0, 0.5, 1]) {
-      parts.push(s("line", { class: "grid", x1: LEFT, x2: right, y1: y(share * top), y2: y(share * top) }));
-      parts.push(s("text", { class: "soft", x: LEFT - 6, y: y(share * top) + 4, "text-anchor": "end" }, words(share * top)));
+    svg.toggleAttribute("hidden", false);
+    say(none, "");
+    const scale = valueAxis(Math.max(...all), measure), bottom = HEIGHT - BOTTOM;
+    Object.assign(now, { x: axis.x, timeAt: axis.timeAt, width });
+    const y = value => bottom - value / scale.top * (bottom - TOP);
+    const parts = axis.ticks.map(one => s("line", { class: "grid", x1: one.x, x2: one.x, y1: TOP, y2: bottom + 4 }));
+    for (const mark of scale.marks) {
+      parts.push(s("line", { class: "grid", x1: axis.left, x2: axis.right, y1: y(mark.value), y2: y(mark.value) }));
+      parts.push(s("text", { class: "soft mark-label", x: axis.left - 6, y: y(mark.value) + 4, "text-anchor": "end" }, mark.label));
     }
-    const most = Math.max(1, Math.floor((right - LEFT) / 110));
-    for (let i = 0; i <= most; i++) {
-      const t = first + (last - first) * i / most;
-      parts.push(s("text", { class: "soft", x: now.x(t), y: HEIGHT - 6, "text-anchor": i === most ? "end" : i ? "middle" : "start" }, moment(t, last - first)));
-    }
-    for (const [line, row] of [...values.entries()].reverse()) parts.push(s("path", { class: `line line${line}`, d: pathOf(times, row, now.x, y, step ? 1.5 * step : GAP_MS) }));
+    for (const one of labelled(axis)) parts.push(s("text", { class: "soft tick", x: one.x, y: HEIGHT - 6, "text-anchor": "middle" }, one.label));
+    for (const [line, row] of [...values.entries()].reverse()) parts.push(s("path", { class: `line line${line}`, d: pathOf(times, ends, row, now.x, y) }));
     const newest = times.length - 1 - [...times.keys()].reverse().findIndex(i => values.some(row => row[i] !== null));
     for (const [line, row] of values.entries()) if (row[newest] !== null) parts.push(s("circle", { class: `end end${line}`, cx: now.x(times[newest]), cy: y(row[newest]), r: 3 }));
     cross = s("line", { class: "cross", x1: -9, x2: -9, y1: TOP, y2: bottom });
@@ -90,20 +90,13 @@ export function loadLines(title, lines) {
   return { node, draw };
 }
 
-// The end of an axis: what is as much or a little more, and half of it, are short to tell in steps of `base`.
-function roundTop(most, base) {
-  if (!(most > 0)) return 1;
-  const unit = base ** Math.floor(Math.log(most) / Math.log(base)), value = most / unit, power = 10 ** Math.floor(Math.log10(value));
-  return unit * power * [1, 1.2, 1.6, 2, 3, 4, 5, 6, 8, 10].find(one => one * power >= value - 1e-9);
-}
-
-// A line is broken where nothing is known; a moment that stands alone is a dot.
-function pathOf(times, row, x, y, gap) {
+// A line is broken where nothing is known for GAP_MS or more; a moment that stands alone is a dot.
+function pathOf(times, ends, row, x, y) {
   let path = "", before = null;
   row.forEach((value, i) => {
     if (value === null) return;
     const place = `${x(times[i]).toFixed(1)} ${y(value).toFixed(1)}`;
-    path += before !== null && times[i] - times[before] <= gap ? `L${place}` : `M${place}h.1`;
+    path += before !== null && times[i] - ends[before] < GAP_MS ? `L${place}` : `M${place}h.1`;
     before = i;
   });
   return path;

@@ -1,19 +1,19 @@
-// Which time loads are shown of: the last minutes, as this page saw them and the leader remembers, or a longer span, in
-// steps, that the leader answers of, also from the pipeline's tables. What is chosen holds on all pages.
+// Which time loads are shown of: the last half hour and on, as this page goes on seeing it, or a longer span in steps.
+// What was before this page was opened is from the leader and the pipeline's tables. What is chosen holds on all pages.
 
 import { get, known, now, remembered } from "./cluster.js";
 import { h, say } from "./dom.js";
 import { time } from "./words.js";
 
 const HOUR = 3600e3, LONGEST_MS = 31 * 24 * HOUR, LEAST_MS = 30000, WAIT_MS = 500;
-const SPANS = { now: ["the last minutes", 0], hour: ["an hour", HOUR], day: ["a day", 24 * HOUR], week: ["a week", 168 * HOUR], own: ["from – to", 0] };
+const SPANS = { now: ["the last half hour", 0], hour: ["an hour", HOUR], day: ["a day", 24 * HOUR], week: ["a week", 168 * HOUR], own: ["from – to", 0] };
 const chosen = { span: "now", from: "", to: "" };
 let made = 0;
 
 const local = ms => new Date(ms - 60000 * new Date(ms).getTimezoneOffset()).toISOString().slice(0, 16);
 
 // `of` is the broker or bundle that is asked of, `draw` is called when there is something else to show. `samples` are
-// null while the last minutes are chosen, else one for each step, `step` ms apart.
+// null while the last half hour is chosen, else one for each step, `step` ms apart; `why` says why there may be none.
 export function loadSpan(of, draw) {
   const number = ++made, id = `span-${number}`;
   const choice = h("select", { id, onchange: () => { chosen.span = choice.value; choose(); } },
@@ -22,7 +22,7 @@ export function loadSpan(of, draw) {
   const from = edge("from"), to = edge("to");
   const own = h("span", { class: "own", hidden: true }, h("span", {}, h("label", { for: from.id }, "from"), " ", from), h("span", {}, h("label", { for: to.id }, "to"), " ", to));
   const told = h("p", { class: "note told", role: "status" });
-  const span = { samples: null, step: 0, choice: h("p", { class: "span" }, h("label", { for: id }, "of"), " ", choice, own), told, leave: () => { asked++; clearTimeout(timer); } };
+  const span = { samples: null, step: 0, why: "", choice: h("p", { class: "span" }, h("label", { for: id }, "of"), " ", choice, own), told, leave: () => { asked++; clearTimeout(timer); } };
   let timer = 0, asked = 0;
 
   function choose() {
@@ -49,9 +49,10 @@ export function loadSpan(of, draw) {
     try {
       const found = await get("/barycenter/v1/load-history", { ...of, since: Math.max(0, Math.round(since)), until: Math.round(until) });
       if (turn !== asked) return;
-      if (!found.moments) throw new Error("The leader is of an earlier release, which tells of the last minutes alone.");
-      Object.assign(span, { samples: stepped(found), step: found.step });
-      say(told, [found.note, found.wholeSince > found.since && found.moments.length ? `Whole since ${time(found.wholeSince)}.` : "", found.moments.length ? "" : "Nothing is known of this time."].filter(Boolean).join(" "));
+      if (!found.moments) throw new Error("The leader runs an earlier release, which keeps no history.");
+      const isEmpty = !found.moments.length, why = `No load was recorded in this time. ${found.note}`.trim();
+      Object.assign(span, { samples: stepped(found), step: found.step, why });
+      say(told, isEmpty ? why : [found.note, found.wholeSince > found.since ? `Whole since ${time(found.wholeSince)}.` : ""].filter(Boolean).join(" "));
     } catch (error) {
       if (turn !== asked) return;
       say(told, error.message);
@@ -69,7 +70,7 @@ export function loadSpan(of, draw) {
 
 // Each step is there, also one of which nothing is known: it takes its place in a picture.
 function stepped(found) {
-  const loads = new Map(found.moments.map(one => [one.at, remembered(one)])), samples = [];
-  for (let at = found.since; at < found.until; at += found.step) samples.push(loads.get(at) || { at, brokers: new Map() });
+  const loads = new Map(found.moments.map(one => [one.at, remembered(one, found.step)])), samples = [];
+  for (let at = found.since; at < found.until; at += found.step) samples.push(loads.get(at) || { at, until: at + found.step, brokers: new Map() });
   return samples;
 }

@@ -16,6 +16,7 @@ function show(isFirst) {
   let name = "";
   try { name = decodeURIComponent(rest.join("/")); } catch { name = rest.join("/"); }
   const page = PAGES[kind];
+  if (byId("action").open) byId("action").close();  // it is about the page that is left
   leave();
   const main = byId("main");
   const shown = page ? page(name) : { title: "No such page", node: h("div", {}, h("h1", {}, "No such page"), h("p", {}, "The cluster is shown on the ", h("a", { href: "#/" }, "overview"), ".")) };

@@ -5,12 +5,13 @@ import { count, percent, rate, throughput } from "./words.js";
 const worst = broker => broker.usage === null ? null : Math.max(0, ...Object.values(broker.usage));
 
 // `of(broker)` and `ofBundle(bundle)` are figures, `others(broker)` that of the bundles which are not listed; `most`, if
-// given, is the end of the scale.
+// given, is the end of the scale. `nothing` says why all figures may be 0.
+const NO_TRAFFIC = "By the newest reports no bundle has load: no client sends or receives messages, or brokers have not reported it yet.";
 export const MEASURES = {
-  throughput: { title: "throughput", words: throughput, of: one => one.msgThroughput, ofBundle: bundle => bundle[2], others: one => one.othersThroughput },
-  rate: { title: "messages", words: rate, of: one => one.msgRate, ofBundle: bundle => bundle[1], others: one => one.othersRate },
-  usage: { title: "worst resource", words: percent, of: worst, ofBundle: bundle => bundle[2], others: one => one.othersThroughput, most: 100 },
-  bundles: { title: "number of bundles", words: count, of: one => one.bundles, ofBundle: () => 1, others: one => one.others + one.unknown },
+  throughput: { title: "load, throughput", words: throughput, base: 1024, of: one => one.msgThroughput, ofBundle: bundle => bundle[2], others: one => one.othersThroughput, nothing: NO_TRAFFIC },
+  rate: { title: "load, messages", words: rate, base: 1000, of: one => one.msgRate, ofBundle: bundle => bundle[1], others: one => one.othersRate, nothing: NO_TRAFFIC },
+  usage: { title: "usage, fullest resource", words: percent, of: worst, ofBundle: bundle => bundle[2], others: one => one.othersThroughput, most: 100, nothing: "No broker reports usage of a resource." },
+  bundles: { title: "number of bundles", words: count, isWhole: true, of: one => one.bundles, ofBundle: () => 1, others: one => one.others + one.unknown, nothing: "No broker serves a bundle: clients have not asked for a topic yet." },
 };
 
 export function total(brokers) {

@@ -3,13 +3,17 @@
 import { known, whenChanged } from "./cluster.js";
 import { h, say } from "./dom.js";
 import { brokersPicture } from "./brokers_picture.js";
+import { condition } from "./condition.js";
 import { findBox } from "./find_box.js";
 import { heatMap } from "./heat_map.js";
 import { loadLines } from "./load_lines.js";
 import { loadSpan } from "./load_span.js";
 import { timeLine } from "./time_line.js";
 import { MEASURES, total } from "./measures.js";
-import { ago, counted, rate, throughput } from "./words.js";
+import { timeAxis, timesOf } from "./time_axis.js";
+import { ago, counted, LOAD, rate, throughput } from "./words.js";
+
+const GUTTER = 150;
 
 let measure = "throughput";
 
@@ -17,14 +21,14 @@ export function overviewPage() {
   const summary = h("p", { class: "note summary" });
   const choice = h("select", { id: "measure", onchange: () => { measure = choice.value; draw(); } },
     Object.entries(MEASURES).map(([name, one]) => h("option", { value: name, selected: name === measure }, one.title)));
-  const picture = brokersPicture(), heat = heatMap(), line = timeLine(() => true), lines = loadLines("Brokers compared", ["the highest", "the mean", "the lowest"]);
+  const picture = brokersPicture(), heat = heatMap(), state = condition(), line = timeLine(() => true), lines = loadLines("Brokers compared", ["the highest", "the mean", "the lowest"]);
   let span = null, compared = "";
   span = loadSpan({}, () => drawLoads());
   const about = h("p", { class: "note" });
   const node = h("div", {},
-    h("h1", {}, "Overview"), summary, findBox(),
+    h("h1", {}, "Overview"), summary, state.node, findBox(),
     h("section", { "aria-labelledby": "brokers-title" },
-      h("div", { class: "heading" }, h("h2", { id: "brokers-title" }, "Brokers and their bundles"), h("span", {}, h("label", { for: "measure" }, "by"), " ", choice)), picture.node),
+      h("div", { class: "heading" }, h("h2", { id: "brokers-title" }, "Brokers and their bundles"), h("span", {}, h("label", { for: "measure" }, "by"), " ", choice)), h("p", { class: "note" }, LOAD), picture.node),
     h("section", { "aria-labelledby": "heat-title" },
       h("div", { class: "heading" }, h("h2", { id: "heat-title" }, "Load over time"), span.choice), about, span.told, heat.node, lines.node),
     h("section", { "aria-labelledby": "line-title" }, h("h2", { id: "line-title" }, "What was decided, and why"), line.node));
@@ -35,21 +39,24 @@ export function overviewPage() {
     const sum = total(overview.brokers);
     say(summary, `${counted(overview.brokers.length, "broker")}, ${counted(sum.bundles, "bundle")}, ${rate(sum.msgRate)}, `
       + `${throughput(sum.msgThroughput)}. ${overview.leader} leads (term ${overview.epoch}), with the ${overview.manager} load manager and ${overview.strategy}.${pipelineWords(overview.pipeline)}`);
-    picture.draw(overview.brokers, MEASURES[measure], overview.leader);
+    state.draw();
+    picture.draw(overview.brokers, MEASURES[measure], overview.leader, new Set(overview.drained));
     drawLoads();
     line.draw();
   }
   function drawLoads() {
     if (!span) return;
-    const samples = span.samples || known.samples, kind = MEASURES[measure], key = `${samples.length} ${samples[0]?.at} ${samples[samples.length - 1]?.at} ${span.step} ${measure}`;
-    say(about, span.samples ? `Each row is a broker, fuller colour is more; a step is ${ago(span.step)}, and the colour its mean.`
-      : "Each row is a broker, fuller colour is more. Kept while a page is open, here or elsewhere; a line stands where none was.");
-    heat.draw(samples, kind, span.step);
+    const samples = span.samples || known.samples, kind = MEASURES[measure], why = span.samples ? span.why : `No load was reported yet. ${known.note}`.trim();
+    const width = heat.node.clientWidth || 680, left = Math.min(GUTTER, Math.round(width * 0.34));
+    const times = timesOf(samples, span.step), axisOf = wide => times && timeAxis(...times, left, wide);
+    say(about, `Each row is a broker, fuller colour is more${span.samples ? `; a step is ${ago(span.step)}, and the colour its mean` : ""}. ${span.samples ? "" : known.note}`.trim());
+    heat.draw(samples, kind, axisOf(width), why);
+    const key = `${samples.length} ${samples[0]?.at} ${samples[samples.length - 1]?.at} ${span.step} ${measure} ${left} ${why}`;
     if (key === compared) return;
     compared = key;
     const figures = samples.map(one => [...one.brokers.values()].map(kind.of).filter(value => value !== null && value !== undefined));
     const each = reckon => figures.map(values => values.length ? reckon(values) : null);
-    lines.draw(samples.map(one => one.at), [each(values => Math.max(...values)), each(values => values.reduce((a, b) => a + b, 0) / values.length), each(values => Math.min(...values))], kind.words, span.step);
+    lines.draw(samples, [each(values => Math.max(...values)), each(values => values.reduce((a, b) => a + b, 0) / values.length), each(values => Math.min(...values))], kind, axisOf, why);
   }
   function pipelineWords(pipeline) {
     if (!pipeline) return "";
@@ -59,6 +66,7 @@ export function overviewPage() {
       : ` No pipeline keeps up: a report waits for ${ago(1000 * pipeline.lagS)}, so the leader decides by windows of its own.`;
   }
   const stop = whenChanged(draw);
+  addEventListener("resize", drawLoads);
   draw();
-  return { title: "", node, leave: () => { stop(); span.leave(); } };
+  return { title: "", node, leave: () => { stop(); span.leave(); state.leave(); removeEventListener("resize", drawLoads); } };
 }

@@ -3,7 +3,7 @@
 import { get } from "./cluster.js";
 import { removeOverride, settingAction } from "./actions.js";
 import { h, say } from "./dom.js";
-import { counted } from "./words.js";
+import { breakable, counted, prose } from "./words.js";
 
 // Who set what is stored for all brokers, when, and why, as far as it is known.
 const changedBy = changed => changed ? h("p", { class: "note who" }, `by ${changed.by}, ${new Date(changed.at).toLocaleString()}`, changed.before ? `; before: ${changed.before}` : "", changed.why ? `; ${changed.why}` : "") : null;
@@ -27,11 +27,11 @@ export function settingsPage(wanted) {
   function row(one) {
     const differs = one.override !== null && one.override !== one.value;
     return h("tr", {},
-      h("td", { "data-label": "key" }, h("b", {}, one.key), one.isDynamic ? h("span", { class: "note" }, " dynamic") : null),
-      h("td", { "data-label": "value" }, one.value || "(blank)", one.unit && one.value ? ` ${one.unit}` : "", differs ? h("p", { class: "failure" }, `stored for all, not in force here: ${one.override}`) : null),
+      h("td", { "data-label": "key" }, h("b", {}, breakable(one.key)), one.isDynamic ? h("span", { class: "note" }, " dynamic") : null),
+      h("td", { "data-label": "value" }, breakable(one.value || "(blank)"), one.unit && one.value ? ` ${one.unit}` : "", differs ? h("p", { class: "failure" }, `stored for all, not in force here: ${one.override}`) : null),
       h("td", { "data-label": "from", class: `from ${one.source === "default" ? "note" : ""}` }, one.source, changedBy(one.changed)),
-      h("td", { "data-label": "default" }, one.default || "(blank)"),
-      h("td", { "data-label": "effect" }, one.effect),
+      h("td", { "data-label": "default" }, breakable(one.default || "(blank)")),
+      h("td", { "data-label": "effect" }, prose(one.effect)),
       h("td", {}, one.isDynamic ? h("button", { type: "button", "aria-label": `Change ${one.key}`, onclick: () => settingAction(one, load) }, "Change…") : null,
         one.override !== null ? h("button", { type: "button", "aria-label": `Remove the override of ${one.key}`, onclick: () => removeOverride(one, load) }, "Remove…") : null));
   }

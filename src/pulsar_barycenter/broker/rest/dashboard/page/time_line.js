@@ -2,15 +2,21 @@
 
 import { get, known, merged, place } from "./cluster.js";
 import { h, keyed, s, say } from "./dom.js";
-import { brokerLink, bundleLink, count, counted, shortReason, time } from "./words.js";
+import { breakable, brokerLink, bundleLink, count, counted, personWords, prose, shortReason, time } from "./words.js";
 
 const SHOWN = 150, ALIKE = 5, WITHIN_MS = 15000, SAME_MS = 60000, PAGE = 200, HELD = 2000;
-const KINDS = { assign: "assigned", unload: "unloaded", split: "split", refuse: "refused", shed: "round", elect: "elected" };
+const KINDS = { assign: "assigned", unload: "unloaded", split: "split", refuse: "refused", shed: "round", elect: "elected", drain: "drained", undrain: "undrained" };
+const NONE = "No decision is on record: the first client that uses a bundle has it assigned.";
 const SIGNS = {
   assign: ["M0 5L-5 -4H5Z", "mark"], unload: ["M5 0L-4 -5V5Z", "mark full"], split: ["M0 -6L6 0L0 6L-6 0Z", "mark"],
   refuse: ["M-4 -4L4 4M4 -4L-4 4", "mark"], shed: ["M-5 -2H5M-5 2H5", "mark"], elect: ["M0 -6L2 -1H6L3 2L4 6L0 4L-4 6L-3 2L-6 -1H-2Z", "mark full"],
+  drain: ["M-5 -5H5L0 5Z", "mark full"], undrain: ["M-5 5H5L0 -5Z", "mark"], other: ["M-4 -4H4V4H-4Z", "mark"],
 };
-const sign = kind => s("svg", { class: "sign", viewBox: "-8 -8 16 16", "aria-hidden": "true" }, s("path", { d: SIGNS[kind][0], class: SIGNS[kind][1] }));
+const OF_BROKERS = new Set(["drain", "undrain"]);
+const sign = (kind, [path, look] = SIGNS[kind] || SIGNS.other) => s("svg", { class: "sign", viewBox: "-8 -8 16 16", "aria-hidden": "true" }, s("path", { d: path, class: look }));
+const kindWords = one => one.kind === "refuse" ? `${one.refused || "action"} refused` : KINDS[one.kind] || one.kind;
+// Who asked for it, if a person did: a load manager decides everything else.
+const person = one => one.principal ? h("span", { class: "badge" }, `by ${personWords(one.principal)}`) : null;
 
 // Elections are decisions of their own. Logs of an older release have none: there who decides changes with an election,
 // which is seen where the next decision is another broker's, or where this page saw it.
@@ -19,7 +25,7 @@ function elections(decisions) {
   const recorded = decisions.find(one => one.kind === "elect"), until = recorded ? recorded.at : Infinity;
   const found = known.elections.map(one => told(one.at, one.leader, `${one.leader} leads; before it ${one.before} did`));
   let before = null;
-  for (const one of decisions.filter(each => each.kind !== "unload" && each.kind !== "elect")) {  // brokers that leave tell of unloads, too
+  for (const one of decisions.filter(each => each.kind !== "unload" && each.kind !== "elect" && !each.principal)) {  // brokers that leave tell of unloads, too
     if (before && before !== one.by) {
       const seen = found.find(other => other.by === one.by && Math.abs(other.at - one.at) < SAME_MS);
       if (seen) seen.at = Math.min(seen.at, one.at - 1);
@@ -35,7 +41,7 @@ function grouped(events) {
   const groups = [];
   for (const one of events) {
     const group = groups[groups.length - 1];
-    const alike = group && group[0].kind === one.kind && group[0].refused === one.refused && Math.abs(group[group.length - 1].at - one.at) < WITHIN_MS;
+    const alike = group && group[0].kind === one.kind && group[0].refused === one.refused && group[0].principal === one.principal && Math.abs(group[group.length - 1].at - one.at) < WITHIN_MS;
     if (alike) group.push(one);
     else groups.push([one]);
   }
@@ -45,7 +51,7 @@ function grouped(events) {
 // `of` is the name that is asked of when somebody goes back in the logs, page by page; HELD decisions stay at most.
 export function timeLine(wanted, source = () => known.decisions, hasElections = true, of = () => ({})) {
   const list = h("ol", { class: "events", tabindex: 0, "aria-label": "Decisions, the newest first" });
-  const none = h("p", { class: "note" }, "Nothing was decided yet.");
+  const none = h("p", { class: "note" }, NONE);
   const kinds = new Set(Object.keys(KINDS));
   const choice = h("fieldset", { class: "kinds" }, h("legend", {}, "Show"), Object.entries(KINDS).filter(([kind]) => hasElections || kind !== "elect").map(([kind, word]) =>
     h("label", {}, h("input", { type: "checkbox", checked: true, onchange: event => { event.target.checked ? kinds.add(kind) : kinds.delete(kind); draw(); } }), sign(kind), word)));
@@ -86,11 +92,11 @@ export function timeLine(wanted, source = () => known.decisions, hasElections = 
     const drawn = `${decisions.length} ${decisions.length ? place(decisions[0]) + place(newest) : ""} ${[...kinds]} ${known.elections.length} ${most}`;
     if (drawn === shown) return;
     shown = drawn;
-    const events = [...decisions.filter(wanted), ...(hasElections ? elections(decisions) : []).filter(wanted)].filter(one => kinds.has(one.kind)).sort((a, b) => b.at - a.at || b.number - a.number);
+    const events = [...decisions.filter(wanted), ...(hasElections ? elections(decisions) : []).filter(wanted)].filter(one => kinds.has(one.kind) || !(one.kind in KINDS)).sort((a, b) => b.at - a.at || b.number - a.number);
     const groups = grouped(events).slice(0, most);
     none.hidden = groups.length > 0;
     list.hidden = groups.length === 0;
-    say(none, decisions.length ? "Nothing of the kinds that are shown." : "Nothing was decided yet.");
+    say(none, decisions.length ? "There are decisions, but none of the kinds that are chosen above." : NONE);
     keyed(list, groups, group => { const first = group[group.length - 1]; return `${first.kind} ${first.at} ${first.by} ${first.number} ${group.length > 1}`; }, made, update);
   }
   return { node: h("div", {}, choice, none, list, h("p", { class: "older" }, older, " ", told)), draw };
@@ -104,12 +110,11 @@ function update(node, group) {
   if (group.length < 2) return;
   const [summary, inner] = node.firstElementChild.children, first = group[group.length - 1], last = group[0];
   if (summary.childElementCount === 0) summary.append(sign(first.kind), " ", h("span", {}));
-  const kind = first.kind === "refuse" ? `${first.refused || "action"} refused` : KINDS[first.kind];
-  say(summary.lastChild, `${time(first.at)}–${time(last.at)}  ${counted(group.length, one(first.kind))} ${kind}${first.kind === "assign" ? `: ${spread(group)}` : ""}. Last: ${last.short}`);
+  say(summary.lastChild, `${time(first.at)}–${time(last.at)}  ${counted(group.length, one(first.kind))} ${kindWords(first)}${first.principal ? ` by ${personWords(first.principal)}` : ""}${first.kind === "assign" ? `: ${spread(group)}` : ""}. Last: ${last.short}`);
   keyed(inner, group, one => `${one.at} ${one.by} ${one.number}`, event);
 }
 
-const one = kind => kind === "shed" || kind === "elect" ? "time" : "bundle";
+const one = kind => kind === "shed" || kind === "elect" ? "time" : OF_BROKERS.has(kind) ? "broker" : "bundle";
 
 function spread(group) {
   const counts = new Map();
@@ -119,10 +124,9 @@ function spread(group) {
 }
 
 function event(one) {
-  const kind = one.kind === "refuse" ? `${one.refused || "action"} refused` : KINDS[one.kind];
   const where = [one.source, one.destination].filter(Boolean).flatMap((broker, i) => [i ? " → " : "", brokerLink(broker)]);
-  const whole = one.sentence !== one.short;
+  const whole = one.sentence !== one.short || one.request;
   return h("li", { class: "event" },
-    h("p", { class: "what" }, h("time", { datetime: new Date(one.at).toISOString() }, time(one.at)), sign(one.kind), h("b", {}, kind), one.bundle ? bundleLink(one.bundle) : null, where.length ? h("span", {}, where) : null),
-    whole ? h("details", {}, h("summary", {}, one.short), h("p", { class: "whole" }, one.sentence)) : h("p", { class: "why" }, one.short));
+    h("p", { class: "what" }, h("time", { datetime: new Date(one.at).toISOString() }, time(one.at)), sign(one.kind), h("b", {}, kindWords(one)), person(one), one.bundle ? bundleLink(one.bundle) : null, where.length ? h("span", {}, where) : null),
+    whole ? h("details", {}, h("summary", {}, prose(one.short)), h("p", { class: "whole" }, prose(one.sentence)), one.request ? h("p", { class: "whole" }, "Request: ", h("code", {}, breakable(one.request))) : null) : h("p", { class: "why" }, prose(one.short)));
 }

@@ -28,13 +28,6 @@ export function time(ms) {
   return Date.now() - ms > 18 * 3600e3 ? `${day} ${clock}` : clock;
 }
 
-// A time below a picture of so many ms: no finer than it takes.
-export function moment(ms, span) {
-  const at = new Date(ms), clock = `${pad(at.getHours())}:${pad(at.getMinutes())}`;
-  if (span <= 1200e3) return `${clock}:${pad(at.getSeconds())}`;
-  return span <= 64800e3 ? clock : `${pad(at.getMonth() + 1)}-${pad(at.getDate())} ${clock}`;
-}
-
 // What a glance takes in of a reason, as `pages/reasons.py` has it: the cause, and its first comparison.
 const LONGEST = 160;
 export function shortReason(reason) {
@@ -46,11 +39,23 @@ export function shortReason(reason) {
 // Brokers in the order in which people count: 10.0.0.2 before 10.0.0.10.
 export const byName = new Intl.Collator("en", { numeric: true }).compare;
 
+// What the load of a bundle is, the same on all pages; see docs/measures.md.
+export const LOAD = "Load is in + out, by the newest report of the broker.";
+
+// Who a principal is; nobody is known by a name while authentication is off.
+export const personWords = principal => principal === "anonymous" || principal === "nobody" ? "a person without a name" : principal;
+
+// A name that breaks between its words, and not within one: loadBalancer|Enabled, org.apache.|pulsar.
+const PLACES = /(?<=[/:._,=-])(?=[^/:._,=-])|(?<=[a-z0-9])(?=[A-Z])/, LONG = 12;
+export const breakable = name => String(name).split(PLACES).flatMap((word, i) => i ? [h("wbr"), word] : [word]);
+// A sentence whose long names go to the next line as a whole, and break only if they are longer than a line.
+export const prose = text => String(text).split(/(\s+)/).map(token => token.length > LONG && PLACES.test(token) ? h("span", { class: "token" }, breakable(token)) : token);
+
 export const namespaceOf = bundle => bundle.slice(0, bundle.lastIndexOf("/"));
 export const rangeOf = bundle => bundle.slice(bundle.lastIndexOf("/") + 1);
 
 export const address = (kind, name) => `#/${kind}/${encodeURIComponent(name)}`;
-const link = kind => (name, text = name) => name ? h("a", { href: address(kind, name) }, text) : "";
+const link = kind => (name, text = name) => name ? h("a", { href: address(kind, name) }, breakable(text)) : "";
 export const brokerLink = link("broker");
 export const bundleLink = link("bundle");
 export const namespaceLink = link("namespace");

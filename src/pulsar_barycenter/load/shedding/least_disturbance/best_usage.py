@@ -1,0 +1,107 @@
+"""The most even usage that moves of the present bundles can reach, whatever strategy is in force.
+
+The search of LeastDisturbance answers it, run without what makes it careful: it acts on POINT instead of the band, by
+the newest report alone, at once, moves bundles again that moved a moment ago, and is bound by no number of moves. What
+policies forbid stays forbidden. The search is greedy: a better assignment may exist, a worse one is never returned.
+
+Worked example: b1 serves two bundles that take 30 % each, b2 one that takes 20 %. With one of the larger ones moved, b1
+has 30 % and b2 50 %; no move of these three makes the fullest less full than that.
+
+Source: our own.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from pulsar_barycenter.load.decisions import NO_LIMIT
+from pulsar_barycenter.load.filters.extensible_filters import ExtensibleFilterSettings
+from pulsar_barycenter.load.shedding.least_disturbance.assignment import Search, movable_rows
+from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import NOBODY, BundleLoads, first_loads
+from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance import AllowedBrokers
+from pulsar_barycenter.load.shedding.least_disturbance.prediction import RECENT, predict
+from pulsar_barycenter.load.shedding.least_disturbance.settings import Settings
+from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import (
+    UsageLines,
+    next_lines,
+    reported_at_ms,
+    reported_usage,
+    strengths,
+)
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, LoadSnapshot
+
+POINT: Final = 0.01
+"""A broker that lies farther above the reachable usage than this gives bundles."""
+
+_LITTLE_WORK: Final = 1e-3
+"""A broker with less of the work of the cluster shows nothing of what work costs it."""
+_LEAST_PART: Final = 1 / 8
+
+
+@dataclass(frozen=True, slots=True)
+class BestUsage:
+    """Columns over the brokers of a snapshot, fractions of a broker: the reported usage and the one after `moves`
+    bundles moved. Only brokers that are `fresh`, whose report is not outdated, count."""
+
+    usage: Floats
+    best: Floats
+    fresh: Flags
+    moves: int
+
+
+def best_usage(snapshot: LoadSnapshot, settings: Settings, filters: ExtensibleFilterSettings) -> BestUsage:
+    """Return the usage of each broker, and the most even one that is found."""
+    eager = replace(settings, band=POINT, patience_min=0.0, grace_ms=0, most=NO_LIMIT)
+    now_ms = snapshot.taken_at_ms or int(reported_at_ms(snapshot).max(initial=0))
+    usage = reported_usage(snapshot, settings)
+    bundles = snapshot.bundles
+    rested = replace(snapshot, bundles=replace(bundles, recently_unloaded=np.zeros_like(bundles.recently_unloaded)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        loads, lines = _newest(rested, eager)
+        view = predict(rested, loads, lines, now_ms, eager)
+        view = replace(view, known=rested.brokers.everyone)
+        movable = movable_rows(rested, loads, view, eager, now_ms)
+        found = Search(rested, loads, view, movable, AllowedBrokers(rested, loads, filters, now_ms), eager).run()
+        moves = [(move.row, move.source, move.destination) for move in found.moves]
+        best = _with_moves(view.usage[RECENT], loads, lines, moves)
+    return BestUsage(usage, best, view.fresh, len(moves))
+
+
+def usage_after(snapshot: LoadSnapshot, settings: Settings, moves: Iterable[tuple[int, int, int]]) -> Floats:
+    """Return the usage that each broker would have after moves: the row of a bundle, and those of the broker that it
+    leaves and of the one that it goes to, NOBODY for none. Not below 0; it may exceed 1."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        loads, lines = _newest(snapshot, settings)
+        return _with_moves(reported_usage(snapshot, settings), loads, lines, moves)
+
+
+def _newest(snapshot: LoadSnapshot, settings: Settings) -> tuple[BundleLoads, UsageLines]:
+    """Return the work of bundles by the newest report alone, and lines that explain the reported usages by it.
+
+    One report does not tell background from slope, so no broker pays more for its work than its whole usage, down to a
+    part of what is usual; one without work pays what the others do, by its strength.
+    """
+    loads = first_loads(snapshot)
+    measured, recent, _, numbers = loads.sums
+    loads = replace(loads, settled=loads.recent, sums=np.array([measured, recent, recent, numbers]))
+    lines = next_lines(None, snapshot, loads.units, 0.0, settings)
+    usage, work = reported_usage(snapshot, settings), np.maximum(loads.units.work(snapshot.brokers.latest), measured)
+    works = work > _LITTLE_WORK
+    most = usage / np.where(works, work, 1.0)
+    slope = np.where(works, np.maximum(np.minimum(lines.slope, most), lines.slope * _LEAST_PART), lines.slope)
+    if works.any() and not works.all():
+        strength = strengths(snapshot)
+        slope = np.where(works, slope, float(np.median((slope * strength)[works])) / strength)
+    # what the slope does not explain stays with the broker, whatever moves
+    return loads, replace(lines, slope=slope, background=usage - slope * work, beyond=np.zeros_like(usage))
+
+
+def _with_moves(usage: Floats, loads: BundleLoads, lines: UsageLines, moves: Iterable[tuple[int, int, int]]) -> Floats:
+    found = usage.copy()
+    for row, source, destination in moves:
+        for broker, sign in ((source, -1.0), (destination, 1.0)):
+            if broker != NOBODY:
+                found[broker] += sign * lines.slope[broker] * loads.recent[row]
+    return np.maximum(found, 0.0)

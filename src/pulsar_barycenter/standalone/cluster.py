@@ -64,7 +64,7 @@ class BrokerProcess(ChildProcess):
         self._settings = settings
         super().__init__(
             f"broker-{index}",
-            ["barycenter", "broker", "--config", str(self.configuration_file)],
+            ["pulsar_barycenter", "broker", "--config", str(self.configuration_file)],
             settings.directory.logs / f"broker-{index}.log",
         )
 

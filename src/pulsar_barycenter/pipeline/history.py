@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from itertools import starmap
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,6 +25,9 @@ END_OF_TIME: Final = 253_402_300_799_000
 _ROWS_AT_ONCE: Final = 4_000_000
 UNKNOWN: Final = "unknown"
 """The load manager of decisions whose log does not say which one made them."""
+
+PERSON: Final = "person"
+"""In place of a load manager, for decisions that people asked for."""
 
 Progress = Callable[[Sequence[str], str], Iterable[str]]
 """Passes on the files it is given, and may tell how far the reader is; the text says what is read."""
@@ -91,7 +94,8 @@ class History:
     ) -> pa.Table:
         """Return the last `limit` decisions, oldest first: of all, of one load manager, or UNKNOWN, of one kind.
 
-        Columns: at, by, manager, strategy, kind, bundle, source, destination, refused, sentence; or those given.
+        Columns: at, by, manager, strategy, kind, bundle, source, destination, refused, principal, sentence, request; or
+        those given.
         """
         kept: pa.Table | None = None
         for rows in self._rows("decisions", "at", DECISIONS.names, pc.field("kind") == kind if kind else None):
@@ -116,7 +120,8 @@ class History:
         """Return the last `limit` moves, oldest first: of all bundles, or of one, from or to any broker, or one.
 
         Columns: at, bundle, source, destination, ended, since_last_s, is_back, unreported_s (see `moves.Move`), and of
-        the decision that the source was left by, null if there is none on record: strategy, sentence.
+        the decision that the source was left by, null if there is none on record: strategy, principal, sentence,
+        request.
         """
         wanted = [
             move
@@ -126,29 +131,29 @@ class History:
         decided = self._unloads({move.bundle for move in wanted})
         rows = []
         for move in wanted:
-            before = _NEVER if move.since_last is None else move.at - move.since_last
-            why = next(
-                (each for each in decided.get((move.bundle, move.source), ()) if before < each["at"] <= move.at), {}
-            )
+            why = _why(move, decided)
             rows.append(
                 {
                     **move._asdict(),
                     "since_last_s": None if move.since_last is None else move.since_last.total_seconds(),
                     "unreported_s": move.unreported.total_seconds(),
-                    "strategy": why.get("strategy"),
-                    "sentence": why.get("sentence"),
+                    **{name: why.get(name) for name in _WHY_COLUMNS},
                 }
             )
         return pa.Table.from_pylist(rows, schema=_MOVE_SCHEMA)
 
     def flapping(self, limit: int, *, within: timedelta = FLAP_WITHIN) -> pa.Table:
-        """Return the `limit` bundles that moved again within so long most often.
+        """Return the `limit` bundles that load managers moved again within so long most often; what people asked for,
+        and the move after it, does not count.
 
         Columns: bundle, moves, flaps, back, soonest_s, first, last, brokers (see `moves.Flapping`).
         """
+        moves = self._moves(None)
+        decided = self._unloads({move.bundle for move in moves if move.is_flap(within)})
+        found = flapping_of(moves, within, lambda move: bool(_why(move, decided).get("principal")))
         rows = [
             {**each._asdict(), "soonest_s": each.soonest.total_seconds(), "brokers": ", ".join(each.brokers)}
-            for each in flapping_of(self._moves(None), within)[:limit]
+            for each in found[:limit]
         ]
         return pa.Table.from_pylist(rows, schema=_FLAPPING_SCHEMA)
 
@@ -158,11 +163,11 @@ class History:
         intervals = zip(*(owned.column(name).to_pylist() for name in _INTERVAL_COLUMNS), strict=True)
         return [move for move in moves_of(starmap(Owned, intervals)) if self._since <= move.at < self._until]
 
-    def _unloads(self, bundles: set[str]) -> dict[tuple[str, str], list[dict[str, Any]]]:
-        """Return the decisions to unload these bundles from each broker, newest first."""
-        columns = ["at", "bundle", "source", "strategy", "sentence"]
+    def _unloads(self, bundles: set[str]) -> "_Unloads":
+        """Return the decisions to unload these bundles from each broker, newest first; none if none are kept."""
+        columns = ["at", "bundle", "source", *_WHY_COLUMNS]
         condition = (pc.field("kind") == "unload") & pc.field("bundle").isin(list(bundles))
-        found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        found: _Unloads = {}
         for rows in self._rows("decisions", "at", columns, condition) if bundles else ():
             for row in rows.to_pylist():
                 found.setdefault((row["bundle"], row["source"]), []).append(row)
@@ -348,9 +353,12 @@ _MOVE_SCHEMA: Final = pa.schema(
         "is_back": pa.bool_(),
         "unreported_s": pa.float64(),
         "strategy": pa.string(),
+        "principal": pa.string(),
         "sentence": pa.string(),
+        "request": pa.string(),
     }
 )
+_WHY_COLUMNS: Final = ("strategy", "principal", "sentence", "request")
 _FLAPPING_SCHEMA: Final = pa.schema(
     {
         "bundle": pa.string(),
@@ -365,17 +373,31 @@ _FLAPPING_SCHEMA: Final = pa.schema(
 )
 _DECISION_COLUMNS: Final = (
     *("at", "by", "manager", "strategy", "kind", "bundle", "source", "destination", "refused"),
-    "sentence",
+    *("principal", "sentence", "request"),
 )
 _DECISIONS_AT_ONCE: Final = 100_000
 
 
+_Unloads: TypeAlias = dict[tuple[str, str], list[dict[str, Any]]]
+
+
+def _why(move: Move, decided: _Unloads) -> dict[str, Any]:
+    """Return the decision by which a bundle left its source, empty if none is on record: the last one after its move
+    before."""
+    before = _NEVER if move.since_last is None else move.at - move.since_last
+    of_bundle = decided.get((move.bundle, move.source), ())
+    return next((each for each in of_bundle if before < each["at"] <= move.at), {})
+
+
 def _of_manager(rows: pa.Table, manager: str) -> pa.Table:
-    """Return the decisions of a load manager; blank is any, UNKNOWN those of which none is known."""
+    """Return the decisions of a load manager; blank is any, PERSON those that people asked for, UNKNOWN those of which
+    the log says neither."""
     if not manager:
         return rows
-    who = rows.column("manager")
-    return rows.filter(pc.is_null(who) if manager == UNKNOWN else pc.equal(who, manager))
+    who, is_manual = rows.column("manager"), pc.is_valid(rows.column("principal"))
+    if manager == PERSON:
+        return rows.filter(is_manual)
+    return rows.filter(pc.and_not(pc.is_null(who), is_manual) if manager == UNKNOWN else pc.equal(who, manager))
 
 
 def _once(rows: pa.Table) -> pa.Table:

@@ -152,5 +152,38 @@ def test_flapping_bundles_are_told_the_worst_first(layout: PipelineLayout) -> No
     assert ask(layout, "flapping", "--within", "soon").exit_code == 2
 
 
+def test_what_people_move_and_the_move_after_it_is_no_flapping_and_is_told_with_who(tmp_path: Path) -> None:
+    """A drain and its undo, with the load manager's moves around it; of the five moves two are flaps."""
+    layout = PipelineLayout.of(tmp_path)
+    life = owned(BUNDLE, ("a", 0, 10), ("b", 10, 12), ("a", 12, 14), ("b", 14, 16), ("c", 16, 18), ("a", 18, None))
+    names = {"bundle": "bundle", "broker": "broker", "since": "owned_from", "until": "owned_to", "ended": "ended"}
+    _write(layout, "ownership", [{names[key]: value for key, value in each._asdict().items()} for each in life])
+    asked = [("a", 9.5, "anonymous"), ("b", 11.5, "anonymous"), ("a", 13.5, None), ("b", 15.5, None)]
+    rows = [
+        {
+            "at": at(minute),
+            "by": "a",
+            "number": number,
+            "kind": "unload",
+            "bundle": BUNDLE,
+            "source": source,
+            "principal": who,
+            "request": None if who is None else "PUT /unload",
+            "sentence": "why",
+        }
+        for number, (source, minute, who) in enumerate(asked)
+    ]
+    _write(layout, "decisions", rows)
+    history = History(layout)
+    told = history.moves(9).select(["principal", "request"]).to_pylist()
+    assert [(row["principal"], row["request"]) for row in told] == [
+        *[("anonymous", "PUT /unload")] * 2,
+        *[(None, None)] * 3,
+    ]
+    (flapping,) = history.flapping(9).to_pylist()
+    assert (flapping["moves"], flapping["flaps"], flapping["first"]) == (5, 2, at(16))
+    assert "anonymous" in ask(layout, "moves").stdout
+
+
 def _ms(moment: datetime) -> int:
     return round(moment.timestamp() * 1000)

@@ -23,7 +23,7 @@ from pulsar_barycenter.snapshots.pipeline_tables import read_tables
 from support.data_of_before import copied, logged
 from support.publications import decoded
 
-LATER = {"decisions": ("manager",)}
+LATER = {"decisions": ("manager", "principal", "request")}
 """Columns that came after."""
 DECIDED_ABOUT = "public/default/0x00000000_0x55555555"
 

@@ -19,6 +19,7 @@ from pulsar_barycenter.cli.failure import fail, in_words
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.moments import moment_ms
 from pulsar_barycenter.cli.suggestions import did_you_mean
+from pulsar_barycenter.cli.terminal import printable
 from pulsar_barycenter.load.cycle.decided import BundleState, Decided, concerning, state_of
 from pulsar_barycenter.load.cycle.told_rounds import shedding_rounds, split_rounds
 from pulsar_barycenter.logs.decision_log import DecisionRecord, read_decisions
@@ -153,7 +154,7 @@ def _explain_then(name: str, at_ms: int, url: str | None, data: Path | None, for
             click.echo(msgspec.json.encode(each).decode())
         return
     for line in told_then(answer):
-        click.echo(line)
+        click.echo(printable(line))
     if lines:
         click.echo(f"\nupon the loads of then, by {settings}")
         print_tables(lines, explain=True, shedding=shedding)
@@ -245,9 +246,11 @@ def _print(
         at = datetime.fromtimestamp(record.at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
         where = " → ".join(each for each in (record.source, record.destination) if each)
         what = f"{record.kind} {record.refused}".strip()
-        manager = f"by the {record.manager} load manager" if record.manager else ""
-        click.echo("  ".join(each for each in (at, what, record.bundle, where, manager) if each))
-        click.echo(f"      {record.sentence}")
+        by = f"by {record.decided_by}" if record.decided_by else ""
+        click.echo(printable("  ".join(each for each in (at, what, record.bundle, where, by) if each)))
+        click.echo(printable(f"      {record.sentence}"))
+        if record.request:
+            click.echo(printable(f"      {record.request}"))
     if states or lines:
         click.echo(f"\nnow, by {settings}")
     for state in states:

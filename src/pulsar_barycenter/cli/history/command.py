@@ -21,7 +21,7 @@ from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.logs.decision_log import Kind
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.errors import InvalidNameError
-from pulsar_barycenter.pipeline.history import END_OF_TIME, UNKNOWN, History, NoHistoryError, Ranking
+from pulsar_barycenter.pipeline.history import END_OF_TIME, PERSON, UNKNOWN, History, NoHistoryError, Ranking
 from pulsar_barycenter.pipeline.local_sql import QueryError, run_local_sql
 from pulsar_barycenter.pipeline.running.job_options import DataFolder, with_spark_settings
 from pulsar_barycenter.pipeline.storage.files import local_folder
@@ -74,14 +74,14 @@ def top(data: str, conf: Conf, since: str, until: str, form: str, limit: int, by
         _answer(form, lambda: history.top_bundles(limit, by=ranking))
 
 
-_MANAGERS: Final = (*(str(kind) for kind in ManagerKind if kind is not ManagerKind.NOOP), UNKNOWN)
+_MANAGERS: Final = (*(str(kind) for kind in ManagerKind if kind is not ManagerKind.NOOP), PERSON, UNKNOWN)
 
 
 def _with_manager(command: Command) -> Command:
     option = click.option(
         "--manager",
         type=click.Choice(_MANAGERS),
-        help="Only decisions of this load manager; unknown: of logs that do not say which.",
+        help="Only decisions of this load manager; person: what people asked for; unknown: the log does not say.",
     )
     return option(command)
 
@@ -146,7 +146,8 @@ def _life_of(history: History, name: str, width: timedelta, manager: str) -> lis
 def moves(data: str, conf: Conf, since: str, until: str, form: str, bundle: str, broker: str, limit: int) -> None:
     """Tell which bundles went from which broker to which, and why.
 
-    By who reported the bundle; the reason is that of the decision to unload it. A bundle whose broker is gone has none.
+    By who reported the bundle; the reason is that of the decision to unload it, the principal is who asked for it if
+    that was a person. A bundle whose broker is gone has none.
     """
     with _history(data, conf, since, until) as history:
         _answer(form, lambda: history.moves(limit, bundle=bundle, broker=broker), none="nothing moved")
@@ -157,7 +158,10 @@ def moves(data: str, conf: Conf, since: str, until: str, form: str, bundle: str,
 @click.option("--within", type=Seconds(1), default="30m", show_default=True, help="What soon means.")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="Most bundles, the worst ones.")
 def flapping(data: str, conf: Conf, since: str, until: str, form: str, within: float, limit: int) -> None:
-    """Tell the bundles that moved again soon after a move, and how often back to where they had been."""
+    """Show the bundles that load managers moved again soon after a move, and how often back to where they had been.
+
+    What people asked for (a drain, its undo, a move) is no flapping, nor is the load manager's next move after it.
+    """
     with _history(data, conf, since, until) as history:
         _answer(
             form,

@@ -13,6 +13,7 @@ from pulsar_barycenter.cli.asking.client import asked_url
 from pulsar_barycenter.cli.failure import fail, in_words
 from pulsar_barycenter.cli.operate.carrying_out import (
     STOPPED,
+    asked_by,
     carry_out,
     print_moves,
     with_audit,
@@ -72,7 +73,7 @@ def command(
         return
     if found.drained is not None and broker not in found.drained:
         try:
-            asyncio.run(set_drained(address, broker, is_drained=True, why=why))
+            asyncio.run(set_drained(address, broker, is_drained=True, why=asked_by("drain", why)))
         except UNREACHABLE as error:
             fail(in_words(error) or f"not all brokers know after a while that {broker} is drained; try again")
         click.echo(printable(f"{broker} gets no more bundles"))
@@ -81,7 +82,8 @@ def command(
         if not found.moves:
             break
         pace = Pace(at_once, per_minute, timeout_s, looks_back=False)  # where bundles go on to is no matter
-        carry_out(plan_of(found.moves), found.moves, address, pace, journal, why)
+        operation = f"drain of {broker}"
+        carry_out(plan_of(found.moves), found.moves, address, pace, journal, why, operation=operation)
         found = _to_drain(address, broker)
     left = len(found.moves) + len(found.stay or {})
     if left:

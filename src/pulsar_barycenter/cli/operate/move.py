@@ -57,7 +57,7 @@ def command(
         click.echo("nothing is done without --yes")
         return
     journal = Journal(journal_file or journal_of_bundle(bundle))
-    carry_out(plan, plan.moves, address, Pace(timeout_s=timeout_s), journal, why)
+    carry_out(plan, plan.moves, address, Pace(timeout_s=timeout_s), journal, why, operation="move")
 
 
 async def _owner(url: str, bundle: str, destination: str) -> str:

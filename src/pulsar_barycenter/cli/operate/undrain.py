@@ -7,6 +7,7 @@ import click
 from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url
 from pulsar_barycenter.cli.asking.options import with_client_conf, with_why
 from pulsar_barycenter.cli.failure import fail, in_words
+from pulsar_barycenter.cli.operate.carrying_out import asked_by
 from pulsar_barycenter.cli.operate.drain import UNREACHABLE
 from pulsar_barycenter.cli.operate.drained import set_drained, who_is_drained
 from pulsar_barycenter.cli.suggestions import did_you_mean
@@ -39,7 +40,7 @@ def command(broker: str, url: str | None, yes: bool, why: str) -> None:
         if not yes:
             click.echo("nothing is done without --yes")
             return
-        asyncio.run(set_drained(address, broker, is_drained=False, why=why))
+        asyncio.run(set_drained(address, broker, is_drained=False, why=asked_by("undrain", why)))
     except UNREACHABLE as error:
         fail(in_words(error) or f"not all brokers know after a while that {broker} is not drained any more; try again")
     click.echo(printable(f"{broker} may have bundles again"))

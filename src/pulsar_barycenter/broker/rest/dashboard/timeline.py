@@ -11,7 +11,10 @@ MOST_DECISIONS = 1_000
 
 
 class BriefDecision(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """A decision as in the decision log; `sentence` is all of its reason in words, `short` what is seen at a glance."""
+    """A decision as in the decision log; `sentence` is all of its reason in words, `short` what is seen at a glance.
+
+    `principal` is who asked for it and `request` by which request, if a person decided.
+    """
 
     at: int
     by: str
@@ -25,6 +28,8 @@ class BriefDecision(msgspec.Struct, frozen=True, rename="camel", kw_only=True, o
     refused: str = ""
     manager: str = ""
     strategy: str = ""
+    principal: str = ""
+    request: str = ""
 
 
 def brief(record: DecisionRecord) -> BriefDecision:
@@ -41,6 +46,8 @@ def brief(record: DecisionRecord) -> BriefDecision:
         refused=record.refused,
         manager=record.manager,
         strategy=record.strategy,
+        principal=record.principal,
+        request=record.request,
     )
 
 

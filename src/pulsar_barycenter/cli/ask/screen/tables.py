@@ -104,10 +104,11 @@ DECISIONS: Final[Table[DecisionRecord]] = Table(
         _name("bundle", lambda row: row.bundle),
         _name("from", lambda row: row.source),
         _name("to", lambda row: row.destination),
+        _name("by", lambda row: row.decided_by),
         _name("why", lambda row: row.sentence),
     ),
     lambda row: f"{row.by} {row.number}",
-    lambda row: f"{row.kind} {row.refused} {row.bundle} {row.source} {row.destination} {row.sentence}",
+    lambda row: f"{row.kind} {row.refused} {row.bundle} {row.source} {row.destination} {row.decided_by} {row.sentence}",
     0,
 )
 TOPICS: Final[Table[TopicRow]] = Table(

@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.pipeline.moves import FLAP_WITHIN, Move, Owned, flapping_of, moves_of
 from pulsar_barycenter.pipeline.storage.files import Storage
 from pulsar_barycenter.pipeline.storage.layout import TABLES_FOLDER
@@ -88,6 +90,25 @@ class History:
     def bundle_owners(self, bundle: str) -> pa.Table:
         """Return who owned the bundle and when, oldest first: OWNERSHIP without `bundle` and `incarnation`."""
         return self._ownership(pc.field("bundle") == bundle).drop_columns(["bundle", "incarnation"])
+
+    def bundle_of(self, topic: TopicName) -> str:
+        """Return the bundle that a topic was in last, by who owned it: the smallest of those that began last.
+
+        Raises:
+            NoHistoryError: nobody owned a bundle that has it.
+        """
+        namespace = f"{topic.namespace}/"
+        owned = self._ownership(pc.starts_with(pc.field("bundle"), namespace))
+        covering = [
+            (since, -bundle.range.width, str(bundle))
+            for since, name in zip(
+                owned.column("owned_from").to_pylist(), owned.column("bundle").to_pylist(), strict=True
+            )
+            if (bundle := Bundle.parse(name)).contains(topic)
+        ]
+        if not covering:
+            raise self._nothing("ownership")
+        return max(covering)[2]
 
     def decisions(
         self, limit: int, *, manager: str = "", kind: str = "", columns: Sequence[str] | None = None

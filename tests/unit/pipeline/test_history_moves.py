@@ -14,6 +14,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pulsar_barycenter.cli.history.command import command
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.pipeline.history import History
 from pulsar_barycenter.pipeline.moves import Owned, moves_of
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
@@ -135,6 +137,19 @@ def test_moves_are_told_with_the_decision_that_made_them(layout: PipelineLayout)
     last = History(layout).moves(1, bundle=OTHER)
     assert last.column("at").to_pylist() == [at(30)]
     assert "nothing moved" in ask(layout, "moves", "--broker", "nobody").stdout
+
+
+def test_a_topic_stands_for_the_bundle_that_it_was_in_last(layout: PipelineLayout) -> None:
+    topics = (f"persistent://{BUNDLE.rpartition('/')[0]}/{number}" for number in range(1_000_000))
+    topic = next(each for each in topics if Bundle.parse(BUNDLE).contains(TopicName.parse(each)))
+    assert (
+        ask(layout, "moves", "--bundle", topic, "--json").stdout
+        == ask(layout, "moves", "--bundle", BUNDLE, "--json").stdout
+    )
+    told = ask(layout, "bundle", topic)
+    assert (told.exit_code, f"topic {topic} is in {BUNDLE}" in told.stderr) == (0, True)
+    assert "in no bundle that anybody owned" in ask(layout, "bundle", "no/where/topic").stderr
+    assert ask(layout, "bundle", "a/b").exit_code == 2
 
 
 def test_a_period_tells_its_own_moves(layout: PipelineLayout) -> None:

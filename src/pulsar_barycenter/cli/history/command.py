@@ -17,10 +17,12 @@ from pulsar_barycenter.cli.history.rows import print_rows, trend
 from pulsar_barycenter.cli.moments import Seconds, moment_ms
 from pulsar_barycenter.cli.pipeline.data_folder import opened
 from pulsar_barycenter.cli.progress import spark_progress, with_progress
+from pulsar_barycenter.cli.terminal import printable
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.logs.decision_log import Kind
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.errors import InvalidNameError
+from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.pipeline.history import END_OF_TIME, PERSON, UNKNOWN, History, NoHistoryError, Ranking
 from pulsar_barycenter.pipeline.local_sql import QueryError, run_local_sql
 from pulsar_barycenter.pipeline.running.job_options import DataFolder, with_spark_settings
@@ -102,22 +104,42 @@ def decisions(
 @command.command(name="bundle")
 @_common
 @_with_manager
-@click.argument("bundle", metavar="TENANT/NAMESPACE/RANGE")
+@click.argument("bundle", metavar="TOPIC|BUNDLE")
 @click.option("--every", type=click.Choice(list(_EVERY)), default="15m", show_default=True, help="Means per interval.")
 def bundle_life(
     data: str, conf: Conf, since: str, until: str, form: str, manager: str | None, bundle: str, every: str
 ) -> None:
-    """Tell a bundle's life: who owned it, what was decided about it, what it carried."""
-    try:
-        name = str(Bundle.parse(bundle))
-    except InvalidNameError as error:
-        raise click.UsageError(f"{bundle}: {error}") from None
+    """Show a bundle's life: who owned it, what was decided about it, what it carried.
+
+    Of a topic (orders, tenant/namespace/orders, or in full) it is the bundle that the topic was in last.
+    """
     with _history(data, conf, since, until) as history:
-        found = _life_of(history, name, timedelta(minutes=_EVERY[every]), manager or "")
+        found = _life_of(history, _bundle(history, bundle), timedelta(minutes=_EVERY[every]), manager or "")
     for title, rows in found:
         if form == "table":
             click.echo("\n" + trend(title, rows, title))
         print_rows(rows, form, kind=title)
+
+
+def _bundle(history: History, name: str) -> str:
+    """Return the bundle that is named, or the one that a topic was in last, which is said; the program ends if there is
+    none."""
+    try:
+        return str(Bundle.parse(name))
+    except InvalidNameError:
+        pass
+    try:
+        topic = TopicName.parse(name)
+    except InvalidNameError:
+        raise click.UsageError(
+            f"{name}: a bundle has the form tenant/namespace/range, a topic is named as clients name it"
+        ) from None
+    try:
+        bundle = history.bundle_of(topic)
+    except NoHistoryError as error:
+        fail(f"topic {topic} was in no bundle that anybody owned: {error}")
+    click.echo(printable(f"topic {topic} is in {bundle}"), err=True)
+    return bundle
 
 
 def _life_of(history: History, name: str, width: timedelta, manager: str) -> list[tuple[str, pa.Table]]:
@@ -140,7 +162,7 @@ def _life_of(history: History, name: str, width: timedelta, manager: str) -> lis
 
 @command.command(name="moves")
 @_common
-@click.option("--bundle", default="", metavar="TENANT/NAMESPACE/RANGE", help="Only moves of this bundle.")
+@click.option("--bundle", default="", metavar="TOPIC|BUNDLE", help="Only moves of this bundle, or a topic's.")
 @click.option("--broker", default="", metavar="HOST:PORT", help="Only moves from or to this broker.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1), help="Most moves, the last ones.")
 def moves(data: str, conf: Conf, since: str, until: str, form: str, bundle: str, broker: str, limit: int) -> None:
@@ -150,7 +172,8 @@ def moves(data: str, conf: Conf, since: str, until: str, form: str, bundle: str,
     that was a person. A bundle whose broker is gone has none.
     """
     with _history(data, conf, since, until) as history:
-        _answer(form, lambda: history.moves(limit, bundle=bundle, broker=broker), none="nothing moved")
+        name = _bundle(history, bundle) if bundle else ""
+        _answer(form, lambda: history.moves(limit, bundle=name, broker=broker), none="nothing moved")
 
 
 @command.command(name="flapping")

@@ -299,7 +299,7 @@ TABLES = {
         ("by", "number", "at"),
         "What the leaders decided and why, from their decision logs. Further kinds are of no"
         " bundle: with elect `destination` leads from then on, and before it `source` did; with drain `source` gets no"
-        " more bundles, with undrain it may have some again. What a person asked for has a `principal` and a `request`.",
+        " more bundles, with undrain it may have some again. What people asked for has a `principal` and a `request`.",
     ),
     "balance": Table(
         BALANCE,

@@ -14,6 +14,7 @@ from pulsar_barycenter.broker.load_manager.factory import load_manager_factory
 from pulsar_barycenter.cli.main import main
 from pulsar_barycenter.cli.operate.carrying_out import journal_of_bundle
 from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.logs.decision_log import read_decisions
 from pulsar_barycenter.operations.journal import Journal
 from support.rest_cluster import RestCluster
 
@@ -77,6 +78,28 @@ async def test_a_bundle_is_moved_when_meant_and_is_served_then(tmp_path: Path) -
         undone = await run("undo", str(journal))
         assert (undone.exit_code, f'"destination":"{source}"' in undone.stdout) == (OK, True)
         assert "already" in (await run(*words, "--yes")).stdout
+
+
+async def test_a_topic_is_moved_with_its_bundle_and_a_partitioned_one_with_all_of_its_bundles(tmp_path: Path) -> None:
+    async with two_brokers(tmp_path) as cluster:
+        await cluster.expect(204, "PUT", "/admin/v2/persistent/public/ns/orders")
+        await cluster.expect(204, "PUT", "/admin/v2/persistent/public/ns/parts/partitions", 8)
+        for broker in cluster.brokers:
+            url = str(broker.urls.web_url)
+            moved = await run("move", "public/ns/orders", "--to", broker.broker_id, "--url", url, "--yes")
+            assert moved.exit_code == OK, moved.output
+            assert "topic persistent://public/ns/orders is in public/ns/0x" in moved.stdout
+            assert await cluster.owner("persistent/public/ns/orders") is broker
+        moved = await run("move", "public/ns/parts", "--to", broker.broker_id, "--url", url, "--yes")
+        assert moved.exit_code == OK, moved.output
+        for index in range(8):
+            assert await cluster.owner(f"persistent/public/ns/parts-partition-{index}") is broker
+        wrong = await run("move", "public/ns/order", "--to", broker.broker_id, "--url", url, "--yes")
+        assert (wrong.exit_code, "did you mean orders?" in wrong.stderr) == (FAILED, True)
+        told = read_decisions(tmp_path)
+        asked = [each for each in told if each.principal]
+        assert asked
+        assert all("move by " in each.sentence for each in asked)
 
 
 async def test_a_bundle_that_nobody_has_used_can_be_moved(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ import hashlib
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
@@ -17,14 +18,16 @@ from pulsar_barycenter.admin.client import AdminClient
 from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asking_client, why_headers
 from pulsar_barycenter.cli.asking.options import with_client_conf, with_why
 from pulsar_barycenter.cli.failure import fail, in_words
-from pulsar_barycenter.cli.terminal import Column, Kind, print_table, printable
+from pulsar_barycenter.cli.terminal import Column, print_table, printable
 from pulsar_barycenter.operations.admin_cluster import AdminCluster
 from pulsar_barycenter.operations.executor import Outcome, Pace, Tell, execute
 from pulsar_barycenter.operations.journal import Entry, Journal, JournalError, MoveState
 from pulsar_barycenter.operations.plan import Plan, PlanError, PlannedMove, read_plan
+from pulsar_barycenter.pages.reasons import short_reason
 
 STOPPED: Final = 1
 _MOST_SHOWN: Final = 50
+_MOST_REASONS: Final = 10
 _MOST_BYTES: Final = 1 << 30
 _WIDTH: Final = 160
 _REQUEST_TIMEOUT_S: Final = 70.0
@@ -104,14 +107,28 @@ def open_cluster(
     return client, AdminCluster(client, url, told_of=told_of)
 
 
-def print_moves(moves: tuple[PlannedMove, ...]) -> None:
+def print_moves(moves: Sequence[PlannedMove]) -> None:
+    """Print moves, and after them each reason once for each destination, with how many moves have it; without figures
+    in brackets, in which reasons of one kind differ."""
+    shown = moves[:_MOST_SHOWN]
     print_table(
-        [Column("bundle"), Column("from"), Column("to"), Column("why", Kind.SENTENCE)],
-        [[printable(text) for text in (m.bundle, m.source, m.destination, m.sentence)] for m in moves[:_MOST_SHOWN]],
+        [Column("bundle"), Column("from"), Column("to")],
+        [[printable(text) for text in (m.bundle, m.source, m.destination)] for m in shown],
         plain_width=_WIDTH,
     )
     if len(moves) > _MOST_SHOWN:
         click.echo(f"… and {len(moves) - _MOST_SHOWN:,} more")
+    reasons = Counter((m.destination, _glance(m)) for m in moves if m.sentence)
+    for (destination, sentence), count in reasons.most_common(_MOST_REASONS):
+        click.echo(printable(f"why {count:,} to {destination}: {sentence}"))
+    if len(reasons) > _MOST_REASONS:
+        click.echo(f"… and {len(reasons) - _MOST_REASONS:,} more reasons")
+
+
+def _glance(move: PlannedMove) -> str:
+    """Return the reason of a move without its subject and the figures."""
+    sentence = short_reason(move.sentence).partition(" (")[0]
+    return sentence.removeprefix(f"{move.bundle}: ").removeprefix(f"{move.destination}: ")
 
 
 def carry_out(

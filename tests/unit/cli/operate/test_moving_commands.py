@@ -278,3 +278,50 @@ async def test_who_cannot_be_drained_is_said(tmp_path: Path) -> None:
         for command in ("drain", "undrain"):
             assert (await run(command, "nobody:1", "--url", "http://127.0.0.1:9", "--yes")).exit_code == FAILED
             assert "nobody:1 is not" in (await run(command, "nobody:1", "--url", url, "--yes")).stderr
+
+
+async def test_a_drain_is_seen_everywhere_and_undrain_brings_back_what_it_moved_away(tmp_path: Path) -> None:
+    async with two_brokers(tmp_path) as cluster:
+        for number in range(12):
+            await cluster.owner(f"persistent/public/ns/t{number}")
+        before = await served(cluster)
+        broker = cluster.brokers[1]
+        mine = {bundle for bundle, owner in before.items() if owner == broker.broker_id}
+        if not mine:  # placed at random
+            bundle = min(before)
+            to = ("--to", broker.broker_id, "--url", str(broker.urls.web_url), "--yes")
+            assert (await run("move", bundle, *to)).exit_code == OK
+            mine = {bundle}
+        url = ("--url", str(cluster.brokers[0].urls.web_url))
+        drain = ("drain", broker.broker_id, *url, "--per-minute", "6000", "--why", "a new disk")
+
+        shown = await run(*drain)
+        assert shown.exit_code == OK, shown.output
+        assert f"serves {len(mine)} bundles" in shown.stdout
+        after = next(line for line in shown.stdout.splitlines() if line.startswith(broker.broker_id + "  "))
+        assert after.split()[1:3] == [str(len(mine)), "0"], "bundles now and after"
+        assert (await run(*drain, "--yes")).exit_code == OK
+        assert broker.broker_id not in (await served(cluster)).values()
+
+        status = (await run("status", *url)).stdout
+        assert f"{broker.broker_id} drained" in status.replace(" * ", " ")
+        assert "a new disk" in status
+        assert f"barycenter undrain {broker.broker_id} --bring-back --yes" in status
+        doctor = await run("doctor", *url)
+        assert (doctor.exit_code, "healthy, " in doctor.stdout) == (OK, True)
+        assert "Drained by nobody at " in " ".join(doctor.stdout.split())
+        overview = (await cluster.expect(200, "GET", "/barycenter/v1/overview")).json
+        assert (overview["drained"], overview["drainChange"]["by"]) == ([broker.broker_id], "nobody")
+
+        undrain = ("undrain", broker.broker_id, *url)
+        said = await run(*undrain, "--yes")
+        assert (said.exit_code, "--bring-back --yes" in said.stdout) == (OK, True)
+        assert broker.broker_id not in (await served(cluster)).values()
+        preview = await run(*undrain, "--bring-back")
+        assert f"{len(mine)} bundles left" in preview.stdout
+        assert "nothing is done without --yes" in preview.stdout
+        done = await run(*undrain, "--bring-back", "--yes", "--per-minute", "6000")
+        assert done.exit_code == OK, done.output
+        assert {bundle for bundle, owner in (await served(cluster)).items() if owner == broker.broker_id} >= mine
+        kinds = [(each.kind, each.source) for each in read_decisions(tmp_path) if each.kind in ("drain", "undrain")]
+        assert kinds == [("drain", broker.broker_id), ("undrain", broker.broker_id)]

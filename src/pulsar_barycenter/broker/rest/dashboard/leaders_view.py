@@ -27,12 +27,15 @@ from pulsar_barycenter.broker.rest.relay import asked_everywhere, decoded_lists
 from pulsar_barycenter.broker.rest.requests import choice, json_response, whole_number
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.config.sources import NotedChange
 from pulsar_barycenter.load.managers import StrategyError, manager_in_force, short_name
+from pulsar_barycenter.load.policies import DRAINED_KEY
 from pulsar_barycenter.load.reports.load_over_time import LATEST_TIME_MS, LONGEST_STEP_MS
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument
 from pulsar_barycenter.load.strategies import shedder_name
 from pulsar_barycenter.logs.decision_pages import read_page
 from pulsar_barycenter.logs.record_pages import LATEST_MS
+from pulsar_barycenter.metadata.errors import MetadataError
 
 FRESH_S: Final = 2.0
 _DEFAULT_LIMIT: Final = 500
@@ -62,7 +65,7 @@ class LeadersView:
         ]
 
     async def overview(self, request: web.Request) -> web.Response:
-        """Show each broker with its heaviest bundles and the sum of the others; from the leader."""
+        """Show brokers with their heaviest bundles, who is drained and by whom (`drained`, `drainChange`); from the leader."""
         await require_leader(request, self._services)
         async with self._making:
             now = asyncio.get_running_loop().time()
@@ -85,7 +88,8 @@ class LeadersView:
             manager=manager_in_force(config),
             strategy=_strategy(config),
             decisions=0 if decisions is None else decisions.made,
-            drained=services.config.barycenter_drained_brokers,
+            drained=config.barycenter_drained_brokers,
+            drain_change=await _drain_change(services) if config.barycenter_drained_brokers else None,
             pipeline=_pipeline(services),
             brokers=(),
         )
@@ -152,6 +156,16 @@ class LeadersView:
                 answers = await asked_everywhere(self._services, request)
             found += decoded_lists(answers, BriefDecision)
         return json_response(merged(found, limit))
+
+
+async def _drain_change(services: BrokerServices) -> NotedChange | None:
+    """Return the last change of who is drained, None if the store does not tell, or holds what nobody noted."""
+    dynamic = services.control.dynamic_configuration
+    try:
+        change = (await dynamic.changes.all()).get(DRAINED_KEY)
+    except MetadataError:
+        return None
+    return change if change is not None and change.is_of(DRAINED_KEY, dynamic.overrides.get(DRAINED_KEY)) else None
 
 
 def _strategy(config: BrokerConfig) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from pulsar_barycenter.config.sources import NotedChange
 from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument, loads_of
@@ -64,7 +65,8 @@ class PipelineHealth(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 class Overview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """A cluster as its leader sees it. `decisions` is how many this leader has made since it started, by which a page
     knows that there are new ones; `epoch` numbers the term of the leader. `drained` brokers are kept
-    empty. `pipeline` is None where none is decided by, nor late."""
+    empty; `drain_change` says who changed which are, when and why (None: nobody is, or nobody noted it), with the texts
+    of the setting `before` and after (`value`). `pipeline` is None where none is decided by, nor late."""
 
     cluster: str
     leader: str
@@ -73,6 +75,7 @@ class Overview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     strategy: str
     decisions: int
     drained: tuple[str, ...] = ()
+    drain_change: NotedChange | None = None
     pipeline: PipelineHealth | None = None
     brokers: tuple[BrokerShare, ...]
 

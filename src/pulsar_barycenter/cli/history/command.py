@@ -1,5 +1,6 @@
 """`barycenter history`: questions to the recorded history of a cluster."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
@@ -70,7 +71,11 @@ def command() -> None:
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1), help="How many bundles.")
 @click.option("--by", type=click.Choice(["rate", "throughput"]), default="rate", show_default=True)
 def top(data: str, conf: Conf, since: str, until: str, form: str, limit: int, by: str) -> None:
-    """Tell the bundles with the greatest mean traffic, in + out."""
+    """Show the bundles with the greatest mean load over the period, in + out, weighted by time.
+
+    docs/measures.md defines the load of a bundle. Time for which nobody reported a bundle is left out of its mean: the
+    column covered is the share of the period that reports cover.
+    """
     ranking = Ranking.MSG_RATE if by == "rate" else Ranking.MSG_THROUGHPUT
     with _history(data, conf, since, until) as history:
         _answer(form, lambda: history.top_bundles(limit, by=ranking))
@@ -197,7 +202,7 @@ def flapping(data: str, conf: Conf, since: str, until: str, form: str, within: f
 @_common
 @click.option("--over", default=85.0, show_default=True, help="Threshold, percent of weighted usage.")
 def brokers(data: str, conf: Conf, since: str, until: str, form: str, over: float) -> None:
-    """Tell the brokers whose usage was above a threshold, and for which share of their reports."""
+    """Show the brokers whose usage was above a threshold, and for which share of the time that they reported."""
     with _history(data, conf, since, until) as history:
         _answer(form, lambda: history.brokers_over(over / 100), none="no broker was above it")
 
@@ -282,7 +287,8 @@ def _history(data: str, conf: Conf, since: str, until: str) -> Iterator[History]
     if begin >= end:
         raise click.UsageError(f"--since {since} is not before --until {until}")
     with opened(data, conf) as storage:
-        yield History(storage, since_ms=begin, until_ms=end, progress=_reading)
+        now_ms = time.time_ns() // 1_000_000
+        yield History(storage, since_ms=begin, until_ms=end, now_ms=now_ms, progress=_reading)
 
 
 def _reading(files: Sequence[str], table: str) -> Iterator[str]:

@@ -142,6 +142,8 @@ pipeline
     reports
     folds
     moves
+    held
+    load_means
     history load_over_time
     local_sql
     spark

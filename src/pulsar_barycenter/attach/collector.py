@@ -26,7 +26,7 @@ from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.attach.addresses import address_of
 from pulsar_barycenter.attach.answers import has_no_report, without_report
 from pulsar_barycenter.attach.collected_snapshot import collected_snapshot
-from pulsar_barycenter.attach.report_numbers import ReportNumbers
+from pulsar_barycenter.attach.report_numbers import OF_APACHE_PULSAR, ReportNumbers
 from pulsar_barycenter.load.managers import ManagerKind, short_name
 from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData, BrokerLookupData, TopBundlesLoadData
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData
@@ -164,7 +164,7 @@ class Collector:
             if isinstance(answer, str):
                 failed[broker] = answer
             else:
-                life = answer.incarnation or f"started-{answer.start_timestamp}"
+                life = answer.incarnation or f"{OF_APACHE_PULSAR}{answer.start_timestamp}"
                 incarnation, sequence = self._numbers.take(broker, life)
                 found.append(msgspec.structs.replace(answer, incarnation=incarnation, sequence=sequence))
         try:

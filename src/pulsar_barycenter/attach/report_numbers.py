@@ -8,8 +8,12 @@ twice. A recording whose file was lost begins anew under another incarnation.
 
 import os
 from pathlib import Path
+from typing import Final
 
 import msgspec
+
+OF_APACHE_PULSAR: Final = "started-"
+"""How the incarnation of a collected report begins whose broker told none: Barycenter's brokers tell theirs."""
 
 
 class _Numbered(msgspec.Struct, rename="camel"):

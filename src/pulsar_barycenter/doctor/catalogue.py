@@ -33,6 +33,9 @@ class Check:
         return (self.run.__doc__ or "").partition("\n")[0].strip()
 
 
+DRAINED_CHECK: Final = "drained"
+_OPTIONAL: Final = frozenset({Part.STORE, Part.WRITTEN_OWNERS, Part.LEDGERS, Part.FILE})
+"""Parts that are looked at where an option names them, or where brokers have them at all."""
 _OWNERS: Final = (Part.BROKERS, Part.STORE)
 
 CHECKS: Final = (
@@ -55,6 +58,7 @@ CHECKS: Final = (
     Check("stale-override", settings.overrides_in_force, (Part.SETTINGS,), in_motion=True),
     Check("settings-apart", settings.apart, (Part.SETTINGS,)),
     Check("no-authorization", settings.without_authorization, (Part.SETTINGS,)),
+    Check(DRAINED_CHECK, brokers.drained, (Part.SETTINGS,)),
     Check("configuration", settings.configuration, (Part.SETTINGS,)),
     Check("unparsed-setting", settings.unparsed_settings, (Part.SETTINGS,)),
     Check("unknown-key", settings.unknown_keys, (Part.FILE,)),
@@ -91,9 +95,8 @@ def diagnose(picture: Picture, names: Collection[str] = ()) -> Diagnosis:
             findings += _bounded(check, check.run(picture))
         else:
             needed = " nor ".join(part.value for part in check.needs)
-            unseen.append(
-                Unseen(check.name, f"neither {needed} were read" if " nor " in needed else f"{needed}: not read")
-            )
+            why = f"neither {needed} were read" if " nor " in needed else f"{needed}: not read"
+            unseen.append(Unseen(check.name, why, _OPTIONAL.issuperset(check.needs)))
     findings.sort(key=lambda finding: -finding.severity.rank)
     return Diagnosis(tuple(findings), tuple(dict.fromkeys(unseen)))
 

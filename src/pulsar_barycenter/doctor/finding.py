@@ -33,10 +33,12 @@ class Finding(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Unseen(msgspec.Struct, frozen=True, rename="camel"):
-    """Something that was not looked at, and why not."""
+    """Something that was not looked at, and why not. `is_optional`: it is looked at only where an option names it, so
+    that it says nothing about the cluster."""
 
     what: str
     why: str
+    is_optional: bool = False
 
 
 def found(severity: Severity, subject: str, sentence: str, mend: str) -> Finding:

@@ -14,6 +14,7 @@ from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.config.sources import NotedChange
 from pulsar_barycenter.doctor.finding import Unseen
 from pulsar_barycenter.load.managers import ManagerKind, StrategyError, manager_kind
+from pulsar_barycenter.load.policies import DRAINED_KEY, drained_names
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData
 from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitStateData
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument
@@ -81,11 +82,15 @@ class BrokerView:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceView:
-    """The boundaries of a namespace as the store has them; `failure` says why they are not known."""
+    """The boundaries of a namespace as the store has them; `failure` says why they are not known.
+
+    `topics` counts the persistent topics of each bundle that has some; None: they were not asked for.
+    """
 
     name: str
     boundaries: tuple[str, ...] = ()
     failure: str = ""
+    topics: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +173,21 @@ class Picture:
                 return self.ledgers is not None
             case Part.FILE:
                 return self.file is not None
+
+    @cached_property
+    def drained(self) -> tuple[str, ...]:
+        """The brokers that are kept empty, by the setting in force on the first broker that tells."""
+        told = ((broker.settings or {}).get(DRAINED_KEY) for broker in self.answering)
+        return drained_names(next((text for text in told if text is not None), ""))
+
+    @property
+    def drained_by(self) -> NotedChange | None:
+        """Who changed which brokers are drained last, if that led to what is in force."""
+        for broker in self.answering:
+            change = (broker.setting_changes or {}).get(DRAINED_KEY)
+            if change is not None and change.is_of(DRAINED_KEY, (broker.overrides or {}).get(DRAINED_KEY)):
+                return change
+        return None
 
     @cached_property
     def answering(self) -> tuple[BrokerView, ...]:

@@ -45,6 +45,11 @@ class PolicyError(ValueError):
         self.policy = policy
 
 
+def drained_names(text: str) -> tuple[str, ...]:
+    """Return the brokers that a text of DRAINED_KEY names, in its order."""
+    return tuple(name for name in (piece.strip() for piece in text.split(",")) if name)
+
+
 def drained_text(brokers: Collection[str]) -> str:
     """Return the text of DRAINED_KEY; nobody is a comma alone, as a blank text cannot be set."""
     return ",".join(brokers) or ","

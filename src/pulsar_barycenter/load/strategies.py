@@ -285,6 +285,13 @@ def are_apart(config: "BrokerConfig") -> bool:
     return shedder != placer and bool(BOTH & {shedder, placer})
 
 
+def is_own(name: str) -> bool:
+    """Tell whether a strategy, by its short or class name, is Barycenter's own, which Apache Pulsar cannot run."""
+    return any(
+        row.class_name.startswith(f"{OWN_PACKAGE}.") and name in (row.name, row.class_name) for row in STRATEGIES
+    )
+
+
 def _of_modular(key: str, class_name: str, role: Role) -> str:
     wanted = class_name.strip()
     mine = of_role(ManagerKind.MODULAR, role)

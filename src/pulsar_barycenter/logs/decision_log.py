@@ -16,8 +16,10 @@ from pulsar_barycenter.load.reasons import Reason, render
 from pulsar_barycenter.logs.json_lines import JsonLines
 
 KEPT: Final = 10_000
+ANONYMOUS: Final = "anonymous"
+"""The principal of a person's decision while authentication is off."""
 
-Kind = Literal["assign", "unload", "split", "refuse", "shed", "elect"]
+Kind = Literal["assign", "unload", "split", "refuse", "shed", "elect", "drain", "undrain"]
 
 
 class DecisionRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
@@ -31,10 +33,13 @@ class DecisionRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, 
     | refuse | `refused` ("assign", "unload" or "split") of `bundle` was considered and not done |
     | shed | the outcome of a shedding round, told when it differs from the one before |
     | elect | `destination` leads from now on, in term `epoch`; `source` did before, blank if nobody did |
+    | drain | `source` gets no more bundles, and shall be emptied |
+    | undrain | `source` may have bundles again |
 
     `sentence` is `reason` as a person reads it. `manager` is the load manager that decided (`load.managers`),
-    `strategy` the strategy that it asked; blank if the log does not say. `request_id` is on whose behalf, as it stands
-    in the logs of all brokers (`request_ids`).
+    `strategy` the strategy that it asked; blank if the log does not say, or a person decided. Then `principal` is who
+    asked for it (ANONYMOUS where authentication is off), and `request` the HTTP request by which. `request_id` is on
+    whose behalf, as it stands in the logs of all brokers (`request_ids`).
     """
 
     at: int
@@ -49,8 +54,17 @@ class DecisionRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, 
     refused: str = ""
     manager: str = ""
     strategy: str = ""
+    principal: str = ""
+    request: str = ""
     request_id: str = ""
     epoch: int = 0
+
+    @property
+    def decided_by(self) -> str:
+        """Return who decided, in words: a person by the name of the principal, or a load manager; "" if unknown."""
+        if self.principal:
+            return self.principal
+        return f"the {self.manager} load manager" if self.manager else ""
 
     def concerns(self, *, bundle: str = "", namespace: str = "", broker: str = "") -> bool:
         """Tell whether the decision is about all that is given: blank ones are not asked for.
@@ -86,6 +100,8 @@ class DecisionLog:
         destination: str = "",
         refused: str = "",
         manager: str = "",
+        principal: str = "",
+        request: str = "",
         request_id: str = "",
         epoch: int = 0,
     ) -> DecisionRecord:
@@ -104,6 +120,8 @@ class DecisionLog:
             refused=refused,
             manager=manager,
             strategy=_strategy(reason),
+            principal=principal,
+            request=request,
             request_id=request_id,
             epoch=epoch,
         )

@@ -12,7 +12,7 @@ Source: Pulsar's `NamespacesBase.internalUnloadNamespaceBundleAsync`, `BrokersBa
 """
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
@@ -37,10 +37,14 @@ _READ_S: Final = 5.0
 
 
 class AdminCluster:
-    """`url` is the web address of any broker; with `https:` all are asked by TLS."""
+    """`url` is the web address of any broker; with `https:` all are asked by TLS. `told_of` returns the headers that go
+    with the request to unload a bundle."""
 
-    def __init__(self, client: AdminClient, url: str) -> None:
+    def __init__(
+        self, client: AdminClient, url: str, *, told_of: Callable[[str], Mapping[str, str]] = lambda _: {}
+    ) -> None:
         self._client = client
+        self._told_of = told_of
         self._url = url
         self._cluster = ""
         self._known_drains: bool | None = None
@@ -119,7 +123,9 @@ class AdminCluster:
 
     async def unload(self, bundle: str, destination: str) -> None:
         path = f"/admin/v2/namespaces/{quote(bundle)}/unload"
-        await self._call("PUT", self._url, path, params={"destinationBroker": destination})
+        await self._call(
+            "PUT", self._url, path, params={"destinationBroker": destination}, headers=self._told_of(bundle)
+        )
 
     async def look_up(self, bundle: str) -> str:
         topic = await self._topic_in(bundle)
@@ -157,11 +163,19 @@ class AdminCluster:
             self._addresses[broker] = await address_of(self._client, broker, self._url)
         return self._addresses[broker]
 
-    async def _call(self, method: str, url: str, path: str, *, params: Mapping[str, str] | None = None) -> Any:
+    async def _call(
+        self,
+        method: str,
+        url: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Any:
         try:
             # what changes something is awaited as long as the client does: asked twice, it would be done twice
             async with asyncio.timeout(_READ_S if method == "GET" else None):
-                return await self._client.call(method, url, path, params=params)
+                return await self._client.call(method, url, path, params=params, headers=headers)
         except AdminRequestError as error:
             raise _translated(error) from error
         except TimeoutError:

@@ -18,11 +18,6 @@ _NOBODYS: Final = "nobody/nothing"
 """A namespace that is not there."""
 
 
-def parsed(text: str) -> tuple[str, ...]:
-    """Return the brokers that a text of DRAINED_KEY names, in its order."""
-    return tuple(name for name in (piece.strip() for piece in text.split(",")) if name)
-
-
 def keeping_policy(cluster: str, broker: str, brokers: Collection[str]) -> tuple[str, str] | None:
     """Return the commands that set and delete an isolation policy which keeps bundles from a broker of Apache Pulsar;
     None where another broker has the same host, and would be kept empty, too."""

@@ -4,27 +4,42 @@ Read file by file with Arrow and summed up as it goes, so that an answer needs n
 it tells of. Periods begin inclusive and end exclusive, in epoch ms. Every answer is an Arrow table.
 """
 
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from itertools import starmap
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.pipeline.held import LONGEST_HELD
+from pulsar_barycenter.pipeline.load_means import (
+    FIGURES,
+    Period,
+    bundle_means,
+    bundle_means_per_interval,
+    report_times,
+    usage_shares,
+)
 from pulsar_barycenter.pipeline.moves import FLAP_WITHIN, Move, Owned, flapping_of, moves_of
 from pulsar_barycenter.pipeline.storage.files import Storage
 from pulsar_barycenter.pipeline.storage.layout import TABLES_FOLDER
 from pulsar_barycenter.pipeline.tables.files import date_folders, date_of, table_files
-from pulsar_barycenter.pipeline.tables.reading import read_rows
+from pulsar_barycenter.pipeline.tables.reading import opened_table, read_rows
 from pulsar_barycenter.pipeline.tables.schemas import DECISIONS, OWNERSHIP, TABLES
 
 END_OF_TIME: Final = 253_402_300_799_000
 _ROWS_AT_ONCE: Final = 4_000_000
 UNKNOWN: Final = "unknown"
 """The load manager of decisions whose log does not say which one made them."""
+
+PERSON: Final = "person"
+"""In place of a load manager, for decisions that people asked for."""
 
 Progress = Callable[[Sequence[str], str], Iterable[str]]
 """Passes on the files it is given, and may tell how far the reader is; the text says what is read."""
@@ -52,9 +67,17 @@ class History:
     """
 
     def __init__(
-        self, storage: Storage, *, since_ms: int = 0, until_ms: int = END_OF_TIME, progress: Progress = silently
+        self,
+        storage: Storage,
+        *,
+        since_ms: int = 0,
+        until_ms: int = END_OF_TIME,
+        now_ms: int | None = None,
+        progress: Progress = silently,
     ) -> None:
+        """`now_ms` is until when a report may hold at most; None: that is not asked for, as of times long past."""
         self._storage = storage
+        self._now = None if now_ms is None else datetime.fromtimestamp(now_ms / 1000, UTC)
         self._since = datetime.fromtimestamp(since_ms / 1000, UTC)
         self._until = datetime.fromtimestamp(min(until_ms, END_OF_TIME) / 1000, UTC)
         self._progress = progress
@@ -62,39 +85,56 @@ class History:
     def top_bundles(self, limit: int, *, by: Ranking = Ranking.MSG_RATE) -> pa.Table:
         """Return the `limit` bundles with the greatest mean of `by`, greatest first; of equals the smaller name.
 
-        Columns: bundle, broker (of its newest sample), samples, msg_rate and msg_throughput (means over the samples),
+        Means are weighted by time (docs/measures.md): `covered` is the share of the period for which reports tell.
+        Columns: bundle, broker (of its newest sample), samples, covered, msg_rate and msg_throughput (means),
         msg_rate_max, msg_throughput_max, topics (of the newest sample).
         """
-        parts: list[pa.Table] = []
-        for rows in self._rows("bundle_samples", "reported_at", _SAMPLE_COLUMNS):
-            rate = pc.add(rows.column("msg_rate_in"), rows.column("msg_rate_out"))
-            throughput = pc.add(rows.column("msg_throughput_in"), rows.column("msg_throughput_out"))
-            figures = rows.select(["bundle", "broker", "topics", "reported_at"])
-            for name, values in (("msg_rate", rate), ("msg_throughput", throughput)):
-                figures = figures.append_column(name, values).append_column(f"{name}_max", values)
-            figures = figures.append_column("samples", pa.repeat(pa.scalar(1, pa.int64()), len(rows)))
-            parts.append(figures)
-            if sum(map(len, parts)) > _ROWS_AT_ONCE:
-                parts = [_summed(parts)]
-        if not parts:
+        period = self._period()
+        parts = self._parts("bundle_samples")
+        found = []
+        for part in range(parts):
+            samples = [
+                _figures(_in_part(rows, part, parts)) for rows in self._rows_held("bundle_samples", _SAMPLE_COLUMNS)
+            ]
+            if samples:
+                found.append(bundle_means(pa.concat_tables(samples), period))
+        means = pa.concat_tables(found) if found else pa.table({})
+        if not len(means):
             raise self._nothing("bundle_samples")
-        sums = _summed(parts)
-        for name in Ranking:
-            mean = pc.divide(sums.column(name), pc.cast(sums.column("samples"), pa.float64()))
-            sums = sums.set_column(sums.column_names.index(name), str(name), mean)
-        ordered = sums.sort_by([(str(by), "descending"), ("bundle", "ascending")]).slice(0, limit)
-        return ordered.select([*_TOP_COLUMNS])
+        covered = pc.min_element_wise(pc.divide(means.column("covered_s"), self._seconds(period)), 1.0)
+        ordered = means.append_column("covered", covered).sort_by([(str(by), "descending"), ("bundle", "ascending")])
+        return ordered.slice(0, limit).select([*_TOP_COLUMNS])
 
     def bundle_owners(self, bundle: str) -> pa.Table:
         """Return who owned the bundle and when, oldest first: OWNERSHIP without `bundle` and `incarnation`."""
         return self._ownership(pc.field("bundle") == bundle).drop_columns(["bundle", "incarnation"])
+
+    def bundle_of(self, topic: TopicName) -> str:
+        """Return the bundle that a topic was in last, by who owned it: the smallest of those that began last.
+
+        Raises:
+            NoHistoryError: nobody owned a bundle that has it.
+        """
+        namespace = f"{topic.namespace}/"
+        owned = self._ownership(pc.starts_with(pc.field("bundle"), namespace))
+        covering = [
+            (since, -bundle.range.width, str(bundle))
+            for since, name in zip(
+                owned.column("owned_from").to_pylist(), owned.column("bundle").to_pylist(), strict=True
+            )
+            if (bundle := Bundle.parse(name)).contains(topic)
+        ]
+        if not covering:
+            raise self._nothing("ownership")
+        return max(covering)[2]
 
     def decisions(
         self, limit: int, *, manager: str = "", kind: str = "", columns: Sequence[str] | None = None
     ) -> pa.Table:
         """Return the last `limit` decisions, oldest first: of all, of one load manager, or UNKNOWN, of one kind.
 
-        Columns: at, by, manager, strategy, kind, bundle, source, destination, refused, sentence; or those given.
+        Columns: at, by, manager, strategy, kind, bundle, source, destination, refused, principal, sentence, request; or
+        those given.
         """
         kept: pa.Table | None = None
         for rows in self._rows("decisions", "at", DECISIONS.names, pc.field("kind") == kind if kind else None):
@@ -119,7 +159,8 @@ class History:
         """Return the last `limit` moves, oldest first: of all bundles, or of one, from or to any broker, or one.
 
         Columns: at, bundle, source, destination, ended, since_last_s, is_back, unreported_s (see `moves.Move`), and of
-        the decision that the source was left by, null if there is none on record: strategy, sentence.
+        the decision that the source was left by, null if there is none on record: strategy, principal, sentence,
+        request.
         """
         wanted = [
             move
@@ -129,29 +170,29 @@ class History:
         decided = self._unloads({move.bundle for move in wanted})
         rows = []
         for move in wanted:
-            before = _NEVER if move.since_last is None else move.at - move.since_last
-            why = next(
-                (each for each in decided.get((move.bundle, move.source), ()) if before < each["at"] <= move.at), {}
-            )
+            why = _why(move, decided)
             rows.append(
                 {
                     **move._asdict(),
                     "since_last_s": None if move.since_last is None else move.since_last.total_seconds(),
                     "unreported_s": move.unreported.total_seconds(),
-                    "strategy": why.get("strategy"),
-                    "sentence": why.get("sentence"),
+                    **{name: why.get(name) for name in _WHY_COLUMNS},
                 }
             )
         return pa.Table.from_pylist(rows, schema=_MOVE_SCHEMA)
 
     def flapping(self, limit: int, *, within: timedelta = FLAP_WITHIN) -> pa.Table:
-        """Return the `limit` bundles that moved again within so long most often.
+        """Return the `limit` bundles that load managers moved again within so long most often; what people asked for,
+        and the move after it, does not count.
 
         Columns: bundle, moves, flaps, back, soonest_s, first, last, brokers (see `moves.Flapping`).
         """
+        moves = self._moves(None)
+        decided = self._unloads({move.bundle for move in moves if move.is_flap(within)})
+        found = flapping_of(moves, within, lambda move: bool(_why(move, decided).get("principal")))
         rows = [
             {**each._asdict(), "soonest_s": each.soonest.total_seconds(), "brokers": ", ".join(each.brokers)}
-            for each in flapping_of(self._moves(None), within)[:limit]
+            for each in found[:limit]
         ]
         return pa.Table.from_pylist(rows, schema=_FLAPPING_SCHEMA)
 
@@ -161,11 +202,11 @@ class History:
         intervals = zip(*(owned.column(name).to_pylist() for name in _INTERVAL_COLUMNS), strict=True)
         return [move for move in moves_of(starmap(Owned, intervals)) if self._since <= move.at < self._until]
 
-    def _unloads(self, bundles: set[str]) -> dict[tuple[str, str], list[dict[str, Any]]]:
-        """Return the decisions to unload these bundles from each broker, newest first."""
-        columns = ["at", "bundle", "source", "strategy", "sentence"]
+    def _unloads(self, bundles: set[str]) -> "_Unloads":
+        """Return the decisions to unload these bundles from each broker, newest first; none if none are kept."""
+        columns = ["at", "bundle", "source", *_WHY_COLUMNS]
         condition = (pc.field("kind") == "unload") & pc.field("bundle").isin(list(bundles))
-        found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        found: _Unloads = {}
         for rows in self._rows("decisions", "at", columns, condition) if bundles else ():
             for row in rows.to_pylist():
                 found.setdefault((row["bundle"], row["source"]), []).append(row)
@@ -174,68 +215,35 @@ class History:
         return found
 
     def bundle_load(self, bundle: str, *, every: timedelta = timedelta(minutes=1)) -> pa.Table:
-        """Return the means of the bundle's samples per interval, oldest first.
+        """Return the means of the bundle's load per interval, weighted by time, oldest first; an interval for which no
+        report holds has no row.
 
-        Columns: interval_start, broker (of one of them), samples, msg_rate, msg_throughput, topics.
+        Columns: interval_start, broker (of the newest that holds), samples, covered (share of the interval), msg_rate,
+        msg_throughput, topics.
         """
-        found = self._all("bundle_samples", "reported_at", _SAMPLE_COLUMNS, pc.field("bundle") == bundle)
-        width = int(every.total_seconds() * 1_000_000)
-        at = found.column("reported_at").cast(pa.int64())
-        start = pc.multiply(pc.divide(at, width), width).cast(pa.timestamp("us", "UTC"))
-        rows = pa.table(
-            {
-                "interval_start": start,
-                "broker": found.column("broker"),
-                "msg_rate": pc.add(found.column("msg_rate_in"), found.column("msg_rate_out")),
-                "msg_throughput": pc.add(found.column("msg_throughput_in"), found.column("msg_throughput_out")),
-                "topics": found.column("topics"),
-            }
-        )
-        means = rows.group_by("interval_start", use_threads=False).aggregate(
-            [
-                ("broker", "max"),
-                ("broker", "count"),
-                ("msg_rate", "mean"),
-                ("msg_throughput", "mean"),
-                ("topics", "max"),
-            ]
-        )
-        names = ["interval_start", "broker", "samples", "msg_rate", "msg_throughput", "topics"]
-        return means.rename_columns(names).sort_by("interval_start")
+        samples = [
+            _figures(rows) for rows in self._rows_held("bundle_samples", _SAMPLE_COLUMNS, pc.field("bundle") == bundle)
+        ]
+        width = round(every.total_seconds() * 1_000_000)
+        means = bundle_means_per_interval(pa.concat_tables(samples), self._period(), width) if samples else pa.table({})
+        if not len(means):
+            raise self._nothing("bundle_samples")
+        covered = pc.divide(means.column("covered_s"), every.total_seconds())
+        names = ["interval_start", "broker", "samples", "covered", "msg_rate", "msg_throughput", "topics"]
+        return means.append_column("covered", covered).select(names)
 
     def brokers_over(self, threshold: float) -> pa.Table:
         """Return the brokers whose weighted usage was above `threshold` (a fraction), the longest share first.
 
-        Columns: broker, reports, over (reports above), share (of its reports), usage_mean, usage_max, first_over and
-        last_over (times).
+        Columns: broker, reports, over (reports above), share (of the time that its reports cover), usage_mean (weighted
+        by time), usage_max, first_over and last_over (times).
         """
-        sums: pa.Table | None = None
-        for rows in self._rows("broker_usage", "reported_at", ["broker", "weighted_usage"]):
-            usage, at = rows.column("weighted_usage"), rows.column("reported_at")
-            over = pc.greater(usage, threshold)
-            never = pa.scalar(None, at.type)
-            figures = pa.table(
-                {
-                    "broker": rows.column("broker"),
-                    "reports": pa.repeat(pa.scalar(1, pa.int64()), len(rows)),
-                    "over": over.cast(pa.int64()),
-                    "usage_sum": usage,
-                    "usage_max": usage,
-                    "first_over": pc.if_else(over, at, never),
-                    "last_over": pc.if_else(over, at, never),
-                }
-            )
-            kinds = {"usage_max": "max", "first_over": "min", "last_over": "max"}
-            both = figures if sums is None else pa.concat_tables([sums, figures.select(sums.column_names)])
-            sums = _grouped(both, "broker", {name: kinds.get(name, "sum") for name in figures.column_names[1:]})
-        if sums is None:
+        usages = [*self._rows_held("broker_usage", ["broker", "weighted_usage"])]
+        shares = usage_shares(pa.concat_tables(usages), self._period(), threshold) if usages else pa.table({})
+        if not len(shares):
             raise self._nothing("broker_usage")
-        reports = sums.column("reports").cast(pa.float64())
-        sums = sums.append_column("share", pc.divide(sums.column("over").cast(pa.float64()), reports))
-        sums = sums.append_column("usage_mean", pc.divide(sums.column("usage_sum"), reports))
-        found = sums.filter(pc.greater(sums.column("over"), 0))
-        columns = ["broker", "reports", "over", "share", "usage_mean", "usage_max", "first_over", "last_over"]
-        return found.sort_by([("share", "descending"), ("broker", "ascending")]).select(columns)
+        found = shares.filter(pc.is_valid(shares.column("first_over")))
+        return found.sort_by([("share", "descending"), ("broker", "ascending")])
 
     def imbalance(self) -> pa.Table:
         """Return the table `balance`, oldest first, with the greatest usage and rate over the mean.
@@ -284,21 +292,59 @@ class History:
         return pa.concat_tables(found)
 
     def _rows(
-        self, name: str, time: str, columns: Sequence[str], condition: pc.Expression | None = None
+        self,
+        name: str,
+        time: str,
+        columns: Sequence[str],
+        condition: pc.Expression | None = None,
+        *,
+        earlier: timedelta = timedelta(0),
     ) -> Iterator[pa.Table]:
-        """The rows of the period with `columns` and `time`, a file at a time; files without such rows are left out."""
-        within = (pc.field(time) >= pa.scalar(self._since, pa.timestamp("us", "UTC"))) & (
+        """The rows of the period, and of so long before it, with `columns` and `time`, a file at a time; files without
+        such rows are left out."""
+        begin = self._since - min(earlier, self._since - _NEVER)
+        within = (pc.field(time) >= pa.scalar(begin, pa.timestamp("us", "UTC"))) & (
             pc.field(time) < pa.scalar(self._until, pa.timestamp("us", "UTC"))
         )
         wanted = within if condition is None else within & condition
         names = list(dict.fromkeys([*columns, time]))
-        for file in self._files(name):
+        for file in self._files(name, earlier=earlier):
             rows = read_rows(self._storage, file, name, names, wanted)
             if len(rows):
                 yield rows
 
-    def _files(self, name: str) -> Iterable[str]:
-        first, last = self._since.strftime("%Y-%m-%d"), self._until.strftime("%Y-%m-%d")
+    def _rows_held(
+        self, name: str, columns: Sequence[str], condition: pc.Expression | None = None
+    ) -> Iterator[pa.Table]:
+        """The same of reports, with those of before the period that may hold in it."""
+        return self._rows(name, "reported_at", columns, condition, earlier=LONGEST_HELD)
+
+    def _period(self) -> Period:
+        """Return the period with the times of all reports; where it has no begin, from the first report on."""
+        reports = report_times(self._rows_held("load_reports", ["broker"]))
+        first = min((int(times[0]) for times in reports.values()), default=0)
+        until = self._until if self._now is None else min(self._until, self._now)
+        return Period(max(_us(self._since), first), _us(until), reports)
+
+    def _seconds(self, period: Period) -> float:
+        """Return how long a period is; where it has no end and nobody says what time it is, as long as reports hold."""
+        until = period.until
+        if until == _us(datetime.fromtimestamp(END_OF_TIME / 1000, UTC)):
+            last = max((int(times[-1]) for times in period.reports.values()), default=period.since)
+            until = last + round(LONGEST_HELD.total_seconds() * 1e6)
+        return max(until - period.since, 1) / 1e6
+
+    def _parts(self, name: str) -> int:
+        """Return in how many parts the rows of a table are to be looked at, so that no part has too many."""
+        rows = 0
+        for file in self._files(name, earlier=LONGEST_HELD):
+            with opened_table(self._storage, file) as parquet:
+                rows += parquet.metadata.num_rows
+        return max(1, -(-rows // max(1, _ROWS_AT_ONCE)))
+
+    def _files(self, name: str, *, earlier: timedelta = timedelta(0)) -> Iterable[str]:
+        begin = self._since - min(earlier, self._since - _NEVER)
+        first, last = begin.strftime("%Y-%m-%d"), self._until.strftime("%Y-%m-%d")
         dates = {date for date in map(date_of, date_folders(self._storage, name)) if first <= date <= last}
         return self._progress([file.path for file in table_files(self._storage, name, dates=dates)], name)
 
@@ -323,7 +369,7 @@ _SAMPLE_COLUMNS: Final = (
     *("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out"),
 )
 _TOP_COLUMNS: Final = (
-    *("bundle", "broker", "samples", "msg_rate", "msg_rate_max"),
+    *("bundle", "broker", "samples", "covered", "msg_rate", "msg_rate_max"),
     *("msg_throughput", "msg_throughput_max", "topics"),
 )
 _BALANCE_COLUMNS: Final = (
@@ -346,9 +392,12 @@ _MOVE_SCHEMA: Final = pa.schema(
         "is_back": pa.bool_(),
         "unreported_s": pa.float64(),
         "strategy": pa.string(),
+        "principal": pa.string(),
         "sentence": pa.string(),
+        "request": pa.string(),
     }
 )
+_WHY_COLUMNS: Final = ("strategy", "principal", "sentence", "request")
 _FLAPPING_SCHEMA: Final = pa.schema(
     {
         "bundle": pa.string(),
@@ -363,17 +412,31 @@ _FLAPPING_SCHEMA: Final = pa.schema(
 )
 _DECISION_COLUMNS: Final = (
     *("at", "by", "manager", "strategy", "kind", "bundle", "source", "destination", "refused"),
-    "sentence",
+    *("principal", "sentence", "request"),
 )
 _DECISIONS_AT_ONCE: Final = 100_000
 
 
+_Unloads: TypeAlias = dict[tuple[str, str], list[dict[str, Any]]]
+
+
+def _why(move: Move, decided: _Unloads) -> dict[str, Any]:
+    """Return the decision by which a bundle left its source, empty if none is on record: the last one after its move
+    before."""
+    before = _NEVER if move.since_last is None else move.at - move.since_last
+    of_bundle = decided.get((move.bundle, move.source), ())
+    return next((each for each in of_bundle if before < each["at"] <= move.at), {})
+
+
 def _of_manager(rows: pa.Table, manager: str) -> pa.Table:
-    """Return the decisions of a load manager; blank is any, UNKNOWN those of which none is known."""
+    """Return the decisions of a load manager; blank is any, PERSON those that people asked for, UNKNOWN those of which
+    the log says neither."""
     if not manager:
         return rows
-    who = rows.column("manager")
-    return rows.filter(pc.is_null(who) if manager == UNKNOWN else pc.equal(who, manager))
+    who, is_manual = rows.column("manager"), pc.is_valid(rows.column("principal"))
+    if manager == PERSON:
+        return rows.filter(is_manual)
+    return rows.filter(pc.and_not(pc.is_null(who), is_manual) if manager == UNKNOWN else pc.equal(who, manager))
 
 
 def _once(rows: pa.Table) -> pa.Table:
@@ -388,21 +451,25 @@ def _newest(rows: pa.Table, limit: int) -> pa.Table:
     return rows.slice(max(0, len(rows) - limit))
 
 
-def _summed(parts: Sequence[pa.Table]) -> pa.Table:
-    """One row a bundle: sums, greatest values, and broker and topics of the newest of its rows."""
-    rows = pa.concat_tables([part.select(parts[0].column_names) for part in parts])
-    kinds = dict.fromkeys((*Ranking, "samples"), "sum")
-    kinds |= {f"{name}_max": "max" for name in Ranking} | {"reported_at": "max"}
-    sums = _grouped(rows, "bundle", kinds)
-    newest = rows.select(["bundle", "reported_at", "broker", "topics"]).join(
-        sums.select(["bundle", "reported_at"]), ["bundle", "reported_at"], join_type="inner"
-    )
-    return sums.join(_grouped(newest, "bundle", {"broker": "max", "topics": "max"}), "bundle").combine_chunks()
+def _figures(rows: pa.Table) -> pa.Table:
+    """Return samples with their loads, in + out."""
+    found = rows.select(["bundle", "broker", "topics", "reported_at"])
+    for name in FIGURES:
+        found = found.append_column(name, pc.add(rows.column(f"{name}_in"), rows.column(f"{name}_out")))
+    return found
 
 
-def _grouped(rows: pa.Table, key: str, kinds: dict[str, str]) -> pa.Table:
-    found = rows.group_by(key, use_threads=False).aggregate(list(kinds.items()))
-    return found.rename_columns([key, *kinds]) if found.column_names[0] == key else found.rename_columns([*kinds, key])
+def _in_part(rows: pa.Table, part: int, parts: int) -> pa.Table:
+    """Return the rows of the bundles of one of so many parts."""
+    if parts == 1:
+        return rows
+    codes = rows.column("bundle").combine_chunks().dictionary_encode()
+    of_part = pa.array([zlib.crc32(name.encode()) % parts == part for name in codes.dictionary.to_pylist()])
+    return rows.filter(of_part.take(codes.indices))
+
+
+def _us(moment: datetime) -> int:
+    return round((moment - _NEVER) / timedelta(microseconds=1))
 
 
 def _ratio(rows: pa.Table, name: str) -> Any:

@@ -1,6 +1,6 @@
 """Which bundles went from one broker to another, and which of them went too often; made of who owned them and when."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from itertools import groupby, pairwise
 from operator import attrgetter
@@ -58,15 +58,31 @@ class Flapping(NamedTuple):
     brokers: tuple[str, ...]
 
 
-def flapping_of(moves: Iterable[Move], within: timedelta = FLAP_WITHIN) -> list[Flapping]:
+def _by_nobody(_move: Move) -> bool:
+    return False
+
+
+def flapping_of(
+    moves: Iterable[Move], within: timedelta = FLAP_WITHIN, is_manual: Callable[[Move], bool] = _by_nobody
+) -> list[Flapping]:
     """Return the bundles that moved again at most `within` after a move, those first that did most often, then by
-    name."""
+    name.
+
+    `moves` are oldest first. Flapping is what load managers do: a move that `is_manual`, which a person asked for, is
+    no flap, nor is the next move after it.
+    """
     by_bundle: dict[str, list[Move]] = {}
     for move in moves:
         by_bundle.setdefault(move.bundle, []).append(move)
     found = []
     for bundle, of_bundle in by_bundle.items():
-        if flaps := [move for move in of_bundle if move.is_flap(within)]:
+        chosen = [is_manual(move) for move in of_bundle]
+        flaps = [
+            move
+            for move, manual, after_manual in zip(of_bundle, chosen, [False, *chosen], strict=False)
+            if move.is_flap(within) and not manual and not after_manual
+        ]
+        if flaps:
             times = sorted(move.at for move in flaps)
             brokers = {broker for move in of_bundle for broker in (move.source, move.destination)}
             found.append(

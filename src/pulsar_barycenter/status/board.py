@@ -6,6 +6,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from pulsar_barycenter.load.policies import DRAINED_KEY, drained_names
 from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument, loads_of, owned_bundles
 from pulsar_barycenter.status.cluster_status import BrokerStatus, with_load
@@ -125,8 +126,9 @@ class Board:
 
 def board_of(snapshot: SnapshotDocument) -> Board:
     """Return the rows of a snapshot; ages count from when it was taken."""
+    drained = drained_names(snapshot.configuration.get(DRAINED_KEY, ""))
     brokers = tuple(
-        with_load(BrokerStatus(broker=broker), report, snapshot.taken_at)
+        with_load(BrokerStatus(broker=broker, is_drained=broker in drained), report, snapshot.taken_at)
         for broker, report in loads_of(snapshot).items()
     )
     return Board(snapshot.taken_at, brokers, tuple(_bundles(snapshot)))

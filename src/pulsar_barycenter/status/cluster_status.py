@@ -6,7 +6,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from pulsar_barycenter.doctor.catalogue import Diagnosis
+from pulsar_barycenter.doctor.catalogue import DRAINED_CHECK, Diagnosis
 from pulsar_barycenter.doctor.finding import Finding, Severity
 from pulsar_barycenter.doctor.picture import MANAGER_KEY, OWN_KEY, BrokerView, Picture
 from pulsar_barycenter.load.managers import StrategyError, manager_kind, short_name
@@ -21,13 +21,14 @@ _SHEDDING_KEY: Final = "loadBalancerLoadSheddingStrategy"
 class BrokerStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
     """One broker. Usages are percent, rates msg/s, throughput bytes/s; None stands for what is not known.
 
-    `failure` says why it does not answer; then its load is what the leader last had from it. `max_usage` is the largest
-    of the usages, by which no manager decides alone. `reported_s_ago` is the age of the load by the clock of whoever
-    asks.
+    `is_drained`: it is kept empty. `failure` says why it does not answer; then its load is what the leader last had
+    from it. `max_usage` is the largest of the usages, by which no manager decides alone. `reported_s_ago` is the age of
+    the load by the clock of this process.
     """
 
     broker: str
     leads: bool = False
+    is_drained: bool = False
     failure: str = ""
     version: str | None = None
     manager: str | None = None
@@ -50,7 +51,8 @@ class ClusterStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """A cluster at `at_ms`. `leader` is "" if brokers know of none, and `leaders` all whom they name if they disagree.
 
     `cluster` and `strategy` are what a broker's settings say, None if none tells. `worst` is the worst finding,
-    `findings` counts them by severity. `pipeline_lag_s` is None unless a pipeline is to be decided by and is late.
+    `findings` counts them by severity, `drained` are those about brokers that are kept empty.
+    `pipeline_lag_s` is None unless a pipeline is to be decided by and is late.
     """
 
     at_ms: int
@@ -64,6 +66,7 @@ class ClusterStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     owned_bundles: int
     pipeline_lag_s: float | None
     brokers: tuple[BrokerStatus, ...]
+    drained: tuple[Finding, ...]
     findings: Counter[Severity]
     worst: Finding | None
 
@@ -96,18 +99,28 @@ def status_of(picture: Picture, diagnosis: Diagnosis) -> ClusterStatus:
         owned_bundles=len(picture.holders.keys() & {name for names in picture.bundles.values() for name in names}),
         pipeline_lag_s=picture.pipeline_lag_s,
         brokers=tuple(
-            _broker(broker, leaders, loads.get(broker.broker) or broker.report, picture.now_ms)
+            _broker(
+                broker,
+                leaders,
+                loads.get(broker.broker) or broker.report,
+                picture.now_ms,
+                is_drained=broker.broker in picture.drained,
+            )
             for broker in picture.brokers or ()
         ),
+        drained=tuple(finding for finding in diagnosis.findings if finding.check == DRAINED_CHECK),
         findings=Counter(finding.severity for finding in diagnosis.findings),
         worst=next(iter(diagnosis.findings), None),
     )
 
 
-def _broker(view: BrokerView, leaders: tuple[str, ...], report: Report | None, now_ms: int) -> BrokerStatus:
+def _broker(
+    view: BrokerView, leaders: tuple[str, ...], report: Report | None, now_ms: int, *, is_drained: bool
+) -> BrokerStatus:
     status = BrokerStatus(
         broker=view.broker,
         leads=view.broker in leaders,
+        is_drained=is_drained,
         failure=view.failure,
         version=view.version,
         manager=_manager(view),

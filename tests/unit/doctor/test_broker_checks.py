@@ -4,9 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from pulsar_barycenter.doctor.checks.brokers import clocks, leadership, registration, silent_brokers
+from pulsar_barycenter.config.sources import NotedChange
+from pulsar_barycenter.doctor.checks.brokers import clocks, drained, leadership, registration, silent_brokers
 from pulsar_barycenter.doctor.finding import Severity
-from support.doctor_pictures import BROKERS, healthy, only, store, subjects, view, with_broker
+from pulsar_barycenter.doctor.picture import Picture
+from pulsar_barycenter.load.policies import DRAINED_KEY
+from support.doctor_pictures import BROKERS, SETTINGS, healthy, only, store, subjects, view, with_broker
 
 
 def test_a_broker_that_does_not_answer_is_told_with_the_reason() -> None:
@@ -74,3 +77,28 @@ def test_clocks_differ_by_more_than_reading_them_explains(ahead_ms: int, severit
     picture = with_broker(healthy(), "b2:8080", clock_ms=(ahead_ms, ahead_ms + 1_200))
     assert [each.severity for each in clocks(picture)] == ([] if severity is None else [severity])
     assert set(subjects(clocks, picture)) <= {"b2:8080"}
+
+
+def with_drained(text: str, change: NotedChange | None = None) -> Picture:
+    told = {"settings": {**SETTINGS, DRAINED_KEY: text}, "overrides": {DRAINED_KEY: text}}
+    changes = {} if change is None else {DRAINED_KEY: change}
+    brokers = tuple(view(each, **told, setting_changes=changes) for each in BROKERS)
+    return replace(healthy(), brokers=brokers)
+
+
+def test_a_drained_broker_is_told_with_who_when_why_and_what_ends_it() -> None:
+    change = NotedChange(by="alice", at=1_763_000_000_000, value="b2:8080", before=",", why="a new disk")
+    finding = only(drained, with_drained("b2:8080", change))
+    assert (finding.subject, finding.severity) == ("b2:8080", Severity.INFO)
+    assert finding.sentence.endswith("it serves 1 yet. Drained by alice at 2025-11-13 02:13:20 UTC: a new disk")
+    assert finding.mend.startswith("barycenter undrain b2:8080 --bring-back --yes")
+    assert subjects(drained, with_drained(",")) == subjects(drained, healthy()) == []
+
+
+def test_who_drained_is_said_of_the_last_change_alone_and_a_broker_that_is_gone_is_told() -> None:
+    change = NotedChange(by="alice", at=1_763_000_000_000, value="b2:8080,gone:1", before="b2:8080")
+    earlier, gone = drained(with_drained("b2:8080,gone:1", change))
+    assert "alice" not in earlier.sentence
+    assert "is not registered. Drained by alice" in gone.sentence
+    overwritten = NotedChange(by="alice", at=1, value="other:1", before="")
+    assert "alice" not in only(drained, with_drained("b2:8080", overwritten)).sentence

@@ -11,15 +11,17 @@ from pulsar_barycenter.doctor.checks.ownership import (
     unowned,
 )
 from pulsar_barycenter.doctor.finding import Severity
-from pulsar_barycenter.doctor.picture import Lock, Picture
+from pulsar_barycenter.doctor.picture import Lock, NamespaceView, Picture
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitState, ServiceUnitStateData
 from pulsar_barycenter.load.snapshot.extensible_document import ExtensibleDocument
 from support.doctor_pictures import (
+    BOUNDARIES,
     BUNDLES,
     NOW_MS,
     OWNERS,
     SETTINGS,
+    SPACE,
     healthy,
     only,
     snapshot,
@@ -45,12 +47,20 @@ def test_two_brokers_that_serve_one_bundle_are_critical_and_the_lock_says_who_is
 
 def test_bundles_without_owner_are_told_a_namespace_a_line() -> None:
     picture = holding(healthy(), "b1:8080")
-    picture = replace(picture, store=store(locks={bundle: Lock("b2:8080") for bundle in BUNDLES[1:2]}))
+    space = NamespaceView(SPACE, BOUNDARIES, topics=dict.fromkeys(BUNDLES, 1))
+    locks = {bundle: Lock("b2:8080") for bundle in BUNDLES[1:2]}
+    picture = replace(picture, namespaces=(space,), store=store(locks=locks))
     finding = only(unowned, picture)
     assert (finding.severity, finding.subject) == (Severity.INFO, "t/n")
-    assert finding.sentence.startswith("2 of 4 bundles have no owner:")
+    assert finding.sentence.startswith("2 of 4 bundles have topics and no owner:")
     unsure = with_broker(picture, "b2:8080", owned=None)
     assert "b2:8080 may own some" in only(unowned, unsure).sentence
+
+
+def test_bundles_without_topics_need_no_owner() -> None:
+    picture = replace(holding(healthy(), "b1:8080"), store=None)
+    for topics in (None, {}, {BUNDLES[1]: 3}):  # not listed; none; those of a bundle that has an owner
+        assert subjects(unowned, replace(picture, namespaces=(NamespaceView(SPACE, BOUNDARIES, topics=topics),))) == []
 
 
 def test_a_cluster_that_is_stopped_owns_nothing_and_that_is_no_finding() -> None:

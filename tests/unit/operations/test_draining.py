@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsar_barycenter.config.broker_conf import parse_value
-from pulsar_barycenter.load.policies import DRAINED_KEY, IsolationPolicies, drained_text
-from pulsar_barycenter.operations.draining import keeping_policy, parsed, spread, to_move
+from pulsar_barycenter.load.policies import DRAINED_KEY, IsolationPolicies, drained_names, drained_text
+from pulsar_barycenter.operations.draining import keeping_policy, spread, to_move
 from support.extensible_choices import policy
 
 NONE = IsolationPolicies()
@@ -55,7 +55,7 @@ def test_what_is_a_brokers_own_is_not_moved() -> None:
 def test_the_text_of_the_key_is_read_as_the_brokers_read_it(brokers: list[str]) -> None:
     text = drained_text(brokers)
     assert text.strip(), "a blank text is the default, and cannot be part of a path"
-    assert parsed(text) == parse_value(DRAINED_KEY, text) == tuple(brokers)
+    assert drained_names(text) == parse_value(DRAINED_KEY, text) == tuple(brokers)
 
 
 def test_a_policy_keeps_a_host_of_its_own_empty() -> None:

@@ -3,7 +3,6 @@
 import csv
 import io
 import random
-from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from click.testing import Result as CliResult
 
 from pulsar_barycenter.cli.history.command import command
 from pulsar_barycenter.pipeline.history import UNKNOWN, History, NoHistoryError, Ranking
+from pulsar_barycenter.pipeline.load_means import Period, bundle_means, report_times
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from pulsar_barycenter.pipeline.tables.files import Tables, live_files
 from pulsar_barycenter.pipeline.tables.schemas import FIGURES, TABLES
@@ -84,31 +84,49 @@ def asked(layout: PipelineLayout, *arguments: str) -> CliResult:
 def test_top_bundles_are_those_of_the_greatest_mean(
     layout: PipelineLayout, seed: int, by: Ranking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Over files and dates, within the period only; broker and topics are those of the newest sample."""
-    monkeypatch.setattr("pulsar_barycenter.pipeline.history._ROWS_AT_ONCE", 100 * seed)  # sums of sums, too
+    """Over files and dates, weighted by time within the period; broker and topics are those of the newest sample. The
+    means themselves are checked by `tests/property/test_load_means.py`."""
+    monkeypatch.setattr("pulsar_barycenter.pipeline.history._ROWS_AT_ONCE", max(1, 50 * seed))  # in one part, and many
     rows = make_samples(seed)
     write(layout, "bundle_samples", rows)
+    write(layout, "load_reports", [{name: row[name] for name in ("broker", "sequence", "reported_at")} for row in rows])
     since, until = at(200), at(1000)
-    counted: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
-        if since <= row["reported_at"] < until:
-            row |= {"msg_rate": row["msg_rate_in"] + row["msg_rate_out"]}
-            row |= {"msg_throughput": row["msg_throughput_in"] + row["msg_throughput_out"]}
-            counted[row["bundle"]].append(row)
-    expected = sorted(counted, key=lambda name: (-sum(row[by] for row in counted[name]) / len(counted[name]), name))
+        row |= {"msg_rate": row["msg_rate_in"] + row["msg_rate_out"]}
+        row |= {"msg_throughput": row["msg_throughput_in"] + row["msg_throughput_out"]}
+    schema = {"bundle": pa.string(), "broker": pa.string(), "topics": pa.int64(), "msg_rate": pa.float64()}
+    schema |= {"msg_throughput": pa.float64(), "reported_at": pa.timestamp("us", "UTC")}
+    table = pa.Table.from_pylist(rows, schema=pa.schema(schema))
+    period = Period(1000 * ms(since), 1000 * ms(until), report_times([table]))
+    means = {row["bundle"]: row for row in bundle_means(table, period).to_pylist()}
+    expected = sorted(means, key=lambda name: (-means[name][by], name))[:4]
     found = History(layout, since_ms=ms(since), until_ms=ms(until)).top_bundles(4, by=by).to_pylist()
-    assert [row["bundle"] for row in found] == expected[:4]
+    assert [row["bundle"] for row in found] == expected
     for row in found:
-        samples = counted[row["bundle"]]
-        newest = samples[-1]
-        assert (row["samples"], row["broker"], row["topics"]) == (len(samples), newest["broker"], newest["topics"])
+        mean = means[row["bundle"]]
+        newest = [each for each in rows if each["bundle"] == row["bundle"] and each["reported_at"] < until][-1]
+        assert (row["samples"], row["broker"], row["topics"]) == (mean["samples"], newest["broker"], newest["topics"])
+        assert row["covered"] == pytest.approx(mean["covered_s"] / 800)
         for name in Ranking:
-            assert row[name] == pytest.approx(sum(sample[name] for sample in samples) / len(samples))
-            assert row[f"{name}_max"] == max(sample[name] for sample in samples)
+            assert row[name] == pytest.approx(mean[name])
+            assert row[f"{name}_max"] == mean[f"{name}_max"]
 
 
-def test_brokers_over_a_threshold_are_told_with_their_share(layout: PipelineLayout) -> None:
-    """Above, not at; one that never was is not told of."""
+def test_a_period_without_an_end_reaches_until_now_at_most(layout: PipelineLayout) -> None:
+    """The last report of a broker holds until now, and for no longer than reports do."""
+    (row, *_) = make_samples(1)
+    last = {**row, "reported_at": at(0), "msg_rate_in": 10.0, "msg_rate_out": 20.0}
+    write(layout, "bundle_samples", [last], batches=1)
+    write(layout, "load_reports", [{name: last[name] for name in ("broker", "sequence", "reported_at")}], batches=1)
+    for now_s, covered in ((60, 1.0), (1_920, 0.5)):
+        (found,) = History(layout, now_ms=ms(at(now_s))).top_bundles(1).to_pylist()
+        assert (found["msg_rate"], found["covered"]) == (30.0, covered)
+    (found,) = History(layout, since_ms=ms(at(0)), until_ms=ms(at(3_840))).top_bundles(1).to_pylist()
+    assert found["covered"] == pytest.approx(0.25)
+
+
+def test_brokers_over_a_threshold_are_told_with_their_share_of_time(layout: PipelineLayout) -> None:
+    """Above, not at; one that never was is not told of. The last report of a holds for 16 minutes, the others 500 s."""
     usages = {"a": [0.9, 0.85, 0.2, 0.95], "b": [0.85, 0.1], "c": [0.86]}
     rows = [
         {"broker": broker, "incarnation": "i", "sequence": n, "reported_at": at(n * 500), "weighted_usage": usage}
@@ -119,10 +137,10 @@ def test_brokers_over_a_threshold_are_told_with_their_share(layout: PipelineLayo
     found = History(layout).brokers_over(0.85).to_pylist()
     assert [(row["broker"], row["reports"], row["over"], row["share"]) for row in found] == [
         ("c", 1, 1, 1.0),
-        ("a", 4, 2, 0.5),
+        ("a", 4, 2, pytest.approx((500 + 960) / (1500 + 960))),
     ]
     assert (found[1]["usage_max"], found[1]["first_over"], found[1]["last_over"]) == (0.95, at(0), at(1500))
-    assert found[1]["usage_mean"] == pytest.approx(0.725)
+    assert found[1]["usage_mean"] == pytest.approx((500 * (0.9 + 0.85 + 0.2) + 960 * 0.95) / 2460)
 
 
 def test_a_bundles_owners_stand_once_with_their_ends(layout: PipelineLayout) -> None:
@@ -244,21 +262,27 @@ def test_where_no_decision_was_kept_the_command_says_so(layout: PipelineLayout) 
 
 
 def test_a_bundles_load_is_averaged_per_interval(layout: PipelineLayout) -> None:
-    """Intervals begin at whole multiples of their length."""
-    rows = make_samples(9)
-    write(layout, "bundle_samples", rows)
-    found = History(layout).bundle_load(BUNDLES[0], every=timedelta(minutes=5)).to_pylist()
-    counted: dict[datetime, list[float]] = defaultdict(list)
-    for row in rows:
-        if row["bundle"] == BUNDLES[0]:
-            start = row["reported_at"].replace(second=0) - timedelta(minutes=row["reported_at"].minute % 5)
-            counted[start].append(row["msg_rate_in"] + row["msg_rate_out"])
-    assert [(row["interval_start"], row["samples"]) for row in found] == [
-        (start, len(rates)) for start, rates in sorted(counted.items())
+    """Intervals begin at whole multiples of their length; one for which no report holds has no row."""
+    rows = [
+        {
+            "bundle": BUNDLES[0],
+            "broker": "a",
+            "incarnation": "i",
+            "sequence": n,
+            "reported_at": at(second),
+            "msg_rate_in": rate,
+        }
+        for n, (second, rate) in enumerate([(0, 3_000.0), (450, 1_000.0), (4_000, 7.0)])
     ]
-    for row in found:
-        rates = counted[row["interval_start"]]
-        assert row["msg_rate"] == pytest.approx(sum(rates) / len(rates))
+    write(layout, "bundle_samples", rows)
+    write(layout, "load_reports", [{name: row[name] for name in ("broker", "sequence", "reported_at")} for row in rows])
+    found = History(layout, until_ms=ms(at(4_060))).bundle_load(BUNDLES[0], every=timedelta(minutes=5)).to_pylist()
+    start = ms(at(0)) // 300_000 * 300
+    told = {round(row["interval_start"].timestamp()) - start: (row["msg_rate"], row["samples"]) for row in found}
+    assert told[0] == (3_000.0, 1)
+    assert sum(row["covered"] for row in found) * 300 == pytest.approx(450 + 960 + 60)
+    assert told[max(told)] == (7.0, 1)
+    assert len(told) < (max(told) // 300) + 1, "there is a gap"
 
 
 def test_imbalance_has_no_ratio_over_nothing(layout: PipelineLayout) -> None:
@@ -307,5 +331,5 @@ def test_a_bundles_life_is_told_for_people(layout: PipelineLayout) -> None:
     assert "load" in result.output
     assert "23:50:00" in result.output
     assert asked(layout, "bundle", "t/n/0x10000000_0x20000000").exit_code == 1
-    assert asked(layout, "bundle", "nonsense").exit_code == 2
+    assert asked(layout, "bundle", "a/b").exit_code == 2
     assert asked(layout, "top", "--since", "2026-01-02", "--until", "2026-01-01").exit_code == 2

@@ -14,6 +14,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pulsar_barycenter.cli.history.command import command
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.pipeline.history import History
 from pulsar_barycenter.pipeline.moves import Owned, moves_of
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
@@ -137,6 +139,19 @@ def test_moves_are_told_with_the_decision_that_made_them(layout: PipelineLayout)
     assert "nothing moved" in ask(layout, "moves", "--broker", "nobody").stdout
 
 
+def test_a_topic_stands_for_the_bundle_that_it_was_in_last(layout: PipelineLayout) -> None:
+    topics = (f"persistent://{BUNDLE.rpartition('/')[0]}/{number}" for number in range(1_000_000))
+    topic = next(each for each in topics if Bundle.parse(BUNDLE).contains(TopicName.parse(each)))
+    assert (
+        ask(layout, "moves", "--bundle", topic, "--json").stdout
+        == ask(layout, "moves", "--bundle", BUNDLE, "--json").stdout
+    )
+    told = ask(layout, "bundle", topic)
+    assert (told.exit_code, f"topic {topic} is in {BUNDLE}" in told.stderr) == (0, True)
+    assert "in no bundle that anybody owned" in ask(layout, "bundle", "no/where/topic").stderr
+    assert ask(layout, "bundle", "a/b").exit_code == 2
+
+
 def test_a_period_tells_its_own_moves(layout: PipelineLayout) -> None:
     history = History(layout, since_ms=_ms(at(11)), until_ms=_ms(at(99)))
     assert history.moves(9).column("at").to_pylist() == [at(20.5), at(30)]
@@ -150,6 +165,39 @@ def test_flapping_bundles_are_told_the_worst_first(layout: PipelineLayout) -> No
     assert BUNDLE in wide.stdout
     assert "no bundle moved again so soon" in ask(layout, "flapping", "--within", "9m").stdout
     assert ask(layout, "flapping", "--within", "soon").exit_code == 2
+
+
+def test_what_people_move_and_the_move_after_it_is_no_flapping_and_is_told_with_who(tmp_path: Path) -> None:
+    """A drain and its undo, with the load manager's moves around it; of the five moves two are flaps."""
+    layout = PipelineLayout.of(tmp_path)
+    life = owned(BUNDLE, ("a", 0, 10), ("b", 10, 12), ("a", 12, 14), ("b", 14, 16), ("c", 16, 18), ("a", 18, None))
+    names = {"bundle": "bundle", "broker": "broker", "since": "owned_from", "until": "owned_to", "ended": "ended"}
+    _write(layout, "ownership", [{names[key]: value for key, value in each._asdict().items()} for each in life])
+    asked = [("a", 9.5, "anonymous"), ("b", 11.5, "anonymous"), ("a", 13.5, None), ("b", 15.5, None)]
+    rows = [
+        {
+            "at": at(minute),
+            "by": "a",
+            "number": number,
+            "kind": "unload",
+            "bundle": BUNDLE,
+            "source": source,
+            "principal": who,
+            "request": None if who is None else "PUT /unload",
+            "sentence": "why",
+        }
+        for number, (source, minute, who) in enumerate(asked)
+    ]
+    _write(layout, "decisions", rows)
+    history = History(layout)
+    told = history.moves(9).select(["principal", "request"]).to_pylist()
+    assert [(row["principal"], row["request"]) for row in told] == [
+        *[("anonymous", "PUT /unload")] * 2,
+        *[(None, None)] * 3,
+    ]
+    (flapping,) = history.flapping(9).to_pylist()
+    assert (flapping["moves"], flapping["flaps"], flapping["first"]) == (5, 2, at(16))
+    assert "anonymous" in ask(layout, "moves").stdout
 
 
 def _ms(moment: datetime) -> int:

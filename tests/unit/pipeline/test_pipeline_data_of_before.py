@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from pulsar_barycenter.cli.main import main
 from pulsar_barycenter.load.reports.load_report import DEFAULT_WEIGHTS, weighted_resource_usage
 from pulsar_barycenter.load.reports.windows import LiveFold
+from pulsar_barycenter.pipeline.held import LONGEST_HELD
 from pulsar_barycenter.pipeline.history import UNKNOWN, History
 from pulsar_barycenter.pipeline.running.status import read_status
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
@@ -21,10 +22,14 @@ from pulsar_barycenter.pipeline.tables.files import live_files
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
 from pulsar_barycenter.snapshots.pipeline_tables import read_tables
 from support.data_of_before import copied, logged
+from support.mean_oracles import Sample, mean_and_ticks
 from support.publications import decoded
 
-LATER = {"decisions": ("manager",)}
+LATER = {"decisions": ("manager", "principal", "request")}
 """Columns that came after."""
+TICK_MS = 20_000
+"""Its reports are multiples of it apart."""
+HELD_TICKS = round(LONGEST_HELD.total_seconds() * 1000) // TICK_MS
 DECIDED_ABOUT = "public/default/0x00000000_0x55555555"
 
 
@@ -54,14 +59,18 @@ def test_its_files_have_the_columns_of_the_tables(layout: PipelineLayout) -> Non
 
 def test_questions_about_load_are_answered_from_its_tables(layout: PipelineLayout) -> None:
     """Means, owners and shares are those of the reports that lie beside the tables."""
-    rates, usages = defaultdict(list), defaultdict(list)
+    samples, times, usages = defaultdict(list), defaultdict(list), defaultdict(list)
     for report in logged(layout)[:-1]:
+        tick = report.last_update // TICK_MS
+        times[report.broker_id].append(tick)
         usages[report.broker_id].append(weighted_resource_usage(report, DEFAULT_WEIGHTS))
         for bundle, stats in report.last_stats.items():
-            rates[bundle].append(stats.msg_rate_in + stats.msg_rate_out)
+            samples[bundle].append(Sample(bundle, str(report.broker_id), tick, stats.msg_rate_in + stats.msg_rate_out))
     history = History(layout)
+    begin, end = min(map(min, times.values())), max(map(max, times.values())) + HELD_TICKS
     assert {row["bundle"]: (row["samples"], row["msg_rate"]) for row in history.top_bundles(9).to_pylist()} == {
-        bundle: (len(samples), pytest.approx(sum(samples) / len(samples))) for bundle, samples in rates.items()
+        bundle: (len(mine), pytest.approx(mean_and_ticks(mine, times, begin, end, HELD_TICKS)[0]))
+        for bundle, mine in samples.items()
     }
     assert {row["broker"]: (row["over"], row["usage_max"]) for row in history.brokers_over(0.85).to_pylist()} == {
         broker: (sum(usage > 0.85 for usage in series), max(series)) for broker, series in usages.items()

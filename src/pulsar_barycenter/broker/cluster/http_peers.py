@@ -20,6 +20,10 @@ SECRET_HEADER: Final = "Barycenter-Leader-Secret"  # noqa: S105  # it is where o
 """With a request to write by the leader: the secret that its body has, too, to be looked at before the body is read."""
 LEADER_EPOCH: Final = "leaderEpoch"
 """The parameter that says by which term of a leader a broker is commanded."""
+COMMANDED: Final = "Barycenter-Commanded"
+"""The header of a load manager's command, which that manager keeps among its decisions: the broker that carries it out
+does not keep it once more, as it does what people ask for."""
+_COMMAND: Final = {COMMANDED: "true"}
 TOO_MANY: Final = "Too many requests under way"
 """How the answer begins of a broker that has so many to do that it has not looked at this request."""
 
@@ -64,7 +68,8 @@ class HttpPeers:
             AdminRequestError: it was refused, or no broker answered.
         """
         params = _epoch_of(epoch) | ({} if destination is None else {"destinationBroker": destination})
-        await self.client.call("PUT", broker_url, f"{_bundle_path(bundle)}/unload", params=params)
+        path = f"{_bundle_path(bundle)}/unload"
+        await self.client.call("PUT", broker_url, path, params=params, headers=_COMMAND)
 
     async def split_bundle(
         self, broker_url: str, bundle: Bundle, *, algorithm: str, unload: bool, epoch: int | None
@@ -75,7 +80,7 @@ class HttpPeers:
             AdminRequestError: it was refused, or no broker answered.
         """
         params = _epoch_of(epoch) | {"splitAlgorithmName": algorithm, "unload": "true" if unload else "false"}
-        await self.client.call("PUT", broker_url, f"{_bundle_path(bundle)}/split", params=params)
+        await self.client.call("PUT", broker_url, f"{_bundle_path(bundle)}/split", params=params, headers=_COMMAND)
 
     async def write_by_leader(self, broker_url: str, secret: str, request: bytes) -> bytes:
         """Bring a request to write to the leader, and return its answer.

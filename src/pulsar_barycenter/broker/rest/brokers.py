@@ -16,6 +16,7 @@ from pulsar_barycenter.broker.rest.audit import why_of
 from pulsar_barycenter.broker.rest.errors import RedirectError, RestError
 from pulsar_barycenter.broker.rest.health import check_health, require_data
 from pulsar_barycenter.broker.rest.leader_requests import by_leader
+from pulsar_barycenter.broker.rest.manual_decisions import ManualDecisions
 from pulsar_barycenter.broker.rest.openapi import FLAG, TEXT, number, one_of, takes
 from pulsar_barycenter.broker.rest.ownership import location, web_url_for
 from pulsar_barycenter.broker.rest.principals import PRINCIPAL
@@ -142,12 +143,14 @@ class Brokers:
         name = request.match_info["name"]
         value = unquote(request.rel_url.raw_path.split("/", 6)[6])
         _require_dynamic(name, "update")
+        decision, drained = ManualDecisions(self._services, request), self._services.config.barycenter_drained_brokers
         try:
             await self._control.dynamic_configuration.set(
                 name, value, changed_by=self._changed_by(request), expected=request.rel_url.query.get("expected")
             )
         except ConfigError as error:
             raise RestError(412, f" Invalid dynamic-config value: {error}") from error
+        decision.drained(drained, self._services.config.barycenter_drained_brokers)
         return web.Response(status=200)
 
     def _changed_by(self, request: web.Request) -> ChangedBy:
@@ -160,9 +163,11 @@ class Brokers:
         """Remove an override; the value of the file is back after a restart. `expected` as for a change."""
         name = request.match_info["name"]
         _require_dynamic(name, "delete")
+        decision, drained = ManualDecisions(self._services, request), self._services.config.barycenter_drained_brokers
         await self._control.dynamic_configuration.remove(
             name, changed_by=self._changed_by(request), expected=request.rel_url.query.get("expected")
         )
+        decision.drained(drained, self._services.config.barycenter_drained_brokers)
         return web.Response(status=200)
 
     async def internal_configuration(self, request: web.Request) -> web.Response:

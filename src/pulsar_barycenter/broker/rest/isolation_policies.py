@@ -6,7 +6,7 @@ compile are refused, and a missing `secondary` is an empty one.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -16,6 +16,7 @@ from pulsar_barycenter.broker.namespaces.cluster_policies import isolation_polic
 from pulsar_barycenter.broker.rest.body_fields import require_known_fields
 from pulsar_barycenter.broker.rest.errors import RestError
 from pulsar_barycenter.broker.rest.leader_requests import by_leader
+from pulsar_barycenter.broker.rest.manual_decisions import on_behalf_of
 from pulsar_barycenter.broker.rest.openapi import takes
 from pulsar_barycenter.broker.rest.ownership import require_writable_policies
 from pulsar_barycenter.broker.rest.requests import body_of, json_response, no_content
@@ -95,7 +96,8 @@ class NamespaceIsolation:
             return after
 
         await self._resources.isolation_policies.modify(isolation_policies_of(cluster), with_policy)
-        await self._unload(namespaces_to_unload(await self._namespaces_here(), data, _checked(name, before[0])))
+        namespaces = namespaces_to_unload(await self._namespaces_here(), data, _checked(name, before[0]))
+        await self._unload(namespaces, on_behalf_of(request, f"isolation policy {name} was set"))
         return no_content()
 
     @by_leader
@@ -144,14 +146,15 @@ class NamespaceIsolation:
                     found.append(str(namespace))
         return found
 
-    async def _unload(self, namespaces: Iterable[str]) -> None:
-        """Unload the namespaces, each whatever becomes of the others, and tell other brokers the load soon."""
+    async def _unload(self, namespaces: Iterable[str], why: Mapping[str, str]) -> None:
+        """Unload the namespaces, each whatever becomes of the others, and tell other brokers the load soon; `why` are
+        the headers that say for what."""
         limit = asyncio.Semaphore(_UNLOADS_AT_ONCE)
 
         async def unload_one(namespace: str) -> None:
             async with limit:
                 path = f"/admin/v2/namespaces/{namespace}/unload"
-                await self._services.admin.call("PUT", self._services.web_url, path)
+                await self._services.admin.call("PUT", self._services.web_url, path, headers=why)
 
         names = list(namespaces)
         results = await asyncio.gather(*map(unload_one, names), return_exceptions=True)

@@ -10,12 +10,14 @@ import msgspec
 from aiohttp import web
 from msgspec.structs import replace
 
+from pulsar_barycenter.broker.cluster.http_peers import COMMANDED
 from pulsar_barycenter.broker.cluster.registration import BROKERS_ROOT
 from pulsar_barycenter.broker.lookup.namespace_service import BrokerNotActiveError
 from pulsar_barycenter.broker.namespaces.policies import BundlesData, Policies
 from pulsar_barycenter.broker.namespaces.resources import most_partitions
 from pulsar_barycenter.broker.rest.errors import RedirectError, RestError
 from pulsar_barycenter.broker.rest.leader_requests import by_leader
+from pulsar_barycenter.broker.rest.manual_decisions import ManualDecisions
 from pulsar_barycenter.broker.rest.namespace_deletion import delete_namespace
 from pulsar_barycenter.broker.rest.openapi import FLAG, TEXT, number, one_of, takes
 from pulsar_barycenter.broker.rest.ownership import (
@@ -195,21 +197,27 @@ class Namespaces:
         namespace = namespace_of(request)
         await require_namespace(self._services, namespace)
         await require_writable_policies(self._services)  # each bundle's owner asks the same
+        decision = ManualDecisions(self._services, request)
         bundles = await self._control.namespaces.bundles_of_now(namespace)
-        admin, url = self._services.admin, self._services.web_url
-        await repeatable(
-            lambda bundle: admin.call("PUT", url, f"/admin/v2/namespaces/{bundle}/unload"),
-            bundles.bundles,
-            what="unloaded",
-        )
+
+        async def unload_one(bundle: Bundle) -> None:
+            owner = await self._control.lookup.lookup_bundle(bundle, read_only=True)
+            path = f"/admin/v2/namespaces/{bundle}/unload"
+            await self._services.admin.call("PUT", self._services.web_url, path, headers={COMMANDED: "true"})
+            if owner is not None:  # kept here: the owner only knows this broker, not who asked it
+                decision.unloaded(str(bundle), owner.broker_id)
+
+        await repeatable(unload_one, bundles.bundles, what="unloaded")
         return no_content()
 
-    @takes(destinationBroker=TEXT, leaderEpoch=number(MAX_EPOCH))
+    @takes(destinationBroker=TEXT, leaderEpoch=number(MAX_EPOCH), sentTo=TEXT)
     async def unload_bundle(self, request: web.Request) -> web.Response:
         """Unload one bundle; first on the leader, if it is to go to a broker that is named, then on the owner.
 
-        Where bundles are handed over from one broker to the next the owner alone is asked.
+        Where bundles are handed over from one broker to the next the owner alone is asked. `sentTo` is how the leader
+        tells the owner for which destination it is, to be kept with the decision.
         """
+        decision = ManualDecisions(self._services, request)
         namespace = namespace_of(request)
         destination = _broker_id(request.rel_url.query.get("destinationBroker", ""))
         epoch = whole_number(request, "leaderEpoch", 0, at_most=MAX_EPOCH) or None
@@ -229,9 +237,23 @@ class Namespaces:
         if answer is not None:
             if hands_over and answer.broker_id == destination:
                 raise RestError(412, f"Broker {destination} owns {bundle} already")
-            go_on_if_local(request, self._services, answer, f"ServiceUnit:{bundle}", keep_destination=hands_over)
-            await self._control.namespaces.unload_bundle(bundle, destination=destination or None, leader_epoch=epoch)
+            also = {"sentTo": destination} if destination and not hands_over else {}
+            go_on_if_local(
+                request, self._services, answer, f"ServiceUnit:{bundle}", keep_destination=hands_over, also=also
+            )
+            done = await self._control.namespaces.unload_bundle(
+                bundle, destination=destination or None, leader_epoch=epoch
+            )
+            if done is not None:
+                decision.unloaded(str(bundle), answer.broker_id, destination or self._sent_to(request))
+        elif destination:
+            decision.assigned(str(bundle), destination)
         return no_content()
+
+    def _sent_to(self, request: web.Request) -> str:
+        """Return the destination that the leader told of, "" if it is no registered broker."""
+        broker = _broker_id(request.rel_url.query.get("sentTo", ""))
+        return broker if broker in self._control.registration.brokers else ""
 
     def _require_active(self, destination: str) -> None:
         active = self._control.registration.brokers
@@ -253,6 +275,7 @@ class Namespaces:
     @takes(list[int], splitAlgorithmName=TEXT, unload=FLAG, authoritative=FLAG, leaderEpoch=number(MAX_EPOCH))
     async def split_bundle(self, request: web.Request) -> web.Response:
         """Split a bundle, or the LARGEST or HOT one; `splitAlgorithmName`, `unload`, positions in the body."""
+        decision = ManualDecisions(self._services, request)
         namespace = namespace_of(request)
         unload = flag(request, "unload")
         epoch = whole_number(request, "leaderEpoch", 0, at_most=MAX_EPOCH) or None
@@ -265,9 +288,11 @@ class Namespaces:
             raise RestError(412, f"Namespace {namespace} has {count} bundles, and may have {MAX_BUNDLES}")
         bundle = await self._bundle_to_split(namespace, request.match_info["range"])
         await require_bundle_here(request, self._services, bundle, path=f"/admin/v2/namespaces/{bundle}/split")
-        await self._control.namespaces.split_bundle(
+        children = await self._control.namespaces.split_bundle(
             bundle, algorithm=algorithm, positions=positions, unload=unload, leader_epoch=epoch
         )
+        if children:
+            decision.split(str(bundle), self._services.urls.broker_id)
         return no_content()
 
     async def _positions(self, request: web.Request) -> list[int] | None:

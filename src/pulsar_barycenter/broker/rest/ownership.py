@@ -11,6 +11,11 @@
 Source: Pulsar's `PulsarWebResource.validateNamespaceBundleOwnership` and `validateTopicOwnership`.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+from urllib.parse import urlencode
+
 from aiohttp import web
 
 from pulsar_barycenter.broker.cluster.leadership import LeaderValue
@@ -27,12 +32,22 @@ from pulsar_barycenter.naming.topic import TopicName
 _DROPPED = ("authoritative", "destinationBroker")
 
 
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
+
 def location(
-    request: web.Request, web_url: str, *, authoritative: bool, keep_destination: bool = False, path: str | None = None
+    request: web.Request,
+    web_url: str,
+    *,
+    authoritative: bool,
+    keep_destination: bool = False,
+    path: str | None = None,
+    also: Mapping[str, str] = _NOTHING,
 ) -> str:
-    """Return the request's own URL at another broker, with another `authoritative` flag."""
+    """Return the request's own URL at another broker, with another `authoritative` flag and the parameters `also`."""
     dropped = _DROPPED[:1] if keep_destination else _DROPPED
     pairs = [pair for pair in request.rel_url.raw_query_string.split("&") if pair and pair.split("=")[0] not in dropped]
+    pairs += [urlencode({name: value}) for name, value in also.items()]
     pairs.append(f"authoritative={'true' if authoritative else 'false'}")
     return f"{web_url}{path or request.rel_url.raw_path}?{'&'.join(pairs)}"
 
@@ -142,7 +157,14 @@ def go_on_if_local(
     *,
     path: str | None = None,
     keep_destination: bool = False,
+    also: Mapping[str, str] = _NOTHING,
 ) -> None:
+    """Go on if the answer is this broker.
+
+    Raises:
+        RedirectError: another broker has to do it, which gets the parameters `also`.
+        RestError: 412, nobody can.
+    """
     if answer is None:
         raise RestError(412, f"Failed to find ownership for {what}")
     if isinstance(answer, Owner) and answer.is_local:
@@ -153,7 +175,7 @@ def go_on_if_local(
     is_leader = services.control.leadership.is_leader()
     authoritative = is_leader if isinstance(answer, Owner) else answer.authoritative
     raise RedirectError(
-        location(request, url, authoritative=authoritative, keep_destination=keep_destination, path=path)
+        location(request, url, authoritative=authoritative, keep_destination=keep_destination, path=path, also=also)
     )
 
 

@@ -21,6 +21,7 @@ from pulsar_barycenter.cli.replay.inputs import Input, InputSpec, read_input
 from pulsar_barycenter.cli.replay.running import write_whole
 from pulsar_barycenter.config.broker_conf import with_overrides
 from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.strategies import is_own
 from pulsar_barycenter.replay.advice.brokers import of_other_size, of_other_strength, told_too_little, too_little
 from pulsar_barycenter.replay.advice.changes import commands, fragment
 from pulsar_barycenter.replay.advice.document import Advice
@@ -36,6 +37,7 @@ from pulsar_barycenter.replay.advice.topics_and_bundles import (
 from pulsar_barycenter.replay.advice.verdict import advice_of
 from pulsar_barycenter.replay.advice.weighing import PRICES, Weights
 from pulsar_barycenter.replay.capacity import Capacity
+from pulsar_barycenter.replay.demand import ReplayInputError
 from pulsar_barycenter.replay.events import BrokerAdded, BrokerCrashed, BrokerRemoved
 from pulsar_barycenter.replay.scenario import BENCHED
 
@@ -47,9 +49,7 @@ _HIGHEST_PRICE: Final = 10_000.0
 
 @click.command(name="advise")
 @with_input("A data folder with the pipeline's tables")
-@click.option(
-    "--strategy", "strategies", multiple=True, default=BENCHED, help="Try these alone, as of `replay`; repeated."
-)
+@click.option("--strategy", "strategies", multiple=True, help="Try these alone, as of `replay`; repeated.")
 @click.option("--set", "sets", multiple=True, metavar="KEY=V1,V2", help="Vary these keys of broker.conf alone.")
 @click.option(
     "--prefer",
@@ -82,8 +82,9 @@ def command(
 
     Every strategy, and the main settings of the best, run through the history in virtual time. What is chosen by its
     first part is told by the rest. Unless another configuration is better by more than noise there is no advice to
-    change. What no balancing can mend is named. --out gets lines for broker.conf, commands for running brokers, and
-    advice.json. docs/advise.md says how it is chosen, docs/measures.md what is measured.
+    change. What no balancing can mend is named. A cluster of Apache Pulsar, by its recorded reports, is advised what it
+    can run: Barycenter's own strategies are left out. --out gets lines for broker.conf, commands for running brokers,
+    and advice.json. docs/advise.md says how it is chosen, docs/measures.md what is measured.
 
     Ends with 0, with 1 if the input or a strategy is not usable, with 2 for wrong usage.
     """
@@ -94,6 +95,7 @@ def command(
     try:
         spec = input_of(inputs, shapes, since, until, step)
         found = read_input(spec, numbers[0])
+        strategies = _strategies(found, strategies)
         parts = parts_of(found.demand.steps, found.demand.step_ms)
         question = Question(
             base=dict(found.settings),
@@ -126,6 +128,27 @@ def command(
     print_advice(advice)
     if out is not None:
         click.echo(f"\n{out / _FRAGMENT}, {_COMMANDS} and {_DOCUMENT} are written")
+
+
+def _strategies(found: Input, asked: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the strategies to try: those asked for, else all that the recorded cluster can run.
+
+    Raises:
+        ReplayInputError: one that is asked for is Barycenter's own, and the cluster is Apache Pulsar's.
+    """
+    if not found.is_apache_pulsar:
+        return asked or BENCHED
+    own = [name for name in asked if _is_own(name)]
+    if own:
+        raise ReplayInputError(
+            f"{', '.join(own)} is Barycenter's own, and the cluster that was recorded is one of Apache Pulsar, which"
+            " cannot run it; leave it out, or see by `barycenter replay` what it would do there"
+        )
+    return asked or tuple(name for name in BENCHED if not _is_own(name))
+
+
+def _is_own(strategy: str) -> bool:
+    return any(map(is_own, strategy.split("+")))
 
 
 def _price_of(text: str) -> float:

@@ -1,6 +1,6 @@
 """What the history of a data folder itself shows, beside its replay: moves, balance, what brokers reported."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -46,7 +46,7 @@ def reality_of(spec: InputSpec) -> Reality:
     doubts = []
     moves: list[Mapping[str, object]] | None = None
     try:
-        moves = history.moves(_ALL).select(["ended", "since_last_s", "is_back"]).to_pylist()
+        moves = history.moves(_ALL).select(["bundle", "ended", "since_last_s", "is_back", "principal"]).to_pylist()
     except NoHistoryError as error:
         doubts.append(f"real moves are not known: {error}")
     balance: pa.Table | None = None
@@ -64,12 +64,23 @@ def _observed(moves: list[Mapping[str, object]] | None, balance: pa.Table | None
     found: dict[str, int | float | None] = {}
     if moves is not None:
         left = [each for each in moves if each["ended"] == "moved"]
-        found |= {"moves": len(left), "departures": len(moves) - len(left), "flaps": sum(map(_is_flap, left))}
+        found |= {"moves": len(left), "departures": len(moves) - len(left), "flaps": _flaps(moves)}
     if balance is not None:
         found["splits"] = pc.sum(balance.column("splits")).as_py()
         found["max_over_mean"] = pc.mean(balance.column("usage_ratio")).as_py()
         found["deviation"] = pc.mean(balance.column("usage_deviation")).as_py()
     return Observed(**found)  # type: ignore[arg-type]
+
+
+def _flaps(moves: Iterable[Mapping[str, object]]) -> int:
+    """Count the flaps among moves, oldest first; what people asked for, and the move after it, is none."""
+    manual: dict[object, bool] = {}
+    count = 0
+    for move in moves:
+        is_manual, after_manual = move["principal"] is not None, manual.get(move["bundle"], False)
+        manual[move["bundle"]] = is_manual
+        count += move["ended"] == "moved" and not is_manual and not after_manual and _is_flap(move)
+    return count
 
 
 def _is_flap(move: Mapping[str, object]) -> bool:

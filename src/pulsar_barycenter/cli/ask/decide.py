@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Collection
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from pulsar_barycenter.cli.ask.decision_tables import headline, print_json, print_tables
+from pulsar_barycenter.cli.ask.past.state import Subject
 from pulsar_barycenter.cli.ask.running_cluster import ClusterError, snapshot_of
 from pulsar_barycenter.cli.ask.settings_in_force import read_with_settings, told
 from pulsar_barycenter.cli.asking.client import named_url
@@ -21,7 +22,6 @@ from pulsar_barycenter.load.advice.configuration_advice import Severity, advice
 from pulsar_barycenter.load.cycle.told_rounds import placement_lines, shedding_rounds, split_rounds
 from pulsar_barycenter.load.managers import short_name
 from pulsar_barycenter.load.strategies import Role, placer_name, shedder_name, splitter_name
-from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.snapshots.decided_by import (
     UNUSABLE,
@@ -46,7 +46,13 @@ SOMETHING_TO_DO: Final = 3
 @click.option("--placement", help="The placement of what is shed; unless given, what is configured.")
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="A key of broker.conf; may be repeated.")
 @click.option("--config", "conf", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A broker.conf.")
-@click.option("--place", "bundles", multiple=True, metavar="BUNDLE", help="Place this bundle; may be repeated.")
+@click.option(
+    "--place",
+    "bundles",
+    multiple=True,
+    metavar="TOPIC|BUNDLE",
+    help="Place this bundle, or a topic's; may be repeated.",
+)
 @click.option("--split", is_flag=True, help="Tell which bundles are too large.")
 @click.option("--cycles", default=1, show_default=True, type=click.IntRange(1, 1000), help="Rounds, one after another.")
 @click.option(
@@ -101,8 +107,8 @@ def command(
             rounds = split_rounds(found.snapshot, config, cycles, manager)
         elif bundles:
             by = f"{placer_name(config, manager)} places"
-            _check_names(bundles)
-            rounds = [list(placement_lines(found.snapshot, config, bundles, seed, manager))]
+            named = _bundles_named(bundles, found.snapshot.bundles.names)
+            rounds = [list(placement_lines(found.snapshot, config, named, seed, manager))]
         elif strategy and role_of(strategy) is Role.PLACEMENT:
             raise click.UsageError(f"{short_name(strategy)} places bundles: say which with --place BUNDLE")
         else:
@@ -153,9 +159,20 @@ def snapshot_given(path: Path | None, url: str | None, at: str) -> SnapshotFile:
     return of_document(asyncio.run(snapshot_of(url)), Path(url))
 
 
-def _check_names(bundles: Collection[str]) -> None:
-    for bundle in bundles:
+def _bundles_named(names: Iterable[str], known: Sequence[str]) -> list[str]:
+    """Return the bundles that are named, or that have the topics named, of those that a snapshot knows; each once."""
+    found: dict[str, None] = {}
+    for name in names:
         try:
-            Bundle.parse(bundle)
+            subject = Subject.of(name)
         except InvalidNameError as error:
-            raise click.UsageError(f"--place {bundle}: {error}") from error
+            raise click.UsageError(f"--place {name}: {error}") from error
+        if subject.span is None:
+            raise click.UsageError(f"--place {name}: give a bundle or a topic")
+        bundle = subject.name
+        if subject.kind == "topic":
+            bundle = next((each for each in known if subject.span.is_covered_by(each)), "")
+            if not bundle:
+                raise click.UsageError(f"--place {name}: no bundle that has this topic is reported; name the bundle")
+        found[bundle] = None
+    return [*found]

@@ -59,6 +59,7 @@ _COLOURS: Final = {
     help="The broker.conf of a broker on this machine: are there keys in it that nobody knows?",
 )
 @click.option("--check", "names", multiple=True, metavar="NAME", help="Make this check alone; may be repeated.")
+@click.option("--verbose", is_flag=True, help="Say what was not looked at as no option names it, and why.")
 @click.option("--list", "is_list", is_flag=True, help="Tell which checks there are.")
 @click.option(
     "--fail-at",
@@ -84,6 +85,7 @@ def command(
     ledgers: str | None,
     file: str | None,
     names: tuple[str, ...],
+    verbose: bool,
     is_list: bool,
     fail_at: str,
     timeout_s: float,
@@ -122,7 +124,7 @@ def command(
     if form == "json":
         _print_json(diagnosis)
     else:
-        _print_text(picture, diagnosis)
+        _print_text(picture, diagnosis, verbose=verbose)
     if diagnosis.fails(Severity(fail_at)):
         sys.exit(SICK)
 
@@ -142,7 +144,7 @@ def _print_json(diagnosis: Diagnosis) -> None:
         click.echo(msgspec.json.encode({"kind": "notLookedAt", **msgspec.to_builtins(each)}))
 
 
-def _print_text(picture: Picture, diagnosis: Diagnosis) -> None:
+def _print_text(picture: Picture, diagnosis: Diagnosis, *, verbose: bool) -> None:
     shown: Counter[str] = Counter()
     for finding in diagnosis.findings:
         shown[finding.check] += 1
@@ -153,12 +155,16 @@ def _print_text(picture: Picture, diagnosis: Diagnosis) -> None:
             click.echo(f"… and {count - _MOST_SHOWN:,} more of {check}; --json tells of all\n")
     reasons: dict[str, list[str]] = {}
     for each in diagnosis.unseen:
-        reasons.setdefault(each.why, []).append(each.what)
+        if verbose or not each.is_optional:
+            reasons.setdefault(each.why, []).append(each.what)
     for why, unseen in reasons.items():
         _print_wrapped("not looked at: ", f"{', '.join(unseen)}: {why}", 4)
     if reasons:
         click.echo()
-    _print_wrapped("", f"{_sizes(picture)}: {_sum(diagnosis)}", 0)
+    optional = sum(each.is_optional for each in diagnosis.unseen)
+    is_hinted = optional and not verbose and not diagnosis.fails(Severity.WARNING)
+    hint = "" if not is_hinted else "; --verbose says what --store, --ledgers and --config would add"
+    _print_wrapped("", f"{_sizes(picture)}: {_sum(diagnosis)}{hint}", 0)
 
 
 def _print_finding(finding: Finding) -> None:
@@ -195,6 +201,10 @@ def _is_foreign(picture: Picture) -> bool:
 
 
 def _sum(diagnosis: Diagnosis) -> str:
+    """Say how it is in a few words: healthy without a warning or worse, if all was looked at that brokers tell."""
     counts = Counter(finding.severity for finding in diagnosis.findings)
     told = [f"{counts[severity]:,} {severity}" for severity in reversed(Severity) if counts[severity]]
-    return ", ".join(told) or "nothing found"
+    if diagnosis.fails(Severity.WARNING):
+        return ", ".join(told)
+    is_whole = all(each.is_optional for each in diagnosis.unseen)
+    return ", ".join(["healthy" if is_whole else "nothing wrong in what was looked at", *told])

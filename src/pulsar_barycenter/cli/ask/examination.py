@@ -22,9 +22,10 @@ _SECOND_LOOK_S: Final = 2.0
 _NO_STORE: Final = Unseen(
     "locks, records and registrations in the metadata store",
     "give --store URL, the metadataStoreUrl of the brokers, where it can be reached from here",
+    is_optional=True,
 )
-_NO_LEDGERS: Final = Unseen("the folder of the ledgers", "give --ledgers DIR where a broker runs")
-_NO_FILE: Final = Unseen("broker.conf", "give --config FILE where a broker runs")
+_NO_LEDGERS: Final = Unseen("the folder of the ledgers", "give --ledgers DIR where a broker runs", is_optional=True)
+_NO_FILE: Final = Unseen("broker.conf", "give --config FILE where a broker runs", is_optional=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,18 +13,22 @@ from pulsar_barycenter.cli.ask.past.state import Subject, known_range, state_at
 from pulsar_barycenter.cli.ask.past.state import in_words as told_then
 from pulsar_barycenter.cli.ask.running_cluster import ClusterError, decisions_of, snapshot_of
 from pulsar_barycenter.cli.ask.settings_in_force import read_with_settings, told
+from pulsar_barycenter.cli.ask.topic_names import NoSuchTopicError, bundles_of_topic
 from pulsar_barycenter.cli.asking.client import asked_url
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.failure import fail, in_words
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.moments import moment_ms
 from pulsar_barycenter.cli.suggestions import did_you_mean
+from pulsar_barycenter.cli.terminal import printable
 from pulsar_barycenter.load.cycle.decided import BundleState, Decided, concerning, state_of
 from pulsar_barycenter.load.cycle.told_rounds import shedding_rounds, split_rounds
 from pulsar_barycenter.logs.decision_log import DecisionRecord, read_decisions
+from pulsar_barycenter.logs.decision_pages import Span
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.snapshots.decided_by import UNUSABLE, configured, manager_of
 from pulsar_barycenter.snapshots.pipeline_tables import tables_below
 from pulsar_barycenter.snapshots.snapshot_file import SnapshotFile, SnapshotFileError, of_document
@@ -33,8 +37,8 @@ from pulsar_barycenter.snapshots.snapshot_file import SnapshotFile, SnapshotFile
 @click.command(name="explain")
 @click.argument("name", default="", metavar="[TOPIC|BUNDLE|BROKER]")
 @click.option("--at", default="", help="Why it was where it was then: 15m, 2h, 2026-01-31T12:00; with the argument.")
-@click.option("--bundle", default="", metavar="TENANT/NAMESPACE/RANGE", help="Decisions about this bundle.")
-@click.option("--broker", default="", metavar="HOST:PORT", help="Its verdict, and decisions that name it.")
+@click.option("--bundle", default="", metavar="TENANT/NAMESPACE/RANGE", help="The same as a bundle as the argument.")
+@click.option("--broker", default="", metavar="HOST:PORT", help="The same as a broker as the argument.")
 @click.option("--namespace", default="", metavar="TENANT/NAMESPACE", help="Decisions about its bundles.")
 @click.option(
     "--url", help="Ask a running cluster: web address of any broker.  [BARYCENTER_URL; http://127.0.0.1:8080]"
@@ -64,7 +68,10 @@ def command(
     limit: int,
     form: str,
 ) -> None:
-    """Say why: the decisions about a bundle, a broker or a namespace, and what the leader would do now.
+    """Say why: the decisions about a topic, a bundle, a broker or a namespace, and what the leader would do now.
+
+    A topic is named as clients name it (orders, tenant/namespace/orders, or in full); it is where its bundle is. A
+    partitioned topic stands for all its partitions.
 
     From a running cluster come the decisions that were made, and the verdict on the brokers as of now: why each sheds,
     or why it keeps all it has. A data folder has the decisions alone, a saved snapshot the verdict and what would be
@@ -77,8 +84,8 @@ def command(
 
     Ends with 0, with 1 if there is nothing to be told or nobody answers, with 2 for wrong usage.
     """
-    if name or at:
-        if any((bundle, broker, namespace, since)) or not (name and at):
+    if at:
+        if any((bundle, broker, namespace, since)) or not name:
             raise click.UsageError(
                 "--at TIME goes with TOPIC, BUNDLE or BROKER as the argument, and with no other filter"
             )
@@ -88,26 +95,85 @@ def command(
         return
     if data is not None and not data.is_dir():
         raise click.UsageError(f"--data {data}: give a folder; one log is read with --at")
-    asked, since_ms = _asked(bundle, broker, namespace), moment_ms("--since", since)
+    if name and any((bundle, broker, namespace)):
+        raise click.UsageError("give TOPIC, BUNDLE or BROKER, or one of --bundle, --broker and --namespace")
+    since_ms = moment_ms("--since", since)
     if sum(each is not None for each in (url, data, file)) > 1:
         raise click.UsageError("give one of --url, --data and --snapshot")
-    records: list[DecisionRecord] = []
-    found: SnapshotFile | None = None
+    subject = _subject(name) if name else None
     try:
-        if data is not None:
-            logged = read_decisions(data)
-            _check_known(asked, logged, None)
-            records = [each for each in logged if each.at >= since_ms and each.concerns(**asked)]
-        elif file is not None:
-            found = read_with_settings(file)
+        source = _Source(asked_url(url) if data is None and file is None else "", data, file, since_ms)
+        if subject is not None and subject.kind == "topic":
+            questions = source.of_topic(TopicName.parse(subject.name))
+        elif subject is not None:
+            questions = [("", {"bundle": "", "broker": "", "namespace": "", subject.kind: subject.name})]
         else:
-            records, found = _of_cluster(asked_url(url), asked, since_ms)
-        if data is None:
-            _check_known(asked, records, found)
-        states = state_of(found.snapshot, asked["bundle"]) if found is not None and bundle else []
-        lines, shedding = _now(found, asked) if found is not None else ([], [])
-    except (*UNUSABLE, ClusterError, UnknownNameError) as error:
+            questions = [("", _asked(bundle, broker, namespace))]
+        for heading, asked in questions:
+            if heading:
+                click.echo(printable(heading), err=form == "json")
+            _explain_now(source, asked, limit, form)
+    except (*UNUSABLE, ClusterError, UnknownNameError, NoSuchTopicError) as error:
         fail(in_words(error))
+
+
+def _subject(name: str) -> Subject:
+    try:
+        return Subject.of(name)
+    except InvalidNameError as error:
+        raise click.UsageError(str(error)) from error
+
+
+class _Source:
+    """Where the answer is from: a running cluster, decision logs, or a saved snapshot. A snapshot is read once."""
+
+    def __init__(self, url: str, data: Path | None, file: Path | None, since_ms: int) -> None:
+        self._url, self._data, self._since_ms = url, data, since_ms
+        self._snapshot = None if file is None else read_with_settings(file)
+        self._logged = None if data is None else read_decisions(data)
+
+    def of_topic(self, topic: TopicName) -> list[tuple[str, dict[str, str]]]:
+        """Return what to ask of a topic, each with a line that says which bundle it is about.
+
+        Raises:
+            ClusterError, NoSuchTopicError, UnknownNameError: its bundle is not known there.
+        """
+        found: list[tuple[str, str]] = []
+        if self._url:
+            found = [(str(each), each.bundle) for each in asyncio.run(bundles_of_topic(self._url, topic))]
+        else:
+            span = Span.of_topic(topic)
+            known = [each.bundle for each in self._logged or ()]
+            known += [] if self._snapshot is None else self._snapshot.snapshot.bundles.names
+            # the last is the smallest after splits, as decisions are oldest first
+            covering = [each for each in dict.fromkeys(known) if span.is_covered_by(each)]
+            found = [(f"topic {topic} is in {covering[-1]}", covering[-1])] if covering else []
+        if not found:
+            raise UnknownNameError(f"nothing is known of topic {topic}: no bundle that has it is named there")
+        return [(heading, {"bundle": bundle, "broker": "", "namespace": ""}) for heading, bundle in found]
+
+    def about(self, asked: dict[str, str]) -> tuple[list[DecisionRecord], SnapshotFile | None]:
+        """Return the decisions about what is asked for, oldest first, and what the leader decides upon if it is known.
+
+        Raises:
+            ClusterError, UnknownNameError: nobody answers, or knows the name.
+        """
+        if self._logged is not None:
+            _check_known(asked, self._logged, None)
+            return [each for each in self._logged if each.at >= self._since_ms and each.concerns(**asked)], None
+        records: list[DecisionRecord] = []
+        if self._url:
+            records, found = _of_cluster(self._url, asked, self._since_ms)
+            self._snapshot = found or self._snapshot
+        _check_known(asked, records, self._snapshot)
+        return records, self._snapshot
+
+
+def _explain_now(source: _Source, asked: dict[str, str], limit: int, form: str) -> None:
+    """Print the decisions about what is asked for, and what would be decided now; end with 1 if that is nothing."""
+    records, found = source.about(asked)
+    states = state_of(found.snapshot, asked["bundle"]) if found is not None and asked["bundle"] else []
+    lines, shedding = _now(found, asked) if found is not None else ([], [])
     records = records[-limit:]
     if form == "json":
         for each in (*records, *states, *lines):
@@ -124,10 +190,7 @@ def command(
 
 def _explain_then(name: str, at_ms: int, url: str | None, data: Path | None, form: str) -> None:
     """Print what is known of a time, and end with 1 if that is nothing."""
-    try:
-        subject = Subject.of(name)
-    except InvalidNameError as error:
-        raise click.UsageError(str(error)) from error
+    subject = _subject(name)
     ask = of_cluster(asked_url(url)) if data is None else of_files(data)
     lines: list[Decided] = []
     settings = ""
@@ -153,7 +216,7 @@ def _explain_then(name: str, at_ms: int, url: str | None, data: Path | None, for
             click.echo(msgspec.json.encode(each).decode())
         return
     for line in told_then(answer):
-        click.echo(line)
+        click.echo(printable(line))
     if lines:
         click.echo(f"\nupon the loads of then, by {settings}")
         print_tables(lines, explain=True, shedding=shedding)
@@ -176,7 +239,7 @@ def _snapshot_then(data: Path, at_ms: int) -> SnapshotFile | None:
 
 def _asked(bundle: str, broker: str, namespace: str) -> dict[str, str]:
     if sum(map(bool, (bundle, broker, namespace))) != 1:
-        raise click.UsageError("give one of --bundle, --broker and --namespace")
+        raise click.UsageError("give TOPIC, BUNDLE or BROKER, or one of --bundle, --broker and --namespace")
     try:
         bundle = str(Bundle.parse(bundle)) if bundle else ""
         namespace = str(NamespaceName.parse(namespace)) if namespace else ""
@@ -245,9 +308,11 @@ def _print(
         at = datetime.fromtimestamp(record.at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
         where = " → ".join(each for each in (record.source, record.destination) if each)
         what = f"{record.kind} {record.refused}".strip()
-        manager = f"by the {record.manager} load manager" if record.manager else ""
-        click.echo("  ".join(each for each in (at, what, record.bundle, where, manager) if each))
-        click.echo(f"      {record.sentence}")
+        by = f"by {record.decided_by}" if record.decided_by else ""
+        click.echo(printable("  ".join(each for each in (at, what, record.bundle, where, by) if each)))
+        click.echo(printable(f"      {record.sentence}"))
+        if record.request:
+            click.echo(printable(f"      {record.request}"))
     if states or lines:
         click.echo(f"\nnow, by {settings}")
     for state in states:

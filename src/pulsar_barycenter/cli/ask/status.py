@@ -38,7 +38,7 @@ _UNKNOWN: Final = "-"
 @with_client_conf
 @with_format("text", "json", json="one object")
 def command(url: str | None, timeout_s: float, form: str) -> None:
-    """Tell how a cluster fares: its leader, what each broker carries, and the worst that `doctor` finds.
+    """Show how a cluster is: its leader, what each broker carries, who is drained, and the worst that `doctor` finds.
 
     Loads are those that the leader decides upon; of Apache Pulsar, those of the brokers' own reports. Usages are
     percent, and of a broker that does not answer nothing newer is known. Nothing is changed.
@@ -71,6 +71,9 @@ def _print(status: ClusterStatus) -> None:
         if broker.failure:
             click.echo(f"{printable(broker.broker)} does not answer: {printable(broker.failure)}")
     click.echo()
+    for finding in status.drained:
+        click.echo(printable(f"{finding.subject}: {finding.sentence}"))
+        click.echo(printable(f"    → {finding.mend}"))
     click.echo(_health(status))
 
 
@@ -109,7 +112,9 @@ def _health(status: ClusterStatus) -> str:
         f"{status.findings[severity]:,} {severity}" for severity in reversed(Severity) if severity in status.findings
     )
     if status.worst is None:
-        return "doctor: nothing found"
+        return "healthy: doctor found nothing"
+    if status.is_well:
+        return f"healthy: doctor found nothing wrong, and {counts} worth knowing: barycenter doctor"
     worst = f"{status.worst.severity} {status.worst.check}: {status.worst.subject}: {status.worst.sentence}"
     return f"doctor: {counts}; {'the worst: ' if status.findings.total() > 1 else ''}{printable(worst)}"
 
@@ -122,9 +127,13 @@ def _usage(name: str) -> Callable[[BrokerStatus], str]:
     return lambda broker: _figure(getattr(broker, name), 1)
 
 
+def _name(broker: BrokerStatus) -> str:
+    return broker.broker + (" *" if broker.leads else "") + (" drained" if broker.is_drained else "")
+
+
 _Shown: TypeAlias = tuple[str, Kind, Callable[[BrokerStatus], str]]
 _COLUMNS: Final[tuple[_Shown, ...]] = (
-    ("broker", Kind.NAME, lambda broker: broker.broker + (" *" if broker.leads else "")),
+    ("broker", Kind.NAME, lambda broker: _name(broker)),
     ("bundles", Kind.FIGURE, lambda broker: _figure(broker.bundles)),
     ("topics", Kind.FIGURE, lambda broker: _figure(broker.topics)),
     ("msg/s in", Kind.FIGURE, lambda broker: _figure(broker.msg_rate_in)),

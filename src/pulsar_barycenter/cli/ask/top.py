@@ -61,5 +61,7 @@ async def seen_at(address: str) -> ClusterView:
     )
     board = board_of(snapshot)
     about = f"{len(board.brokers):,} brokers, {len(board.bundles):,} bundles"
+    drained = [each.broker for each in board.brokers if each.is_drained]
+    about += f", drained: {', '.join(drained)}" if drained else ""
     strategy = short_name(snapshot.configuration.get("loadBalancerLoadSheddingStrategy", ""))
     return ClusterView(f"{about}, sheds by {strategy}" if strategy else about, board, decisions)

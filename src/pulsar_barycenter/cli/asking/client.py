@@ -23,8 +23,14 @@ def asking_client(*, timeout_s: float = REQUEST_TIMEOUT_S, most_bytes: float = m
         click.UsageError: what is configured cannot be used.
     """
     conf = asking_conf()
-    headers = {WHY: quote(why, safe=" ")} if why else {}  # a header holds no other characters than Latin-1
-    return AdminClient(timeout_s=timeout_s, shows=conf.shows, tls=conf.tls, most_bytes=most_bytes, headers=headers)
+    return AdminClient(
+        timeout_s=timeout_s, shows=conf.shows, tls=conf.tls, most_bytes=most_bytes, headers=why_headers(why)
+    )
+
+
+def why_headers(why: str) -> dict[str, str]:
+    """Return the headers by which brokers hear why something is asked for, none if `why` is blank."""
+    return {WHY: quote(why, safe=" ")} if why else {}  # a header holds no other characters than Latin-1
 
 
 def asked_url(url: str | None) -> str:

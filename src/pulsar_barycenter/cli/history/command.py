@@ -1,5 +1,6 @@
 """`barycenter history`: questions to the recorded history of a cluster."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
@@ -17,11 +18,13 @@ from pulsar_barycenter.cli.history.rows import print_rows, trend
 from pulsar_barycenter.cli.moments import Seconds, moment_ms
 from pulsar_barycenter.cli.pipeline.data_folder import opened
 from pulsar_barycenter.cli.progress import spark_progress, with_progress
+from pulsar_barycenter.cli.terminal import printable
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.logs.decision_log import Kind
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.errors import InvalidNameError
-from pulsar_barycenter.pipeline.history import END_OF_TIME, UNKNOWN, History, NoHistoryError, Ranking
+from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.pipeline.history import END_OF_TIME, PERSON, UNKNOWN, History, NoHistoryError, Ranking
 from pulsar_barycenter.pipeline.local_sql import QueryError, run_local_sql
 from pulsar_barycenter.pipeline.running.job_options import DataFolder, with_spark_settings
 from pulsar_barycenter.pipeline.storage.files import local_folder
@@ -68,20 +71,24 @@ def command() -> None:
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1), help="How many bundles.")
 @click.option("--by", type=click.Choice(["rate", "throughput"]), default="rate", show_default=True)
 def top(data: str, conf: Conf, since: str, until: str, form: str, limit: int, by: str) -> None:
-    """Tell the bundles with the greatest mean traffic, in + out."""
+    """Show the bundles with the greatest mean load over the period, in + out, weighted by time.
+
+    docs/measures.md defines the load of a bundle. Time for which nobody reported a bundle is left out of its mean: the
+    column covered is the share of the period that reports cover.
+    """
     ranking = Ranking.MSG_RATE if by == "rate" else Ranking.MSG_THROUGHPUT
     with _history(data, conf, since, until) as history:
         _answer(form, lambda: history.top_bundles(limit, by=ranking))
 
 
-_MANAGERS: Final = (*(str(kind) for kind in ManagerKind if kind is not ManagerKind.NOOP), UNKNOWN)
+_MANAGERS: Final = (*(str(kind) for kind in ManagerKind if kind is not ManagerKind.NOOP), PERSON, UNKNOWN)
 
 
 def _with_manager(command: Command) -> Command:
     option = click.option(
         "--manager",
         type=click.Choice(_MANAGERS),
-        help="Only decisions of this load manager; unknown: of logs that do not say which.",
+        help="Only decisions of this load manager; person: what people asked for; unknown: the log does not say.",
     )
     return option(command)
 
@@ -102,22 +109,42 @@ def decisions(
 @command.command(name="bundle")
 @_common
 @_with_manager
-@click.argument("bundle", metavar="TENANT/NAMESPACE/RANGE")
+@click.argument("bundle", metavar="TOPIC|BUNDLE")
 @click.option("--every", type=click.Choice(list(_EVERY)), default="15m", show_default=True, help="Means per interval.")
 def bundle_life(
     data: str, conf: Conf, since: str, until: str, form: str, manager: str | None, bundle: str, every: str
 ) -> None:
-    """Tell a bundle's life: who owned it, what was decided about it, what it carried."""
-    try:
-        name = str(Bundle.parse(bundle))
-    except InvalidNameError as error:
-        raise click.UsageError(f"{bundle}: {error}") from None
+    """Show a bundle's life: who owned it, what was decided about it, what it carried.
+
+    Of a topic (orders, tenant/namespace/orders, or in full) it is the bundle that the topic was in last.
+    """
     with _history(data, conf, since, until) as history:
-        found = _life_of(history, name, timedelta(minutes=_EVERY[every]), manager or "")
+        found = _life_of(history, _bundle(history, bundle), timedelta(minutes=_EVERY[every]), manager or "")
     for title, rows in found:
         if form == "table":
             click.echo("\n" + trend(title, rows, title))
         print_rows(rows, form, kind=title)
+
+
+def _bundle(history: History, name: str) -> str:
+    """Return the bundle that is named, or the one that a topic was in last, which is said; the program ends if there is
+    none."""
+    try:
+        return str(Bundle.parse(name))
+    except InvalidNameError:
+        pass
+    try:
+        topic = TopicName.parse(name)
+    except InvalidNameError:
+        raise click.UsageError(
+            f"{name}: a bundle has the form tenant/namespace/range, a topic is named as clients name it"
+        ) from None
+    try:
+        bundle = history.bundle_of(topic)
+    except NoHistoryError as error:
+        fail(f"topic {topic} was in no bundle that anybody owned: {error}")
+    click.echo(printable(f"topic {topic} is in {bundle}"), err=True)
+    return bundle
 
 
 def _life_of(history: History, name: str, width: timedelta, manager: str) -> list[tuple[str, pa.Table]]:
@@ -140,16 +167,18 @@ def _life_of(history: History, name: str, width: timedelta, manager: str) -> lis
 
 @command.command(name="moves")
 @_common
-@click.option("--bundle", default="", metavar="TENANT/NAMESPACE/RANGE", help="Only moves of this bundle.")
+@click.option("--bundle", default="", metavar="TOPIC|BUNDLE", help="Only moves of this bundle, or a topic's.")
 @click.option("--broker", default="", metavar="HOST:PORT", help="Only moves from or to this broker.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1), help="Most moves, the last ones.")
 def moves(data: str, conf: Conf, since: str, until: str, form: str, bundle: str, broker: str, limit: int) -> None:
     """Tell which bundles went from which broker to which, and why.
 
-    By who reported the bundle; the reason is that of the decision to unload it. A bundle whose broker is gone has none.
+    By who reported the bundle; the reason is that of the decision to unload it, the principal is who asked for it if
+    that was a person. A bundle whose broker is gone has none.
     """
     with _history(data, conf, since, until) as history:
-        _answer(form, lambda: history.moves(limit, bundle=bundle, broker=broker), none="nothing moved")
+        name = _bundle(history, bundle) if bundle else ""
+        _answer(form, lambda: history.moves(limit, bundle=name, broker=broker), none="nothing moved")
 
 
 @command.command(name="flapping")
@@ -157,7 +186,10 @@ def moves(data: str, conf: Conf, since: str, until: str, form: str, bundle: str,
 @click.option("--within", type=Seconds(1), default="30m", show_default=True, help="What soon means.")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="Most bundles, the worst ones.")
 def flapping(data: str, conf: Conf, since: str, until: str, form: str, within: float, limit: int) -> None:
-    """Tell the bundles that moved again soon after a move, and how often back to where they had been."""
+    """Show the bundles that load managers moved again soon after a move, and how often back to where they had been.
+
+    What people asked for (a drain, its undo, a move) is no flapping, nor is the load manager's next move after it.
+    """
     with _history(data, conf, since, until) as history:
         _answer(
             form,
@@ -170,7 +202,7 @@ def flapping(data: str, conf: Conf, since: str, until: str, form: str, within: f
 @_common
 @click.option("--over", default=85.0, show_default=True, help="Threshold, percent of weighted usage.")
 def brokers(data: str, conf: Conf, since: str, until: str, form: str, over: float) -> None:
-    """Tell the brokers whose usage was above a threshold, and for which share of their reports."""
+    """Show the brokers whose usage was above a threshold, and for which share of the time that they reported."""
     with _history(data, conf, since, until) as history:
         _answer(form, lambda: history.brokers_over(over / 100), none="no broker was above it")
 
@@ -255,7 +287,8 @@ def _history(data: str, conf: Conf, since: str, until: str) -> Iterator[History]
     if begin >= end:
         raise click.UsageError(f"--since {since} is not before --until {until}")
     with opened(data, conf) as storage:
-        yield History(storage, since_ms=begin, until_ms=end, progress=_reading)
+        now_ms = time.time_ns() // 1_000_000
+        yield History(storage, since_ms=begin, until_ms=end, now_ms=now_ms, progress=_reading)
 
 
 def _reading(files: Sequence[str], table: str) -> Iterator[str]:

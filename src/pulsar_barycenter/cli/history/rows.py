@@ -18,6 +18,9 @@ _BARS: Final = "▁▂▃▄▅▆▇█"
 _MOST_BARS: Final = 60
 _PLAIN_WIDTH: Final = 240
 
+_OFTEN_EMPTY: Final = ("principal", "request")
+"""Columns that a table for people leaves out where no row has them."""
+
 _UNITS: Final = {
     "msg_rate": "msg/s",
     "msg_rate_max": "msg/s",
@@ -52,6 +55,8 @@ def _print_csv(rows: pa.Table) -> None:
 
 
 def _print_as_table(rows: pa.Table) -> None:
+    empty = [name for name in _OFTEN_EMPTY if name in rows.column_names and rows.column(name).null_count == len(rows)]
+    rows = rows.drop_columns(empty)
     columns = [Column(field.name, _kind(field)) for field in rows.schema]
     shown = [[_cell(name, value) for name, value in row.items()] for row in rows.slice(0, _MOST_ROWS).to_pylist()]
     print_table(columns, shown, plain_width=_PLAIN_WIDTH)

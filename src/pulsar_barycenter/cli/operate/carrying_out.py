@@ -6,28 +6,34 @@ import hashlib
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 import click
 
 from pulsar_barycenter.admin.client import AdminClient
-from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asking_client
+from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asking_client, why_headers
 from pulsar_barycenter.cli.asking.options import with_client_conf, with_why
 from pulsar_barycenter.cli.failure import fail, in_words
-from pulsar_barycenter.cli.terminal import Column, Kind, print_table, printable
+from pulsar_barycenter.cli.terminal import Column, print_table, printable
 from pulsar_barycenter.operations.admin_cluster import AdminCluster
 from pulsar_barycenter.operations.executor import Outcome, Pace, Tell, execute
 from pulsar_barycenter.operations.journal import Entry, Journal, JournalError, MoveState
 from pulsar_barycenter.operations.plan import Plan, PlanError, PlannedMove, read_plan
+from pulsar_barycenter.pages.reasons import short_reason
 
 STOPPED: Final = 1
 _MOST_SHOWN: Final = 50
+_MOST_REASONS: Final = 10
 _MOST_BYTES: Final = 1 << 30
 _WIDTH: Final = 160
 _REQUEST_TIMEOUT_S: Final = 70.0
 _LONGEST_NAME: Final = 200
+_LONGEST_SENTENCE: Final = 300
+"""Characters of a plan's reason that brokers keep beside a move."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -82,26 +88,64 @@ def with_audit(default: str) -> Callable[[Command], Command]:
     return add
 
 
-def open_cluster(url: str, why: str = "") -> tuple[AdminClient, AdminCluster]:
-    """Return a cluster to ask, and the client to close; brokers are told `why` something is done."""
+def asked_by(operation: str, why: str) -> str:
+    """Return what brokers keep of an operation beside each decision: what it is, the system's user, and `why`."""
+    return f"{operation} by {getpass.getuser()}" + (f": {why}" if why else "")
+
+
+def open_cluster(
+    url: str, why: str = "", sentences: Mapping[str, str] = MappingProxyType({})
+) -> tuple[AdminClient, AdminCluster]:
+    """Return a cluster to ask, and the client to close; brokers are told `why` something is done, and of a bundle that
+    is moved the sentence, too."""
     client = asking_client(timeout_s=_REQUEST_TIMEOUT_S, why=why)
-    return client, AdminCluster(client, url)
+
+    def told_of(bundle: str) -> dict[str, str]:
+        sentence = sentences.get(bundle, "")[:_LONGEST_SENTENCE]
+        return why_headers("; ".join(each for each in (why, sentence) if each))
+
+    return client, AdminCluster(client, url, told_of=told_of)
 
 
-def print_moves(moves: tuple[PlannedMove, ...]) -> None:
+def print_moves(moves: Sequence[PlannedMove]) -> None:
+    """Print moves, and after them each reason once for each destination, with how many moves have it; without figures
+    in brackets, in which reasons of one kind differ."""
+    shown = moves[:_MOST_SHOWN]
     print_table(
-        [Column("bundle"), Column("from"), Column("to"), Column("why", Kind.SENTENCE)],
-        [[printable(text) for text in (m.bundle, m.source, m.destination, m.sentence)] for m in moves[:_MOST_SHOWN]],
+        [Column("bundle"), Column("from"), Column("to")],
+        [[printable(text) for text in (m.bundle, m.source, m.destination)] for m in shown],
         plain_width=_WIDTH,
     )
     if len(moves) > _MOST_SHOWN:
         click.echo(f"… and {len(moves) - _MOST_SHOWN:,} more")
+    reasons = Counter((m.destination, _glance(m)) for m in moves if m.sentence)
+    for (destination, sentence), count in reasons.most_common(_MOST_REASONS):
+        click.echo(printable(f"why {count:,} to {destination}: {sentence}"))
+    if len(reasons) > _MOST_REASONS:
+        click.echo(f"… and {len(reasons) - _MOST_REASONS:,} more reasons")
+
+
+def _glance(move: PlannedMove) -> str:
+    """Return the reason of a move without its subject and the figures."""
+    sentence = short_reason(move.sentence).partition(" (")[0]
+    return sentence.removeprefix(f"{move.bundle}: ").removeprefix(f"{move.destination}: ")
 
 
 def carry_out(
-    plan: Plan, moves: tuple[PlannedMove, ...], url: str, pace: Pace, journal: Journal, why: str = ""
+    plan: Plan,
+    moves: tuple[PlannedMove, ...],
+    url: str,
+    pace: Pace,
+    journal: Journal,
+    why: str = "",
+    *,
+    operation: str,
+    tells_sentences: bool = False,
 ) -> None:
-    """Carry out these moves of a plan and say how each ended; the program ends with 1 if something stopped them."""
+    """Carry out these moves of a plan and say how each ended; the program ends with 1 if something stopped them.
+
+    Brokers keep `operation` and `why` beside each move, with `tells_sentences` the plan's own reason, too.
+    """
     by, done = getpass.getuser(), 0
 
     def write(move: PlannedMove | None, state: MoveState, detail: str, took_s: float | None) -> None:
@@ -132,7 +176,9 @@ def carry_out(
 
     try:
         with journal.held():
-            outcome = asyncio.run(_carried_out(moves, url, pace, tell, journal.asked_to_stop, why))
+            sentences = {move.bundle: move.sentence for move in moves} if tells_sentences else {}
+            client, cluster = open_cluster(url, asked_by(operation, why), sentences)
+            outcome = asyncio.run(_carried_out(moves, client, cluster, pace, tell, journal.asked_to_stop))
             if asked := journal.asked_to_stop():
                 write(None, MoveState.CANCELLED, asked, None)
     except (JournalError, OSError) as error:
@@ -148,9 +194,13 @@ def carry_out(
 
 
 async def _carried_out(
-    moves: tuple[PlannedMove, ...], url: str, pace: Pace, tell: Tell, stop: Callable[[], str], why: str
+    moves: tuple[PlannedMove, ...],
+    client: AdminClient,
+    cluster: AdminCluster,
+    pace: Pace,
+    tell: Tell,
+    stop: Callable[[], str],
 ) -> Outcome:
-    client, cluster = open_cluster(url, why)
     try:
         return await execute(moves, cluster, pace, tell, stop)
     finally:

@@ -3,6 +3,7 @@
 import asyncio
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -13,15 +14,17 @@ from pulsar_barycenter.cli.asking.client import asked_url
 from pulsar_barycenter.cli.failure import fail, in_words
 from pulsar_barycenter.cli.operate.carrying_out import (
     STOPPED,
+    asked_by,
     carry_out,
     print_moves,
     with_audit,
     with_cluster,
     with_pace,
 )
-from pulsar_barycenter.cli.operate.drained import Drained, set_drained, to_drain
+from pulsar_barycenter.cli.operate.drained import CarriedLoad, Drained, set_drained, to_drain
 from pulsar_barycenter.cli.suggestions import did_you_mean
-from pulsar_barycenter.cli.terminal import printable
+from pulsar_barycenter.cli.terminal import Column, Kind, print_table, printable
+from pulsar_barycenter.load.reasons import format_figure
 from pulsar_barycenter.operations.draining import keeping_policy
 from pulsar_barycenter.operations.executor import NotNowError, Pace, RefusedError
 from pulsar_barycenter.operations.journal import Journal
@@ -29,6 +32,8 @@ from pulsar_barycenter.operations.plan import plan_of
 from pulsar_barycenter.snapshots.decided_by import UNUSABLE
 
 UNREACHABLE: Final = (NotNowError, RefusedError, TimeoutError, ClusterError, *UNUSABLE)
+_WIDTH: Final = 120
+_WHEN: Final = ("now", "after")
 _TURNS: Final = 3
 """How often what came to the broker meanwhile is moved, too."""
 _MOST_TOLD: Final = 20
@@ -72,7 +77,7 @@ def command(
         return
     if found.drained is not None and broker not in found.drained:
         try:
-            asyncio.run(set_drained(address, broker, is_drained=True, why=why))
+            asyncio.run(set_drained(address, broker, is_drained=True, why=asked_by("drain", why)))
         except UNREACHABLE as error:
             fail(in_words(error) or f"not all brokers know after a while that {broker} is drained; try again")
         click.echo(printable(f"{broker} gets no more bundles"))
@@ -81,7 +86,8 @@ def command(
         if not found.moves:
             break
         pace = Pace(at_once, per_minute, timeout_s, looks_back=False)  # where bundles go on to is no matter
-        carry_out(plan_of(found.moves), found.moves, address, pace, journal, why)
+        operation = f"drain of {broker}"
+        carry_out(plan_of(found.moves), found.moves, address, pace, journal, why, operation=operation)
         found = _to_drain(address, broker)
     left = len(found.moves) + len(found.stay or {})
     if left:
@@ -97,10 +103,34 @@ def print_plan(broker: str, found: Drained) -> None:
     click.echo(printable(f"{broker} serves {count:,} bundles that are not its own"))
     if found.moves:
         print_moves(found.moves)
+        print_loads(found.loads)
     tell_stay(found)
     if found.drained is None:
         click.echo(_NOT_KEPT, err=True)
         tell_policy(broker, found)
+
+
+def print_loads(loads: Mapping[str, tuple[CarriedLoad, CarriedLoad]]) -> None:
+    """Print what brokers carry before moves and after them."""
+    is_known = any(before.msg_rate is not None for before, _ in loads.values())
+    titles = ["bundles", *(["load, msg/s", "load, bytes/s"] if is_known else [])]
+    columns = [Column("broker"), *(Column(f"{title} {when}", Kind.FIGURE) for title in titles for when in _WHEN)]
+    rows = []
+    for broker, sides in loads.items():
+        row = [printable(broker), *(f"{side.bundles:,}" for side in sides)]
+        if is_known:
+            row += [_figure(side.msg_rate, "") for side in sides]
+            row += [_figure(side.msg_throughput, "bytes/s") for side in sides]
+        rows.append(row)
+    click.echo("\nbrokers before and after" + (": load in + out by the newest reports" if is_known else ""))
+    print_table(columns, rows, plain_width=_WIDTH)
+    click.echo()
+
+
+def _figure(value: float | None, unit: str) -> str:
+    if value is None:
+        return "-"
+    return format_figure(value, unit) if unit else f"{value:,.0f}"
 
 
 def tell_policy(broker: str, found: Drained) -> None:

@@ -1,18 +1,19 @@
 """What `drain` and `undrain` ask a cluster, and how they change who is drained."""
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from pulsar_barycenter.cli.ask.running_cluster import snapshot_of
 from pulsar_barycenter.cli.operate.carrying_out import open_cluster
 from pulsar_barycenter.load.cycle.told_rounds import placement_lines
-from pulsar_barycenter.load.policies import DRAINED_KEY, IsolationPolicies, drained_text
+from pulsar_barycenter.load.policies import DRAINED_KEY, IsolationPolicies, drained_names, drained_text
+from pulsar_barycenter.load.snapshot.document import SnapshotDocument, loads_of, owned_bundles
 from pulsar_barycenter.operations.admin_cluster import AdminCluster
-from pulsar_barycenter.operations.draining import parsed, spread, to_move
+from pulsar_barycenter.operations.draining import spread, to_move
 from pulsar_barycenter.operations.executor import NotNowError, RefusedError, when_told
 from pulsar_barycenter.operations.plan import PlannedMove
 from pulsar_barycenter.snapshots.decided_by import configured, manager_of
@@ -21,16 +22,40 @@ from pulsar_barycenter.snapshots.snapshot_file import of_document
 _WITHIN_S: Final = 30.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CarriedLoad:
+    """What a broker carries: bundles that are not its own, by its word; rate in msg/s and throughput in bytes/s, in +
+    out, by the newest reports, None if they are not known."""
+
+    bundles: int = 0
+    msg_rate: float | None = None
+    msg_throughput: float | None = None
+
+    def with_more(self, bundles: int, msg_rate: float, msg_throughput: float) -> "CarriedLoad":
+        return CarriedLoad(
+            bundles=self.bundles + bundles,
+            msg_rate=None if self.msg_rate is None else _bounded(self.msg_rate + msg_rate),
+            msg_throughput=None if self.msg_throughput is None else _bounded(self.msg_throughput + msg_throughput),
+        )
+
+
+def _bounded(figure: float) -> float:
+    """Return what is left of a sum: nothing less than 0, and no dust of rounding."""
+    return max(0.0, round(figure, 3))
+
+
 @dataclass(frozen=True, slots=True)
 class Drained:
     """`drained` is None if the cluster cannot keep brokers empty. `moves` would empty the broker; `stay` says why other
-    bundles of it cannot leave; `cluster` is its name."""
+    bundles of it cannot leave; `cluster` is its name. `loads` are what each broker carries before the moves and after
+    them, as far as load goes with the bundles."""
 
     brokers: tuple[str, ...]
     drained: tuple[str, ...] | None
     moves: tuple[PlannedMove, ...] = ()
     stay: Mapping[str, str] | None = None
     cluster: str = ""
+    loads: Mapping[str, tuple[CarriedLoad, CarriedLoad]] = field(default_factory=dict)
 
 
 async def who_is_drained(url: str) -> Drained:
@@ -70,11 +95,29 @@ async def to_drain(url: str, broker: str) -> Drained:
                 isolation, _ = IsolationPolicies.decode(await when_told(cluster.isolation))
                 counts = {name: len(await when_told(partial(cluster.owned, name))) for name in found.brokers}
                 moves, stay = spread(broker, bundles, counts, isolation)
+                loads = {name: CarriedLoad() for name in counts}
+                of_bundles: Mapping[str, tuple[float, float]] = {}
             else:
-                moves, stay = await _placed(url, broker, bundles, (*found.drained, broker))
+                counts = {name: len(to_move(await when_told(partial(cluster.owned, name)))) for name in found.brokers}
+                moves, stay, loads, of_bundles = await _placed(url, broker, bundles, (*found.drained, broker))
     finally:
         await client.close()
-    return replace(found, moves=tuple(moves), stay=stay)
+    carried = {name: replace(loads.get(name, CarriedLoad()), bundles=count) for name, count in counts.items()}
+    return replace(found, moves=tuple(moves), stay=stay, loads=before_and_after(carried, moves, of_bundles))
+
+
+def before_and_after(
+    loads: Mapping[str, CarriedLoad], moves: Iterable[PlannedMove], of_bundles: Mapping[str, tuple[float, float]]
+) -> dict[str, tuple[CarriedLoad, CarriedLoad]]:
+    """Return what each broker carries before moves and after them; `of_bundles` are rates and throughputs of bundles,
+    and one that is not there counts as idle."""
+    after = dict(loads)
+    for move in moves:
+        rate, throughput = of_bundles.get(move.bundle, (0.0, 0.0))
+        for broker, sign in ((move.source, -1), (move.destination, 1)):
+            if broker in after:
+                after[broker] = after[broker].with_more(sign, sign * rate, sign * throughput)
+    return {broker: (load, after[broker]) for broker, load in sorted(loads.items())}
 
 
 async def set_drained(url: str, broker: str, *, is_drained: bool, why: str = "") -> None:
@@ -89,13 +132,13 @@ async def set_drained(url: str, broker: str, *, is_drained: bool, why: str = "")
 
     async def change() -> None:
         text = (await cluster.settings())[DRAINED_KEY]
-        others = [name for name in parsed(text) if name != broker]
+        others = [name for name in drained_names(text) if name != broker]
         after = [*others, broker] if is_drained else others
-        if after != list(parsed(text)):
+        if after != list(drained_names(text)):
             await cluster.set_dynamic(DRAINED_KEY, drained_text(after), expected=text)
 
     async def know(name: str) -> None:
-        known = parsed((await cluster.settings(name))[DRAINED_KEY])
+        known = drained_names((await cluster.settings(name))[DRAINED_KEY])
         if (broker in known) is not is_drained:
             raise NotNowError(f"{name} does not know yet")
 
@@ -110,15 +153,18 @@ async def set_drained(url: str, broker: str, *, is_drained: bool, why: str = "")
 
 async def _asked(cluster: AdminCluster) -> Drained:
     settings = await cluster.settings()  # an address where nobody is, is told at once
-    drained = parsed(settings[DRAINED_KEY]) if DRAINED_KEY in settings else None
+    drained = drained_names(settings[DRAINED_KEY]) if DRAINED_KEY in settings else None
     return Drained(tuple(await when_told(cluster.brokers)), drained, cluster=settings.get("clusterName", ""))
 
 
-async def _placed(
-    url: str, broker: str, bundles: list[str], drained: tuple[str, ...]
-) -> tuple[list[PlannedMove], dict[str, str]]:
-    """Return where the leader would place the bundles of a broker that is drained, one counting for the next."""
-    found = of_document(await snapshot_of(url), Path(url))
+_Placed: TypeAlias = tuple[list[PlannedMove], dict[str, str], dict[str, CarriedLoad], Mapping[str, tuple[float, float]]]
+
+
+async def _placed(url: str, broker: str, bundles: list[str], drained: tuple[str, ...]) -> _Placed:
+    """Return where the leader would place the bundles of a broker that is drained, one counting for the next; why
+    others stay; what brokers carry; what bundles carry."""
+    document = await snapshot_of(url)
+    found = of_document(document, Path(url))
     config = configured(found, changes=[f"{DRAINED_KEY}={drained_text(drained)}"])
     moves, stay = [], {}
     for line in placement_lines(found.snapshot, config, bundles, 0, manager_of(found, None)):
@@ -128,4 +174,24 @@ async def _placed(
             moves.append(
                 PlannedMove(bundle=line.bundle, source=broker, destination=line.destination, sentence=line.sentence)
             )
-    return moves, stay
+    return moves, stay, *_carried(document)
+
+
+def _carried(document: SnapshotDocument) -> tuple[dict[str, CarriedLoad], dict[str, tuple[float, float]]]:
+    """Return what each broker and each bundle carries by the newest reports."""
+    of_bundles: dict[str, tuple[float, float]] = {}
+    for _, bundle, stats in owned_bundles(document):
+        if stats is not None:
+            rate, throughput = (
+                stats.msg_rate_in + stats.msg_rate_out,
+                stats.msg_throughput_in + stats.msg_throughput_out,
+            )
+            of_bundles[bundle] = rate, throughput
+    loads = {
+        name: CarriedLoad(
+            msg_rate=report.msg_rate_in + report.msg_rate_out,
+            msg_throughput=report.msg_throughput_in + report.msg_throughput_out,
+        )
+        for name, report in loads_of(document).items()
+    }
+    return loads, of_bundles

@@ -57,4 +57,7 @@ def command(
         print_moves(left)
         click.echo("nothing is done without --yes")
     elif left:
-        carry_out(plan, left, asked_url(url), Pace(at_once, per_minute, timeout_s), journal, why)
+        pace = Pace(at_once, per_minute, timeout_s)
+        carry_out(
+            plan, left, asked_url(url), pace, journal, why, operation=f"execute {file.name}", tells_sentences=True
+        )

@@ -1,10 +1,13 @@
-"""`barycenter move`: one bundle to a broker of one's choice."""
+"""`barycenter move`: a bundle, or those of a topic, to a broker of one's choice."""
 
 import asyncio
 from pathlib import Path
 
 import click
 
+from pulsar_barycenter.cli.ask.past.state import Subject
+from pulsar_barycenter.cli.ask.running_cluster import ClusterError
+from pulsar_barycenter.cli.ask.topic_names import NoSuchTopicError, bundles_of_topic
 from pulsar_barycenter.cli.asking.client import asked_url
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.operate.carrying_out import (
@@ -16,22 +19,26 @@ from pulsar_barycenter.cli.operate.carrying_out import (
     with_cluster,
 )
 from pulsar_barycenter.cli.suggestions import did_you_mean
-from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.cli.terminal import printable
 from pulsar_barycenter.naming.errors import InvalidNameError
+from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.operations.executor import NotNowError, Pace, RefusedError
 from pulsar_barycenter.operations.journal import Journal
 from pulsar_barycenter.operations.plan import PlannedMove, plan_of
 
 
 @click.command(name="move")
-@click.argument("bundle", metavar="TENANT/NAMESPACE/RANGE")
+@click.argument("name", metavar="TOPIC|BUNDLE")
 @click.option("--to", "destination", required=True, metavar="HOST:PORT", help="The broker that shall serve it.")
 @with_cluster
 @with_audit("move-TENANT-NAMESPACE-RANGE.journal")
 def command(
-    bundle: str, destination: str, url: str | None, yes: bool, timeout_s: float, journal_file: Path | None, why: str
+    name: str, destination: str, url: str | None, yes: bool, timeout_s: float, journal_file: Path | None, why: str
 ) -> None:
     """Move a bundle to a broker, of Barycenter or Apache Pulsar; succeeds only when it is served there.
+
+    A topic (orders, tenant/namespace/orders, or in full) moves with its bundle, and with all other topics of it; a
+    partitioned one with the bundles of all its partitions.
 
     Clients are told where to go, or look up. The load managers' next round may move it again: `explain` tells why. The
     journal says who moved it, when and why; `undo` is the way back.
@@ -40,24 +47,45 @@ def command(
     """
     address = asked_url(url)
     try:
-        bundle = str(Bundle.parse(bundle))
-    except InvalidNameError as error:
-        raise click.UsageError(f"{bundle}: {error}") from error
-    try:
-        source = asyncio.run(_owner(address, bundle, destination))
-        if source == destination:
-            click.echo(f"{destination} serves {bundle} already")
-            return
-    except (NotNowError, RefusedError) as error:
+        moves = []
+        for bundle, said in _meant(address, name):
+            if said:
+                click.echo(printable(said))
+            source = asyncio.run(_owner(address, bundle, destination))
+            if source == destination:
+                click.echo(f"{destination} serves {bundle} already")
+            else:
+                moves.append(PlannedMove(bundle=bundle, source=source, destination=destination))
+    except (NotNowError, RefusedError, ClusterError, NoSuchTopicError) as error:
         fail(str(error))
         return
-    plan = plan_of([PlannedMove(bundle=bundle, source=source, destination=destination)])
+    if not moves:
+        return
+    plan = plan_of(moves)
     if not yes:
         print_moves(plan.moves)
         click.echo("nothing is done without --yes")
         return
-    journal = Journal(journal_file or journal_of_bundle(bundle))
-    carry_out(plan, plan.moves, address, Pace(timeout_s=timeout_s), journal, why)
+    journal = Journal(journal_file or journal_of_bundle(moves[0].bundle if len(moves) == 1 else name))
+    carry_out(plan, plan.moves, address, Pace(timeout_s=timeout_s), journal, why, operation="move")
+
+
+def _meant(url: str, name: str) -> list[tuple[str, str]]:
+    """Return the bundles that a name means, each with a line that says which topics are why, blank for a bundle's own.
+
+    Raises:
+        click.UsageError: it is neither the name of a bundle nor of a topic.
+        ClusterError, NoSuchTopicError: there is no such topic, or nobody says where it is.
+    """
+    try:
+        subject = Subject.of(name)
+    except InvalidNameError as error:
+        raise click.UsageError(f"{name}: {error}") from error
+    if subject.kind == "broker":
+        raise click.UsageError(f"{name} is a broker; to empty it: barycenter drain {name}")
+    if subject.kind == "bundle":
+        return [(subject.name, "")]
+    return [(each.bundle, str(each)) for each in asyncio.run(bundles_of_topic(url, TopicName.parse(subject.name)))]
 
 
 async def _owner(url: str, bundle: str, destination: str) -> str:

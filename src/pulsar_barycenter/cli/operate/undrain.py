@@ -1,28 +1,59 @@
 """`barycenter undrain`: a drained broker gets bundles again."""
 
 import asyncio
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
 
 import click
 
-from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url
-from pulsar_barycenter.cli.asking.options import with_client_conf, with_why
+from pulsar_barycenter.cli.asking.client import asked_url
 from pulsar_barycenter.cli.failure import fail, in_words
+from pulsar_barycenter.cli.operate.bring_back import WayBack, way_back
+from pulsar_barycenter.cli.operate.carrying_out import (
+    asked_by,
+    carry_out,
+    print_moves,
+    with_audit,
+    with_cluster,
+    with_pace,
+)
 from pulsar_barycenter.cli.operate.drain import UNREACHABLE
 from pulsar_barycenter.cli.operate.drained import set_drained, who_is_drained
 from pulsar_barycenter.cli.suggestions import did_you_mean
 from pulsar_barycenter.cli.terminal import printable
+from pulsar_barycenter.operations.executor import Pace
+from pulsar_barycenter.operations.journal import Journal
+from pulsar_barycenter.operations.plan import plan_of
+
+_MOST_TOLD: Final = 20
 
 
 @click.command(name="undrain")
 @click.argument("broker", metavar="HOST:PORT")
-@click.option("--url", help=f"The web address of any broker.  [{URL_VARIABLE}; http://127.0.0.1:8080]")
-@click.option("--yes", is_flag=True, help="Do it; without, it is shown what would be done.")
-@with_why("A reason, which the brokers keep.")
-@with_client_conf
-def command(broker: str, url: str | None, yes: bool, why: str) -> None:
-    """Let a drained broker have bundles again; look-ups and the load manager's next rounds bring them.
+@click.option("--bring-back", is_flag=True, help="Also bring back what people moved away since it was drained.")
+@with_cluster
+@with_pace
+@with_audit("undrain-HOST-PORT.journal")
+def command(
+    broker: str,
+    bring_back: bool,
+    url: str | None,
+    yes: bool,
+    timeout_s: float,
+    at_once: int,
+    per_minute: float,
+    journal_file: Path | None,
+    why: str,
+) -> None:
+    """Let a drained broker have bundles again.
 
-    Ends with 0, with 1 if it is not drained or cannot be told, with 2 for wrong usage.
+    It stays empty until look-ups and the load manager's next rounds bring some, which may take long while load is even.
+    --bring-back brings back what `drain`, the dashboard or anybody else moved away from it since it was drained, by the
+    cluster's decisions; what was moved on since stays where it is. It works after `undrain`, too.
+
+    Ends with 0, with 1 if it is not drained, cannot be told or something stopped the moves, with 2 for wrong usage.
     """
     address = asked_url(url)
     try:
@@ -33,13 +64,46 @@ def command(broker: str, url: str | None, yes: bool, why: str) -> None:
                 "an isolation policy that was set for the drain has to be deleted first"
             )
             return
-        if broker not in found.drained:
+        if broker not in found.drained and not bring_back:
             fail(f"{broker} is not drained{did_you_mean(broker, found.drained)}")
-        click.echo(printable(f"drained: {', '.join(found.drained)}"))
+        click.echo(printable(f"drained: {', '.join(found.drained) or 'nobody'}"))
+        way = asyncio.run(way_back(address, broker)) if broker in found.brokers else WayBack()
+        if bring_back:
+            _print_way(broker, way)
         if not yes:
             click.echo("nothing is done without --yes")
             return
-        asyncio.run(set_drained(address, broker, is_drained=False, why=why))
+        if broker in found.drained:
+            asyncio.run(set_drained(address, broker, is_drained=False, why=asked_by("undrain", why)))
+            click.echo(printable(f"{broker} may have bundles again"))
     except UNREACHABLE as error:
         fail(in_words(error) or f"not all brokers know after a while that {broker} is not drained any more; try again")
-    click.echo(printable(f"{broker} may have bundles again"))
+        return
+    if bring_back and way.moves:
+        journal = Journal(journal_file or Path(f"undrain-{re.sub(r'[^A-Za-z0-9.]', '-', broker)}.journal"))
+        pace = Pace(at_once, per_minute, timeout_s)
+        carry_out(plan_of(way.moves), way.moves, address, pace, journal, why, operation=f"undrain of {broker}")
+    elif not bring_back and way.moves:
+        click.echo(
+            printable(
+                f"it is empty until the load manager moves something there; {len(way.moves):,} bundles that were moved "
+                f"away since it was drained come back by: barycenter undrain {broker} --bring-back --yes"
+            )
+        )
+
+
+def _print_way(broker: str, way: WayBack) -> None:
+    if way.drained_at is None:
+        click.echo(
+            printable(f"no decision says that {broker} was drained; `undo` of the drain's journal is the way back")
+        )
+        return
+    at = datetime.fromtimestamp(way.drained_at / 1000, UTC)
+    click.echo(printable(f"since {broker} was drained at {at:%Y-%m-%d %H:%M:%S} UTC, {len(way.moves):,} bundles left"))
+    if way.moves:
+        print_moves(way.moves)
+    stay = list((way.stay or {}).items())
+    for bundle, sentence in stay[:_MOST_TOLD]:
+        click.echo(printable(f"{bundle} stays where it is: {sentence}"))
+    if len(stay) > _MOST_TOLD:
+        click.echo(f"so do {len(stay) - _MOST_TOLD:,} more")

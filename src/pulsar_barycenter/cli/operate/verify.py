@@ -13,17 +13,16 @@ from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.failure import fail, in_words
 from pulsar_barycenter.cli.formats import with_format
-from pulsar_barycenter.cli.operate.carrying_out import open_cluster, plan_in
+from pulsar_barycenter.cli.operate.bring_back import WITHIN_S, owned_by_brokers
+from pulsar_barycenter.cli.operate.carrying_out import plan_in
 from pulsar_barycenter.cli.terminal import Column, print_table, printable
-from pulsar_barycenter.operations.executor import NotNowError, RefusedError, when_told
+from pulsar_barycenter.operations.executor import NotNowError, RefusedError
 from pulsar_barycenter.operations.plan import PlanError
 from pulsar_barycenter.operations.verify import Verdict, verified
 
 _NOT_ALL: Final = 1
 _MOST_SHOWN: Final = 50
 _WIDTH: Final = 160
-_WITHIN_S: Final = 30.0
-_AT_ONCE: Final = 16
 
 
 @click.command(name="verify")
@@ -38,9 +37,9 @@ def command(file: Path, url: str | None, form: str) -> None:
     """
     try:
         plan = plan_in(file)
-        verdicts = verified(plan.moves, asyncio.run(_owned(asked_url(url))))
+        verdicts = verified(plan.moves, asyncio.run(owned_by_brokers(asked_url(url))))
     except (PlanError, NotNowError, RefusedError, TimeoutError, OSError) as error:
-        fail(in_words(error) or f"the cluster does not tell within {_WITHIN_S:.0f} s")
+        fail(in_words(error) or f"the cluster does not tell within {WITHIN_S:.0f} s")
         return
     others = [each for each in verdicts if not each.is_done]
     if form == "json":
@@ -62,24 +61,3 @@ def _print_verdict(count: int, others: Sequence[Verdict]) -> None:
         print_table([Column("bundle"), Column("to"), Column("served by")], rows, plain_width=_WIDTH)
     if len(others) > _MOST_SHOWN:
         click.echo(f"… and {len(others) - _MOST_SHOWN:,} more")
-
-
-async def _owned(url: str) -> dict[str, frozenset[str]]:
-    """Return what each registered broker serves.
-
-    Raises:
-        NotNowError, RefusedError, TimeoutError: a broker does not tell.
-    """
-    client, cluster = open_cluster(url)
-    gate = asyncio.Semaphore(_AT_ONCE)
-
-    async def owned(broker: str) -> frozenset[str]:
-        async with gate:
-            return await when_told(lambda: cluster.owned(broker))
-
-    try:
-        async with asyncio.timeout(_WITHIN_S):
-            brokers = await cluster.brokers()  # an address where nobody is, is told at once
-            return dict(zip(brokers, await asyncio.gather(*map(owned, brokers)), strict=True))
-    finally:
-        await client.close()

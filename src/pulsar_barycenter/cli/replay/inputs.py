@@ -8,7 +8,9 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from pulsar_barycenter.attach.report_numbers import OF_APACHE_PULSAR
 from pulsar_barycenter.cli.ask.settings_in_force import in_force
 from pulsar_barycenter.cli.folders import check_load_folder
 from pulsar_barycenter.pipeline.history import END_OF_TIME, History
@@ -42,13 +44,17 @@ class InputSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Input:
-    """What is replayed: `settings` are those that came with it, `doubts` what a reader should know of it."""
+    """What is replayed: `settings` are those that came with it, `doubts` what a reader should know of it.
+
+    `is_apache_pulsar`: it was recorded of brokers of Apache Pulsar, by their reports, which have no incarnation.
+    """
 
     demand: Demand
     cluster: Cluster
     events: tuple[Event, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
     doubts: tuple[str, ...] = ()
+    is_apache_pulsar: bool = False
 
 
 @dataclass(frozen=True)
@@ -194,7 +200,8 @@ def _of_folder(spec: InputSpec, storage: Storage) -> Input:
     found = recording(_samples(samples), usages_of(usages, reports), step_ms=spec.step_ms)
     settings, doubts = _settings(storage.local_root, found.demand.start_ms + found.demand.steps * spec.step_ms)
     told = (str(found.fit),) if found.fit else ()
-    return Input(found.demand, found.cluster, found.events, settings, (*doubts, *told, *found.doubts))
+    is_foreign = pc.any(pc.starts_with(reports.column("incarnation"), OF_APACHE_PULSAR)).as_py() or False
+    return Input(found.demand, found.cluster, found.events, settings, (*doubts, *told, *found.doubts), is_foreign)
 
 
 def _settings(folder: Path | None, at_ms: int) -> tuple[Mapping[str, str], tuple[str, ...]]:

@@ -2,10 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Final
 
+from pulsar_barycenter.config.sources import NotedChange
 from pulsar_barycenter.doctor.finding import Finding, Severity, found
 from pulsar_barycenter.doctor.picture import CHANNEL_LEADER, LEADER, Picture
+from pulsar_barycenter.load.policies import DRAINED_KEY, drained_names
+from pulsar_barycenter.naming.bundle import may_leave_its_broker
 
 SKEW_WARNING_MS: Final = 2_000
 SKEW_ERROR_MS: Final = 30_000
@@ -146,6 +150,40 @@ def clocks(picture: Picture) -> Iterator[Finding]:
                 "cool-downs and retention are wrong by as much",
                 "have both machines set their clocks by NTP: timedatectl set-ntp true, or chronyc makestep",
             )
+
+
+def drained(picture: Picture) -> Iterator[Finding]:
+    """A broker is kept empty, by whom, since when, and what ends it."""
+    change = picture.drained_by
+    before = drained_names(change.before) if change is not None else ()
+    owned = {broker.broker: broker.owned for broker in picture.answering}
+    for broker in picture.drained:
+        if broker not in picture.registered:
+            yield found(
+                Severity.INFO,
+                broker,
+                f"{DRAINED_KEY} names it, and it is not registered{_since(change, before, broker)}",
+                f"if it does not come back: barycenter undrain {broker} --yes",
+            )
+            continue
+        held = owned.get(broker)
+        count = None if held is None else sum(map(may_leave_its_broker, held))
+        serves = "" if count is None else f"; it serves {count or 'none'}" + (" yet" if count else "")
+        yield found(
+            Severity.INFO,
+            broker,
+            f"it is drained: it gets no bundles while another broker may serve them{serves}"
+            f"{_since(change, before, broker)}",
+            f"barycenter undrain {broker} --bring-back --yes ends it and brings back what was moved away",
+        )
+
+
+def _since(change: NotedChange | None, before: tuple[str, ...], broker: str) -> str:
+    """Say who drained a broker, when and why, if the last change did."""
+    if change is None or broker in before:
+        return ""
+    at = datetime.fromtimestamp(change.at / 1000, UTC)
+    return f". Drained by {change.by} at {at:%Y-%m-%d %H:%M:%S} UTC" + (f": {change.why}" if change.why else "")
 
 
 def _named(brokers: frozenset[str], nobody: str) -> str:

@@ -24,22 +24,23 @@ def owned_twice(picture: Picture) -> Iterator[Finding]:
 
 
 def unowned(picture: Picture) -> Iterator[Finding]:
-    """A bundle has no owner: normal until a topic of it is used."""
+    """A bundle with topics has no owner: normal until one of them is used. Without topics there is nothing to serve."""
     if picture.brokers is None and not picture.registered:
         return  # a cluster that is stopped owns nothing
     unheard = [broker.broker for broker in picture.brokers or () if broker.owned is None]
     owned = {*picture.holders, *picture.written_owners}
     for broker in picture.answering:
         owned.update(broker.owned or ())
+    topics = {each.name: each.topics for each in picture.namespaces or ()}
     for namespace, bundles in sorted(picture.bundles.items()):
-        free = sorted(bundles - owned)
+        free = sorted((bundles - owned) & (topics.get(namespace) or {}).keys())
         if free and is_users(namespace):
             unsure = f"; {', '.join(unheard)} may own some, and was not heard" if unheard else ""
             shown = free[0] if len(free) == 1 else f"{free[0].rpartition('/')[2]} and {len(free) - 1:,} more"
             yield found(
                 Severity.INFO,
                 namespace,
-                f"{len(free):,} of {len(bundles):,} bundles have no owner{unsure}: {shown}",
+                f"{len(free):,} of {len(bundles):,} bundles have topics and no owner{unsure}: {shown}",
                 "none is needed: a bundle gets an owner when a client looks up a topic of it",
             )
 

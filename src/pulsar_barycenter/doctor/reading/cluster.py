@@ -8,7 +8,9 @@ is asked nothing else.
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final, TypeVar
 from urllib.parse import quote
@@ -22,14 +24,20 @@ from pulsar_barycenter.attach.answers import without_report
 from pulsar_barycenter.attach.collector import understood
 from pulsar_barycenter.config.sources import NotedChange
 from pulsar_barycenter.doctor.finding import Unseen
-from pulsar_barycenter.doctor.picture import OWN_KEY, BrokerView, NamespaceView, Picture
+from pulsar_barycenter.doctor.picture import OWN_KEY, BrokerView, NamespaceView, Picture, is_users
 from pulsar_barycenter.doctor.reading.clock_offset import clock_offset
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument, decode_snapshot
+from pulsar_barycenter.naming.bundles import NamespaceBundles
+from pulsar_barycenter.naming.errors import InvalidBundlesError, InvalidNameError
+from pulsar_barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.naming.topic import TopicName
 
 MOST_BROKERS: Final = 10_000
 MOST_NAMESPACES: Final = 10_000
 MOST_COMPARED: Final = 50_000
 """So many times the policies of a namespace are asked of a broker, over all brokers."""
+MOST_LISTED: Final = 1_000
+"""The topics of so many namespaces are listed."""
 MOST_SECONDS: Final = 60.0
 """So long one broker is asked, whatever its answers are."""
 _AT_ONCE: Final = 32
@@ -120,6 +128,7 @@ async def read_cluster(urls: Sequence[str], client: AdminClient, *, now_ms: Call
     if namespaces is not None and len(names) < len(namespaces):
         unseen.append(Unseen("caches", f"those of the first {len(names):,} namespaces were compared alone"))
     await asyncio.gather(*(_all_of(broker, names) for broker in answering))
+    namespaces = await _with_topics(answering, namespaces, unseen)
     snapshot, lag_s = _of_leader(answering, unseen)
     unseen += _missing(answering)
     return Picture(
@@ -198,6 +207,46 @@ async def _boundaries(broker: _Asked, name: str) -> NamespaceView | None:
         return NamespaceView(name, msgspec.json.decode(answer.body, type=_Bundles).boundaries or ())
     except msgspec.DecodeError as error:
         return NamespaceView(name, failure=str(error))
+
+
+async def _with_topics(
+    answering: Sequence[_Asked], namespaces: tuple[NamespaceView, ...] | None, unseen: list[Unseen]
+) -> tuple[NamespaceView, ...] | None:
+    """Return the namespaces with the topics of their bundles, of those that have a bundle nobody serves."""
+    if namespaces is None or not answering:
+        return namespaces
+    served = {bundle for broker in answering for bundle in broker.view.owned or ()}
+    wanted = [each.name for each in namespaces if is_users(each.name) and not _bundles_of(each) <= served]
+    if len(wanted) > MOST_LISTED:
+        unseen.append(Unseen("topics", f"those of the first {MOST_LISTED:,} namespaces were listed alone"))
+    asked = [each for each in namespaces if each.name in set(wanted[:MOST_LISTED])]
+    listed = {each.name: each for each in await asyncio.gather(*(_topics(answering[0], each) for each in asked))}
+    return tuple(listed.get(each.name, each) for each in namespaces)
+
+
+async def _topics(broker: _Asked, namespace: NamespaceView) -> NamespaceView:
+    """Return a namespace with how many persistent topics each of its bundles has; as it is if that is not told."""
+    names = await broker.get("topics", f"/admin/v2/persistent/{quote(namespace.name)}", list[_Text])
+    bundles = _parsed(namespace)
+    if names is None or bundles is None:
+        return namespace
+    counts: Counter[str] = Counter()
+    for name in names:
+        with suppress(InvalidNameError, ValueError):
+            counts[str(bundles.find(TopicName.parse(name)))] += 1
+    return replace(namespace, topics=counts)
+
+
+def _bundles_of(namespace: NamespaceView) -> set[str]:
+    bundles = _parsed(namespace)
+    return set() if bundles is None else set(map(str, bundles.bundles))
+
+
+def _parsed(namespace: NamespaceView) -> NamespaceBundles | None:
+    try:
+        return NamespaceBundles.from_boundaries(NamespaceName.parse(namespace.name), namespace.boundaries)
+    except (InvalidNameError, InvalidBundlesError):
+        return None
 
 
 async def _all_of(broker: _Asked, namespaces: Sequence[str]) -> None:

@@ -46,6 +46,8 @@ class DecisionLine(msgspec.Struct, frozen=True):
     refused: str = ""
     manager: str | None = None
     strategy: str = ""
+    principal: str = ""
+    request: str = ""
 
 
 @dataclass(slots=True)
@@ -114,7 +116,7 @@ def _take(found: NewDecisions, keys: set[tuple[str, int, int]], file: str, line:
     keys.add(key)
     fields = {name: getattr(decision, name) for name in ("by", "number", "kind", "bundle", "source", "destination")}
     fields |= {"refused": decision.refused, "strategy": decision.strategy, "sentence": decision.sentence}
-    fields |= {"manager": decision.manager or None}
+    fields |= {name: getattr(decision, name) or None for name in ("manager", "principal", "request")}
     fields |= {"at": decision.at * 1000, "code": code, "reason": bytes(decision.reason).decode()}
     found.rows.append(fields)
     found.times.setdefault(decision.kind, []).append(decision.at)

@@ -208,6 +208,8 @@ DECISIONS = Columns(
             nullable=True,
         ),
         _text("strategy", "name of the strategy; empty for none"),
+        _text("principal", "who asked for it, if a person decided, or anonymous; null else", nullable=True),
+        _text("request", "HTTP request by which a person did; null else", nullable=True),
         _text("code", "of the reason, see `load/reasons.py`"),
         _text("reason", "JSON of the whole reason"),
         _text("sentence", "the reason as a person reads it"),
@@ -295,8 +297,9 @@ TABLES = {
         DECISIONS,
         "at",
         ("by", "number", "at"),
-        "What the leaders decided and why, from their decision logs. A further `kind`, elect, is of no bundle: from"
-        " then on `destination` leads, and before it `source` did.",
+        "What the leaders decided and why, from their decision logs. Further kinds are of no"
+        " bundle: with elect `destination` leads from then on, and before it `source` did; with drain `source` gets no"
+        " more bundles, with undrain it may have some again. What people asked for has a `principal` and a `request`.",
     ),
     "balance": Table(
         BALANCE,

@@ -1,10 +1,11 @@
 """What an operator is given to carry an advice out: lines for broker.conf, and commands for running brokers."""
 
 import textwrap
+from collections.abc import Iterable
 from typing import Final
 
 from pulsar_barycenter.load.managers import MANAGER_KEY, ManagerKind, manager_kind
-from pulsar_barycenter.load.strategies import SHEDDING_KEY
+from pulsar_barycenter.load.strategies import OWN_PACKAGE, SHEDDING_KEY, is_own
 from pulsar_barycenter.replay.advice.document import Advice, Change, Verdict
 
 _WIDTH: Final = 110
@@ -12,7 +13,7 @@ _WIDTH: Final = 110
 
 def fragment(advice: Advice) -> str:
     """Return the lines of broker.conf that change, each under a comment that says why."""
-    lines = _comment(advice.sentence)
+    lines = [*_comment(advice.sentence), *_own(advice.changes)]
     for change in advice.changes:
         how = "running brokers take it, see commands.sh" if change.is_dynamic else "read when a broker starts"
         lines += ["", *_comment(f"today {change.today or 'blank'}; {change.why}; {how}")]
@@ -29,6 +30,7 @@ def commands(advice: Advice) -> str:
     dynamic = [change for change in advice.changes if change.is_dynamic]
     if not advice.changes:
         return "\n".join([*lines, "", "# Nothing is to be changed."]) + "\n"
+    lines += _own(advice.changes)
     if restarts:
         told = ", ".join(change.key for change in restarts)
         lines += [
@@ -47,6 +49,15 @@ def commands(advice: Advice) -> str:
             f"pulsar-admin brokers update-dynamic-config --config {change.key} --value {_quoted(change.advised)}"
         )
     return "\n".join(lines) + "\n"
+
+
+def _own(changes: Iterable[Change]) -> list[str]:
+    """Return a comment where a change is for Barycenter's brokers alone, nothing else."""
+    own = [change.key for change in changes if change.key.startswith(OWN_PACKAGE) or is_own(change.advised)]
+    if not own:
+        return []
+    text = f"For brokers of Barycenter alone; Apache Pulsar does not know what {', '.join(own)} would be set to."
+    return ["", *_comment(text)]
 
 
 def _how(restarts: list[Change]) -> str:

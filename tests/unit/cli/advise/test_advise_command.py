@@ -9,12 +9,15 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
+from pulsar_barycenter.attach.report_numbers import OF_APACHE_PULSAR
+from pulsar_barycenter.cli.advise import command as command_module
 from pulsar_barycenter.cli.advise import trying
 from pulsar_barycenter.cli.main import main
 from pulsar_barycenter.config.broker_conf import parse_broker_conf
 from pulsar_barycenter.load.managers import ManagerKind, manager_in_force
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
+from pulsar_barycenter.replay.advice.changes import commands, fragment
 from pulsar_barycenter.replay.advice.document import Advice, Verdict
 from pulsar_barycenter.replay.inputs.generated import START_MS
 from support.replayed_world import BROKERS, SHAPE, World
@@ -99,6 +102,43 @@ def _report(world: World, row: int, sequence: int) -> LocalBrokerData:
         more = msgspec.structs.replace(report.cpu, usage=report.cpu.usage * 1.6)
         return msgspec.structs.replace(report, cpu=more)
     return report
+
+
+def test_a_cluster_of_apache_pulsar_is_advised_what_it_can_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its reports, which name no incarnation, so that `collect` makes one. None of ours is tried."""
+    data = recorded(tmp_path / "data")
+    for file in (data / "tables").rglob("*.parquet"):
+        rows = pq.ParquetFile(file).read()
+        if "incarnation" in rows.column_names:
+            place = rows.column_names.index("incarnation")
+            life = pa.array([f"{OF_APACHE_PULSAR}1763-18c"] * len(rows))
+            pq.write_table(rows.set_column(place, rows.schema.field(place), life), file)
+    words = ("--input", str(data), "--seeds", "1-2", "--set", f"{LOW}=5,15")
+    refused = run(*words, "--strategy", "LeastDisturbance")
+    assert refused.exit_code == 1
+    assert (
+        "LeastDisturbance is Barycenter's own, and the cluster that was recorded is one of Apache Pulsar"
+        in in_one_line(refused)
+    )
+    monkeypatch.setattr(command_module, "BENCHED", ("AvgShedder", "LeastDisturbance"))
+    done = run(*words, "--json")
+    assert done.exit_code == 0, done.output
+    assert "LeastDisturbance" not in done.stdout
+    ours = run("--input", str(recorded(tmp_path / "ours")), "--seeds", "1-2", "--set", f"{LOW}=5,15", "--json")
+    assert "LeastDisturbance" in ours.stdout, "brokers of ours can run it"
+
+
+def test_what_is_for_barycenter_alone_is_said_in_the_files_of_an_advice(tmp_path: Path) -> None:
+    done = run(*MADE_UP, *OTHERS, "--out", str(tmp_path), "--json")
+    assert done.exit_code == 0, done.output
+    advice = msgspec.json.decode(done.stdout, type=Advice)
+    change = msgspec.structs.replace(
+        advice.changes[0], key="loadBalancerLoadSheddingStrategy", advised="barycenter.LeastDisturbance"
+    )
+    ours = msgspec.structs.replace(advice, changes=[change])
+    for text in (fragment(ours), commands(ours)):
+        assert "For brokers of Barycenter alone" in text
+    assert "For brokers of Barycenter alone" not in (tmp_path / "commands.sh").read_text()
 
 
 def write_moves(data: Path, moves: int, step_s: int) -> None:

@@ -14,6 +14,8 @@ from pulsar_barycenter.config.pulsar_version import COMPATIBILITY_KEY
 from pulsar_barycenter.load.reasons import Code, Reason
 from pulsar_barycenter.load.snapshot.document import decode_snapshot
 from pulsar_barycenter.logs.decision_log import DecisionLog
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.snapshots.snapshot_file import read_snapshot_file, write_snapshot
 from support.load_cases import Cluster, bundle_name, equal_bundles
 from support.rest_cluster import RestCluster
@@ -70,8 +72,8 @@ def test_decisions_are_printed_with_when_where_and_why(logs: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ([], 2, "give one of --bundle, --broker and --namespace"),
-        (["--bundle", BUNDLE, "--broker", "a:1"], 2, "give one of --bundle, --broker and --namespace"),
+        ([], 2, "one of --bundle, --broker and --namespace"),
+        (["--bundle", BUNDLE, "--broker", "a:1"], 2, "one of --bundle, --broker and --namespace"),
         (["--bundle", "nonsense"], 2, "nonsense"),
         (["--namespace", "a/b/c/d/e"], 2, "a/b/c/d/e"),
         (["--broker", "a:1", "--since", "yesterday"], 2, "give a span like 90s"),
@@ -206,5 +208,62 @@ async def test_a_running_cluster_explains_itself_through_any_broker(tmp_path: Pa
         for place in (["--snapshot", str(file)], ["--url", url]):
             told = await asyncio.to_thread(run, "decide", *place, "--json")
             assert [line["kind"] for line in lines(told)] == ["verdict", "verdict", "shed"]
+    finally:
+        await cluster.close()
+
+
+TOPIC = "persistent://public/ns/t"
+
+
+@pytest.mark.parametrize("name", ["public/ns/t", TOPIC])
+def test_a_topic_is_explained_by_the_bundle_that_logs_know_for_it(logs: Path, name: str) -> None:
+    told = run("explain", name, "--data", str(logs))
+    assert told.stdout.startswith(f"topic {TOPIC} is in {BUNDLE}\n1970-01-01 00:00:01  assign")
+    assert [line["at"] for line in lines(run("explain", name, "--data", str(logs), "--json"))] == [1_000, 3_000]
+    assert (
+        "nothing is known of topic persistent://public/default/t"
+        in run("explain", "t", "--data", str(logs), code=1).stderr
+    )
+
+
+def test_a_bundle_and_a_broker_are_explained_as_the_argument_as_by_their_options(logs: Path) -> None:
+    for option, name in (("--bundle", BUNDLE), ("--broker", "b:1")):
+        place = ["--data", str(logs), "--json"]
+        assert run("explain", name, *place).stdout == run("explain", option, name, *place).stdout
+
+
+def test_a_topic_is_explained_upon_a_snapshot(tmp_path: Path) -> None:
+    cluster = Cluster().add("a:1", cpu=80, bundles=equal_bundles(4, throughput=4e8)).add("b:1", cpu=30)
+    write_snapshot(tmp_path / "s.json", document_of(cluster))
+    bundle = Bundle.parse(bundle_name(2))
+    topic = next(name for name in map("t/ns/{}".format, range(10_000_000)) if bundle.contains(TopicName.parse(name)))
+    base = ["explain", "--snapshot", str(tmp_path / "s.json"), "--json"]
+    assert run(*base, topic).stdout == run(*base, "--bundle", bundle_name(2)).stdout
+
+
+async def test_topics_of_a_running_cluster_are_explained_by_their_names_and_unknown_ones_get_the_nearest() -> None:
+    cluster = RestCluster()
+    try:
+        await cluster.add(load_manager_factory("ModularLoadManagerImpl"), broker_shutdown_timeout_ms=0)
+        await cluster.create_namespace(bundles=4)
+        await cluster.expect(204, "PUT", "/admin/v2/persistent/public/ns/orders")
+        await cluster.expect(204, "PUT", "/admin/v2/persistent/public/ns/parts/partitions", 4)
+        await cluster.owner("persistent/public/ns/orders")
+        for index in range(4):
+            await cluster.owner(f"persistent/public/ns/parts-partition-{index}")
+        url = str(cluster.brokers[0].urls.web_url)
+        path = "/lookup/v2/topic/persistent/public/ns/orders/bundle"
+        bundle = f"public/ns/{(await cluster.expect(200, 'GET', path)).body.decode()}"
+
+        told = await asyncio.to_thread(run, "explain", "public/ns/orders", "--url", url)
+        assert f"topic persistent://public/ns/orders is in {bundle}" in told.stdout
+        assert f"assign  {bundle}" in told.stdout
+        told = await asyncio.to_thread(run, "explain", "public/ns/parts-partition-2", "--url", url)
+        assert "topic persistent://public/ns/parts-partition-2 is in public/ns/0x" in told.stdout
+        told = await asyncio.to_thread(run, "explain", "public/ns/parts", "--url", url)
+        named = [line for line in told.stdout.splitlines() if line.startswith("topic")]
+        assert sum(line.count("-partition-") for line in named) == 4
+        said = (await asyncio.to_thread(run, "explain", "public/ns/order", "--url", url, code=1)).stderr
+        assert "there is no topic persistent://public/ns/order; did you mean orders?" in said
     finally:
         await cluster.close()

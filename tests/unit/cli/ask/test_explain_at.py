@@ -132,7 +132,6 @@ def test_of_a_time_nobody_knows_it_says_which_times_are_known(form: str) -> None
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([TOPIC], "--at TIME goes with"),
         (["--at", "2h"], "--at TIME goes with"),
         ([TOPIC, "--at", "2h", "--broker", "a:1"], "--at TIME goes with"),
         ([TOPIC, "--at", "yesterday"], "give a span like 90s"),

@@ -14,6 +14,7 @@ from pulsar_barycenter.broker.load_manager.factory import load_manager_factory
 from pulsar_barycenter.cli.main import main
 from pulsar_barycenter.cli.operate.carrying_out import journal_of_bundle
 from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.logs.decision_log import read_decisions
 from pulsar_barycenter.operations.journal import Journal
 from support.rest_cluster import RestCluster
 
@@ -77,6 +78,28 @@ async def test_a_bundle_is_moved_when_meant_and_is_served_then(tmp_path: Path) -
         undone = await run("undo", str(journal))
         assert (undone.exit_code, f'"destination":"{source}"' in undone.stdout) == (OK, True)
         assert "already" in (await run(*words, "--yes")).stdout
+
+
+async def test_a_topic_is_moved_with_its_bundle_and_a_partitioned_one_with_all_of_its_bundles(tmp_path: Path) -> None:
+    async with two_brokers(tmp_path) as cluster:
+        await cluster.expect(204, "PUT", "/admin/v2/persistent/public/ns/orders")
+        await cluster.expect(204, "PUT", "/admin/v2/persistent/public/ns/parts/partitions", 8)
+        for broker in cluster.brokers:
+            url = str(broker.urls.web_url)
+            moved = await run("move", "public/ns/orders", "--to", broker.broker_id, "--url", url, "--yes")
+            assert moved.exit_code == OK, moved.output
+            assert "topic persistent://public/ns/orders is in public/ns/0x" in moved.stdout
+            assert await cluster.owner("persistent/public/ns/orders") is broker
+        moved = await run("move", "public/ns/parts", "--to", broker.broker_id, "--url", url, "--yes")
+        assert moved.exit_code == OK, moved.output
+        for index in range(8):
+            assert await cluster.owner(f"persistent/public/ns/parts-partition-{index}") is broker
+        wrong = await run("move", "public/ns/order", "--to", broker.broker_id, "--url", url, "--yes")
+        assert (wrong.exit_code, "did you mean orders?" in wrong.stderr) == (FAILED, True)
+        told = read_decisions(tmp_path)
+        asked = [each for each in told if each.principal]
+        assert asked
+        assert all("move by " in each.sentence for each in asked)
 
 
 async def test_a_bundle_that_nobody_has_used_can_be_moved(tmp_path: Path) -> None:
@@ -255,3 +278,50 @@ async def test_who_cannot_be_drained_is_said(tmp_path: Path) -> None:
         for command in ("drain", "undrain"):
             assert (await run(command, "nobody:1", "--url", "http://127.0.0.1:9", "--yes")).exit_code == FAILED
             assert "nobody:1 is not" in (await run(command, "nobody:1", "--url", url, "--yes")).stderr
+
+
+async def test_a_drain_is_seen_everywhere_and_undrain_brings_back_what_it_moved_away(tmp_path: Path) -> None:
+    async with two_brokers(tmp_path) as cluster:
+        for number in range(12):
+            await cluster.owner(f"persistent/public/ns/t{number}")
+        before = await served(cluster)
+        broker = cluster.brokers[1]
+        mine = {bundle for bundle, owner in before.items() if owner == broker.broker_id}
+        if not mine:  # placed at random
+            bundle = min(before)
+            to = ("--to", broker.broker_id, "--url", str(broker.urls.web_url), "--yes")
+            assert (await run("move", bundle, *to)).exit_code == OK
+            mine = {bundle}
+        url = ("--url", str(cluster.brokers[0].urls.web_url))
+        drain = ("drain", broker.broker_id, *url, "--per-minute", "6000", "--why", "a new disk")
+
+        shown = await run(*drain)
+        assert shown.exit_code == OK, shown.output
+        assert f"serves {len(mine)} bundles" in shown.stdout
+        after = next(line for line in shown.stdout.splitlines() if line.startswith(broker.broker_id + "  "))
+        assert after.split()[1:3] == [str(len(mine)), "0"], "bundles now and after"
+        assert (await run(*drain, "--yes")).exit_code == OK
+        assert broker.broker_id not in (await served(cluster)).values()
+
+        status = (await run("status", *url)).stdout
+        assert f"{broker.broker_id} drained" in status.replace(" * ", " ")
+        assert "a new disk" in status
+        assert f"barycenter undrain {broker.broker_id} --bring-back --yes" in status
+        doctor = await run("doctor", *url)
+        assert (doctor.exit_code, "healthy, " in doctor.stdout) == (OK, True)
+        assert "Drained by nobody at " in " ".join(doctor.stdout.split())
+        overview = (await cluster.expect(200, "GET", "/barycenter/v1/overview")).json
+        assert (overview["drained"], overview["drainChange"]["by"]) == ([broker.broker_id], "nobody")
+
+        undrain = ("undrain", broker.broker_id, *url)
+        said = await run(*undrain, "--yes")
+        assert (said.exit_code, "--bring-back --yes" in said.stdout) == (OK, True)
+        assert broker.broker_id not in (await served(cluster)).values()
+        preview = await run(*undrain, "--bring-back")
+        assert f"{len(mine)} bundles left" in preview.stdout
+        assert "nothing is done without --yes" in preview.stdout
+        done = await run(*undrain, "--bring-back", "--yes", "--per-minute", "6000")
+        assert done.exit_code == OK, done.output
+        assert {bundle for bundle, owner in (await served(cluster)).items() if owner == broker.broker_id} >= mine
+        kinds = [(each.kind, each.source) for each in read_decisions(tmp_path) if each.kind in ("drain", "undrain")]
+        assert kinds == [("drain", broker.broker_id), ("undrain", broker.broker_id)]

@@ -78,13 +78,21 @@ def test_rows_say_what_the_record_says(tmp_path: Path) -> None:
     first, second = found.table.sort_by("by").to_pylist()
     assert msgspec.json.decode(first["reason"], type=Reason) == reason
     assert first["at"].timestamp() == 1_700_000_000.123
-    expected = msgspec.structs.asdict(record) | {"code": "above_limit"}
+    expected = msgspec.structs.asdict(record) | {"code": "above_limit", "principal": None, "request": None}
     assert {k: v for k, v in first.items() if k not in ("at", "reason")} == {
         k: v for k, v in expected.items() if k not in ("at", "reason", "request_id", "epoch")
     }
     assert (second["number"], second["code"]) == (9, "balanced")
     assert second["manager"] is None, "its log does not say"
     assert found.times == {"unload": [1_700_000_000_123], "shed": [5]}
+
+
+def test_what_a_person_asked_for_says_who_and_by_which_request(tmp_path: Path) -> None:
+    log = DecisionLog("b:1", log_folder(tmp_path))
+    asked = {"principal": "alice", "request": "PUT /admin/v2/namespaces/a/b/0x0_0x1/unload"}
+    log.record(1_000, "unload", Reason(code=Code.ADMIN, detail="alice"), bundle="a/b/0x0_0x1", **asked)
+    (row,) = read_decisions(LocalStorage(tmp_path), {}).table.to_pylist()
+    assert {name: row[name] for name in (*asked, "manager")} == {**asked, "manager": None}
 
 
 def test_rubbish_is_refused_with_its_line_and_the_rest_is_read(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ class LeadersView:
         ]
 
     async def overview(self, request: web.Request) -> web.Response:
-        """Show each broker with its heaviest bundles and the sum of the others; from the leader."""
+        """Show brokers with their heaviest bundles, who is drained (`drained`, `drainChange`); from the leader."""
         await require_leader(request, self._services)
         async with self._making:
             now = asyncio.get_running_loop().time()

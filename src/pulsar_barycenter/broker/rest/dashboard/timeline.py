@@ -13,7 +13,7 @@ MOST_DECISIONS = 1_000
 class BriefDecision(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
     """A decision as in the decision log; `sentence` is all of its reason in words, `short` what is seen at a glance.
 
-    Of what a person asked for, `principal` is who did, and `request` the HTTP request; both are blank else.
+    `principal` is who asked for it and `request` by which request, if a person decided.
     """
 
     at: int

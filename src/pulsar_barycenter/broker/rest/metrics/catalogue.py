@@ -179,6 +179,7 @@ BROKER: Final = {
     "pulsar_broker_lookup_pending_requests": "Lookups being answered.",
     "pulsar_broker_topic_load_pending_requests": "Topics being loaded.",
     "barycenter_broker_is_leader": "1 if this broker is the leader, else 0.",
+    "barycenter_broker_is_drained": "1 if this broker is drained (`barycenterDrainedBrokers` names it), else 0.",
     "barycenter_broker_owned_bundles": "Bundles that this broker owns.",
     "barycenter_brokers_active": "Brokers registered in the cluster, as this one sees it.",
     "barycenter_damaged_ledgers": "Ledgers of loaded topics that are damaged.",

@@ -132,6 +132,8 @@ class Metrics:
         yield "pulsar_broker_lookup_pending_requests", broker, control.lookup.in_flight
         yield "pulsar_broker_topic_load_pending_requests", broker, instruments.loading_topics
         yield "barycenter_broker_is_leader", broker, control.leadership.is_leader()
+        is_drained = self._services.urls.broker_id in self._services.config.barycenter_drained_brokers
+        yield "barycenter_broker_is_drained", broker, is_drained
         yield "barycenter_broker_owned_bundles", broker, len(control.ownership.owned_bundles())
         yield "barycenter_brokers_active", broker, len(control.registration.brokers)
         yield "barycenter_damaged_ledgers", broker, figures.damaged_ledgers

@@ -135,9 +135,10 @@ def _block(title: str, records: Sequence[DecisionRecord]) -> list[str]:
     for record in records:
         where = " → ".join(each for each in (record.source, record.destination) if each)
         what = f"{record.kind} {record.refused}".strip()
-        by = f"by {record.by}"
+        by = f"by {record.principal} at {record.by}" if record.principal else f"by {record.by}"
         lines.append("  " + "  ".join(each for each in (_moment(record.at), what, record.bundle, where, by) if each))
         lines.append(f"      {record.sentence}")
+        lines += [f"      {record.request}"] if record.request else []
     return lines
 
 

@@ -59,7 +59,7 @@ def _name(title: str, value: Callable[[Row], str]) -> Column[Row]:
 BROKERS: Final[Table[BrokerStatus]] = Table(
     "brokers",
     (
-        _name("broker", lambda row: row.broker),
+        _name("broker", lambda row: row.broker + (" drained" if row.is_drained else "")),
         _number("bundles", lambda row: row.bundles),
         _number("topics", lambda row: row.topics),
         _number("msg/s in", lambda row: row.msg_rate_in),
@@ -75,7 +75,7 @@ BROKERS: Final[Table[BrokerStatus]] = Table(
         _number("report, s", lambda row: row.reported_s_ago),
     ),
     lambda row: row.broker,
-    lambda row: row.broker,
+    lambda row: row.broker + (" drained" if row.is_drained else ""),
     7,
 )
 BUNDLES: Final[Table[BundleRow]] = Table(
@@ -104,10 +104,11 @@ DECISIONS: Final[Table[DecisionRecord]] = Table(
         _name("bundle", lambda row: row.bundle),
         _name("from", lambda row: row.source),
         _name("to", lambda row: row.destination),
+        _name("by", lambda row: row.decided_by),
         _name("why", lambda row: row.sentence),
     ),
     lambda row: f"{row.by} {row.number}",
-    lambda row: f"{row.kind} {row.refused} {row.bundle} {row.source} {row.destination} {row.sentence}",
+    lambda row: f"{row.kind} {row.refused} {row.bundle} {row.source} {row.destination} {row.decided_by} {row.sentence}",
     0,
 )
 TOPICS: Final[Table[TopicRow]] = Table(

@@ -18,6 +18,9 @@ from pulsar_barycenter.cli.ask.screen.tables import BROKERS, BUNDLES, DECISIONS,
 from pulsar_barycenter.cli.ask.screen.topics import MOST_BUNDLES, MOST_TOPICS, SeenTopics
 from pulsar_barycenter.cli.terminal import printable
 from pulsar_barycenter.logs.decision_log import DecisionRecord
+from pulsar_barycenter.logs.decision_pages import Span
+from pulsar_barycenter.naming.errors import InvalidNameError
+from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.status.board import Board, BundleRow, arranged, heaviest
 
 MOST_SHOWN: Final = 500
@@ -67,6 +70,14 @@ class _Story(ModalScreen[None]):
         yield Footer()
 
 
+def _has_topic(bundle: str, words: str) -> bool:
+    """Tell whether a topic, named as clients name it, lies in a bundle; what is no name of one lies in none."""
+    try:
+        return Span.of_topic(TopicName.parse(words.strip())).is_covered_by(bundle)
+    except InvalidNameError:
+        return False
+
+
 class TopScreen(App[None]):
     """Asks every `interval_s`, for topics while they are shown; a question that takes longer is waited for."""
 
@@ -107,6 +118,7 @@ class TopScreen(App[None]):
         self._places = {table.name: table.place for table in TABLES}
         self._reversed = dict.fromkeys(self._places, False)
         self._words = dict.fromkeys(self._places, "")
+        self._by_topic = False
 
     def compose(self) -> ComposeResult:
         yield Static("asking…", id="about")
@@ -268,13 +280,12 @@ class TopScreen(App[None]):
         table, rows = self._table, self._rows
         column = table.columns[self._places[table.name]]
         descending = column.is_figure != self._reversed[table.name]
-        found = arranged(
-            self._all(table, self._seen),
-            column.key,
-            descending=descending,
-            words=self._words[table.name],
-            text=table.text,
-        )
+        rows_of_all, words = self._all(table, self._seen), self._words[table.name]
+        found = arranged(rows_of_all, column.key, descending=descending, words=words, text=table.text)
+        self._by_topic = bool(not found and words and table in (BUNDLES, DECISIONS))
+        if self._by_topic:  # no row has these words: they may name a topic
+            of_topic = [row for row in rows_of_all if _has_topic(row.bundle, words)]
+            found = arranged(of_topic, column.key, descending=descending, text=table.text)
         kept = rows.coordinate_to_cell_key(rows.cursor_coordinate).row_key if rows.row_count else None
         rows.clear(columns=True)
         for each in table.columns:
@@ -306,7 +317,8 @@ class TopScreen(App[None]):
         if found > MOST_SHOWN:
             parts.append(f"the first {MOST_SHOWN:,} of {found:,} {self._table.name}")
         if words := self._words[self._table.name]:
-            parts.append(f"only rows with “{words}” (Esc shows all)")
+            which = f"the bundle that topic “{words}” is in" if self._by_topic else f"only rows with “{words}”"
+            parts.append(f"{which} (Esc shows all)")
         if self._paused:
             parts.append("PAUSED (space goes on)")
         self.query_one("#about", Static).update(escape(printable("; ".join(parts))))

@@ -1,0 +1,101 @@
+"""What a drain moved away and may come back: by the cluster's decisions since it began, and by who serves what now."""
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pulsar_barycenter.cli.ask.running_cluster import decision_page
+from pulsar_barycenter.cli.operate.carrying_out import open_cluster
+from pulsar_barycenter.logs.decision_log import DecisionRecord
+from pulsar_barycenter.logs.decision_pages import DecisionQuestion
+from pulsar_barycenter.logs.record_pages import MOST_ON_PAGE, parse_cursor
+from pulsar_barycenter.operations.executor import when_told
+from pulsar_barycenter.operations.plan import MOST_MOVES, PlannedMove
+
+WITHIN_S: Final = 30.0
+"""So long all brokers are asked what they serve."""
+_AT_ONCE: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class WayBack:
+    """`drained_at` is when the last drain began, epoch ms, None if no decision says so. `moves` bring bundles back;
+    `stay` says why others that left are where they are."""
+
+    drained_at: int | None = None
+    moves: tuple[PlannedMove, ...] = ()
+    stay: Mapping[str, str] | None = None
+
+
+async def way_back(url: str, broker: str) -> WayBack:
+    """Return how what people moved away since a broker was drained comes back.
+
+    Raises:
+        NotNowError, RefusedError, TimeoutError, ClusterError: the cluster does not tell.
+    """
+    drains = await decision_page(url, DecisionQuestion(broker=broker, kind="drain", limit=1))
+    if not drains.decisions:
+        return WayBack()
+    begun = drains.decisions[-1].at
+    left = await _left(url, DecisionQuestion(broker=broker, kind="unload", since_ms=begun, limit=MOST_ON_PAGE))
+    moves, stay = back(broker, left, await owned_by_brokers(url))
+    return WayBack(begun, moves, stay)
+
+
+async def _left(url: str, question: DecisionQuestion) -> list[DecisionRecord]:
+    """Return the decisions that answer a question, oldest first, of at most MOST_MOVES the last ones."""
+    found: list[DecisionRecord] = []
+    while len(found) < MOST_MOVES:
+        page = await decision_page(url, question)
+        found = page.decisions + found
+        if not page.next:
+            break
+        question = replace(question, before=parse_cursor(page.next))
+    return found
+
+
+def back(
+    broker: str, decisions: Collection[DecisionRecord], owned: Mapping[str, frozenset[str]]
+) -> tuple[tuple[PlannedMove, ...], dict[str, str]]:
+    """Return the moves back to `broker` of what people moved away from it, by name, and why other bundles stay.
+
+    `decisions` are unloads since it was drained, oldest first; `owned` are the bundles that each broker serves. What
+    somebody moved on since stays, as does what nobody serves, which may have been split or gets its owner by a look-up.
+    """
+    owners = {bundle: owner for owner, bundles in owned.items() for bundle in bundles}
+    sent = {each.bundle: each.destination for each in decisions if each.principal and each.source == broker}
+    moves, stay = [], {}
+    for bundle, destination in sorted(sent.items()):
+        owner = owners.get(bundle, "")
+        if owner == broker:
+            continue
+        if not owner:
+            stay[bundle] = "nobody serves it now: it was split, or gets its owner with the next look-up"
+        elif destination and owner != destination:
+            stay[bundle] = f"it went to {destination}, and {owner} serves it by now"
+        else:
+            sentence = f"back to where it was before {broker} was drained"
+            moves.append(PlannedMove(bundle=bundle, source=owner, destination=broker, sentence=sentence))
+    return tuple(moves), stay
+
+
+async def owned_by_brokers(url: str) -> dict[str, frozenset[str]]:
+    """Return what each registered broker serves.
+
+    Raises:
+        NotNowError, RefusedError, TimeoutError: a broker does not tell.
+    """
+    client, cluster = open_cluster(url)
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def owned(broker: str) -> frozenset[str]:
+        async with gate:
+            return await when_told(lambda: cluster.owned(broker))
+
+    try:
+        async with asyncio.timeout(WITHIN_S):
+            brokers = await cluster.brokers()  # an address where nobody is, is told at once
+            return dict(zip(brokers, await asyncio.gather(*map(owned, brokers)), strict=True))
+    finally:
+        await client.close()

@@ -1,0 +1,83 @@
+"""How long each load report holds, and means that are weighted by it: docs/measures.md, "Weighted by time". Pure.
+
+A report holds from its own time until the first of: the next report of its broker, the next report of the same thing by
+any broker, LONGEST_HELD, the end of the period. What no report holds for is left out of a mean, and counts as not
+covered, not as zero. Times are µs.
+
+Worked example, a period of 0 to 100 s: a bundle is reported with 3,000 msg/s at 0 s by a, and with 1,000 msg/s at 90 s
+by b. The first holds for 90 s, the second for 10 s, whether or not a has reported since: the mean is 2,800 msg/s.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+LONGEST_HELD: Final = timedelta(minutes=16)
+"""A broker whose load is steady reports every `loadBalancerReportUpdateMaxIntervalMinutes` (15 by default), when its
+next check is due."""
+
+Times: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = NDArray[np.float64]
+Indices: TypeAlias = NDArray[np.int64]
+
+_NEVER: Final = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """From when (inclusive) to when (exclusive) each report holds within a period; nothing if `until` is not later."""
+
+    since: Times
+    until: Times
+
+    @property
+    def seconds(self) -> Floats:
+        seconds: Floats = np.maximum(self.until - self.since, 0) / 1e6
+        return seconds
+
+
+def held(things: Indices, brokers: Indices, at: Times, reports: Mapping[int, Times], since: int, until: int) -> Held:
+    """Return how long each row holds within [since, until).
+
+    `things` and `brokers` are codes: of what is reported, and by whom. Rows are sorted by thing, then by time.
+    `reports` has the times of all reports of each broker, sorted.
+    """
+    end = np.full(len(at), _NEVER)
+    if len(at) > 1:
+        same = things[1:] == things[:-1]
+        end[:-1] = np.where(same, at[1:], _NEVER)
+    for broker in np.unique(brokers):
+        mine = np.flatnonzero(brokers == broker)
+        times = np.append(reports.get(int(broker), np.empty(0, np.int64)), _NEVER)
+        end[mine] = np.minimum(end[mine], times[np.searchsorted(times[:-1], at[mine], side="right")])
+    longest = round(LONGEST_HELD.total_seconds() * 1e6)
+    end = np.minimum(np.minimum(end, at + longest), until)
+    return Held(np.maximum(at, since), end)
+
+
+def weighted_means(groups: Indices, count: int, weights: Floats, values: Floats) -> Floats:
+    """Return the mean of each of `count` groups by weight, the plain mean of one that has no weight at all, and NaN for
+    one without rows. `groups` says of each row which it is in."""
+    total = np.bincount(groups, weights, count)
+    rows = np.bincount(groups, minlength=count)
+    weighted = np.bincount(groups, weights * values, count)
+    plain = np.bincount(groups, values, count)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(total > 0, weighted / total, plain / rows)
+
+
+def in_intervals(found: Held, width: int) -> tuple[Indices, Indices, Floats]:
+    """Return pieces of what holds, cut at whole multiples of `width` µs: the row of each, the start of its interval,
+    and its seconds."""
+    first = found.since // width
+    last = (np.maximum(found.until, found.since + 1) - 1) // width
+    counts = last - first + 1
+    rows = np.repeat(np.arange(len(first)), counts)
+    place = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    starts = (first[rows] + place) * width
+    seconds = np.minimum(found.until[rows], starts + width) - np.maximum(found.since[rows], starts)
+    return rows, starts, np.maximum(seconds, 0) / 1e6

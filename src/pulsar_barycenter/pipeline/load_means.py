@@ -1,0 +1,170 @@
+"""Means over a period of what brokers report, weighted by how long each report holds (`held`). Pure: tables in and out.
+
+Columns of rates are of load, in + out. Times of a period are µs since 1970, the first inclusive, the last exclusive.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pulsar_barycenter.pipeline.held import Floats, Held, Indices, Times, held, in_intervals, weighted_means
+
+FIGURES: Final = ("msg_rate", "msg_throughput")
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """`reports` are the times of all reports of each broker, sorted, from a while before `since` on."""
+
+    since: int
+    until: int
+    reports: Mapping[str, Times]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows sorted by thing and time; `things` are codes of `names`. `counts` says which rows belong to the period: they
+    were reported within it, or hold in it."""
+
+    table: pa.Table
+    things: Indices
+    names: Sequence[str]
+    at: Times
+    held: Held
+    counts: NDArray[np.bool_]
+
+
+def report_times(reports: Iterable[pa.Table]) -> dict[str, Times]:
+    """Return the times of all reports of each broker, sorted; tables with broker and reported_at."""
+    found: dict[str, list[Times]] = {}
+    for table in reports:
+        codes, brokers = _coded(table, "broker")
+        at = _times(table)
+        for code, broker in enumerate(brokers):
+            found.setdefault(broker, []).append(at[codes == code])
+    return {broker: np.sort(np.concatenate(parts)) for broker, parts in found.items()}
+
+
+def bundle_means(rows: pa.Table, period: Period) -> pa.Table:
+    """Return the means of each bundle, in no order; one that neither was reported nor held in the period has no row.
+
+    Input: bundle, broker, topics, reported_at and FIGURES. Output: bundle, broker and topics (of its newest row),
+    samples (reported within the period), covered_s, of each figure the mean, and its greatest as `…_max`.
+    """
+    found = _sorted(rows, "bundle", period)
+    count = len(found.names)
+    kept = np.flatnonzero(found.counts)
+    weights = found.held.seconds[kept]
+    groups = found.things[kept]
+    known = np.unique(groups)
+    newest = np.zeros(count, np.int64)
+    newest[groups] = kept  # rows are in the order of time, so that the last one stays
+    of_bundle: dict[str, pa.Array] = {
+        "bundle": pa.array([found.names[code] for code in known], pa.string()),
+        "broker": found.table.column("broker").take(pa.array(newest[known])),
+        "samples": pa.array(np.bincount(groups, found.at[kept] >= period.since, count)[known].astype(np.int64)),
+        "covered_s": pa.array(np.bincount(groups, weights, count)[known], pa.float64()),
+    }
+    for name in FIGURES:
+        values = _doubles(found.table, name)[kept]
+        greatest = np.full(count, -np.inf)
+        np.maximum.at(greatest, groups, values)
+        of_bundle[name] = pa.array(weighted_means(groups, count, weights, values)[known])
+        of_bundle[f"{name}_max"] = pa.array(greatest[known])
+    of_bundle["topics"] = found.table.column("topics").take(pa.array(newest[known]))
+    return pa.table(of_bundle)
+
+
+def bundle_means_per_interval(rows: pa.Table, period: Period, width: int) -> pa.Table:
+    """Return the means of one bundle in each interval of `width` µs in which a report holds, oldest first.
+
+    Input: as `bundle_means`. Output: interval_start, broker (of the newest row that holds), samples, covered_s,
+    FIGURES, topics (the most).
+    """
+    found = _sorted(rows, "bundle", period)
+    row, starts, seconds = in_intervals(found.held, width)
+    holds = seconds > 0
+    row, starts, seconds = row[holds], starts[holds], seconds[holds]
+    known, groups = np.unique(starts, return_inverse=True)
+    count = len(known)
+    newest = np.zeros(count, np.int64)
+    newest[groups] = row
+    topics = np.zeros(count, np.int64)
+    np.maximum.at(topics, groups, found.table.column("topics").to_numpy()[row])
+    samples = np.bincount(groups, found.at[row] // width * width == starts, count).astype(np.int64)
+    means = {
+        name: pa.array(weighted_means(groups, count, seconds, _doubles(found.table, name)[row])) for name in FIGURES
+    }
+    return pa.table(
+        {
+            "interval_start": pa.array(known).cast(pa.timestamp("us", "UTC")),
+            "broker": found.table.column("broker").take(pa.array(newest)),
+            "samples": pa.array(samples),
+            "covered_s": pa.array(np.bincount(groups, seconds, count)),
+            **means,
+            "topics": pa.array(topics),
+        }
+    )
+
+
+def usage_shares(rows: pa.Table, period: Period, threshold: float) -> pa.Table:
+    """Return for which share of the time that its reports cover each broker's usage was above a threshold, in no order.
+
+    Input: broker, reported_at, weighted_usage. Output: broker, reports and over (reported within the period, and of
+    these above), share, usage_mean, usage_max, first_over, last_over (when such reports were; null: none).
+    """
+    found = _sorted(rows, "broker", period)
+    count = len(found.names)
+    kept = np.flatnonzero(found.counts)
+    groups, weights = found.things[kept], found.held.seconds[kept]
+    usage = _doubles(found.table, "weighted_usage")[kept]
+    over, within = usage > threshold, found.at[kept] >= period.since
+    known = np.unique(groups)
+    greatest, first, last = np.full(count, -np.inf), np.full(count, np.iinfo(np.int64).max), np.zeros(count, np.int64)
+    np.maximum.at(greatest, groups, usage)
+    at = np.maximum(found.at[kept], period.since)
+    np.minimum.at(first, groups[over], at[over])
+    np.maximum.at(last, groups[over], at[over])
+    never = np.bincount(groups, over, count)[known] == 0
+    return pa.table(
+        {
+            "broker": pa.array([found.names[code] for code in known], pa.string()),
+            "reports": pa.array(np.bincount(groups, within, count)[known].astype(np.int64)),
+            "over": pa.array(np.bincount(groups, within & over, count)[known].astype(np.int64)),
+            "share": pa.array(weighted_means(groups, count, weights, over.astype(np.float64))[known]),
+            "usage_mean": pa.array(weighted_means(groups, count, weights, usage)[known]),
+            "usage_max": pa.array(greatest[known]),
+            "first_over": pa.array(first[known], pa.int64(), mask=never).cast(pa.timestamp("us", "UTC")),
+            "last_over": pa.array(last[known], pa.int64(), mask=never).cast(pa.timestamp("us", "UTC")),
+        }
+    )
+
+
+def _sorted(rows: pa.Table, thing: str, period: Period) -> _Rows:
+    table = rows.sort_by([(thing, "ascending"), ("reported_at", "ascending"), ("broker", "ascending")]).combine_chunks()
+    things, names = _coded(table, thing)
+    codes, brokers = _coded(table, "broker")
+    reports = {code: period.reports[name] for code, name in enumerate(brokers) if name in period.reports}
+    at = _times(table)
+    found = held(things, codes, at, reports, period.since, period.until)
+    within = (at >= period.since) & (at < period.until)
+    return _Rows(table, things, names, at, found, within | (found.seconds > 0))
+
+
+def _coded(table: pa.Table, column: str) -> tuple[Indices, list[str]]:
+    codes = table.column(column).combine_chunks().dictionary_encode()
+    return codes.indices.to_numpy(zero_copy_only=False).astype(np.int64), codes.dictionary.to_pylist()
+
+
+def _times(table: pa.Table) -> Times:
+    found: Times = table.column("reported_at").cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy()
+    return found
+
+
+def _doubles(table: pa.Table, column: str) -> Floats:
+    found: Floats = table.column(column).cast(pa.float64()).to_numpy()
+    return found

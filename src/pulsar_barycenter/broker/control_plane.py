@@ -281,6 +281,7 @@ class ControlPlane:
             await self._switch.start()
             await self._refuse_mixed_ownership()
         await self._refuse_mixed_writers()
+        self.ownership.joined()
         self._warnings.learn_network(self.load_manager.load_report().bandwidth_in.limit)
         self._periodic.start(
             "load report",

@@ -1,10 +1,11 @@
 """Which broker serves a topic: the service behind both lookup front ends.
 
-The hot path is `lookup_cached`: bundles and owner known, no wait, no allocation of a task. Everything else goes
-through one search per bundle: whoever asks meanwhile shares it, apart for authoritative and other calls, whose
-answers differ. While a bundle is in transit (its owner closes it or prepares to serve, its candidate is gone), while
-this broker starts, and while the store does not answer, the answer is held for up to HOLD_S. A client doubles its
-back-off with each refusal, up to a minute, so a refusal costs it more time than it waits here.
+The hot path is `lookup_cached`: bundles and owner known, no wait, no allocation of a task. Everything else goes through
+one search per bundle: whoever asks meanwhile shares it, apart for authoritative and other calls, whose answers differ.
+While a bundle is in transit (its owner closes it or prepares to serve, its candidate is gone), while this broker
+starts, while the store does not answer, and while the answer would lead to a dead broker (`dead_ends`), it is held for
+up to HOLD_S. A client doubles its back-off with each refusal, up to a minute, so a refusal costs it more time than it
+waits here.
 
 Source: Pulsar's `NamespaceService.findBrokerServiceUrl`; Pulsar fails at once where answers are held here.
 """
@@ -17,7 +18,9 @@ import structlog
 
 from pulsar_barycenter.broker.cluster.dynamic_configuration import ConfigHolder
 from pulsar_barycenter.broker.cluster.lookup_answers import (
+    BundleNotAcquiredError,
     BundleNotFoundError,
+    BundleUnloadingError,
     LookupAnswer,
     LookupFailedError,
     LookupNotReadyError,
@@ -26,8 +29,9 @@ from pulsar_barycenter.broker.cluster.lookup_answers import (
     TooManyLookupsError,
 )
 from pulsar_barycenter.broker.cluster.registration import Registration
-from pulsar_barycenter.broker.cluster.service_urls import at_listener
+from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls, at_listener
 from pulsar_barycenter.broker.errors import TopicNotFoundError
+from pulsar_barycenter.broker.lookup.dead_ends import DeadEnds
 from pulsar_barycenter.broker.lookup.newest_manager import NewestManager
 from pulsar_barycenter.broker.lookup.owner_search import Candidate, Search, Wait
 from pulsar_barycenter.broker.namespaces.boundaries import needs_no_record
@@ -128,11 +132,13 @@ class LookupCounts:
 
 @dataclass(eq=False, slots=True)
 class _SharedSearch:
-    """One search for a bundle that lookups share; `wait` is what came of its last attempt."""
+    """One search for a bundle that lookups share; `wait` is what came of its last attempt, `is_told` whether it was
+    logged that it failed."""
 
     deadline: float
     wait: Wait | None = None
     task: asyncio.Task[Owner | Candidate] | None = None
+    is_told: bool = False
 
 
 class ClusterLookup:
@@ -147,11 +153,12 @@ class ClusterLookup:
         search: Search,
         directory: TopicDirectory,
         newest_manager: NewestManager,
+        dead_ends: DeadEnds,
         *,
         leaders_topics: LeadersTopics | None = None,
     ) -> None:
-        """`leaders_topics` knows who serves the internal topics, where the leader does; `newest_manager` who reads
-        them, where others do."""
+        """`dead_ends` knows which brokers refuse connections, `leaders_topics` who serves the internal topics where the
+        leader does, and `newest_manager` who reads them, where others do."""
         self._config = config
         self._bundles = bundles
         self._ownership = ownership
@@ -159,6 +166,7 @@ class ClusterLookup:
         self._search = search
         self._directory = directory
         self._newest_manager = newest_manager
+        self._dead_ends = dead_ends
         self._leaders_topics = leaders_topics
         self.counts = LookupCounts()
         self._in_flight = 0
@@ -191,9 +199,9 @@ class ClusterLookup:
         if bundle is None:
             return None
         owner = self._ownership.owner_cached(bundle)
-        if owner is None or not listener:
-            return owner
-        return at_listener(owner, listener)
+        if owner is None or (not owner.is_local and self._is_dead_end(owner)):
+            return None
+        return at_listener(owner, listener) if listener else owner
 
     async def lookup(
         self, topic: TopicName, *, authoritative: bool = False, listener: str | None = None
@@ -271,6 +279,7 @@ class ClusterLookup:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._dead_ends.close()
 
     async def _lookup_topic(self, topic: TopicName, authoritative: bool, listener: str | None) -> LookupAnswer:
         """Search for the topic's bundle; when that bundle was split meanwhile, for the topic's new one."""
@@ -322,11 +331,12 @@ class ClusterLookup:
         if search is None:
             search = self._searches[key] = _SharedSearch(deadline)
             search.task = kept_task(self._search_until_found(bundle, authoritative, search), f"lookup {bundle}")
-            search.task.add_done_callback(lambda done: self._search_done(key, done))
+            search.task.add_done_callback(lambda done: self._search_done(key, search, done))
         search.deadline = max(search.deadline, deadline)
         assert search.task is not None
         done, _ = await asyncio.wait([search.task], timeout=deadline - asyncio.get_running_loop().time())
         if not done and search.wait is not None:
+            self._tell_failed(key, search, search.wait.error)
             raise search.wait.error
         try:
             return await asyncio.shield(search.task)
@@ -335,13 +345,20 @@ class ClusterLookup:
                 raise LookupNotReadyError("This broker is shutting down") from None
             raise
 
-    def _search_done(self, key: tuple[Bundle, bool], task: asyncio.Task[Owner | Candidate]) -> None:
+    def _search_done(
+        self, key: tuple[Bundle, bool], search: _SharedSearch, task: asyncio.Task[Owner | Candidate]
+    ) -> None:
         del self._searches[key]
         if not task.cancelled() and (error := task.exception()) is not None:  # its callers have it too
+            self._tell_failed(key, search, error)
+
+    def _tell_failed(self, key: tuple[Bundle, bool], search: _SharedSearch, error: BaseException) -> None:
+        if not search.is_told:
+            search.is_told = True
             log.info("lookup_failed", bundle=str(key[0]), authoritative=key[1], reason=str(error))
 
     async def _search_until_found(
-        self, bundle: Bundle, authoritative: bool, search: "_SharedSearch"
+        self, bundle: Bundle, authoritative: bool, search: _SharedSearch
     ) -> Owner | Candidate:
         loop = asyncio.get_running_loop()
         while True:
@@ -356,12 +373,23 @@ class ClusterLookup:
             await wait(bundle, min(left_s, _LOOK_AGAIN_S))
 
     async def _attempt(self, bundle: Bundle, authoritative: bool) -> Owner | Candidate | Wait:
-        """Attempt once; a store that does not answer is waited for."""
+        """Attempt once; a store that does not answer, or an answer that leads to a dead broker, is waited for."""
         try:
             await self._require_bundle(bundle)
-            return await self._search.attempt(bundle, authoritative=authoritative)
+            step = await self._search.attempt(bundle, authoritative=authoritative)
         except _UNANSWERED as error:
             return Wait("bundle", error)
+        match step:
+            case Owner(is_local=False) if self._is_dead_end(step):
+                detail = f"belongs to broker {step.broker_id}, which refuses connections"
+                return Wait("bundle", BundleUnloadingError(bundle, detail))
+            case Candidate() if self._is_dead_end(step.urls):
+                detail = f"broker {step.urls.broker_id}, which is to be asked for it, refuses connections"
+                return Wait("brokers", BundleNotAcquiredError(bundle, detail))
+        return step
+
+    def _is_dead_end(self, broker: Owner | ServiceUrls) -> bool:
+        return self._dead_ends.leads_to(broker.broker_url or broker.broker_url_tls)
 
     async def _wait_brokers(self, bundle: Bundle, timeout_s: float) -> None:
         await self._registration.wait_change(timeout_s)

@@ -226,16 +226,14 @@ def _repairs() -> Iterator[str]:
         MetadataStability.JITTERY: f"a session was re-established, at most {JITTERY_MS // 1000} s ago",
         MetadataStability.UNSTABLE: "there is no session",
     }
+    lost = {
+        MetadataStability.STABLE: "at once",
+        MetadataStability.JITTERY: "at once, but not before the session is one session timeout old",
+        MetadataStability.UNSTABLE: "never",
+    }
     yield _rows(
         ("the store is …", "since", "a broker that is gone counts as lost"),
-        (
-            (
-                each.value,
-                told[each],
-                "never" if each.cleanup_delay_s is None else f"after {each.cleanup_delay_s:.0f} s",
-            )
-            for each in MetadataStability
-        ),
+        ((each.value, told[each], lost[each]) for each in MetadataStability),
     )
     yield _prose(
         "- **A change lasts too long** (`loadBalancerInFlightServiceUnitStateWaitingTimeInMillis`) though "

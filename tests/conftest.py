@@ -47,6 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("faults", "what befalls clusters of processes and their stores (tests/faults)")
     group.addoption("--faults", type=int, default=5, metavar="N", help="have N faults befall them, over all stores")
     group.addoption("--fault-seed", type=int, default=0, metavar="SEED", help="which, in which order, how long")
+    group.addoption("--outage-rounds", type=int, default=2, metavar="N", help="rounds in which brokers are down")
     group.addoption(
         "--fault-config",
         action="append",

@@ -3,6 +3,7 @@
 import pytest
 
 from support.fault_schedule import KINDS, Fault, Kind, Outcome, drawn, figures, given_configuration, shares
+from support.outages import BROKERS, Deed, Outage, Recovery, Round, drawn_outages, recovery_row
 
 
 @pytest.mark.parametrize("count", [1, 5, 23, 24, 100, 1000])
@@ -53,3 +54,18 @@ def test_configuration_is_given_by_key_and_value() -> None:
 def test_what_is_not_key_and_value_is_refused(given: str) -> None:
     with pytest.raises(ValueError, match="want KEY=VALUE"):
         given_configuration([given])
+
+
+def test_outages_have_as_many_rounds_as_asked_for_and_most_are_of_all_brokers() -> None:
+    rounds = [each for outage in drawn_outages(3, 200) for each in outage.rounds]
+    assert len(rounds) == 200
+    assert sum(len(each.deeds) == BROKERS for each in rounds) > 100
+    assert {deed for each in rounds for _, deed in each.deeds} == set(Deed)
+    assert drawn_outages(3, 50) == drawn_outages(3, 50)
+    assert drawn_outages(3, 50) != drawn_outages(4, 50)
+
+
+def test_recoveries_are_shown_by_the_median_and_the_longest() -> None:
+    outage = Outage((Round(((0, Deed.KILL),), 1.2, 0.5), Round(((0, Deed.STOP), (1, Deed.KILL)), 0.2, 0.0)))
+    recoveries = [Recovery(outage, number, 2 * number, 3 * number) for number in (1.0, 2.0, 9.0)]
+    assert recovery_row("modular", recoveries) == "| modular | 3 | 6 | 2.0 | 9.0 | 4.0 | 18.0 | 6.0 | 27.0 |"

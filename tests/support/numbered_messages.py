@@ -1,13 +1,19 @@
 """Numbered messages through the stock client: what was acknowledged, what arrived, in which order."""
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pulsar
 
 
-def stock_client(service_url: str, **options: Any) -> Any:
-    return pulsar.Client(service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error), **options)
+def stock_client(service_url: str, *, log: Path | None = None, **options: Any) -> Any:
+    """Return a client that writes what it does to the file `log`, or prints its errors if there is none."""
+    if log is None:
+        logger: Any = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+    else:
+        logger = pulsar.FileLogger(pulsar.LoggerLevel.Info, str(log))
+    return pulsar.Client(service_url, logger=logger, **options)
 
 
 class NumberedProducer:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 import pulsar
@@ -126,8 +127,17 @@ def _break_of(numbers: list[int]) -> str:
 class Traffic:
     """`busy` topics get messages all the time, of two producers each; `quiet` ones one each time that is asked for."""
 
-    def __init__(self, service_url: str, *, busy: Sequence[str], quiet: Sequence[str], pause_s: float) -> None:
-        self._clients = [stock_client(service_url) for _ in range(CLIENTS)]
+    def __init__(
+        self,
+        service_url: str,
+        *,
+        busy: Sequence[str],
+        quiet: Sequence[str],
+        pause_s: float,
+        client_log: Path | None = None,
+    ) -> None:
+        """`client_log` is the file that the clients write what they do to; without one they print errors."""
+        self._clients = [stock_client(service_url, log=client_log) for _ in range(CLIENTS)]
         self._pause_s = pause_s
         self._enough = threading.Event()
         self.busy = [Line(topic, self._clients, producers=2, is_consumed=True) for topic in busy]

@@ -27,6 +27,7 @@ from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
 from pulsar_barycenter.broker.load_manager.contract import ChoosesSuccessors, LoadManager, LoadManagerFactory
 from pulsar_barycenter.broker.load_manager.switch import LoadManagerSwitch
 from pulsar_barycenter.broker.lookup.channel_search import ChannelSearch
+from pulsar_barycenter.broker.lookup.dead_ends import DeadEnds, refuses_connections
 from pulsar_barycenter.broker.lookup.namespace_service import NamespaceService
 from pulsar_barycenter.broker.lookup.newest_manager import NewestManager
 from pulsar_barycenter.broker.lookup.owner_search import Affinities, OwnerSearch, Search
@@ -165,6 +166,7 @@ class ControlPlane:
             self.search,
             directory,
             newest_manager,
+            DeadEnds(refuses_connections, longest_s=former_session_s * 1.2 + 2),
             leaders_topics=None if self.channel is None else self.channel.leaders_topics,
         )
         self.namespaces = NamespaceService(
@@ -281,6 +283,7 @@ class ControlPlane:
             await self._switch.start()
             await self._refuse_mixed_ownership()
         await self._refuse_mixed_writers()
+        self.ownership.joined()
         self._warnings.learn_network(self.load_manager.load_report().bandwidth_in.limit)
         self._periodic.start(
             "load report",

@@ -25,7 +25,9 @@ OPERATION_TIMEOUT_S = 30.0
 KEEP_ALIVE_S = 30.0
 FIRST_BACKOFF_S = 0.1
 MAX_BACKOFF_S = 3.0
-"""The real client goes up to 60 s; a simulated minute of waiting shows nothing more."""
+"""Of clients that are there all the time: the connections that brokers refuse while they are down do not count."""
+REAL_MAX_BACKOFF_S = 60.0
+"""Of the real client, and of those that come when all brokers are there: each answer that helps nothing counts."""
 MAX_REDIRECTS = 20
 
 _LOOKUP_ANSWERS = frozenset(
@@ -221,8 +223,11 @@ class ClientLink(asyncio.Protocol):
 class SimClient:
     """One client process: connections by address, lookups at any of `service_urls`."""
 
-    def __init__(self, node: Node, service_urls: list[str], source: random.Random) -> None:
+    def __init__(
+        self, node: Node, service_urls: list[str], source: random.Random, *, max_backoff_s: float = MAX_BACKOFF_S
+    ) -> None:
         self.node = node
+        self.max_backoff_s = max_backoff_s
         self.random = source
         self.redirects_exhausted = 0
         self._service_urls = service_urls
@@ -310,7 +315,7 @@ class _Attached:
             if self._assigned is None:
                 self.state = f"waiting after {self.last_retry}"
                 await asyncio.sleep(backoff_s * (0.9 + 0.1 * self.client.random.random()))
-                backoff_s = min(2 * backoff_s, MAX_BACKOFF_S)
+                backoff_s = min(2 * backoff_s, self.client.max_backoff_s)
 
     async def _attach(self, link: ClientLink) -> None:
         raise NotImplementedError

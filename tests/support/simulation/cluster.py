@@ -22,6 +22,7 @@ from pulsar_barycenter.broker.load_manager.contract import LoadManager
 from pulsar_barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
 from pulsar_barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
 from pulsar_barycenter.broker.load_manager.simple.simple_load_manager import SimpleLoadManager
+from pulsar_barycenter.broker.namespaces.bundle_cache import BundleCache
 from pulsar_barycenter.broker.namespaces.policies import BundlesData, Policies
 from pulsar_barycenter.broker.ownership.channel.places.place import SOURCES
 from pulsar_barycenter.broker.ownership.serving import NotServedError
@@ -290,8 +291,8 @@ class Cluster:
         process = self.processes[index] = BrokerProcess(self, index)
         return process
 
-    async def settle(self) -> None:
-        """End every fault: all brokers run, are connected, and hear everything."""
+    def end_faults(self) -> None:
+        """End every fault: all brokers run or start, are connected, and hear everything."""
         self.lost_notifications = self.late_notifications_s = 0.0
         self.backend.read_only = False
         if self.backend.is_down:
@@ -304,7 +305,20 @@ class Cluster:
                 self.backend.heal(process.store)
             else:
                 self.restart(index)
+
+    async def bring_up(self) -> None:
+        """Return when all brokers have started."""
         await asyncio.gather(*map(self._bring_up, range(len(self.processes))))
+
+    async def stored_bundles(self) -> NamespaceBundles:
+        """Return the bundles of the namespace, as the store has them."""
+        reader = self.backend.connect(SimClock(self.loop, 0), 3_600_000)
+        cache = BundleCache(reader)
+        try:
+            return await cache.fresh(NAMESPACE)
+        finally:
+            cache.close()
+            await reader.close()
 
     async def _bring_up(self, index: int) -> None:
         """Wait for a start; one that fails is repeated, as a supervisor would."""

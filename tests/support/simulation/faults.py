@@ -41,6 +41,8 @@ OF_ALL: Final = (
     *("lost answers", "disorder", "clock jump", "at once"),
 )
 """Faults of the store, of time, and of all brokers in a row; and many changes of one bundle."""
+OF_OUTAGES: Final = ("outages of all",)
+"""Rounds in which no broker is there."""
 OF_BALANCE: Final = ("shed", "rolling restart while shedding")
 """Rounds of the leader's shedding over loads that are made up."""
 ROUNDS: Final = 3
@@ -92,6 +94,7 @@ class Faults:
             "lost registrations": (5, self._lose_registrations),
             "all sessions": (3, self._lose_all_sessions),
             "restart of all": (2, self._restart_all),
+            "outages of all": (2, self._take_all_down),
             "rolling restart": (2, self._restart_in_turn),
             "store restart": (4, self._restart_store),
             "read-only store": (4, self._make_store_read_only),
@@ -332,6 +335,28 @@ class Faults:
         for process in self.cluster.up():
             process.crash()
             self._later(self._restart(process, self._random.uniform(0.05, self._session_s())), "restart")
+
+    def _take_all_down(self) -> None:
+        """All brokers are killed or stopped, and come back; several times, whether or not they served in between."""
+
+        async def rounds() -> None:
+            for _ in range(self._random.randint(1, 3)):
+                victims = self.cluster.up()
+                stopped = [each for each in victims if self._random.random() < 0.5]
+                for process in victims:
+                    if process in stopped:
+                        process.pause()
+                    else:
+                        process.crash()
+                await asyncio.sleep(self._random.uniform(0.05, 2 * self._session_s()))
+                for process in victims:
+                    if process.node.alive and process.node.paused:
+                        process.resume()
+                    elif not process.node.alive:
+                        await self._restart(process, 0)
+                await asyncio.sleep(self._random.uniform(0, self._session_s()))
+
+        self._later(rounds(), "outages of all")
 
     def _restart_in_turn(self) -> None:
         """Each broker leaves in order and comes back, while bundles are moved about."""

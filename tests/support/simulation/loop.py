@@ -344,7 +344,8 @@ class VirtualTimeLoop(asyncio.AbstractEventLoop):
     # ---- the network
 
     async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:
-        assert self.network is not None
+        if self.network is None:
+            raise OSError(101, "there is no network here")
         return await self.network.connect(protocol_factory, host, port)
 
     async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:

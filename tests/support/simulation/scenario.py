@@ -15,8 +15,23 @@ from pulsar_barycenter.broker.cluster.registration import BROKERS_ROOT
 from pulsar_barycenter.broker.ownership.serving import OwnedBundle
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.namespace import NamespaceName, heartbeat_namespaces
-from support.simulation.client import CheckingConsumer, NumberingProducer, RetryError, SimClient
-from support.simulation.cluster import BROKER_PORT, NAMESPACE, BrokerProcess, Cluster, Settings, quiet_logs
+from support.simulation.client import (
+    REAL_MAX_BACKOFF_S,
+    CheckingConsumer,
+    NumberingProducer,
+    RetryError,
+    SimClient,
+)
+from support.simulation.cluster import (
+    BROKER_PORT,
+    NAMESPACE,
+    NEXT_TRY_S,
+    OPERATION_TIMEOUT_S,
+    BrokerProcess,
+    Cluster,
+    Settings,
+    quiet_logs,
+)
 from support.simulation.faults import Faults, topic_in
 from support.simulation.loop import START_S, Node, SimulationError, VirtualTimeLoop
 
@@ -24,9 +39,12 @@ FAULTS_S: Final = 20.0
 """For how long faults befall the cluster; work goes on as long."""
 SETTLE_S: Final = 120.0
 """How long the cluster may take after the last fault until every message arrived."""
-SERVED_S: Final = 30.0
-"""Within what a client that comes after the last fault is served, whichever bundle it asks for, besides what the store
-takes."""
+SERVED_S: Final = 2.0
+"""Within a session timeout and this a client that comes at the last fault is served, whichever bundle it asks for,
+besides what the store takes, and what is left of requests to it that faults swallowed. The client doubles its back-off
+up to a minute, so few answers may send it away."""
+LED_S: Final = 30.0
+"""Within what a leader, and a bundle that is served, are found while bundles are moved."""
 REQUESTS_UNTIL_SERVED: Final = 100
 HAND_OVER_S: Final = 1.0
 """Within what a bundle that is unloaded is served again, besides what the store and the disk take."""
@@ -122,9 +140,9 @@ class Scenario:
         await self._start_clients()
         await self._trouble()
         await self._faults.end()
-        await self.cluster.settle()
+        self.cluster.end_faults()
         settling = self._loop.time()
-        served_s = await self._serve_newcomer()
+        served_s, _ = await asyncio.gather(self._serve_newcomer(), self.cluster.bring_up())
         await self._all_arrived()
         settle_s = self._loop.time() - settling
         await self._all_agree()
@@ -192,10 +210,10 @@ class Scenario:
 
     async def _serve_newcomer(self) -> float:
         """A client that knows nothing has a message acknowledged in every bundle; return how long that took."""
-        began = self._loop.time()
-        within_s = SERVED_S + REQUESTS_UNTIL_SERVED * 2 * self.cluster.settings.store_latency_s
-        first = self.cluster.processes[0]
-        bundles = await first.node.spawn(first.control.bundles.fresh(NAMESPACE), "read the bundles")
+        began, climate = self._loop.time(), self.cluster.settings
+        within_s = climate.session_timeout_ms / 1000 + OPERATION_TIMEOUT_S + NEXT_TRY_S + SERVED_S
+        within_s += REQUESTS_UNTIL_SERVED * 2 * climate.store_latency_s
+        bundles = await self.cluster.stored_bundles()
         await asyncio.gather(*(self._publish_once(bundle, "newcomer", within_s=within_s) for bundle in bundles.bundles))
         return self._loop.time() - began
 
@@ -213,17 +231,17 @@ class Scenario:
         return self._loop.time() - began
 
     async def _leader(self) -> BrokerProcess:
-        deadline = self._loop.time() + SERVED_S
+        deadline = self._loop.time() + LED_S
         while self._loop.time() < deadline:
             for process in self.cluster.up():
                 if process.control.leadership.is_leader():
                     return process
             await asyncio.sleep(0.1)
-        raise SimulationError("somebody leads", f"nobody within {SERVED_S:g} s")
+        raise SimulationError("somebody leads", f"nobody within {LED_S:g} s")
 
     async def _any_served(self) -> tuple[BrokerProcess, OwnedBundle]:
         """Return a bundle that is served and its broker; the balancing itself may be moving one just now."""
-        deadline = self._loop.time() + SERVED_S
+        deadline = self._loop.time() + LED_S
         while True:
             by_node = {id(process.node): process for process in self.cluster.up()}
             for node, term in self.cluster.referee.serving():
@@ -234,7 +252,12 @@ class Scenario:
             await asyncio.sleep(0.1)
 
     async def _publish_once(self, bundle: Bundle, name: str, *, within_s: float) -> None:
-        client = SimClient(Node(self._loop, f"{name}-{bundle.range}"), self.cluster.service_urls, self._random)
+        client = SimClient(
+            Node(self._loop, f"{name}-{bundle.range}"),
+            self.cluster.service_urls,
+            self._random,
+            max_backoff_s=REAL_MAX_BACKOFF_S,
+        )
         producer = NumberingProducer(client, topic_in(bundle))
         client.node.spawn(producer.run(), "produce")
         client.node.call(producer.publish)

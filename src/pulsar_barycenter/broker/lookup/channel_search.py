@@ -58,12 +58,14 @@ class ChannelSearch:
 
         Raises:
             BundleNotFoundError: the range is not a bundle (any more).
-            LookupNotReadyError: this broker is starting or stopped.
             MetadataError: the store did not answer.
         """
         if self._urls is None:
-            raise LookupNotReadyError("This broker is starting")
-        owner = await self._ownership.owner_of(bundle)
+            return Wait("brokers", LookupNotReadyError("This broker is starting"))
+        try:
+            owner = await self._ownership.owner_of(bundle)
+        except LookupNotReadyError as error:
+            return Wait("bundle", error)
         if isinstance(owner, Owner):
             return owner
         if isinstance(owner, InTransit):

@@ -60,7 +60,7 @@ class Wait:
     """No answer yet. Try again when `on` changed; `error` is what to say when there is no more time."""
 
     on: Literal["bundle", "brokers"]
-    error: LookupFailedError
+    error: LookupFailedError | MetadataError
 
 
 class Affinities:
@@ -101,7 +101,6 @@ class Search(Protocol):
 
         Raises:
             BundleNotFoundError: the range is not a bundle (any more).
-            LookupNotReadyError: this broker is starting or stopped.
             MetadataError: the store did not answer.
         """
         ...
@@ -139,7 +138,6 @@ class OwnerSearch:
 
         Raises:
             BundleNotFoundError: the range is not a bundle (any more).
-            LookupNotReadyError: this broker is starting or stopped.
             MetadataError: the store did not answer.
         """
         owner = await self._ownership.owner_of(bundle)
@@ -148,7 +146,7 @@ class OwnerSearch:
         if isinstance(owner, InTransit):
             return Wait("bundle", BundleUnloadingError(bundle, f"is in transit at broker {owner.broker_id}"))
         if self._urls is None or not self._leadership.is_started:
-            raise LookupNotReadyError("The leader election has not yet been completed!")
+            return Wait("brokers", LookupNotReadyError("The leader election has not yet been completed!"))
         if not authoritative and (redirect := await self._elsewhere(bundle)) is not None:
             return redirect
         me = self._urls.broker_id

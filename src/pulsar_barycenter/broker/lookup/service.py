@@ -1,21 +1,26 @@
 """Which broker serves a topic: the service behind both lookup front ends.
 
-The hot path is `lookup_cached`: bundles and owner known, no wait, no allocation of a task. Everything else goes
-through one search per bundle: whoever asks meanwhile shares it, apart for authoritative and other calls, whose
-answers differ. While a bundle is in transit (its owner closes it or prepares to serve, its candidate is gone) the
-answer is held for up to HOLD_S: a client that is told to come back soon waits longer on average.
+The hot path is `lookup_cached`: bundles and owner known, no wait, no allocation of a task. Everything else goes through
+one search per bundle: whoever asks meanwhile shares it, apart for authoritative and other calls, whose answers differ.
+While a bundle is in transit (its owner closes it or prepares to serve, its candidate is gone), while this broker
+starts, while the store does not answer, and while the answer would lead to a dead broker (`dead_ends`), it is held for
+up to HOLD_S. A client doubles its back-off with each refusal, up to a minute, so a refusal costs it more time than it
+waits here.
 
 Source: Pulsar's `NamespaceService.findBrokerServiceUrl`; Pulsar fails at once where answers are held here.
 """
 
 import asyncio
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 import structlog
 
 from pulsar_barycenter.broker.cluster.dynamic_configuration import ConfigHolder
 from pulsar_barycenter.broker.cluster.lookup_answers import (
+    BundleNotAcquiredError,
     BundleNotFoundError,
+    BundleUnloadingError,
     LookupAnswer,
     LookupFailedError,
     LookupNotReadyError,
@@ -24,15 +29,17 @@ from pulsar_barycenter.broker.cluster.lookup_answers import (
     TooManyLookupsError,
 )
 from pulsar_barycenter.broker.cluster.registration import Registration
-from pulsar_barycenter.broker.cluster.service_urls import at_listener
+from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls, at_listener
 from pulsar_barycenter.broker.errors import TopicNotFoundError
+from pulsar_barycenter.broker.lookup.dead_ends import DeadEnds
 from pulsar_barycenter.broker.lookup.newest_manager import NewestManager
-from pulsar_barycenter.broker.lookup.owner_search import Candidate, Search
+from pulsar_barycenter.broker.lookup.owner_search import Candidate, Search, Wait
 from pulsar_barycenter.broker.namespaces.boundaries import needs_no_record
 from pulsar_barycenter.broker.namespaces.bundle_cache import BundleCache
 from pulsar_barycenter.broker.ownership.channel.leaders_topics import LeadersTopics
 from pulsar_barycenter.broker.ownership.contract import InTransit, Ownership
 from pulsar_barycenter.logs.request_ids import kept_task
+from pulsar_barycenter.metadata.errors import SessionLostError, StoreUnavailableError
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.internal_topics import is_internal_topic
 from pulsar_barycenter.naming.namespace import NamespaceName
@@ -40,8 +47,12 @@ from pulsar_barycenter.naming.topic import TopicName
 
 log = structlog.get_logger(__name__)
 
-HOLD_S: Final = 5.0
-"""How long a lookup is held while its bundle is in transit; the client gives up after 30 s."""
+HOLD_S: Final = 12.0
+"""How long a lookup is held that cannot be answered yet. A client gives up after 30 s, which a lookup that is held,
+redirected and held again does not reach."""
+_HOLD_READ_S: Final = 5.0
+"""The same for a question about who owns a bundle, which assigns it to nobody."""
+_UNANSWERED: Final = (StoreUnavailableError, SessionLostError)
 _LOOK_AGAIN_S: Final = 0.25
 """How often a held lookup looks without having been told of a change: a notification may be lost."""
 
@@ -119,6 +130,17 @@ class LookupCounts:
         return self.answers + self.redirects + self.failures
 
 
+@dataclass(eq=False, slots=True)
+class _SharedSearch:
+    """One search for a bundle that lookups share; `wait` is what came of its last attempt, `is_told` whether it was
+    logged that it failed."""
+
+    deadline: float
+    wait: Wait | None = None
+    task: asyncio.Task[Owner | Candidate] | None = None
+    is_told: bool = False
+
+
 class ClusterLookup:
     """The LookupService of a broker."""
 
@@ -131,11 +153,12 @@ class ClusterLookup:
         search: Search,
         directory: TopicDirectory,
         newest_manager: NewestManager,
+        dead_ends: DeadEnds,
         *,
         leaders_topics: LeadersTopics | None = None,
     ) -> None:
-        """`leaders_topics` knows who serves the internal topics, where the leader does; `newest_manager` who reads
-        them, where others do."""
+        """`dead_ends` knows which brokers refuse connections, `leaders_topics` who serves the internal topics where the
+        leader does, and `newest_manager` who reads them, where others do."""
         self._config = config
         self._bundles = bundles
         self._ownership = ownership
@@ -143,10 +166,11 @@ class ClusterLookup:
         self._search = search
         self._directory = directory
         self._newest_manager = newest_manager
+        self._dead_ends = dead_ends
         self._leaders_topics = leaders_topics
         self.counts = LookupCounts()
         self._in_flight = 0
-        self._searches: dict[tuple[Bundle, bool], asyncio.Task[Owner | Candidate]] = {}
+        self._searches: dict[tuple[Bundle, bool], _SharedSearch] = {}
         self._closed = False
 
     @property
@@ -175,9 +199,9 @@ class ClusterLookup:
         if bundle is None:
             return None
         owner = self._ownership.owner_cached(bundle)
-        if owner is None or not listener:
-            return owner
-        return at_listener(owner, listener)
+        if owner is None or (not owner.is_local and self._is_dead_end(owner)):
+            return None
+        return at_listener(owner, listener) if listener else owner
 
     async def lookup(
         self, topic: TopicName, *, authoritative: bool = False, listener: str | None = None
@@ -223,7 +247,8 @@ class ClusterLookup:
         if read_only:
             owner = await self._owner_of(bundle)
             return None if owner is None else at_listener(owner, listener)
-        return _answer(await self._shared_search(bundle, authoritative), listener)
+        deadline = asyncio.get_running_loop().time() + HOLD_S
+        return _answer(await self._shared_search(bundle, authoritative, deadline), listener)
 
     async def bundle_of(self, topic: TopicName) -> Bundle:
         await self._require_namespace(topic.namespace)
@@ -250,23 +275,28 @@ class ClusterLookup:
     async def close(self) -> None:
         """Answer every held lookup with LookupNotReadyError, and every later one. Idempotent."""
         self._closed = True
-        tasks = list(self._searches.values())
+        tasks = [search.task for search in self._searches.values() if search.task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._dead_ends.close()
 
     async def _lookup_topic(self, topic: TopicName, authoritative: bool, listener: str | None) -> LookupAnswer:
         """Search for the topic's bundle; when that bundle was split meanwhile, for the topic's new one."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + HOLD_S
         while True:
-            bundle = await self.bundle_of(topic)
             try:
-                return _answer(await self._shared_search(bundle, authoritative), listener)
+                bundle = await self.bundle_of(topic)
+                return _answer(await self._shared_search(bundle, authoritative, deadline), listener)
             except BundleNotFoundError:
                 if loop.time() >= deadline:
                     raise
                 self._bundles.invalidate(topic.namespace)
+            except _UNANSWERED:
+                if loop.time() >= deadline:
+                    raise
+                await asyncio.sleep(_LOOK_AGAIN_S)
 
     async def _lookup_leader(self, topics: LeadersTopics, topic: TopicName, listener: str | None) -> Owner:
         loop = asyncio.get_running_loop()
@@ -292,48 +322,82 @@ class ClusterLookup:
         bundles = self._bundles.cached(bundle.namespace)
         return bundles is not None and bundles.find_hash(bundle.range.lower) == bundle
 
-    async def _shared_search(self, bundle: Bundle, authoritative: bool) -> Owner | Candidate:
+    async def _shared_search(self, bundle: Bundle, authoritative: bool, deadline: float) -> Owner | Candidate:
+        """Take part in the search for a bundle, or begin one; until `deadline`, whenever the search began."""
         if self._closed:
             raise LookupNotReadyError("This broker is shutting down")
         key = (bundle, authoritative)
-        task = self._searches.get(key)
-        if task is None:
-            task = kept_task(self._search_until_found(bundle, authoritative), f"lookup {bundle}")
-            self._searches[key] = task
-            task.add_done_callback(lambda done: self._search_done(key, done))
+        search = self._searches.get(key)
+        if search is None:
+            search = self._searches[key] = _SharedSearch(deadline)
+            search.task = kept_task(self._search_until_found(bundle, authoritative, search), f"lookup {bundle}")
+            search.task.add_done_callback(lambda done: self._search_done(key, search, done))
+        search.deadline = max(search.deadline, deadline)
+        assert search.task is not None
+        done, _ = await asyncio.wait([search.task], timeout=deadline - asyncio.get_running_loop().time())
+        if not done and search.wait is not None:
+            self._tell_failed(key, search, search.wait.error)
+            raise search.wait.error
         try:
-            return await asyncio.shield(task)
+            return await asyncio.shield(search.task)
         except asyncio.CancelledError:
-            if task.cancelled() and self._closed:
+            if search.task.cancelled() and self._closed:
                 raise LookupNotReadyError("This broker is shutting down") from None
             raise
 
-    def _search_done(self, key: tuple[Bundle, bool], task: asyncio.Task[Owner | Candidate]) -> None:
+    def _search_done(
+        self, key: tuple[Bundle, bool], search: _SharedSearch, task: asyncio.Task[Owner | Candidate]
+    ) -> None:
         del self._searches[key]
         if not task.cancelled() and (error := task.exception()) is not None:  # its callers have it too
+            self._tell_failed(key, search, error)
+
+    def _tell_failed(self, key: tuple[Bundle, bool], search: _SharedSearch, error: BaseException) -> None:
+        if not search.is_told:
+            search.is_told = True
             log.info("lookup_failed", bundle=str(key[0]), authoritative=key[1], reason=str(error))
 
-    async def _search_until_found(self, bundle: Bundle, authoritative: bool) -> Owner | Candidate:
+    async def _search_until_found(
+        self, bundle: Bundle, authoritative: bool, search: _SharedSearch
+    ) -> Owner | Candidate:
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + HOLD_S
         while True:
-            step = await self._search.attempt(bundle, authoritative=authoritative)
+            step = await self._attempt(bundle, authoritative)
             if isinstance(step, (Owner, Candidate)):
                 return step
-            left_s = deadline - loop.time()
+            search.wait = step
+            left_s = search.deadline - loop.time()
             if left_s <= 0:
                 raise step.error
             wait = self._ownership.wait_change if step.on == "bundle" else self._wait_brokers
             await wait(bundle, min(left_s, _LOOK_AGAIN_S))
+
+    async def _attempt(self, bundle: Bundle, authoritative: bool) -> Owner | Candidate | Wait:
+        """Attempt once; a store that does not answer, or an answer that leads to a dead broker, is waited for."""
+        try:
             await self._require_bundle(bundle)
+            step = await self._search.attempt(bundle, authoritative=authoritative)
+        except _UNANSWERED as error:
+            return Wait("bundle", error)
+        match step:
+            case Owner(is_local=False) if self._is_dead_end(step):
+                detail = f"belongs to broker {step.broker_id}, which refuses connections"
+                return Wait("bundle", BundleUnloadingError(bundle, detail))
+            case Candidate() if self._is_dead_end(step.urls):
+                detail = f"broker {step.urls.broker_id}, which is to be asked for it, refuses connections"
+                return Wait("brokers", BundleNotAcquiredError(bundle, detail))
+        return step
+
+    def _is_dead_end(self, broker: Owner | ServiceUrls) -> bool:
+        return self._dead_ends.leads_to(broker.broker_url or broker.broker_url_tls)
 
     async def _wait_brokers(self, bundle: Bundle, timeout_s: float) -> None:
         await self._registration.wait_change(timeout_s)
 
     async def _owner_of(self, bundle: Bundle) -> Owner | None:
-        """Who owns the bundle, without assigning it; in transit is waited for as in any lookup."""
+        """Who owns the bundle, without assigning it; for a bundle in transit this waits, too."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + HOLD_S
+        deadline = loop.time() + _HOLD_READ_S
         while True:
             owner = await self._ownership.owner_of(bundle)
             if not isinstance(owner, InTransit):

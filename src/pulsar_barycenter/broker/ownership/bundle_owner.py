@@ -6,7 +6,8 @@ How a bundle is won differs: by a lock (`cache`), or by a record of the ownershi
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Generic, Protocol, TypeVar
+from contextlib import suppress
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import structlog
 
@@ -31,6 +32,9 @@ from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.topic import TopicName
 
 log = structlog.get_logger(__name__)
+
+JOINS_S: Final = 12.0
+"""How long a client is held that comes while this broker starts; it gives up after 30 s."""
 
 T = TypeVar("T")
 W = TypeVar("W", bound=OwnershipProof)
@@ -93,7 +97,12 @@ class BundleOwner(ABC, Generic[W]):
         self._changes: dict[Bundle, NextChange] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._lost_listeners: list[Callable[[Bundle], None]] = []
+        self._joined = asyncio.Event()
         self._closed = False
+
+    def joined(self) -> None:
+        """Say that this broker has started: what it does not serve now it refuses at once."""
+        self._joined.set()
 
     def attach_topics(self, topics: Topics) -> None:
         self._topics = topics
@@ -106,12 +115,20 @@ class BundleOwner(ABC, Generic[W]):
 
     async def require_served(self, topic: TopicName) -> OwnedBundle:
         await self._bundles.get(topic.namespace)
+        if self.served(topic) is None:
+            await self._until_joined()
         term = self.served(topic)
         if term is None:
             bundle = await self._bundles.bundle_of(topic)
             holding = self._holdings.get(bundle)
             raise NotServedError(topic, f"bundle {bundle} is {holding.state.value if holding else 'not owned'} here")
         return term
+
+    async def _until_joined(self) -> None:
+        """Hold a client that comes while this broker starts: others send it here by what a former life of it left."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(JOINS_S):
+                await self._joined.wait()
 
     @abstractmethod
     def lost(self, owned: OwnedBundle, reason: str) -> None:
@@ -199,6 +216,7 @@ class BundleOwner(ABC, Generic[W]):
 
     def _leave_nothing(self) -> None:
         """End and forget every holding, for a broker that is closed."""
+        self._joined.set()
         for holding in self._holdings.all():
             self._holdings.end(holding, "broker closed")
             self._holdings.forget(holding)

@@ -152,6 +152,9 @@ class OwnershipCache(BundleOwner[BundleLock]):
         if record.incarnation == self._incarnation:
             self._locks.scrub_idle(bundle)  # a write of unknown outcome left it behind, or we are just winning
             return InTransit(self._broker_id)
+        if record.broker_id == self._broker_id:  # a former life of this broker left it, until its session ends
+            self._others.forget(bundle)
+            return InTransit(self._broker_id)
         if record.disabled:
             return InTransit(record.broker_id)
         return record.owner()

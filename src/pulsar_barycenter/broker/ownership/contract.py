@@ -44,6 +44,10 @@ class Ownership(ServingAuthority, Protocol):
         """Say under which URLs this broker serves; from now on it may acquire."""
         ...
 
+    def joined(self) -> None:
+        """Say that this broker has started; until then clients of topics that it does not serve are held."""
+        ...
+
     def refuse_acquisitions(self, why: str) -> None:
         """Acquire nothing more; what is owned stays until it is released."""
         ...

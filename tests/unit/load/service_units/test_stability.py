@@ -2,7 +2,7 @@
 
 import pytest
 
-from pulsar_barycenter.load.service_units.stability import JITTERY_MS, MetadataStability, stability
+from pulsar_barycenter.load.service_units.stability import JITTERY_MS, MetadataStability, cleanup_delay_ms, stability
 
 NOW = 1_700_000_000_000
 
@@ -25,7 +25,22 @@ def test_a_session_that_was_lost_is_distrusted_for_a_while(
     assert stability(has_session=has_session, reestablished_at_ms=reestablished_at_ms, now_ms=NOW) is expected
 
 
-def test_a_broker_that_is_gone_is_lost_at_once_later_or_not_at_all() -> None:
-    assert MetadataStability.STABLE.cleanup_delay_s == 0
-    assert MetadataStability.JITTERY.cleanup_delay_s == JITTERY_MS / 1000
-    assert MetadataStability.UNSTABLE.cleanup_delay_s is None
+@pytest.mark.parametrize(
+    ("has_session", "ago_ms", "expected"),
+    [
+        (True, None, 0),
+        (True, 0, 30_000),
+        (True, 10_000, 20_000),
+        (True, 30_000, 0),
+        (True, JITTERY_MS + 1, 0),
+        (False, None, None),
+        (False, 10_000, None),
+    ],
+)
+def test_a_broker_that_is_gone_is_lost_once_the_others_may_have_new_sessions(
+    has_session: bool, ago_ms: int | None, expected: int | None
+) -> None:
+    reestablished_at_ms = None if ago_ms is None else NOW - ago_ms
+    state = stability(has_session=has_session, reestablished_at_ms=reestablished_at_ms, now_ms=NOW)
+    delay_ms = cleanup_delay_ms(state, reestablished_at_ms=reestablished_at_ms, now_ms=NOW, session_timeout_ms=30_000)
+    assert delay_ms == expected

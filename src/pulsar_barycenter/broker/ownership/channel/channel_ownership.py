@@ -49,7 +49,7 @@ _LOOK_AGAIN_S: Final = 0.25
 _OFFERS: Final = 20
 _LEAVE_S: Final = 5.0
 """How long a broker that leaves tries to hand a bundle over."""
-_ARRIVES_S: Final = 2.0
+_ARRIVES_S: Final = 12.0
 """How long a client is held whose bundle is on its way here."""
 _ARRIVING: Final = frozenset({Role.HEIR, Role.OWNER, Role.OWNER_WITHOUT_NUMBER})
 _LEAVING: Final = frozenset({Role.GIVER, Role.LEAVER, Role.PREDECESSOR, Role.SPLITTER})
@@ -174,6 +174,7 @@ class ChannelOwnership(Splitting):
         """See `ServingAuthority`; a client may be here before this broker has read that it owns the bundle."""
         if self._leaders_topics is None or not is_internal_topic(topic):
             if self.served(topic) is None:
+                await self._until_joined()
                 await self._until_served(await self._bundles.bundle_of(topic))
             return await super().require_served(topic)
         term = self._leaders_topics.served()
@@ -199,11 +200,14 @@ class ChannelOwnership(Splitting):
     # ---- who owns what ----
 
     def owner_cached(self, bundle: Bundle) -> Owner | None:
-        named = _named(self._records.get(bundle))
-        if named is None:
+        record = self._records.get(bundle)
+        named = _named(record)
+        if record is None or named is None:
             return None
         if named == self._broker_id:
             return self._local_owner(bundle)
+        if self._is_of_former_life(named, record):
+            return None
         owner = self._owners.get(named)
         return owner if owner is not None or self._locks is None else self._locks.known(bundle)
 

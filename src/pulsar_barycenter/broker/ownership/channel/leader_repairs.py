@@ -1,8 +1,8 @@
 """What the leader does about the ownership of bundles: it takes them from lost brokers, and ends what nobody ends.
 
 It looks over all records when the brokers that are registered have changed, and from time to time. A broker is lost
-when its session has ended: it is not registered, and the key that its session alone keeps is gone. The leader waits for
-as long as the metadata store's own trouble may explain that (`MetadataStability`).
+when its session has ended: it is not registered, and the key that its session alone keeps is gone. A leader that lost
+its own session waits until the others may have new ones (`MetadataStability`).
 
 Source: Pulsar's `ServiceUnitStateChannelImpl` (`monitorOwnerships`, `handleBrokerDeletionEvent`, `doCleanup`). There
 a broker is asked for its health before its bundles are taken; here the end of its session is proof enough, because a
@@ -23,7 +23,7 @@ from pulsar_barycenter.broker.ownership.channel.records import OwnershipRecords
 from pulsar_barycenter.broker.ownership.locks import EPOCH_COUNTER
 from pulsar_barycenter.load.service_units.repairs import concerns, look_over, override, successor_of_orphan
 from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitStateData
-from pulsar_barycenter.load.service_units.stability import stability
+from pulsar_barycenter.load.service_units.stability import cleanup_delay_ms, stability
 from pulsar_barycenter.metadata.clock import Clock
 from pulsar_barycenter.metadata.coordination.counter import next_counter_value
 from pulsar_barycenter.metadata.coordination.epochs import Epoch
@@ -65,7 +65,9 @@ class LeaderRepairs:
         self._counters = counters
         self._readers: frozenset[str] = frozenset()
         """Who is registered and owns by records; a broker may be back with a load manager that does not."""
-        self._missing_since_ms: dict[str, int] = {}
+        self._told_missing: frozenset[str] = frozenset()
+        """Brokers that were told to be missing and do not count as lost yet."""
+        self._looking_again: asyncio.TimerHandle | None = None
         self._has_session = True
         self._reestablished_at_ms: int | None = None
         self._failed_looks = 0
@@ -81,6 +83,8 @@ class LeaderRepairs:
         for stop in self._stop_listening:
             stop()
         self._stop_listening = []
+        if self._looking_again is not None:
+            self._looking_again.cancel()
 
     def _on_session_event(self, event: SessionEvent) -> None:
         if event is SessionEvent.SESSION_LOST:
@@ -108,10 +112,13 @@ class LeaderRepairs:
         self._readers = await self._readers_of_records(registered)
         live = self._readers | set(await self._store.children(SESSIONS_ROOT))
         now_ms, config = self._clock.now_ms(), self._config.current
-        delay_s = stability(
-            has_session=self._has_session, reestablished_at_ms=self._reestablished_at_ms, now_ms=now_ms
-        ).cleanup_delay_s
-        if delay_s is None or not self._readers:
+        delay_ms = cleanup_delay_ms(
+            stability(has_session=self._has_session, reestablished_at_ms=self._reestablished_at_ms, now_ms=now_ms),
+            reestablished_at_ms=self._reestablished_at_ms,
+            now_ms=now_ms,
+            session_timeout_ms=config.metadata_store_session_timeout_millis,
+        )
+        if delay_ms is None or not self._readers:
             return
         found = look_over(
             ((str(bundle), record) for bundle, record in self._records.items()),
@@ -121,7 +128,10 @@ class LeaderRepairs:
             tombstone_ms=round(config.load_balancer_service_unit_state_tombstone_delay_time_in_seconds * 1000),
         )
         gone_over = found.lost_brokers & (registered - self._readers)
-        lost = gone_over | self._lost_for(delay_s * 1000, found.lost_brokers - gone_over, now_ms)
+        missing = found.lost_brokers - gone_over
+        if delay_ms > 0:
+            self._wait_for(missing, delay_ms)
+        lost = gone_over if delay_ms > 0 else found.lost_brokers
         failed = await self._clean_up(sorted(lost)) if lost else 0
         failed += await self._each(found.orphans.items(), self._end_orphan)
         failed += await self._each(found.outlived.items(), self._forget)
@@ -135,14 +145,16 @@ class LeaderRepairs:
                 found.add(broker)
         return frozenset(found)
 
-    def _lost_for(self, delay_ms: float, missing: set[str], now_ms: int) -> set[str]:
-        """Return who of those that are missing has been so for long enough."""
-        self._missing_since_ms = {broker: self._missing_since_ms.get(broker, now_ms) for broker in missing}
-        lost = {broker for broker, since_ms in self._missing_since_ms.items() if now_ms - since_ms >= delay_ms}
-        for broker in sorted(missing - lost):
+    def _wait_for(self, missing: set[str], delay_ms: int) -> None:
+        """Look again when those that are missing count as lost; each is told once."""
+        for broker in sorted(missing - self._told_missing):
             self._counters.count("inactive_broker_cleanup_ops", result="Schedule")
             log.warning("broker_missing", broker=broker, counts_as_lost_in_s=delay_ms / 1000)
-        return lost
+        self._told_missing = frozenset(missing)
+        if self._looking_again is not None:
+            self._looking_again.cancel()
+        if missing:
+            self._looking_again = asyncio.get_running_loop().call_later(delay_ms / 1000, self.due.set)
 
     async def _clean_up(self, lost: Collection[str]) -> int:
         """Give the bundles of lost brokers to others, those of the system last, for the others may need it least.

@@ -4,16 +4,20 @@ A broker serves by a record alone whose number was taken in its present life: `_
 when that life began. What an Owned record of before says, it says again, by force: if another took the bundle
 meanwhile, that comes too late and is refused.
 
-A life is one among others', so it knows them, too: who is registered and owns by records, and how he is reached.
+A life is one among others', so it knows them, too: which brokers are registered and own by records, how they are
+reached, and with which number their present lives began. By that number a broker knows of a record whether the owner
+that it names serves: a broker that was killed and came back does not, until it has published the record again.
 """
 
 import asyncio
 import functools
+import sys
 from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
+import msgspec
 import structlog
 
 from pulsar_barycenter.broker.cluster.lookup_answers import Owner
@@ -24,18 +28,26 @@ from pulsar_barycenter.broker.ownership.channel.term_locks import TermLocks
 from pulsar_barycenter.broker.ownership.locks import EPOCH_COUNTER
 from pulsar_barycenter.broker.ownership.serving_log import ServingLog
 from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitStateData
+from pulsar_barycenter.metadata.cache import MetadataCache
 from pulsar_barycenter.metadata.clock import Clock
 from pulsar_barycenter.metadata.coordination.counter import next_counter_value
-from pulsar_barycenter.metadata.errors import MetadataError
-from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore, SessionEvent
+from pulsar_barycenter.metadata.errors import InvalidValueError, MetadataError
+from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore, Notification, SessionEvent
 
 log = structlog.get_logger(__name__)
 
 SESSIONS_ROOT: Final = "/loadbalance/extension/sessions"
-"""Each broker has a key here for as long as its session lasts. Its registration may be gone for other reasons."""
+"""Each broker has a key here, a `Life`, for as long as its session lasts. Its registration may be gone for other
+reasons."""
 _AGAIN_S: Final = 0.2
 _LOOK_AGAIN_S: Final = 5.0
 """How often the other brokers are looked at, whatever was told of them."""
+
+
+class Life(msgspec.Struct, frozen=True):
+    """What a broker's key says: it serves by no record whose number is `since` or lower."""
+
+    since: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class TermRecord(NamedTuple):
@@ -76,8 +88,15 @@ class Lives(BundleOwner[TermRecord]):
         self._since: int | None = None
         self._owners: dict[str, Owner] = {}
         """The other brokers that own by records, and how they are reached."""
+        self._lives = MetadataCache(store, Life)
+        self._lives_began: dict[str, int] = {}
+        """The numbers with which their lives began, where that is known."""
         self._brokers_changed = asyncio.Event()
-        self._stop_listening = [store.add_session_listener(self._on_session_event)]
+        self._stop_listening = [
+            store.add_session_listener(self._on_session_event),
+            store.add_listener(self._on_life),
+            self._lives.close,
+        ]
 
     def on_interruption(self, listener: Callable[[], None]) -> None:
         """Call `listener` when this process stood still for so long that others may have taken its place."""
@@ -114,8 +133,8 @@ class Lives(BundleOwner[TermRecord]):
                 await self._registration.wait_change(_AGAIN_S)
                 continue
             try:
-                await self._show_session()
                 number = await self._number()
+                await self._show_session(number)
             except MetadataError as error:
                 log.info("ownership_life_not_begun", reason=str(error))
                 await asyncio.sleep(_AGAIN_S)
@@ -124,16 +143,18 @@ class Lives(BundleOwner[TermRecord]):
                 self._since = number
                 self._settle_all()
 
-    async def _show_session(self) -> None:
-        """Have the key that tells others that this session lasts.
+    async def _show_session(self, number: int) -> None:
+        """Have the key that tells others that this session lasts, and with which number this life began.
 
         Raises:
             MetadataError: there is none now; one of a former session goes with it.
         """
         path = f"{SESSIONS_ROOT}/{self._broker_id}"
         stored = await self._store.get(path)
-        if stored is None or not stored.stat.created_by_self:
-            await self._store.put(path, b"", expected_version=MUST_NOT_EXIST, ephemeral=True)
+        is_own = stored is not None and stored.stat.created_by_self
+        version = stored.stat.version if stored is not None and is_own else MUST_NOT_EXIST
+        life = msgspec.json.encode(Life(number))
+        await self._store.put(path, life, expected_version=version, ephemeral=True, if_own=is_own)
 
     def _on_session_event(self, event: SessionEvent) -> None:
         if event is SessionEvent.SESSION_LOST:
@@ -159,6 +180,14 @@ class Lives(BundleOwner[TermRecord]):
 
     # ---- other brokers ----
 
+    def _on_life(self, change: Notification) -> None:
+        if change.path.startswith(f"{SESSIONS_ROOT}/"):
+            self._brokers_changed.set()
+
+    def _is_of_former_life(self, broker: str, record: ServiceUnitStateData) -> bool:
+        """Tell whether a record gives a bundle to a broker that began another life since, as far as that is known."""
+        return record.epoch is not None and record.epoch <= self._lives_began.get(broker, -1)
+
     async def _follow_brokers(self) -> None:
         """Know the addresses of those who are registered; what nobody told of is found out from time to time."""
         while True:
@@ -176,13 +205,31 @@ class Lives(BundleOwner[TermRecord]):
         brokers = self._registration.brokers
         for broker in [each for each in self._owners if each not in brokers]:
             del self._owners[broker]
+            self._lives_began.pop(broker, None)
         read = self._registration.data_of if self._locks is None else self._registration.read
         for broker in sorted(brokers):
             data = await read(broker)
             if data is not None and owns_by_records(data):
+                await self._learn_life(broker)
                 self._owners[broker] = urls_of_report(broker, data).owner(is_local=False, epoch=None)
             else:
                 self._owners.pop(broker, None)
+
+    async def _learn_life(self, broker: str) -> None:
+        """Learn with which number the life of a registered broker began.
+
+        Without its key it has begun none yet, and serves nothing. A broker of an earlier version does not tell.
+        """
+        path = f"{SESSIONS_ROOT}/{broker}"
+        try:
+            life = await self._lives.get(path)
+            if life is None:  # or nobody told that there is one
+                self._lives.invalidate(path)
+                life = await self._lives.get(path)
+        except InvalidValueError:
+            self._lives_began.pop(broker, None)
+        else:
+            self._lives_began[broker] = sys.maxsize if life is None else life.since
 
     @abstractmethod
     def _settle_all(self) -> None:

@@ -108,6 +108,10 @@ _SAID: Final[Mapping[tuple[Role, State], Mapping[int, State]]] = {
 }
 """What a role may say in a state of the handshake, likewise."""
 _NOTHING: Final[Mapping[int, State]] = {}
+MOST_HANDSHAKE_BYTES: Final = 64 << 10
+"""Bytes of the largest command before the connection is open: a proof of who somebody is has at most 8,000."""
+MOST_COMMAND_BYTES: Final = 2 << 20
+"""Bytes of the largest command that a broker takes, the entry behind it not counted: its parts are parsed at once."""
 _FRAME_OVERHEAD: Final = 128
 """What a frame that waits takes beside its bytes."""
 _WITH_ENTRY: Final = frozenset({api.BaseCommand.SEND, api.BaseCommand.MESSAGE})
@@ -188,7 +192,11 @@ class Connection:
         is_open = self.state is State.OPEN
         legal = _LEGAL_WHEN_OPEN[self.role]
         takes_sends = is_open and _SEND in legal
+        longest = self._longest_command(is_open=is_open)
         for command, entry in frames:
+            if len(command) > longest:
+                when = "" if is_open else " before the connection is open"
+                raise RemoteProtocolError(f"a command of {len(command)} bytes{when}; {longest} are allowed")
             number, message = parse_command(command)
             if takes_sends and number == _SEND:  # what comes most often is asked nothing else
                 received.append((number, message, entry))
@@ -198,6 +206,7 @@ class Connection:
                     self._keep_early(command, entry)
                     continue
                 is_open = self._advance(number, message)
+                longest = self._longest_command(is_open=is_open)
             elif number not in legal:
                 raise self._illegal(number)
             if number == _PING:
@@ -207,6 +216,11 @@ class Connection:
             elif number != _PONG:
                 received.append((number, message, entry))
         return received
+
+    def _longest_command(self, *, is_open: bool) -> int:
+        if not is_open:
+            return MOST_HANDSHAKE_BYTES
+        return MOST_COMMAND_BYTES if self.role is Role.BROKER else self._max_frame_size
 
     def _is_early(self, number: int) -> bool:
         """Whether a client's command is to wait until its CONNECT is answered."""

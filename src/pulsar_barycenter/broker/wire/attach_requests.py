@@ -5,7 +5,7 @@ cancels it, which is how a client withdraws a request that took too long.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
@@ -20,6 +20,7 @@ from pulsar_barycenter.broker.topics.topic import SubscribeRequest, Topic
 from pulsar_barycenter.broker.wire.admission.rights import require_rights
 from pulsar_barycenter.broker.wire.bounds import (
     ATTACHED,
+    HASH_RANGES,
     PROPERTIES_LENGTH,
     SUBSCRIPTION_PROPERTIES_LENGTH,
     TEXT_LENGTH,
@@ -256,6 +257,8 @@ def _subscribe_request(request: api.CommandSubscribe) -> SubscribeRequest:
     _require_name("subscription", request.subscription)
     _require_name("consumer", request.consumer_name)
     key_shared = request.keySharedMeta
+    if len(key_shared.hashRanges) > HASH_RANGES:
+        raise NotAllowedError(f"{len(key_shared.hashRanges)} hash ranges are more than {HASH_RANGES}")
     return SubscribeRequest(
         consumer_id=request.consumer_id,
         subscription=request.subscription,
@@ -282,8 +285,13 @@ def _position(message_id: api.MessageIdData) -> Position:
     return Position(signed(message_id.ledgerId), signed(message_id.entryId))
 
 
-def _properties(pairs: Iterable[api.KeyValue], longest: int = PROPERTIES_LENGTH) -> dict[str, str] | None:
-    """Return what a client tells of itself, None if nothing; raises NotAllowedError if it is long, or not text."""
+def _properties(pairs: Sequence[api.KeyValue], longest: int = PROPERTIES_LENGTH) -> dict[str, str] | None:
+    """Return what a client tells of itself, None if nothing; raises NotAllowedError if it is long, or not text.
+
+    There are at most as many properties as they may have characters: blank ones count, too.
+    """
+    if len(pairs) > longest:
+        raise NotAllowedError(f"{len(pairs)} properties are more than {longest}")
     found: dict[str, str] = {}
     length = 0
     for pair in pairs:

@@ -30,6 +30,13 @@ PROPERTIES_LENGTH: Final = 1024
 SUBSCRIPTION_PROPERTIES_LENGTH: Final = 16 * 1024
 """The same of those that are stored with a subscription."""
 
+IDS_AT_ONCE: Final = 1_000
+"""Message ids of an ACK or REDELIVER that are worked off in one step; others have their turn between two steps. Clients
+group no more than this; a command may hold hundreds of thousands."""
+
+HASH_RANGES: Final = 10_000
+"""Most hash ranges of a STICKY consumer."""
+
 TEXT_LENGTH: Final = 1000
 """Characters of the longest text that is told of what a client said: in a refusal, in the log."""
 

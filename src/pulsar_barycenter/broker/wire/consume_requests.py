@@ -5,13 +5,15 @@ are still on their way. A consumer that is held while its topic is in transfer c
 last message id. Where an answer is due it is not ServiceNotReady: of that, clients make a success without a result.
 """
 
-from collections.abc import Coroutine
-from typing import Any, Final
+import asyncio
+from collections.abc import Coroutine, Iterator, Sequence
+from typing import Any, Final, TypeAlias
 
 from pulsar_barycenter.broker.clients.consumer import Consumer
 from pulsar_barycenter.broker.errors import InvalidPositionError
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.broker.topics.stats import timestamp
+from pulsar_barycenter.broker.wire.bounds import IDS_AT_ONCE
 from pulsar_barycenter.broker.wire.connection import Connection
 from pulsar_barycenter.broker.wire.errors import error_code, error_text
 from pulsar_barycenter.ledger.position import Position, positions_of
@@ -35,10 +37,13 @@ def flow(connection: Connection, request: api.CommandFlow) -> None:
         consumer.flow(request.messagePermits)
 
 
-def ack(connection: Connection, request: api.CommandAck) -> None:
+_Problem: TypeAlias = tuple[api.ServerError.ValueType, str] | None
+
+
+def ack(connection: Connection, request: api.CommandAck) -> Coroutine[Any, Any, None] | None:
     """ACK, with an answer only if a request id came with it."""
     consumer = connection.consumers.get(request.consumer_id)
-    problem: tuple[api.ServerError.ValueType, str] | None = None
+    problem: _Problem = None
     if consumer is None or consumer.closed:
         problem = api.ConsumerNotFound, _NO_CONSUMER
         if consumer is not None:
@@ -47,21 +52,47 @@ def ack(connection: Connection, request: api.CommandAck) -> None:
         problem = api.NotAllowedError, "Transactions are not supported by this broker"
     elif request.ack_type == _CUMULATIVE:
         problem = _ack_cumulative(consumer, request)
+    elif len(request.message_id) > IDS_AT_ONCE:
+        return _ack_in_steps(connection, consumer, request)
     else:
-        # An ack_set with bits left names a batch of which some is not acknowledged: the entry stays, and what is
-        # left of it comes again with the rest. A last acknowledgement of the batch comes without.
-        # Ids need no sign here: no entry has one of 2^63 or more, nor a negative one.
-        positions = positions_of(
-            [(each.ledgerId, each.entryId) for each in request.message_id if not each.ack_set or not any(each.ack_set)]
-        )
-        if positions:
-            consumer.subscription.ack_individual(consumer, positions)
+        _ack_individual(consumer, request.message_id)
+    _answer_ack(connection, request, problem)
+    return None
+
+
+def _ack_individual(consumer: Consumer, ids: Sequence[api.MessageIdData]) -> None:
+    # An ack_set with bits left names a batch of which some is not acknowledged: the entry stays, and what is
+    # left of it comes again with the rest. A last acknowledgement of the batch comes without.
+    # Ids need no sign here: no entry has one of 2^63 or more, nor a negative one.
+    positions = positions_of(
+        [(each.ledgerId, each.entryId) for each in ids if not each.ack_set or not any(each.ack_set)]
+    )
+    if positions:
+        consumer.subscription.ack_individual(consumer, positions)
+
+
+async def _ack_in_steps(connection: Connection, consumer: Consumer, request: api.CommandAck) -> None:
+    for ids in _in_steps(request.message_id):
+        if consumer.closed:
+            _answer_ack(connection, request, (api.ConsumerNotFound, _NO_CONSUMER))
+            return
+        _ack_individual(consumer, ids)
+        await asyncio.sleep(0)
+    _answer_ack(connection, request, None)
+
+
+def _answer_ack(connection: Connection, request: api.CommandAck, problem: _Problem) -> None:
     if request.HasField("request_id"):
         code, text = problem if problem is not None else (None, None)
         connection.send(commands.ack_response(request.consumer_id, request.request_id, code=code, message=text))
 
 
-def _ack_cumulative(consumer: Consumer, request: api.CommandAck) -> tuple[api.ServerError.ValueType, str] | None:
+def _in_steps(ids: Sequence[api.MessageIdData]) -> Iterator[Sequence[api.MessageIdData]]:
+    for at in range(0, len(ids), IDS_AT_ONCE):
+        yield ids[at : at + IDS_AT_ONCE]
+
+
+def _ack_cumulative(consumer: Consumer, request: api.CommandAck) -> _Problem:
     if len(request.message_id) != 1:
         return api.NotAllowedError, "A cumulative acknowledgement has exactly one message id"
     message_id = request.message_id[0]
@@ -73,14 +104,30 @@ def _ack_cumulative(consumer: Consumer, request: api.CommandAck) -> tuple[api.Se
     return None
 
 
-def redeliver(connection: Connection, request: api.CommandRedeliverUnacknowledgedMessages) -> None:
-    """REDELIVER_UNACKNOWLEDGED_MESSAGES."""
+def redeliver(
+    connection: Connection, request: api.CommandRedeliverUnacknowledgedMessages
+) -> Coroutine[Any, Any, None] | None:
+    """REDELIVER_UNACKNOWLEDGED_MESSAGES: those named, or all."""
     consumer = _consumer(connection, request.consumer_id)
     if consumer is None:
-        return
-    positions = [Position(signed(m.ledgerId), signed(m.entryId)) for m in request.message_ids]
+        return None
     epoch = request.consumer_epoch if request.HasField("consumer_epoch") else None
-    consumer.subscription.redeliver(consumer, positions or None, epoch)
+    if len(request.message_ids) > IDS_AT_ONCE:
+        return _redeliver_in_steps(consumer, request.message_ids, epoch)
+    consumer.subscription.redeliver(consumer, _positions(request.message_ids) or None, epoch)
+    return None
+
+
+async def _redeliver_in_steps(consumer: Consumer, ids: Sequence[api.MessageIdData], epoch: int | None) -> None:
+    for some in _in_steps(ids):
+        if consumer.closed:
+            return
+        consumer.subscription.redeliver(consumer, _positions(some), epoch)
+        await asyncio.sleep(0)
+
+
+def _positions(ids: Sequence[api.MessageIdData]) -> list[Position]:
+    return [Position(signed(each.ledgerId), signed(each.entryId)) for each in ids]
 
 
 def seek(connection: Connection, request: api.CommandSeek) -> Coroutine[Any, Any, None] | None:

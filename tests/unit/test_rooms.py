@@ -73,7 +73,7 @@ metadata
     open
 
 load
-    reasons managers growing_map regexes
+    bundle_load reasons managers growing_map regexes
     policies
     decisions strategy
     reports

@@ -46,6 +46,20 @@ class BrokerStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True, om
     msg_throughput_out: float | None = None
     reported_s_ago: float | None = None
 
+    @property
+    def load_rate(self) -> float | None:
+        """The load in msg/s, in + out, by the newest report."""
+        return _sum(self.msg_rate_in, self.msg_rate_out)
+
+    @property
+    def load_bytes(self) -> float | None:
+        """The load in bytes/s, in + out, by the newest report."""
+        return _sum(self.msg_throughput_in, self.msg_throughput_out)
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other
+
 
 class ClusterStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """A cluster at `at_ms`. `leader` is "" if brokers know of none, and `leaders` all whom they name if they disagree.

@@ -9,7 +9,7 @@ from typing import Final
 import click
 import msgspec
 
-from pulsar_barycenter.cli.ask.decision_tables import headline, print_json, print_tables
+from pulsar_barycenter.cli.ask.decision_tables import headline, print_json, print_tables, window_of
 from pulsar_barycenter.cli.ask.past.state import Subject
 from pulsar_barycenter.cli.ask.running_cluster import ClusterError, snapshot_of
 from pulsar_barycenter.cli.ask.settings_in_force import read_with_settings, told
@@ -136,7 +136,7 @@ def command(
         for number, lines in enumerate(rounds, 1):
             if len(rounds) > 1:
                 click.echo(f"\ncycle {number}")
-            print_tables(lines, explain=explain)
+            print_tables(lines, explain=explain, window=window_of(found.snapshot))
         if not any(rounds):
             click.echo("\nnothing to do")
     if exit_code and any(line.kind in ("unload", "assign", "split") for lines in rounds for line in lines):

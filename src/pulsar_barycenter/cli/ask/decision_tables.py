@@ -8,9 +8,12 @@ import click
 import msgspec
 
 from pulsar_barycenter.cli.terminal import Column, Kind, print_table
-from pulsar_barycenter.load.cycle.decided import BundleState, Decided
+from pulsar_barycenter.load.bundle_load import IN_AND_OUT, LOAD_BYTES, LOAD_RATE, NEWEST, SHORT
+from pulsar_barycenter.load.cycle.decided import BundleState, Decided, Figures
 from pulsar_barycenter.load.reasons import Code, Reason, format_figure, render
 from pulsar_barycenter.load.shedding.transfer_plan import UPON
+from pulsar_barycenter.load.snapshot.extensible_document import TrafficFigures
+from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from pulsar_barycenter.snapshots.snapshot_file import SnapshotFile
 
 _MOST_ROWS: Final = 40
@@ -18,7 +21,7 @@ _MOST_NAMED: Final = 5
 _PLAIN_WIDTH: Final = 120
 _COLUMNS: Final = (
     Column("broker"),
-    *(Column(title, Kind.FIGURE) for title in ("usage", "msg/s", "throughput", "bundles")),
+    *(Column(title, Kind.FIGURE) for title in ("usage", LOAD_RATE, LOAD_BYTES, "bundles")),
     Column("verdict", Kind.SENTENCE),
 )
 _TOLD_BY_CAUSE: Final = frozenset({Code.SAME_BROKER, Code.NO_DESTINATION, Code.CHOSEN_AGAIN})
@@ -35,10 +38,23 @@ def headline(found: SnapshotFile, by: str) -> str:
     return f"{found.source}: {sizes}{taken}; {by}" + (f"; upon {upon}" if upon else "")
 
 
-def print_state(state: BundleState) -> None:
-    carries = format_figure(state.figures.msg_throughput, "bytes/s")
+def window_of(snapshot: LoadSnapshot) -> str:
+    """Return which window the loads of bundles are of, by which it is decided: the extensible load manager goes by the
+    newest reports unless the pipeline gives it windows."""
+    is_newest = snapshot.extensible is not None and snapshot.extensible.traffic is not TrafficFigures.WINDOWS
+    return NEWEST if is_newest else SHORT
+
+
+def print_state(state: BundleState, window: str) -> None:
+    """Print where a bundle is and its load; `window` is of the figures by which it is decided."""
+    now, short = _load(state.latest), _load(state.figures)
     may = f"cannot be shed: {state.held}" if state.held else "may be shed"
-    click.echo(f"{state.bundle}  on {state.broker}, {carries}, {state.topics:,} topics; {may}")
+    click.echo(f"{state.bundle}  on {state.broker}, {state.topics:,} topics; {may}")
+    click.echo(f"    load, in + out: {now} by the {NEWEST}; it is decided by {short}, {window}")
+
+
+def _load(figures: Figures) -> str:
+    return f"{figures.msg_rate:,.0f} msg/s and {format_figure(figures.msg_throughput, 'bytes/s')}"
 
 
 def print_json(lines: Iterable[Decided]) -> None:
@@ -46,11 +62,13 @@ def print_json(lines: Iterable[Decided]) -> None:
         click.echo(msgspec.json.encode(line).decode())
 
 
-def print_tables(lines: Sequence[Decided], *, explain: bool, shedding: Sequence[str] | None = None) -> None:
+def print_tables(
+    lines: Sequence[Decided], *, explain: bool, shedding: Sequence[str] | None = None, window: str = SHORT
+) -> None:
     """Print the decisions of one cycle: brokers with their verdicts, what moves, is placed or split, what stays.
 
     `explain` prints whole reasons, else what a glance takes in. `shedding` are the brokers that shed, where `lines` are
-    not all there are; those whose bundles move in `lines` are named before them.
+    not all there are; those whose bundles move in `lines` are named before them. `window` is of the bundles' loads.
     """
     verdicts = [line for line in lines if line.kind == "verdict"]
     if verdicts:
@@ -60,7 +78,7 @@ def print_tables(lines: Sequence[Decided], *, explain: bool, shedding: Sequence[
         if line.kind == "shed":
             _print_round(line.reason, sources, explain=explain)
     for title, kind in (("moves", "unload"), ("placed", "assign"), ("split", "split"), ("stays", "refuse")):
-        _print_bundles(title, [line for line in lines if line.kind == kind], explain=explain)
+        _print_bundles(title, [line for line in lines if line.kind == kind], window, explain=explain)
 
 
 def _print_verdicts(verdicts: Sequence[Decided], *, explain: bool) -> None:
@@ -83,7 +101,7 @@ def _print_verdicts(verdicts: Sequence[Decided], *, explain: bool) -> None:
                 f"{does}: {_words(line.reason, line.broker, explain=explain)}",
             )
         )
-    click.echo()
+    click.echo(f"\nbrokers: {IN_AND_OUT} by the {NEWEST}")
     print_table(_COLUMNS, rows, plain_width=_PLAIN_WIDTH)
     if len(shown) < len(verdicts):
         click.echo(f"… and {len(verdicts) - len(shown):,} more brokers; --json tells of all")
@@ -104,13 +122,14 @@ def _print_round(reason: Reason, sources: Sequence[str], *, explain: bool) -> No
     click.echo(f"\n{whole}{settings}")
 
 
-def _print_bundles(title: str, lines: Sequence[Decided], *, explain: bool) -> None:
+def _print_bundles(title: str, lines: Sequence[Decided], window: str, *, explain: bool) -> None:
     if not lines:
         return
-    click.echo(f"\n{title} ({len(lines):,})")
+    has_load = any(line.figures is not None for line in lines)
+    click.echo(f"\n{title} ({len(lines):,})" + (f": {IN_AND_OUT}, {window}" if has_load else ""))
     for line in lines[:_MOST_ROWS]:
         where = " → ".join(each for each in (line.source, line.destination) if each)
-        carries = "" if line.figures is None else format_figure(line.figures.msg_throughput, "bytes/s")
+        carries = "" if line.figures is None else _load(line.figures)
         click.echo("  " + "  ".join(each for each in (line.bundle, where, carries) if each))
         click.echo(f"      {_words(line.reason, line.reason.subject, explain=explain)}")
         if line.placement is not None:

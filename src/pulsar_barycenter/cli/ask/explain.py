@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from pulsar_barycenter.cli.ask.decision_tables import print_state, print_tables, sources_of
+from pulsar_barycenter.cli.ask.decision_tables import print_state, print_tables, sources_of, window_of
 from pulsar_barycenter.cli.ask.past.decisions import known_then, of_cluster, of_files
 from pulsar_barycenter.cli.ask.past.state import Subject, known_range, state_at
 from pulsar_barycenter.cli.ask.past.state import in_words as told_then
@@ -180,7 +180,8 @@ def _explain_now(source: _Source, asked: dict[str, str], limit: int, form: str) 
             click.echo(msgspec.json.encode(each).decode())
     else:
         settings = "" if found is None else told(found, configured(found).barycenter_pulsar_compatibility)
-        _print(records, states, lines, shedding, settings)
+        window = "" if found is None else window_of(found.snapshot)
+        _print(records, states, lines, shedding, settings, window)
     if not records and not states and not lines:
         fail(
             f"nothing is known of {next(filter(None, asked.values()))}; decisions are kept while brokers run, and in "
@@ -217,9 +218,9 @@ def _explain_then(name: str, at_ms: int, url: str | None, data: Path | None, for
         return
     for line in told_then(answer):
         click.echo(printable(line))
-    if lines:
+    if found is not None and lines:
         click.echo(f"\nupon the loads of then, by {settings}")
-        print_tables(lines, explain=True, shedding=shedding)
+        print_tables(lines, explain=True, shedding=shedding, window=window_of(found.snapshot))
 
 
 def _is_of(subject: Subject, bundle: str) -> bool:
@@ -302,7 +303,12 @@ def _now(found: SnapshotFile, asked: dict[str, str]) -> tuple[list[Decided], lis
 
 
 def _print(
-    records: list[DecisionRecord], states: list[BundleState], lines: list[Decided], shedding: list[str], settings: str
+    records: list[DecisionRecord],
+    states: list[BundleState],
+    lines: list[Decided],
+    shedding: list[str],
+    settings: str,
+    window: str,
 ) -> None:
     for record in records:
         at = datetime.fromtimestamp(record.at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
@@ -316,6 +322,6 @@ def _print(
     if states or lines:
         click.echo(f"\nnow, by {settings}")
     for state in states:
-        print_state(state)
+        print_state(state, window)
     if lines:
-        print_tables(lines, explain=True, shedding=shedding)
+        print_tables(lines, explain=True, shedding=shedding, window=window)

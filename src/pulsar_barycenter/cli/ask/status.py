@@ -16,6 +16,7 @@ from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.terminal import Column, Kind, print_table, printable
 from pulsar_barycenter.doctor.finding import Severity
 from pulsar_barycenter.doctor.reading.cluster import ClusterUnreadableError
+from pulsar_barycenter.load.bundle_load import IN_AND_OUT, LOAD_BYTES, LOAD_RATE, NEWEST
 from pulsar_barycenter.load.reasons import format_figure
 from pulsar_barycenter.status.cluster_status import BrokerStatus, ClusterStatus, status_of
 
@@ -100,6 +101,7 @@ def _headline(status: ClusterStatus) -> str:
     parts += [
         f"{shown[0]} {alike}" for shown in _LIKE_OTHERS if (alike := _alike(status, shown)) not in (None, _UNKNOWN)
     ]
+    parts.append(f"{IN_AND_OUT} by the {NEWEST}")
     if status.strategy is not None:
         parts.append(f"sheds by {status.strategy}")
     if status.pipeline_lag_s is not None:
@@ -136,10 +138,10 @@ _COLUMNS: Final[tuple[_Shown, ...]] = (
     ("broker", Kind.NAME, lambda broker: _name(broker)),
     ("bundles", Kind.FIGURE, lambda broker: _figure(broker.bundles)),
     ("topics", Kind.FIGURE, lambda broker: _figure(broker.topics)),
+    (LOAD_RATE, Kind.FIGURE, lambda broker: _figure(broker.load_rate)),
     ("msg/s in", Kind.FIGURE, lambda broker: _figure(broker.msg_rate_in)),
-    ("msg/s out", Kind.FIGURE, lambda broker: _figure(broker.msg_rate_out)),
-    ("throughput in", Kind.FIGURE, lambda broker: _throughput(broker.msg_throughput_in)),
-    ("throughput out", Kind.FIGURE, lambda broker: _throughput(broker.msg_throughput_out)),
+    (LOAD_BYTES, Kind.FIGURE, lambda broker: _throughput(broker.load_bytes)),
+    ("bytes/s in", Kind.FIGURE, lambda broker: _throughput(broker.msg_throughput_in)),
     ("CPU %", Kind.FIGURE, _usage("cpu")),
     ("memory %", Kind.FIGURE, _usage("memory")),
     ("direct %", Kind.FIGURE, _usage("direct_memory")),

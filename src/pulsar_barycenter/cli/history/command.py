@@ -19,6 +19,7 @@ from pulsar_barycenter.cli.moments import Seconds, moment_ms
 from pulsar_barycenter.cli.pipeline.data_folder import opened
 from pulsar_barycenter.cli.progress import spark_progress, with_progress
 from pulsar_barycenter.cli.terminal import printable
+from pulsar_barycenter.load.bundle_load import IN_AND_OUT
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.logs.decision_log import Kind
 from pulsar_barycenter.naming.bundle import Bundle
@@ -30,6 +31,7 @@ from pulsar_barycenter.pipeline.running.job_options import DataFolder, with_spar
 from pulsar_barycenter.pipeline.storage.files import local_folder
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 
+_LOAD: Final = "load"
 _EVERY: Final = {"1m": 1, "5m": 5, "15m": 15, "1h": 60, "1d": 1440}
 
 Command = Callable[..., None]
@@ -78,6 +80,8 @@ def top(data: str, conf: Conf, since: str, until: str, form: str, limit: int, by
     """
     ranking = Ranking.MSG_RATE if by == "rate" else Ranking.MSG_THROUGHPUT
     with _history(data, conf, since, until) as history:
+        if form == "table":
+            click.echo(f"{IN_AND_OUT}, mean weighted by time; covered is the share of the period that reports cover\n")
         _answer(form, lambda: history.top_bundles(limit, by=ranking))
 
 
@@ -122,7 +126,7 @@ def bundle_life(
         found = _life_of(history, _bundle(history, bundle), timedelta(minutes=_EVERY[every]), manager or "")
     for title, rows in found:
         if form == "table":
-            click.echo("\n" + trend(title, rows, title))
+            click.echo("\n" + trend("load, in + out, weighted by time" if title == _LOAD else title, rows, title))
         print_rows(rows, form, kind=title)
 
 
@@ -152,7 +156,7 @@ def _life_of(history: History, name: str, width: timedelta, manager: str) -> lis
     parts: list[tuple[str, Callable[[], pa.Table]]] = [
         ("owners", lambda: history.bundle_owners(name)),
         ("decisions", lambda: history.bundle_decisions(name, manager=manager)),
-        ("load", lambda: history.bundle_load(name, every=width)),
+        (_LOAD, lambda: history.bundle_load(name, every=width)),
     ]
     found: list[tuple[str, pa.Table]] = []
     for title, ask in parts:

@@ -27,6 +27,7 @@ _UNITS: Final = {
     "msg_throughput": "bytes/s",
     "msg_throughput_max": "bytes/s",
     "share": "%",
+    "covered": "%",
     "usage_mean": "%",
     "usage_max": "%",
     "usage_deviation": "%",

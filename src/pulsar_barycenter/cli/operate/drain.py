@@ -24,6 +24,7 @@ from pulsar_barycenter.cli.operate.carrying_out import (
 from pulsar_barycenter.cli.operate.drained import CarriedLoad, Drained, set_drained, to_drain
 from pulsar_barycenter.cli.suggestions import did_you_mean
 from pulsar_barycenter.cli.terminal import Column, Kind, print_table, printable
+from pulsar_barycenter.load.bundle_load import IN_AND_OUT, LOAD_BYTES, LOAD_RATE, NEWEST
 from pulsar_barycenter.load.reasons import format_figure
 from pulsar_barycenter.operations.draining import keeping_policy
 from pulsar_barycenter.operations.executor import NotNowError, Pace, RefusedError
@@ -113,7 +114,7 @@ def print_plan(broker: str, found: Drained) -> None:
 def print_loads(loads: Mapping[str, tuple[CarriedLoad, CarriedLoad]]) -> None:
     """Print what brokers carry before moves and after them."""
     is_known = any(before.msg_rate is not None for before, _ in loads.values())
-    titles = ["bundles", *(["load, msg/s", "load, bytes/s"] if is_known else [])]
+    titles = ["bundles", *([LOAD_RATE, LOAD_BYTES] if is_known else [])]
     columns = [Column("broker"), *(Column(f"{title} {when}", Kind.FIGURE) for title in titles for when in _WHEN)]
     rows = []
     for broker, sides in loads.items():
@@ -122,7 +123,7 @@ def print_loads(loads: Mapping[str, tuple[CarriedLoad, CarriedLoad]]) -> None:
             row += [_figure(side.msg_rate, "") for side in sides]
             row += [_figure(side.msg_throughput, "bytes/s") for side in sides]
         rows.append(row)
-    click.echo("\nbrokers before and after" + (": load in + out by the newest reports" if is_known else ""))
+    click.echo("\nbrokers before and after" + (f": {IN_AND_OUT} by the {NEWEST}" if is_known else ""))
     print_table(columns, rows, plain_width=_WIDTH)
     click.echo()
 

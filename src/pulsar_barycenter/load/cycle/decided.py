@@ -10,9 +10,10 @@ from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 
 
 class Figures(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """What a broker or bundle carries: rates are msg/s, throughput is bytes/s, both in + out; usage is a fraction.
+    """The load of a broker or bundle (docs/measures.md): rates are msg/s, throughput is bytes/s, both in + out; usage
+    is a fraction.
 
-    A broker's are those of its newest report, a bundle's those of its short window.
+    A broker's are those of its newest report, a bundle's those of its short window, unless it is said otherwise.
     """
 
     msg_rate: float
@@ -42,11 +43,13 @@ class Decided(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_de
 
 
 class BundleState(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Where a bundle is and what it carries; `held` says why no shedder may choose it, "" if any may."""
+    """Where a bundle is and its load: `latest` by the newest report of its broker, `figures` in the short window, by
+    which it is decided. `held` says why no shedder may choose it, "" if any may."""
 
     kind: str = "bundle"
     bundle: str
     broker: str
+    latest: Figures
     figures: Figures
     topics: int
     held: str
@@ -68,6 +71,9 @@ def state_of(snapshot: LoadSnapshot, bundle: str) -> list[BundleState]:
             BundleState(
                 bundle=bundle,
                 broker=snapshot.brokers.names[bundles.owner[row]],
+                latest=Figures(
+                    msg_rate=float(bundles.latest.rate[row]), msg_throughput=float(bundles.latest.throughput[row])
+                ),
                 figures=figures,
                 topics=int(bundles.topics[row]),
                 held=next((text for holds, text in why if holds), ""),

@@ -88,7 +88,7 @@ def test_a_key_changes_the_answer(file: str) -> None:
 def test_the_tables_say_the_same(file: str) -> None:
     shown = decide("--snapshot", file, "--strategy", "ThresholdShedder").stdout
     assert "3 brokers, 5 bundles, as of 2026-09-21 14:13:20 UTC; ThresholdShedder sheds" in shown
-    assert f"{bundle_name(0)}  a:1 → c:1  95.37 MiB/s" in shown
+    assert f"{bundle_name(0)}  a:1 → c:1  1,000 msg/s and 95.37 MiB/s" in shown
     assert "keeps all: its smoothed usage is within the threshold of the mean" in shown
     assert f"a:1 sheds; set by {THRESHOLD}" in shown
     explained = decide("--snapshot", file, "--strategy", "ThresholdShedder", "--explain").stdout

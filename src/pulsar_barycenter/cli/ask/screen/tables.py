@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Generic, TypeVar
 
+from pulsar_barycenter.load.bundle_load import LOAD_BYTES, LOAD_RATE, LONG, load_bytes, load_rate
 from pulsar_barycenter.load.reasons import format_figure
 from pulsar_barycenter.logs.decision_log import DecisionRecord
 from pulsar_barycenter.status.board import BundleRow, TopicRow
@@ -62,10 +63,10 @@ BROKERS: Final[Table[BrokerStatus]] = Table(
         _name("broker", lambda row: row.broker + (" drained" if row.is_drained else "")),
         _number("bundles", lambda row: row.bundles),
         _number("topics", lambda row: row.topics),
+        _number(LOAD_RATE, lambda row: row.load_rate),
         _number("msg/s in", lambda row: row.msg_rate_in),
-        _number("msg/s out", lambda row: row.msg_rate_out),
-        _throughput("in", lambda row: row.msg_throughput_in),
-        _throughput("out", lambda row: row.msg_throughput_out),
+        _throughput(LOAD_BYTES, lambda row: row.load_bytes),
+        _throughput("bytes/s in", lambda row: row.msg_throughput_in),
         _number("max %", lambda row: row.max_usage, 1),
         _number("CPU %", lambda row: row.cpu, 1),
         _number("memory %", lambda row: row.memory, 1),
@@ -83,11 +84,11 @@ BUNDLES: Final[Table[BundleRow]] = Table(
     (
         _name("bundle", lambda row: row.bundle),
         _name("broker", lambda row: row.broker + (f" → {row.going_to}" if row.going_to else "")),
+        _number(LOAD_RATE, lambda row: load_rate(row) if row.is_known else None),
         _number("msg/s in", lambda row: row.msg_rate_in if row.is_known else None),
-        _number("msg/s out", lambda row: row.msg_rate_out if row.is_known else None),
-        _throughput("in", lambda row: row.msg_throughput_in if row.is_known else None),
-        _throughput("out", lambda row: row.msg_throughput_out if row.is_known else None),
-        _number("long msg/s", lambda row: row.long_rate),
+        _throughput(LOAD_BYTES, lambda row: load_bytes(row) if row.is_known else None),
+        _throughput("bytes/s in", lambda row: row.msg_throughput_in if row.is_known else None),
+        _number(f"{LOAD_RATE}, {LONG}", lambda row: row.long_rate),
         _number("topics", lambda row: row.topics if row.is_known else None),
         _number("producers", lambda row: row.producers if row.is_known else None),
         _number("consumers", lambda row: row.consumers if row.is_known else None),
@@ -116,10 +117,10 @@ TOPICS: Final[Table[TopicRow]] = Table(
     (
         _name("topic", lambda row: row.topic),
         _name("broker", lambda row: row.broker),
+        _number(LOAD_RATE, lambda row: load_rate(row) if row.is_known else None),
         _number("msg/s in", lambda row: row.msg_rate_in if row.is_known else None),
-        _number("msg/s out", lambda row: row.msg_rate_out if row.is_known else None),
-        _throughput("in", lambda row: row.msg_throughput_in if row.is_known else None),
-        _throughput("out", lambda row: row.msg_throughput_out if row.is_known else None),
+        _throughput(LOAD_BYTES, lambda row: load_bytes(row) if row.is_known else None),
+        _throughput("bytes/s in", lambda row: row.msg_throughput_in if row.is_known else None),
         _number("backlog", lambda row: row.backlog if row.is_known else None),
         _number("stored, KiB", lambda row: row.storage_size / 1024 if row.is_known else None),
         _number("subscriptions", lambda row: row.subscriptions if row.is_known else None),

@@ -1,0 +1,37 @@
+"""What is called the load of a bundle, a topic or a broker, in words for headers: docs/measures.md defines it once.
+
+Load is in + out, messages published plus messages dispatched, in msg/s and in bytes/s. A header names the window that
+it is a mean over.
+"""
+
+from typing import Final, Protocol
+
+LOAD_RATE: Final = "load, msg/s"
+LOAD_BYTES: Final = "load, bytes/s"
+NEWEST: Final = "newest report"
+SHORT: Final = "short window"
+LONG: Final = "long window"
+IN_AND_OUT: Final = "load is in + out"
+
+
+class Traffic(Protocol):
+    """Rates in msg/s and throughput in bytes/s, each way."""
+
+    @property
+    def msg_rate_in(self) -> float: ...
+    @property
+    def msg_rate_out(self) -> float: ...
+    @property
+    def msg_throughput_in(self) -> float: ...
+    @property
+    def msg_throughput_out(self) -> float: ...
+
+
+def load_rate(of: Traffic) -> float:
+    """Return the load in msg/s."""
+    return of.msg_rate_in + of.msg_rate_out
+
+
+def load_bytes(of: Traffic) -> float:
+    """Return the load in bytes/s."""
+    return of.msg_throughput_in + of.msg_throughput_out

@@ -107,7 +107,8 @@ class OutageRun:
         async with asyncio.timeout(within_s):
             while True:
                 try:
-                    return await broker.wait_ready(timeout_s=within_s)
+                    await broker.wait_ready(timeout_s=within_s)
+                    return
                 except ProcessFailedError:
                     await broker.start()
 

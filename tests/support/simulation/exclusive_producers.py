@@ -240,7 +240,8 @@ class AccessWorld:
             self._faults.strike()
         await asyncio.gather(*living)
         await self._faults.end()
-        await self.cluster.settle()
+        self.cluster.end_faults()
+        await self.cluster.bring_up()
         await asyncio.gather(*map(self._serve_all, self.topics))
         self._check_nobody_waits()
         for topic in self.topics:

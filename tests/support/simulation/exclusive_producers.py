@@ -111,6 +111,8 @@ class ModeProducer:
             try:
                 assigned, self._assigned = self._assigned, None
                 link = await self.client.link(assigned or await self.client.lookup(self.topic))
+                if not self.is_live:
+                    return  # it was closed meanwhile
                 await self._attach(link)
                 backoff_s = FIRST_BACKOFF_S
                 await self._gone.wait()
@@ -161,8 +163,9 @@ class ModeProducer:
         )
 
     def _queued(self) -> None:
-        self.state = "waits"
-        self._world.outcomes["waited"] += 1
+        if self.is_live:
+            self.state = "waits"
+            self._world.outcomes["waited"] += 1
 
     def publish(self) -> None:
         if self.state != "attached" or self._link is None:

@@ -1,7 +1,7 @@
 """Coordinators that are cut short at any step, in any order, and owners that refuse: each change is whole, or is not.
 
 The coordinators and the records are the brokers' own, on a store in memory. The owners are a model: they say yes or no
-by the clients that they have, keep clients out by what the record says, and fail when they are told to.
+by the clients that they have, keep clients out by what the record says, and fail when they are set to.
 """
 
 import asyncio
@@ -143,7 +143,7 @@ class World:
             return msgspec.json.encode(PartAnswer(Willingness.UNKNOWN))
         assert wanted.step is Step.ASK or pending.phase is ChangePhase.DOING, "done before it was decided"
         answer = self.parts.answer(index, wanted.step, pending)
-        life.step()  # it may be done, and nobody hear of it
+        life.step()  # it may be done, and its answer be lost
         return msgspec.json.encode(answer)
 
     async def request(self, what: str, name: str, steps: int) -> None:
@@ -219,8 +219,10 @@ async def play(history: list[tuple[str, str, int]]) -> None:
 @given(st.lists(actions, max_size=14))
 @example([("delete", "a", 7), ("attach", "a", 2)])
 @example([("delete subscription", "a", 8), ("attach", "a", 1), ("detach", "a", 1), ("attach", "a", 1)])
-def test_a_change_is_whole_whoever_is_cut_short_and_whoever_refuses(history: list[tuple[str, str, int]]) -> None:
-    """And nobody loses a client to a change that all had agreed to."""
+def test_a_change_is_whole_when_coordinators_end_and_owners_refuse(
+    history: list[tuple[str, str, int]],
+) -> None:
+    """And no client loses what it uses to a change that all owners agreed to."""
     loop = VirtualTimeLoop()  # type: ignore[abstract]
     try:
         loop.run_until_complete(play(history))

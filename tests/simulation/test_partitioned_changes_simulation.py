@@ -3,11 +3,16 @@
 .venv/bin/python -m pytest tests/simulation/test_partitioned_changes_simulation.py --sim-seeds 5000    (plays 1,000)
 """
 
+import random
+from dataclasses import replace
+
 import pytest
 
 from pulsar_barycenter.broker.partition_changes import plan
 from pulsar_barycenter.broker.partition_changes.coordinator import ChangeCoordinator
 from pulsar_barycenter.broker.topics.topic import Topic
+from pulsar_barycenter.load.managers import ManagerKind
+from support.simulation.cluster import Settings
 from support.simulation.loop import SimulationError
 from support.simulation.partitioned_changes import run_changes
 from support.simulation.seeds import seeds_to_play
@@ -16,6 +21,24 @@ pytestmark = pytest.mark.simulation
 
 SHARE = 5
 """For so many histories of the cluster's simulation one is played here."""
+
+PLACE = "load_manager_service_unit_state_table_view_class_name"
+CHANNEL = "org.apache.pulsar.broker.loadbalance.extensions.channel"
+EXTENSIBLE = {"load_manager_class_name": ManagerKind.EXTENSIBLE.class_name}
+CLUSTERS: tuple[dict[str, str], ...] = (
+    {},
+    {**EXTENSIBLE, PLACE: f"{CHANNEL}.ServiceUnitStateMetadataStoreTableViewImpl"},
+    {},
+    {"leader_only_metadata_writes": "true"},
+    {},
+    {**EXTENSIBLE, PLACE: f"{CHANNEL}.ServiceUnitStateTableViewImpl"},
+    {},
+    {"load_manager_class_name": ManagerKind.SIMPLE.class_name},
+)
+"""What histories are played with, one after the other: mostly the modular load manager."""
+
+SHORTEST_SESSION_MS = 4_000
+"""Where the leader writes for all, half of a session is the lease."""
 
 CALM = ("unload", "unload to", "reset", "burst")
 
@@ -26,10 +49,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("sim_seed", seeds, ids=[f"seed-{seed}" for seed in seeds])
 
 
+def settings_of(seed: int) -> Settings:
+    drawn, config = Settings.drawn(random.Random(seed)), CLUSTERS[seed % len(CLUSTERS)]
+    timeout_ms = max(SHORTEST_SESSION_MS, drawn.session_timeout_ms) if config else drawn.session_timeout_ms
+    return replace(drawn, session_timeout_ms=timeout_ms, config=dict(config))
+
+
 def test_a_partitioned_topic_changes_as_a_whole_or_not_at_all(sim_seed: int) -> None:
     """Whatever fails meanwhile; no message of a topic that stays is lost, and no client loses what it uses."""
     try:
-        verdict = run_changes(sim_seed)
+        verdict = run_changes(sim_seed, settings=settings_of(sim_seed))
     except Exception as error:
         again = f".venv/bin/python -m pytest tests/simulation -k changes_as_a_whole --sim-seed {sim_seed}"
         raise AssertionError(f"seed {sim_seed}: {error!r}; replay: {again}") from error

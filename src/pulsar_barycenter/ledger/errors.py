@@ -2,7 +2,7 @@
 
 LedgerError
 ├── LedgerFencedError        a later owner took the ledger over; this writer must stop serving
-│   └── LedgerDeletedError   its record was deleted, by whom is not known; this writer must stop serving as well
+│   └── LedgerDeletedError   its record was deleted; this writer must stop serving as well
 ├── LedgerCorruptedError     a damaged entry before the end of a ledger; names the file and the offset
 ├── LedgerVersionError       a later release wrote the file
 ├── LedgerNotFoundError      the ledger's file is absent

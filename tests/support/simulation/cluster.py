@@ -403,7 +403,7 @@ class Cluster:
         """Bring a request about a partition to its owner as the admin REST does, which redirects, and the answer back.
 
         Raises:
-            OSError: nobody knows what became of it.
+            OSError: it is unknown what became of it.
             TimeoutError: it took too long.
         """
         wanted = msgspec.json.decode(request, type=PartRequest)

@@ -393,10 +393,10 @@ class PartitionedScenario(Scenario):
         deadline = self._loop.time() + SETTLE_S
         while late := [each for each in auditors if each[0].received < each[1].acknowledged]:
             if self._loop.time() > deadline:
-                told = "; ".join(
+                missing = "; ".join(
                     f"{one.topic}: received {one.received} ({one.state}) of {other.acknowledged}" for one, other in late
                 )
-                raise SimulationError("every message arrives", told)
+                raise SimulationError("every message arrives", missing)
             await asyncio.sleep(0.2)
         client.node.crash()
         self.cluster.network.crashed(client.node)
@@ -432,7 +432,6 @@ def run_changes(
 
     Raises:
         SimulationError: a check failed.
-        PartitionedChangeError: nobody caught it.
     """
     loop = VirtualTimeLoop()  # type: ignore[abstract]
     scenario = PartitionedScenario(loop, seed, settings, faults, PartitionedFaults)

@@ -5,7 +5,8 @@
                       ▼
                      none
 
-- `plan` decides: whom to ask, what the answers amount to, what is left of the record, whether a change was abandoned.
+- `plan` decides: which owners are asked, what the answers amount to, what is left of the record, whether a change was
+  abandoned.
 - `change_records` writes the topic's record by compare-and-set, and keeps a list of changes under way.
 - `partition_owner` is the part of the broker that owns a partition: it answers, and it carries out what was decided.
 - `coordinator` is the part of the broker that got the request, and of those that complete what it has left.

@@ -123,7 +123,7 @@ class ChangeCoordinator:
     async def enlarge(self, topic: TopicName, partitions: int) -> None:
         """Add partitions, each with the subscriptions of partition 0, from their first message on.
 
-        Clients hear of the new number when all of that is there.
+        Clients see the new number when all of that is there.
 
         Raises:
             PartitionedChangeError, MetadataError: as `delete`.
@@ -256,7 +256,7 @@ class ChangeCoordinator:
                     answer = msgspec.json.decode(await self._owners(request), type=PartAnswer)
                     if answer.willingness is not Willingness.UNKNOWN or not await self._is_pending(topic, change):
                         return answer
-                reason = "its owner has not heard of the change"
+                reason = "its owner does not know of the change yet"
             except AdminRequestError as error:
                 reason = error.reason
                 if error.status < 500 and error.status not in _ASK_AGAIN:

@@ -1,4 +1,4 @@
-"""What a change of a partitioned topic comes to: whom to ask, what answers mean, what remains of the record. Pure."""
+"""What a change of a partitioned topic comes to, without I/O: which owners are asked, what their answers mean."""
 
 import enum
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ class Willingness(enum.Enum):
     """The partition is already as the change wants it."""
     REFUSED = "refused"
     UNKNOWN = "unknown"
-    """The owner does not know of the change: it is over, or the store has not told it yet."""
+    """The owner does not know of the change: it is over, or its session with the store lags behind."""
 
 
 class PartAnswer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -84,8 +84,8 @@ def decide(
         return Refusal(409, f"Subscription {change.subscription!r} already exists for topic {topic}")
     if is_done and change.kind is ChangeKind.DELETE_SUBSCRIPTION:
         return Refusal(404, f"Subscription {change.subscription!r} of topic {topic} does not exist")
-    told = [each.subscriptions for each in answers.values() if isinstance(each, PartAnswer)]
-    names = tuple(sorted(set(chain.from_iterable(told))))
+    lists = [each.subscriptions for each in answers.values() if isinstance(each, PartAnswer)]
+    names = tuple(sorted(set(chain.from_iterable(lists))))
     length = sum(map(len, names))
     if length > LONGEST_NAMES:
         return Refusal(
@@ -119,7 +119,7 @@ def completed(record: PartitionedTopicMetadata, change: PartitionedChange) -> Pa
 def is_abandoned(
     change: PartitionedChange, *, broker: str, running: bool, registered: frozenset[str], unchanged_s: float
 ) -> bool:
-    """Tell whether somebody else than its requester has to complete or undo a change, as `broker` sees it.
+    """Tell whether another broker than its requester has to complete or undo a change, as `broker` sees it.
 
     `running`: this broker carries it out now; `unchanged_s`: for how long this broker has seen it in its phase.
     """

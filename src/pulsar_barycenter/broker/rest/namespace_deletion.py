@@ -211,7 +211,7 @@ async def _delete_all(services: BrokerServices, topics: Iterable[TopicName]) -> 
     await gather(
         lambda topic: services.admin.call("DELETE", services.web_url, topic_path(topic), params={"force": "true"}),
         topics,
-        missing=[404],  # somebody else was faster
+        missing=[404],  # another request was faster
     )
 
 

@@ -190,7 +190,7 @@ async def a_producer_comes_until_it_is_complete(cluster: RestCluster, part: str)
 async def test_a_change_that_an_owner_did_not_make_is_completed_later(
     verb: str, by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By whoever comes next; until then another change of the topic is refused as retriable, and clients wait."""
+    """By the next request, or the broker that left it; until then clients get an error after which they try again."""
     async with rest_cluster(2) as cluster:
         await partitioned(cluster)
         failing = f"x-partition-{PARTITIONS if verb == 'enlarge' else 1}"

@@ -367,7 +367,7 @@ async def test_a_write_of_unknown_outcome_is_not_mistaken_for_a_takeover() -> No
     await world.close()
 
 
-async def test_a_topic_whose_record_is_gone_is_told_as_deleted(world: LedgerWorld) -> None:
+async def test_a_topic_whose_record_is_gone_is_reported_as_deleted(world: LedgerWorld) -> None:
     """Not as taken over by an owner who never was, at the first write or later."""
     owner = await world.open(5)
     await owner.append("a")
@@ -382,7 +382,7 @@ async def test_a_topic_whose_record_is_gone_is_told_as_deleted(world: LedgerWorl
     assert len(owner.fenced) == 1
 
 
-async def test_a_cursor_whose_record_is_gone_is_told_as_deleted(world: LedgerWorld) -> None:
+async def test_a_cursor_whose_record_is_gone_is_reported_as_deleted(world: LedgerWorld) -> None:
     owner = await world.open(5)
     await owner.append("a")
     cursor = await owner.ledger.open_cursor("s", "earliest")

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from socketserver import BaseRequestHandler
+from typing import cast
 
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, StateSetMetricFamily
@@ -70,8 +72,10 @@ def _seconds(ms: int | None) -> float | None:
 
 
 @contextmanager
-def serve_metrics(status: Callable[[], PipelineStatus], port: int) -> Iterator[int]:
+def serve_metrics(status: Callable[[], PipelineStatus], port: int, *, silence_s: float = 10.0) -> Iterator[int]:
     """Answer `http://127.0.0.1:<port>/metrics` from a thread until the context ends; yield the port, chosen if 0.
+
+    A client that sends nothing for `silence_s` is closed.
 
     Raises:
         OSError: the port cannot be had.
@@ -83,6 +87,8 @@ def serve_metrics(status: Callable[[], PipelineStatus], port: int) -> Iterator[i
     except OSError as error:
         reason = f"cannot answer Prometheus at 127.0.0.1:{port}: {error.strerror}; choose another --metrics-port"
         raise OSError(error.errno, reason) from error
+    handler = cast(type[BaseRequestHandler], server.RequestHandlerClass)
+    server.RequestHandlerClass = type("Impatient", (handler,), {"timeout": silence_s})
     try:
         yield server.server_port
     finally:

@@ -1,5 +1,6 @@
 """What Prometheus is told of a pipeline is what its status says."""
 
+import socket
 import urllib.request
 
 import msgspec
@@ -83,3 +84,10 @@ def test_it_answers_while_the_pipeline_runs_and_lets_go_of_the_port_afterwards()
             pass
     with serve_metrics(lambda: status, port) as again:
         assert again == port
+
+
+def test_a_client_that_says_nothing_is_closed() -> None:
+    status = PipelineStatus(state="running", pid=1, updated_at=2)
+    with serve_metrics(lambda: status, 0, silence_s=0.1) as port, socket.create_connection(("127.0.0.1", port)) as idle:
+        idle.settimeout(30)
+        assert idle.recv(1) == b""

@@ -1,0 +1,32 @@
+"""docs/bounds.md names for each input a test that holds its bound, and each of them exists."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ROWS = [
+    line
+    for line in (ROOT / "docs" / "bounds.md").read_text().splitlines()
+    if line.startswith("| ") and not line.startswith("| input ")
+]
+
+
+def test_there_are_rows() -> None:
+    assert len(ROWS) > 30
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.split("|")[1].strip())
+def test_a_bound_has_a_test(row: str) -> None:
+    _, _, bound, named, _ = (part.strip() for part in row.split("|"))
+    assert bound
+    found = re.fullmatch(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", named)
+    assert found is not None, named
+    functions = {
+        node.name
+        for node in ast.walk(ast.parse((ROOT / found[1]).read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    assert found[2] is None or found[2] in functions

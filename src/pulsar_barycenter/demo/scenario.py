@@ -184,8 +184,9 @@ class Demo:
     @asynccontextmanager
     async def _running(self, cluster: StandaloneCluster) -> AsyncIterator[None]:
         try:
-            self._view.phase("starting the first broker and the pipeline")
-            await cluster.start_with_pipeline(cluster.brokers[:1])
+            self._view.phase("starting the pipeline; the brokers follow, so that no report waits for it")
+            await cluster.start_pipeline()
+            await cluster.start_brokers(cluster.brokers[:1])
             self._view.dashboards([broker.web_url for broker in cluster.brokers])
             yield
         finally:

@@ -204,7 +204,7 @@ def test_a_cluster_that_is_killed_leaves_no_process_and_no_ephemeral_folder(tmp_
         assert_nothing_is_left(tmp_path, ports)
 
 
-@pytest.mark.parametrize("phase", ["broker-0: starting", "pipeline: Spark runs", "one broker carries everything"])
+@pytest.mark.parametrize("phase", ["pipeline: starting Spark", "pipeline: Spark runs", "one broker carries everything"])
 def test_a_demo_that_is_interrupted_in_any_phase_leaves_nothing_running(tmp_path: Path, phase: str) -> None:
     ports = free_ports(4)
     where = ["--out", str(tmp_path / "out"), "--web-port", str(ports[0]), "--broker-port", str(ports[2])]

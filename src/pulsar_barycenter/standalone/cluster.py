@@ -204,22 +204,14 @@ class StandaloneCluster:
             ProcessFailedError: a child did not become ready; the others were ended.
         """
         self.check_ports()
+        starts = [self.start_brokers(self.brokers)]
+        if self.pipeline:
+            starts.append(self.start_pipeline())
         try:
-            await self.start_with_pipeline(self.brokers)
+            await _all_or_first_error(starts)
         except BaseException:
             await self.kill()
             raise
-
-    async def start_with_pipeline(self, brokers: list[BrokerProcess]) -> None:
-        """Start the given brokers and the pipeline, if there is one, and return when all are ready.
-
-        Raises:
-            ProcessFailedError: one of them did not become ready; the others are as they are.
-        """
-        starts = [self.start_brokers(brokers)]
-        if self.pipeline:
-            starts.append(self.start_pipeline())
-        await _all_or_first_error(starts)
 
     async def start_brokers(self, brokers: list[BrokerProcess]) -> None:
         """Start the given brokers side by side and return when each is ready."""

@@ -139,19 +139,21 @@ async def test_an_answer_that_is_not_understood_or_does_not_come_is_told(path: s
 
 
 @pytest.mark.parametrize(
-    ("in_use", "lag", "lag_s", "is_told"),
+    ("published", "in_use", "lag", "lag_s", "is_told"),
     [
-        ("0.0", "90.0", 90.0, True),
-        ("1.0", "2.0", None, True),
-        ("0.0", None, None, True),  # the extensible load manager, where no pipeline is asked for
-        (None, None, None, True),
-        ("0.0", "late", None, False),
+        (None, "0.0", "90.0", 90.0, True),
+        ("1.0", "0.0", "90.0", 90.0, True),
+        ("0.0", "0.0", "90.0", None, True),  # there is no pipeline
+        (None, "1.0", "2.0", None, True),
+        (None, "0.0", None, None, True),  # the extensible load manager, where no pipeline is asked for
+        (None, None, None, None, True),
+        (None, "0.0", "late", None, False),
     ],
 )
 async def test_how_late_the_pipeline_is_comes_from_the_leaders_figures(
-    in_use: str | None, lag: str | None, lag_s: float | None, is_told: bool
+    published: str | None, in_use: str | None, lag: str | None, lag_s: float | None, is_told: bool
 ) -> None:
-    told = {"in_use": in_use, "lag_seconds": lag}
+    told = {"published": published, "in_use": in_use, "lag_seconds": lag}
     figures = [f'barycenter_pipeline_{name}{{cluster="c"}} {value}' for name, value in told.items() if value]
     decided = msgspec.json.decode(encode_snapshot(snapshot()))
     foreign = Foreign(**{"/barycenter/v1/snapshot": decided, "/metrics": web.Response(text="\n".join(figures))})

@@ -115,11 +115,13 @@ async def _decoded(document: bytes) -> PipelinePublication:
 
 @dataclass(frozen=True, slots=True)
 class PipelineState:
-    """Whether decisions go by the pipeline, and how long its slowest report waits (ms)."""
+    """Whether decisions go by the pipeline, and how long its slowest report waits (ms). Without `is_published` it has
+    published nothing: there may be none."""
 
     in_use: bool
     lag_ms: int
     is_late: bool
+    is_published: bool = True
 
 
 @runtime_checkable
@@ -182,7 +184,7 @@ class PipelineFigures:
         lag_ms = max(0, now_ms - min(waiting)) if waiting else 0
         limit_ms = self._context.config.current.load_balancer_pipeline_max_lag_seconds * 1000
         is_late = self._feed.is_expected and lag_ms > limit_ms
-        return PipelineState(publication is not None and not is_late, lag_ms, is_late)
+        return PipelineState(publication is not None and not is_late, lag_ms, is_late, publication is not None)
 
     def in_use(self) -> PipelinePublication | None:
         """Return the publication that is decided by now, if one is."""

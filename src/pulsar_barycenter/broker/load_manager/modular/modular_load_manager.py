@@ -142,6 +142,7 @@ class ModularLoadManager:
         state = await self._load_data.pipeline.judge(decides_with="the leader's own fold")
         self.metrics.pipeline_lag_s.set(state.lag_ms / 1000)
         self.metrics.pipeline_in_use.set(1 if state.in_use else 0)
+        self.metrics.pipeline_published.set(1 if state.is_published else 0)
 
     # ---- the leader's half ----
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -112,6 +113,20 @@ async def test_of_apache_pulsar_what_can_be_had_is_and_the_rest_is_told() -> Non
     severities = {each.severity for each in diagnose(picture).findings}
     assert severities <= {Severity.INFO}
     assert "preallocation" in {each.what for each in diagnose(picture).unseen}
+
+
+async def test_topics_are_counted_by_bundle_where_nobody_serves_one() -> None:
+    """Of a namespace whose bundles are all served they are not asked for."""
+    topics = "/admin/v2/persistent/t/n"
+    foreign = Foreign(**{topics: ["persistent://t/n/a", "persistent://t/n/b", "nonsense"]})
+    (namespace,) = (await look(foreign)).namespaces or ()
+    assert namespace.topics is not None
+    assert sum(namespace.topics.values()) == 2
+    assert {bundle.rpartition("/")[0] for bundle in namespace.topics} == {"t/n"}
+    served = {f"t/n/{lower}_{upper}": {"is_active": True} for lower, upper in pairwise(BOUNDARIES)}
+    foreign = Foreign(**{topics: [], "/admin/v2/brokers/c/ME/ownedNamespaces": served})
+    (namespace,) = (await look(foreign)).namespaces or ()
+    assert (namespace.topics, topics in foreign.asked) == (None, False)
 
 
 async def test_nothing_is_looked_up_which_would_give_bundles_owners() -> None:

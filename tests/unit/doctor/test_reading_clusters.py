@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -114,6 +115,20 @@ async def test_of_apache_pulsar_what_can_be_had_is_and_the_rest_is_told() -> Non
     assert "preallocation" in {each.what for each in diagnose(picture).unseen}
 
 
+async def test_topics_are_counted_by_bundle_where_nobody_serves_one() -> None:
+    """Of a namespace whose bundles are all served they are not asked for."""
+    topics = "/admin/v2/persistent/t/n"
+    foreign = Foreign(**{topics: ["persistent://t/n/a", "persistent://t/n/b", "nonsense"]})
+    (namespace,) = (await look(foreign)).namespaces or ()
+    assert namespace.topics is not None
+    assert sum(namespace.topics.values()) == 2
+    assert {bundle.rpartition("/")[0] for bundle in namespace.topics} == {"t/n"}
+    served = {f"t/n/{lower}_{upper}": {"is_active": True} for lower, upper in pairwise(BOUNDARIES)}
+    foreign = Foreign(**{topics: [], "/admin/v2/brokers/c/ME/ownedNamespaces": served})
+    (namespace,) = (await look(foreign)).namespaces or ()
+    assert (namespace.topics, topics in foreign.asked) == (None, False)
+
+
 async def test_nothing_is_looked_up_which_would_give_bundles_owners() -> None:
     foreign = Foreign()
     await look(foreign)
@@ -139,19 +154,21 @@ async def test_an_answer_that_is_not_understood_or_does_not_come_is_told(path: s
 
 
 @pytest.mark.parametrize(
-    ("in_use", "lag", "lag_s", "is_told"),
+    ("published", "in_use", "lag", "lag_s", "is_told"),
     [
-        ("0.0", "90.0", 90.0, True),
-        ("1.0", "2.0", None, True),
-        ("0.0", None, None, True),  # the extensible load manager, where no pipeline is asked for
-        (None, None, None, True),
-        ("0.0", "late", None, False),
+        (None, "0.0", "90.0", 90.0, True),
+        ("1.0", "0.0", "90.0", 90.0, True),
+        ("0.0", "0.0", "90.0", None, True),  # there is no pipeline
+        (None, "1.0", "2.0", None, True),
+        (None, "0.0", None, None, True),  # the extensible load manager, where no pipeline is asked for
+        (None, None, None, None, True),
+        (None, "0.0", "late", None, False),
     ],
 )
 async def test_how_late_the_pipeline_is_comes_from_the_leaders_figures(
-    in_use: str | None, lag: str | None, lag_s: float | None, is_told: bool
+    published: str | None, in_use: str | None, lag: str | None, lag_s: float | None, is_told: bool
 ) -> None:
-    told = {"in_use": in_use, "lag_seconds": lag}
+    told = {"published": published, "in_use": in_use, "lag_seconds": lag}
     figures = [f'barycenter_pipeline_{name}{{cluster="c"}} {value}' for name, value in told.items() if value]
     decided = msgspec.json.decode(encode_snapshot(snapshot()))
     foreign = Foreign(**{"/barycenter/v1/snapshot": decided, "/metrics": web.Response(text="\n".join(figures))})

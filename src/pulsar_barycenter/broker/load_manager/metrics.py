@@ -68,6 +68,10 @@ class LoadMetrics(ManagerMetrics):
         self.pipeline_in_use = self._own_gauge(
             "barycenter_pipeline_in_use", "1 if decisions go by the pipeline's figures, 0 if by the broker's own fold"
         )
+        self.pipeline_published = self._own_gauge(
+            "barycenter_pipeline_published",
+            "1 if there are figures of a pipeline, in use or late, 0 if there never were",
+        )
         self.unreported = self._own_gauge(
             "barycenter_brokers_without_load_report", "Registered brokers of which this broker knows no load report"
         )

@@ -138,9 +138,10 @@ async def _decoded(document: bytes) -> PipelinePublication:
 class PipelineState:
     """Whether decisions go by the pipeline, and how long its slowest report waits (ms).
 
-    `silent_ms` is how long ago the pipeline last looked for reports, None where that is not known. Under steady load
-    brokers write no reports: then nothing waits (`lag_ms` is 0) whether or not the pipeline runs, and `is_silent`
-    tells the two apart: it has not looked for longer than `loadBalancerPipelineMaxLagSeconds`.
+    Without `is_published` it has published nothing: there may be none. `silent_ms` is how long ago the pipeline last
+    looked for reports, None where that is not known. Under steady load it has nothing to publish for a long time, and a
+    pipeline that has stopped does not publish either; `is_silent` tells the two apart: it has not looked for longer
+    than `loadBalancerPipelineMaxLagSeconds`.
     """
 
     in_use: bool
@@ -148,6 +149,7 @@ class PipelineState:
     is_late: bool
     silent_ms: int | None = None
     is_silent: bool = False
+    is_published: bool = True
 
 
 @runtime_checkable
@@ -219,6 +221,7 @@ class PipelineFigures:
             is_late,
             silent_ms=silent_ms,
             is_silent=silent_ms is not None and silent_ms > limit_ms,
+            is_published=publication is not None,
         )
 
     def in_use(self) -> PipelinePublication | None:

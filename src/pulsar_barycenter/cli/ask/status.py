@@ -141,7 +141,6 @@ _COLUMNS: Final[tuple[_Shown, ...]] = (
     (LOAD_RATE, Kind.FIGURE, lambda broker: _figure(broker.load_rate)),
     ("msg/s in", Kind.FIGURE, lambda broker: _figure(broker.msg_rate_in)),
     (LOAD_BYTES, Kind.FIGURE, lambda broker: _throughput(broker.load_bytes)),
-    ("bytes/s in", Kind.FIGURE, lambda broker: _throughput(broker.msg_throughput_in)),
     ("CPU %", Kind.FIGURE, _usage("cpu")),
     ("memory %", Kind.FIGURE, _usage("memory")),
     ("direct %", Kind.FIGURE, _usage("direct_memory")),

@@ -46,7 +46,9 @@ _NO_LEADER: Final = 503
 _GONE: Final = 404
 _CANNOT_READ: Final = (412, 500)
 """What a broker answers of a namespace whose boundaries are none."""
-_PIPELINE: Final = re.compile(rb"^barycenter_pipeline_(lag_seconds|in_use)(?:\{[^}\n]*\})? (\S+)$", re.MULTILINE)
+_PIPELINE: Final = re.compile(
+    rb"^barycenter_pipeline_(lag_seconds|in_use|published)(?:\{[^}\n]*\})? (\S+)$", re.MULTILINE
+)
 
 _Text = Annotated[str, msgspec.Meta(max_length=4_096)]
 _Names = Annotated[list[_Text], msgspec.Meta(max_length=MOST_BROKERS)]
@@ -336,9 +338,12 @@ async def _leading(broker: _Asked) -> None:
 
 
 async def _pipeline(broker: _Asked) -> None:
-    """Ask how late the pipeline is, where it is not in use; a leader that is not to go by it tells no lag."""
+    """Ask how late the pipeline is, where it is not in use; a leader that is not to go by it tells no lag, and where it
+    has published nothing there is none, or it is not asked for."""
     figures = await broker.ask("figures", "/metrics")
     told = dict(_PIPELINE.findall(figures.body)) if figures is not None else {}
+    if told.get(b"published") in (b"0", b"0.0"):
+        return
     if b"lag_seconds" not in told or told.get(b"in_use", b"1") in (b"1", b"1.0"):
         return
     try:

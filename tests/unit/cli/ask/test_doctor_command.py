@@ -8,9 +8,11 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
+from pulsar_barycenter.broker.load_manager.factory import load_manager_factory
 from pulsar_barycenter.cli.main import main
 from pulsar_barycenter.doctor.catalogue import CHECKS
 from pulsar_barycenter.metadata.open import open_store
+from support.rest_cluster import RestCluster
 
 BOUNDARIES = ["0x00000000", "0x80000000"]
 LOCK = "/namespace/t/n/0x00000000_0x80000000"
@@ -106,3 +108,23 @@ def test_the_catalogue_is_listed_and_a_misspelt_check_is_answered_with_the_neare
     assert [line["check"] for line in lines] == [check.name for check in CHECKS]
     result = run("--check", "tilling")
     assert (result.exit_code, "did you mean tiling?" in result.output) == (2, True)
+
+
+async def test_a_healthy_cluster_reads_healthy_in_one_line_and_verbose_says_what_options_add() -> None:
+    """Fresh, with bundles that nobody has used yet, and without a pipeline."""
+    cluster = RestCluster()
+    try:
+        for _ in range(2):
+            await cluster.add(load_manager_factory("ModularLoadManagerImpl"), broker_shutdown_timeout_ms=0)
+        await cluster.create_namespace(bundles=16)
+        url = str(cluster.brokers[0].urls.web_url)
+        short, whole, status = [
+            await asyncio.to_thread(CliRunner(env={"COLUMNS": "200"}).invoke, main, [*words, "--url", url])
+            for words in (("doctor",), ("doctor", "--verbose"), ("status",))
+        ]
+    finally:
+        await cluster.close()
+    assert (short.exit_code, len(short.stdout.splitlines())) == (0, 1), short.stdout
+    assert re.match(r"2 brokers, \d+ namespaces, \d+ bundles: healthy;", short.stdout)
+    assert whole.stdout.count("not looked at:") >= 4
+    assert status.stdout.splitlines()[-1] == "healthy: doctor found nothing"

@@ -309,7 +309,7 @@ async def test_a_drain_is_seen_everywhere_and_undrain_brings_back_what_it_moved_
         assert f"barycenter undrain {broker.broker_id} --bring-back --yes" in status
         doctor = await run("doctor", *url)
         assert (doctor.exit_code, "healthy, " in doctor.stdout) == (OK, True)
-        assert "Drained by nobody at " in " ".join(doctor.stdout.split())
+        assert "Drained by anonymous at " in " ".join(doctor.stdout.split())
         overview = (await cluster.expect(200, "GET", "/barycenter/v1/overview")).json
         assert (overview["drained"], overview["drainChange"]["by"]) == ([broker.broker_id], "nobody")
 

@@ -143,6 +143,7 @@ class ModularLoadManager:
         self.metrics.pipeline_lag_s.set(state.lag_ms / 1000)
         self.metrics.pipeline_silent_s.set((state.silent_ms or 0) / 1000)
         self.metrics.pipeline_in_use.set(1 if state.in_use else 0)
+        self.metrics.pipeline_published.set(1 if state.is_published else 0)
 
     # ---- the leader's half ----
 

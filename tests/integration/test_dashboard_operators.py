@@ -132,13 +132,13 @@ def test_a_drained_broker_is_seen_with_who_drained_it_and_what_to_do(browser: Br
     try:
         page, complaints = opened(browser, served)
         drained = page.locator(".condition .drained")
-        expect(drained).to_contain_text(re.compile(rf"{broker}: drained by a person without a name at \d\d:\d\d"))
+        expect(drained).to_contain_text(re.compile(rf"{broker}: drained by somebody \(no authentication\) at \d\d:\d\d"))
         expect(page.locator(".broker", has_text=broker).locator(".badge")).to_have_text("drained")
         assert page.locator(".broker .badge:visible").count() == 1
         assert barriers(page) == []
         drained.get_by_role("link", name=broker).click()
         fact = page.locator("main dl").first
-        expect(fact).to_contain_text("Yes, drained by a person without a name")
+        expect(fact).to_contain_text("Yes, drained by somebody (no authentication)")
         expect(fact).to_contain_text(f"barycenter undrain {broker} --bring-back")
         expect(page.get_by_role("button", name="Undrain…")).to_be_visible()
         assert complaints == []

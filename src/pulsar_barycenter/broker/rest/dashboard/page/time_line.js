@@ -25,7 +25,7 @@ function elections(decisions) {
   const recorded = decisions.find(one => one.kind === "elect"), until = recorded ? recorded.at : Infinity;
   const found = known.elections.map(one => told(one.at, one.leader, `${one.leader} leads; before it ${one.before} did`));
   let before = null;
-  for (const one of decisions.filter(each => each.kind !== "unload" && each.kind !== "elect" && !each.principal)) {  // brokers that leave tell of unloads, too
+  for (const one of decisions.filter(each => each.kind !== "unload" && each.kind !== "elect" && !each.principal)) {  // brokers that do not lead keep what people ask for
     if (before && before !== one.by) {
       const seen = found.find(other => other.by === one.by && Math.abs(other.at - one.at) < SAME_MS);
       if (seen) seen.at = Math.min(seen.at, one.at - 1);

@@ -29,7 +29,7 @@ TALL: Final = {"width": 1400, "height": 1180}
 NARROW: Final = {"width": 390, "height": 844}
 _BROKERS: Final = 3
 _DURATION_S: Final = 240
-_STARTS_WITHIN_S: Final = 180.0
+_STARTS_WITHIN_S: Final = 600.0
 _SPREADS_S: Final = 75.0
 
 

@@ -63,8 +63,9 @@ def explained(page: Page) -> None:
 
 
 def over_time(page: Page) -> None:
-    """Show the load from before the page was opened on."""
+    """Show the load from before the page was opened on; a bundle, once somebody owns it."""
     explained(page)
+    page.locator("main .kind", has_text="Broker").or_(page.locator("main dl a[href*=broker]")).first.wait_for()
     page.locator("figure.lines > svg path.line").first.wait_for()
     if page.viewport_size == NARROW:
         page.locator("#load-title").evaluate("title => title.scrollIntoView()")

@@ -6,12 +6,13 @@ Starts the demo of seed 1 without its crash, waits until its load has spread, an
 is asked are the same each time; which bundle goes where is up to the run. Look at the pictures before you commit them.
 """
 
+import contextlib
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -24,16 +25,26 @@ ROOT: Final = Path(__file__).parents[1]
 FOLDER: Final = ROOT / "docs" / "pictures"
 MOST_BYTES: Final = 200_000
 WIDE: Final = {"width": 1400, "height": 900}
+TALL: Final = {"width": 1400, "height": 1180}
 NARROW: Final = {"width": 390, "height": 844}
-_WEB_PORT: Final = 18080
-_URL: Final = f"http://127.0.0.1:{_WEB_PORT}"
+_BROKERS: Final = 3
 _DURATION_S: Final = 240
-_STARTS_WITHIN_S: Final = 180.0
+_STARTS_WITHIN_S: Final = 600.0
 _SPREADS_S: Final = 75.0
 
 
-def overview() -> dict[str, Any]:
-    with urlopen(f"{_URL}/barycenter/v1/overview", timeout=5) as answer:
+def free_ports() -> tuple[int, int]:
+    """Return the first web port and the first binary port of brokers, which were all free a moment ago."""
+    for first in range(20_000, 30_000, 2 * _BROKERS):
+        with contextlib.ExitStack() as held, contextlib.suppress(OSError):
+            for port in range(first, first + 2 * _BROKERS):
+                held.enter_context(socket.create_server(("127.0.0.1", port)))
+            return first, first + _BROKERS
+    sys.exit("no ports are free from 20000 to 30000")
+
+
+def overview(url: str) -> dict[str, Any]:
+    with urlopen(f"{url}/barycenter/v1/overview", timeout=5) as answer:
         found: dict[str, Any] = msgspec.json.decode(answer.read())
     return found
 
@@ -43,7 +54,7 @@ def address(kind: str, name: str) -> str:
 
 
 def by_throughput(page: Page) -> None:
-    page.get_by_label("by", exact=True).select_option(index=1)
+    page.get_by_label("by", exact=True).select_option("throughput")
     page.locator(".part").first.wait_for()
 
 
@@ -52,14 +63,10 @@ def explained(page: Page) -> None:
 
 
 def over_time(page: Page) -> None:
-    """Show the run from its first minute on, which is in the pipeline's tables."""
+    """Show the load from before the page was opened on; a bundle, once somebody owns it."""
     explained(page)
-    now = page.evaluate("Date.now() - 60000 * new Date().getTimezoneOffset()")
-    page.get_by_label("of", exact=True).select_option("own")
-    for edge, at_ms in (("from", now - 150_000), ("to", now + 60_000)):
-        page.get_by_label(edge, exact=True).fill(f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%dT%H:%M}")
-    page.locator("figure.lines path.line").first.wait_for()
-    page.get_by_role("heading", level=1).click()  # nothing has the focus
+    page.locator("main .kind", has_text="Broker").or_(page.locator("main dl a[href*=broker]")).first.wait_for()
+    page.locator("figure.lines > svg path.line").first.wait_for()
     if page.viewport_size == NARROW:
         page.locator("#load-title").evaluate("title => title.scrollIntoView()")
 
@@ -70,12 +77,12 @@ def draining(page: Page) -> None:
     page.locator("dialog#action .preview p").first.wait_for()
 
 
-def take_all(browser: Browser) -> None:
-    known = overview()["brokers"]
+def take_all(browser: Browser, url: str) -> None:
+    known = overview(url)["brokers"]
     busiest = max(known, key=lambda one: one["msgThroughput"])
     bundle = busiest["top"][0][0]
     pictures: list[tuple[str, str, dict[str, int], str, Callable[[Page], None]]] = [
-        ("overview-light", "", WIDE, "light", by_throughput),
+        ("overview-light", "", TALL, "light", by_throughput),
         ("overview-dark-narrow", "", NARROW, "dark", by_throughput),
         ("bundle-dark", address("bundle", bundle), WIDE, "dark", over_time),
         ("broker-load-light", address("broker", busiest["broker"]), WIDE, "light", over_time),
@@ -84,7 +91,7 @@ def take_all(browser: Browser) -> None:
     ]
     for name, place, viewport, scheme, ready in pictures:
         page = browser.new_page(viewport=viewport, color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
-        page.goto(f"{_URL}/{place}")
+        page.goto(f"{url}/{place}")
         ready(page)
         page.wait_for_timeout(4_000)
         file = FOLDER / f"{name}.png"
@@ -96,11 +103,11 @@ def take_all(browser: Browser) -> None:
             sys.exit(f"{file} is larger than {MOST_BYTES:,} bytes")
 
 
-def wait_for_cluster(demo: subprocess.Popen[bytes]) -> None:
+def wait_for_cluster(demo: subprocess.Popen[bytes], url: str) -> None:
     deadline = time.monotonic() + _STARTS_WITHIN_S
     while demo.poll() is None and time.monotonic() < deadline:
         try:
-            if len(overview()["brokers"]) == 3:
+            if len(overview(url)["brokers"]) == _BROKERS:
                 return
         except OSError:
             pass
@@ -114,15 +121,18 @@ def main() -> None:
 
     FOLDER.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as out:
-        words = ["demo", "--no-chaos", "--duration", f"{_DURATION_S}s", "--web-port", str(_WEB_PORT), "--out", out]
+        web_port, broker_port = free_ports()
+        url = f"http://127.0.0.1:{web_port}"
+        words = ["demo", "--no-chaos", "--duration", f"{_DURATION_S}s", "--brokers", str(_BROKERS), "--out", out]
+        words += ["--web-port", str(web_port), "--broker-port", str(broker_port)]
         demo = subprocess.Popen([sys.executable, "-m", "pulsar_barycenter", *words])
         try:
-            wait_for_cluster(demo)
+            wait_for_cluster(demo, url)
             with chromium() as browser:
                 page = browser.new_page()  # an open page has the leader keep the load over time
-                page.goto(_URL)
+                page.goto(url)
                 page.wait_for_timeout(1_000 * _SPREADS_S)
-                take_all(browser)
+                take_all(browser, url)
         finally:
             demo.terminate()
             demo.wait()

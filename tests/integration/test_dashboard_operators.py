@@ -7,6 +7,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from pulsar_barycenter.load.reasons import Code, Reason
 from support.browser_pages import NEEDS_CHROMIUM
 from support.dashboard_pages import address, barriers, explained, opened
 from support.served_cluster import ServedCluster
@@ -128,17 +129,29 @@ def test_what_is_wrong_is_named(browser: Browser, served: ServedCluster) -> None
 def test_a_drained_broker_is_seen_with_who_drained_it_and_what_to_do(browser: Browser, served: ServedCluster) -> None:
     broker = served.cluster.brokers[0].broker_id
     path = f"/admin/v2/brokers/configuration/{DRAINED_KEY}"
+    page, complaints = opened(browser, served)
+    expect(page.locator(".condition .drained")).to_contain_text("None")
+    other = next(each for each in served.cluster.brokers if not each.leadership.is_leader())
+    moved = "public/moved/0x00000000_0xffffffff"  # by a person, which the broker keeps that was asked
+
+    async def record() -> None:
+        reason = Reason(code=Code.ADMIN, subject=moved)
+        other.control.load_manager.decisions.record(other.control.env.clock.now_ms(), "unload", reason, bundle=moved)
+
+    served.run(record())
     served.run(served.cluster.expect(200, "POST", f"{path}/{quote(broker)}"))
     try:
-        page, complaints = opened(browser, served)
+        expect(page.locator("li.event", has_text=moved)).to_be_visible()
         drained = page.locator(".condition .drained")
-        expect(drained).to_contain_text(re.compile(rf"{broker}: drained by a person without a name at \d\d:\d\d"))
+        expect(drained).to_contain_text(
+            re.compile(rf"{broker}: drained by somebody \(no authentication\) at \d\d:\d\d")
+        )
         expect(page.locator(".broker", has_text=broker).locator(".badge")).to_have_text("drained")
         assert page.locator(".broker .badge:visible").count() == 1
         assert barriers(page) == []
         drained.get_by_role("link", name=broker).click()
         fact = page.locator("main dl").first
-        expect(fact).to_contain_text("Yes, drained by a person without a name")
+        expect(fact).to_contain_text("Yes, drained by somebody (no authentication)")
         expect(fact).to_contain_text(f"barycenter undrain {broker} --bring-back")
         expect(page.get_by_role("button", name="Undrain…")).to_be_visible()
         assert complaints == []

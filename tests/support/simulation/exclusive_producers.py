@@ -111,8 +111,8 @@ class ModeProducer:
             try:
                 assigned, self._assigned = self._assigned, None
                 link = await self.client.link(assigned or await self.client.lookup(self.topic))
-                if not self.is_live:
-                    return  # it was closed meanwhile
+                if self.state in ("left", "fenced"):  # while it looked up
+                    return
                 await self._attach(link)
                 backoff_s = FIRST_BACKOFF_S
                 await self._gone.wait()

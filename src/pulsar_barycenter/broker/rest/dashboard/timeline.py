@@ -21,20 +21,30 @@ class BriefDecision(msgspec.Struct, frozen=True, rename="camel", kw_only=True, o
     number: int
     kind: str
     sentence: str
-    short: str = ""
+    short: str
     bundle: str = ""
     source: str = ""
     destination: str = ""
     refused: str = ""
     manager: str = ""
     strategy: str = ""
-    principal: str = ""
-    request: str = ""
 
 
 def brief(record: DecisionRecord) -> BriefDecision:
-    found = msgspec.convert(record, BriefDecision, from_attributes=True)
-    return msgspec.structs.replace(found, short=short_reason(record.sentence))
+    return BriefDecision(
+        at=record.at,
+        by=record.by,
+        number=record.number,
+        kind=record.kind,
+        sentence=record.sentence,
+        short=short_reason(record.sentence),
+        bundle=record.bundle,
+        source=record.source,
+        destination=record.destination,
+        refused=record.refused,
+        manager=record.manager,
+        strategy=record.strategy,
+    )
 
 
 def merged(decisions: Iterable[BriefDecision], limit: int) -> list[BriefDecision]:

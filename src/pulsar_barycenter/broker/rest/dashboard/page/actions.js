@@ -1,6 +1,6 @@
 // What can be done from a page: each opens a dialog that first says what it would do, as the cluster tells, and asks.
 
-import { ask, get, known, poll } from "./cluster.js";
+import { ask, get, known, pollAll } from "./cluster.js";
 import { byId, h, table } from "./dom.js";
 import { brokerLink, bundleLink, count, counted, LOAD, namespaceOf, percent, prose, rangeOf, rate, throughput } from "./words.js";
 
@@ -42,7 +42,7 @@ function open(title, verb, fields, preview, act, whenDone = () => {}) {
     }
     cancel.textContent = "Close";
     if (dialog.open) cancel.focus();
-    poll();
+    pollAll();
     whenDone();
   }, oninput: () => { if (done) return; button.disabled = true; clearTimeout(timer); timer = setTimeout(look, WAIT_MS); } },
   h("h2", { id: "action-title" }, prose(title)), fields, h("h3", {}, "What this would do"), shown, h("p", { class: "choices" }, button, cancel), outcome);

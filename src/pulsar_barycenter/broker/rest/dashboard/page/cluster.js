@@ -4,7 +4,7 @@
 import { byId } from "./dom.js";
 import { byName } from "./words.js";
 
-const EVERY_MS = 3000, PATIENCE_MS = 30000, KEPT = 1000;
+const EVERY_MS = 3000, ALL_EVERY_MS = 60000, LATE_MS = 120000, PATIENCE_MS = 30000, KEPT = 1000;
 export const SAMPLE_EVERY_MS = 5000, RECENT_MS = 1800e3;
 const TOKEN = "barycenter-token";
 
@@ -121,13 +121,26 @@ async function refresh() {
   const isFirst = known.samples.length === 0;
   sample();
   if (isFirst) await earlier();
-  const { leader, decisions } = known.overview, newest = `${leader} ${decisions}`;
-  if (newest === told) return;
+  await refreshDecisions();
+}
+
+// The leader says how many it made. What people ask for is kept by the broker that did it, so all are asked from time to
+// time, and at once if this page did something, or brokers were drained.
+let askedAllAt = 0, toldOfDrained = "";
+async function refreshDecisions() {
+  const { leader, decisions, drained, drainChange } = known.overview, newest = `${leader} ${decisions}`;
+  const ofDrained = JSON.stringify([drained, drainChange]), at = now();
+  const isOther = !known.decisions.length || !told.startsWith(`${leader} `), isDue = at - askedAllAt > ALL_EVERY_MS || ofDrained !== toldOfDrained;
+  if (newest === told && !isDue) return;
   const last = known.decisions[known.decisions.length - 1];
-  const other = !last || !told.startsWith(`${leader} `);
-  const found = await get("/barycenter/v1/timeline", other ? { of: "cluster", limit: 500 } : { of: "leader", since: last.at, limit: 500 });
-  known.decisions = merged(known.decisions, found);
+  const query = isOther ? { of: "cluster" } : isDue ? { of: "cluster", since: Math.max(0, Math.round(Math.min(last.at, askedAllAt) - LATE_MS)) } : { of: "leader", since: last.at };
+  known.decisions = merged(known.decisions, await get("/barycenter/v1/timeline", { ...query, limit: 500 }));
   told = newest;
+  if (query.of === "cluster") [askedAllAt, toldOfDrained] = [at, ofDrained];
+}
+export function pollAll() {
+  askedAllAt = 0;
+  return poll();
 }
 
 export const place = one => `${one.at} ${one.by} ${one.number}`;

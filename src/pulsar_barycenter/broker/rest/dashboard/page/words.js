@@ -42,8 +42,8 @@ export const byName = new Intl.Collator("en", { numeric: true }).compare;
 // What the load of a bundle is, the same on all pages; see docs/measures.md.
 export const LOAD = "Load is in + out, by the newest report of the broker.";
 
-// Who a principal is; nobody is known by a name while authentication is off.
-export const personWords = principal => principal === "anonymous" || principal === "nobody" ? "a person without a name" : principal;
+// Who a principal is; while authentication is off nobody has a name.
+export const personWords = principal => principal === "anonymous" || principal === "nobody" ? "somebody (no authentication)" : principal;
 
 // A name that breaks between its words, and not within one: loadBalancer|Enabled, org.apache.|pulsar.
 const PLACES = /(?<=[/:._,=-])(?=[^/:._,=-])|(?<=[a-z0-9])(?=[A-Z])/, LONG = 12;

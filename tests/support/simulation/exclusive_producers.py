@@ -111,7 +111,7 @@ class ModeProducer:
             try:
                 assigned, self._assigned = self._assigned, None
                 link = await self.client.link(assigned or await self.client.lookup(self.topic))
-                if not self.is_live:
+                if self.state == "left":
                     return  # it was closed meanwhile
                 await self._attach(link)
                 backoff_s = FIRST_BACKOFF_S

@@ -96,7 +96,9 @@ class SequenceIds:
     def record(self, name: str, highest: int, now_ms: int) -> list[str]:
         """A message of that id is stored; return the names that were forgotten for it."""
         self._highest[name] = max(highest, self._highest.get(name, -1))
-        return [] if name in self._attached else self._left(name, now_ms)
+        if name not in self._attached:
+            self._left(name, now_ms)
+        return self._forget_what_is_too_many()
 
     def attached(self, name: str) -> None:
         """A producer of that name is attached."""
@@ -106,11 +108,15 @@ class SequenceIds:
     def detached(self, name: str, now_ms: int) -> list[str]:
         """It is not any more; return the names that were forgotten for it."""
         self._attached.discard(name)
-        return self._left(name, now_ms) if name in self._highest else []
+        if name in self._highest:
+            self._left(name, now_ms)
+        return self._forget_what_is_too_many()
 
-    def _left(self, name: str, now_ms: int) -> list[str]:
+    def _left(self, name: str, now_ms: int) -> None:
         self._absent.pop(name, None)
         self._absent[name] = now_ms
+
+    def _forget_what_is_too_many(self) -> list[str]:
         forgotten = []
         while len(self._highest) > self._most and self._absent:
             forgotten.append(self._forget_longest_absent())

@@ -397,3 +397,40 @@ async def test_partitions_that_were_added_a_moment_before_are_asked_as_well(monk
         assert f"x-partition-{PARTITIONS}" in refused.reason
         assert len(await topics(cluster)) == PARTITIONS + 1
         client.close()
+
+
+async def test_a_client_that_asks_for_a_partition_that_is_deleted_already_has_the_deletion_completed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with rest_cluster(2) as cluster:
+        await partitioned(cluster)
+        owners = FailingOwners(cluster, monkeypatch, "x-partition-3", Step.DO)
+        await cluster.expect(503, "DELETE", f"{P}/x/partitions", at=cluster.brokers[1])
+        assert await topics(cluster) == [f"{FULL}/x-partition-3"]
+        await cluster.brokers.pop().stop()
+        owners.is_mended = True
+        (broker,) = cluster.brokers
+        part = TopicName.parse(f"{FULL}/x-partition-0")
+        async with asyncio.timeout(30):
+            while len(broker.registration.brokers) > 1:
+                await asyncio.sleep(0.01)
+            client = await WireClient.connect(int(str(broker.urls.broker_url).rpartition(":")[2]))
+            while await cluster.store.children(CHANGES_ROOT):
+                await broker.lookup.lookup_bundle(await broker.lookup.bundle_of(part))
+                number, refused = await client.ask(
+                    client_commands.producer(1, 1, f"{FULL}/x-partition-0"), TYPE.PRODUCER_SUCCESS, TYPE.ERROR
+                )
+                assert number == TYPE.ERROR
+                assert refused.error in (api.ServiceNotReady, api.TopicNotFound)
+        assert await state(cluster) == after("delete")
+        client.close()
+
+
+async def test_the_audit_has_the_request_and_not_what_brokers_ask_of_each_other() -> None:
+    async with rest_cluster(2) as cluster:
+        await partitioned(cluster)
+        await cluster.expect(204, "DELETE", f"{P}/x/subscription/billing")
+        kept = (await cluster.expect(200, "GET", "/barycenter/v1/audit")).json
+        routes = [each["route"] for each in kept["changes"]]
+        assert not [route for route in routes if "partition-changes" in route]
+        assert [route for route in routes if route.endswith("/subscription/{subscription}")]

@@ -19,7 +19,7 @@ from pulsar_barycenter.broker.partition_changes import plan
 from pulsar_barycenter.broker.partition_changes.errors import ChangeBusyError, ChangeRefusedError
 from pulsar_barycenter.metadata.errors import BadVersionError, InvalidValueError, NotFoundError
 from pulsar_barycenter.naming.errors import InvalidNameError
-from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.naming.topic import MAX_PARTITIONS, TopicName
 
 log = structlog.get_logger(__name__)
 
@@ -55,8 +55,10 @@ class ChangeRecords:
 
     # ---- the steps of a change ----
 
-    async def begin(self, topic: TopicName, change: PartitionedChange) -> None:
-        """Have the record keep `change`, which is ASKING.
+    async def begin(self, topic: TopicName, change: PartitionedChange) -> int:
+        """Have the record keep `change`, which is ASKING; return how many partitions the topic has from then on.
+
+        Until the change ends no other one can give it more.
 
         Raises:
             ChangeBusyError: another change is under way.
@@ -71,9 +73,15 @@ class ChangeRecords:
 
         await self._store.put(_entry(topic, change.id), b"")
         try:
-            await self._update(topic, begin)
+            begun = await self._update(topic, begin)
+        except ChangeBusyError:
+            await self.unlist(topic, change.id)
+            raise
         except NotFoundError:
+            await self.unlist(topic, change.id)
             raise ChangeRefusedError(404, f"Partitioned topic not found: {topic}") from None
+        assert begun is not None, "a change that begins deletes nothing"
+        return min(max(0, begun.partitions), MAX_PARTITIONS)
 
     async def decide(self, topic: TopicName, change: PartitionedChange) -> None:
         """Have the record say that `change` is DOING.
@@ -130,8 +138,8 @@ class ChangeRecords:
 
     async def _update(
         self, topic: TopicName, modify: Callable[[PartitionedTopicMetadata], PartitionedTopicMetadata | None]
-    ) -> None:
-        """Replace the record by `modify` of it, fields that nobody knows kept; None deletes it.
+    ) -> PartitionedTopicMetadata | None:
+        """Replace the record by `modify` of it, fields of others kept, and return that; None deletes the record.
 
         The version that is replaced or deleted is the one that `modify` was given. Raises NotFoundError.
         """
@@ -148,14 +156,14 @@ class ChangeRecords:
                 raise InvalidValueError(path, str(error)) from error
             changed = modify(found)
             if changed == found:
-                return
+                return changed
             version = record.stat.version
             with suppress(BadVersionError):
                 if changed is None:
                     await self._store.delete(path, expected_version=version)
                 else:
                     await self._store.put(path, _merged(fields, changed), expected_version=version)
-                return
+                return changed
 
 
 def _merged(fields: _Fields, changed: PartitionedTopicMetadata) -> bytes:

@@ -161,14 +161,12 @@ class ChangeCoordinator:
         if pending is not None and pending.phase is ChangePhase.DOING and pending.has_purpose_of(change):
             await self._complete(topic, pending)
             return
-        record = await self.settle(topic)
-        if record is None:
-            raise ChangeRefusedError(404, f"Partitioned topic not found: {topic}")
+        await self.settle(topic)
         self._running.add(change.id)
         self._left.add(topic)
         try:
-            await self._records.begin(topic, change)
-            decision = plan.decide(topic, change, await self._ask_all(topic, change, record.partitions))
+            count = await self._records.begin(topic, change)
+            decision = plan.decide(topic, change, await self._ask_all(topic, change, count))
             if isinstance(decision, plan.Refusal):
                 await self._refuse(topic, change, decision)
             else:

@@ -18,7 +18,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from pulsar_barycenter.broker.access.principal import NOBODY
-from pulsar_barycenter.broker.cluster.http_peers import LEADER_WRITES_PATH
+from pulsar_barycenter.broker.cluster.http_peers import LEADER_WRITES_PATH, PARTITION_CHANGES_PATH
 from pulsar_barycenter.broker.rest.errors import Handler, RestError
 from pulsar_barycenter.broker.rest.openapi import TEXT, number, one_of, takes
 from pulsar_barycenter.broker.rest.principals import PRINCIPAL
@@ -33,7 +33,7 @@ from pulsar_barycenter.logs.request_ids import is_request_id
 log = structlog.get_logger(__name__)
 
 WHY: Final = "X-Barycenter-Why"
-NOT_KEPT: Final = frozenset({LEADER_WRITES_PATH})
+NOT_KEPT: Final = frozenset({LEADER_WRITES_PATH, PARTITION_CHANGES_PATH})
 _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _VALUES: Final = frozenset({"value"})
 """Parts of paths that hold what a key is set to, be it a secret."""

@@ -211,6 +211,7 @@ class TopicRegistry:
             raise TopicFencedError(name, "it took too long to load") from None
         except TopicNotFoundError:
             if change is not None and create:
+                self.on_change_seen(name, change)
                 raise TopicFencedError(name, f"its partitioned topic is under change: {change}") from None
             raise
         finally:

@@ -8,10 +8,12 @@ import msgspec
 import pytest
 
 from pulsar_barycenter.broker.broker import Broker
+from pulsar_barycenter.broker.namespaces.partitioned_changes import PartitionedChange
 from pulsar_barycenter.broker.partition_changes import coordinator
 from pulsar_barycenter.broker.partition_changes.change_records import CHANGES_ROOT
 from pulsar_barycenter.broker.partition_changes.partition_owner import PartRequest, Step
 from pulsar_barycenter.broker.partition_changes.plan import PartAnswer
+from pulsar_barycenter.broker.rest.errors import RestError
 from pulsar_barycenter.broker.rest.namespace_deletion import DELETIONS_ROOT
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.broker.topics.registry import TopicRegistry
@@ -104,13 +106,22 @@ REQUESTS: dict[str, tuple[str, str, Any]] = {
 }
 
 
-class FailingOwners:
-    """Has the owner of one partition fail at one step, until it is mended."""
+ON_FIRE = RestError(403, "the disk is on fire")
 
-    def __init__(self, cluster: RestCluster, monkeypatch: pytest.MonkeyPatch, part: str, step: Step) -> None:
+
+class FailingOwners:
+    """Has the owner of one partition fail at one step, until it is mended. An error of 4xx is not asked about again."""
+
+    def __init__(
+        self,
+        cluster: RestCluster,
+        monkeypatch: pytest.MonkeyPatch,
+        part: str,
+        step: Step,
+        error: Exception = ON_FIRE,
+    ) -> None:
         self.is_mended = False
-        monkeypatch.setattr(coordinator, "ASK_S", 0.4)
-        monkeypatch.setattr(coordinator, "DO_S", 0.4)
+        self._error = error
         for broker in cluster.brokers:
             monkeypatch.setattr(broker.partition_owner, "answer", self._failing(broker, part, step))
 
@@ -119,7 +130,7 @@ class FailingOwners:
 
         async def answer(topic: TopicName, request: PartRequest) -> PartAnswer:
             if not self.is_mended and request.step is step and str(topic) == f"{FULL}/{part}":
-                raise LedgerUnavailableError("the disk is on fire")
+                raise self._error
             return await honest(topic, request)
 
         return answer
@@ -249,8 +260,8 @@ async def test_a_change_that_was_not_decided_is_undone_when_its_broker_has_left(
     async with rest_cluster(3) as cluster:
         await partitioned(cluster)
         before = await state(cluster)
-        FailingOwners(cluster, monkeypatch, "x-partition-1", Step.ASK)
-        monkeypatch.setattr(coordinator, "ASK_S", 60)
+        FailingOwners(cluster, monkeypatch, "x-partition-1", Step.ASK, LedgerUnavailableError("asked again and again"))
+        monkeypatch.setattr(coordinator, "ASK_S", 600)
         asking = asyncio.ensure_future(cluster.call("DELETE", f"{P}/x/partitions", at=cluster.brokers[2]))
         async with asyncio.timeout(30):
             while "barycenterChange" not in (await state(cluster))[0]:
@@ -364,3 +375,62 @@ async def test_a_tenant_is_deleted_with_all_its_namespaces_or_with_none() -> Non
         await cluster.expect(204, "PUT", "/admin/v2/namespaces/acme/b", shared)
         assert "acme/b" in (await cluster.expect(412, "DELETE", "/admin/v2/tenants/acme", force="true")).reason
         assert (await cluster.expect(200, "GET", "/admin/v2/namespaces/acme")).json == ["acme/a", "acme/b"]
+
+
+async def test_partitions_that_were_added_a_moment_before_are_asked_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of partitions is that of the record in which the change begins."""
+    async with rest_cluster(1) as cluster:
+        await partitioned(cluster)
+        (broker,) = cluster.brokers
+        records = broker.changes._records
+        begin = records.begin
+        client = await connect_to(cluster, "x-partition-0")
+
+        async def late(topic: TopicName, change: PartitionedChange) -> int:
+            monkeypatch.setattr(records, "begin", begin)
+            await cluster.expect(204, "POST", f"{P}/x/partitions", PARTITIONS + 1)
+            await client.subscribe(f"{FULL}/x-partition-{PARTITIONS}", "reporting")
+            return await begin(topic, change)
+
+        monkeypatch.setattr(records, "begin", late)
+        refused = await cluster.expect(412, "DELETE", f"{P}/x/partitions")
+        assert f"x-partition-{PARTITIONS}" in refused.reason
+        assert len(await topics(cluster)) == PARTITIONS + 1
+        client.close()
+
+
+async def test_a_client_that_asks_for_a_partition_that_is_deleted_already_has_the_deletion_completed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with rest_cluster(2) as cluster:
+        await partitioned(cluster)
+        owners = FailingOwners(cluster, monkeypatch, "x-partition-3", Step.DO)
+        await cluster.expect(503, "DELETE", f"{P}/x/partitions", at=cluster.brokers[1])
+        assert await topics(cluster) == [f"{FULL}/x-partition-3"]
+        await cluster.brokers.pop().stop()
+        owners.is_mended = True
+        (broker,) = cluster.brokers
+        part = TopicName.parse(f"{FULL}/x-partition-0")
+        async with asyncio.timeout(30):
+            while len(broker.registration.brokers) > 1:
+                await asyncio.sleep(0.01)
+            client = await WireClient.connect(int(str(broker.urls.broker_url).rpartition(":")[2]))
+            while await cluster.store.children(CHANGES_ROOT):
+                await broker.lookup.lookup_bundle(await broker.lookup.bundle_of(part))
+                number, refused = await client.ask(
+                    client_commands.producer(1, 1, f"{FULL}/x-partition-0"), TYPE.PRODUCER_SUCCESS, TYPE.ERROR
+                )
+                assert number == TYPE.ERROR
+                assert refused.error in (api.ServiceNotReady, api.TopicNotFound)
+        assert await state(cluster) == after("delete")
+        client.close()
+
+
+async def test_the_audit_has_the_request_and_not_what_brokers_ask_of_each_other() -> None:
+    async with rest_cluster(2) as cluster:
+        await partitioned(cluster)
+        await cluster.expect(204, "DELETE", f"{P}/x/subscription/billing")
+        kept = (await cluster.expect(200, "GET", "/barycenter/v1/audit")).json
+        routes = [each["route"] for each in kept["changes"]]
+        assert not [route for route in routes if "partition-changes" in route]
+        assert [route for route in routes if route.endswith("/subscription/{subscription}")]

@@ -146,7 +146,8 @@ class PersistentTopic(Topic):
     def write_durable(self, group: Sequence[Sent], first: Position) -> None:
         """Entries are on disk, from `first` on: answer their producers and feed the consumers."""
         owned = self.owned
-        self.room.failures = 0
+        if self.room.is_lacking:
+            self.room.found()
         if self._deduplication is not None and self._deduplication.persisted(len(group)):
             self.start_task(self._deduplication.snapshot(), f"deduplication-snapshot:{self.name}")
         if owned.may_acknowledge:

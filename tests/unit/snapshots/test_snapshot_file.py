@@ -1,6 +1,7 @@
 """Snapshots from files of every kind, and what is said of files that are none."""
 
 import json
+import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -158,6 +159,27 @@ def test_bundles_without_windows_are_told(tmp_path: Path) -> None:
     (doubt,) = read_snapshot_file(tmp_path / "s.json").doubts
     names = ", ".join(bundle_name(number) for number in range(3))
     assert doubt == f"{names} and 2 more: no windows known, so nothing of it can be shed"
+
+
+def test_a_garbled_snapshot_file_is_named(tmp_path: Path) -> None:
+    """Cut anywhere, or with a byte changed anywhere: it is a snapshot all the same, or the error names the file."""
+    file = tmp_path / "s.parquet"
+    write_snapshot(file, document_of(Cluster().add("a:1", cpu=10, bundles=equal_bundles(5, throughput=1))))
+    content, chance = file.read_bytes(), random.Random(1)
+    garbled = [content[: chance.randrange(len(content))] for _ in range(30)]
+    for _ in range(150):
+        changed = bytearray(content)
+        changed[chance.randrange(4, len(content))] ^= chance.randrange(1, 256)
+        garbled.append(bytes(changed))
+    said = []
+    for each in garbled:
+        file.write_bytes(each)
+        try:
+            read_snapshot_file(file)
+        except SnapshotFileError as error:
+            said.append(str(error))
+    assert len(said) > 30
+    assert all(str(file) in each for each in said)
 
 
 # ---- tables ----

@@ -160,7 +160,7 @@ class PersistentTopic(Topic):
     def write_durable(self, group: Sequence[Sent], first: Position) -> None:
         """Entries are on disk, from `first` on: answer their producers and feed the consumers."""
         owned = self.owned
-        self.room.failures = 0
+        self.room.found()
         if self.deduplication is not None and self.deduplication.persisted(len(group)):
             self.start_task(self.deduplication.snapshot(), f"deduplication-snapshot:{self.name}")
         if owned.may_acknowledge:

@@ -25,23 +25,40 @@ class Disk:
         return now_s >= self.room_at_s
 
 
-def failed(times: int) -> WriteRoom:
+def failed() -> WriteRoom:
     room = WriteRoom()
-    for _ in range(times):
-        room.failed(FULL, asyncio.get_running_loop().time())
+    room.failed(FULL, asyncio.get_running_loop().time())
     return room
 
 
-def test_only_the_lack_of_room_counts_and_its_pause_grows_to_a_bound() -> None:
+def test_only_the_lack_of_room_counts() -> None:
     room = WriteRoom()
     room.failed(LedgerError("input/output error"), 5.0)
-    assert room.failures == 0
-    pauses = []
-    for _ in range(2_000):
+    assert not room.is_lacking
+    room.failed(FULL, 5.0)
+    assert room.is_lacking
+    room.found()
+    assert not room.is_lacking
+
+
+def test_the_pause_grows_to_a_bound_with_each_that_was_let_in_in_vain() -> None:
+    room, pauses = WriteRoom(), []
+    for _ in range(50):
         room.failed(FULL, 100.0)
         pauses.append(room.try_at_s - 100.0)
+        room.let_in()
     assert pauses[:3] == [FIRST_PAUSE_S, 2 * FIRST_PAUSE_S, 4 * FIRST_PAUSE_S]
     assert pauses[-1] == LONGEST_PAUSE_S
+    room.found()
+    room.failed(FULL, 100.0)
+    assert room.try_at_s == 100.0 + FIRST_PAUSE_S
+
+
+def test_producers_that_were_attached_before_and_fail_too_prolong_nothing() -> None:
+    room = WriteRoom()
+    for number in range(100):
+        room.failed(FULL, 100.0 + number)
+    assert room.try_at_s == 100.0 + FIRST_PAUSE_S
 
 
 def test_a_topic_that_can_be_written_asks_nothing() -> None:
@@ -57,7 +74,7 @@ def test_a_producer_is_let_in_soon_after_there_is_room() -> None:
     async def test(world: World) -> None:
         begin = world.loop.time()
         disk = Disk(room_at_s=begin + 7.5)
-        await DiskRoom(disk.has_room).require("t", failed(1))
+        await DiskRoom(disk.has_room).require("t", failed())
         assert 7.5 <= world.loop.time() - begin <= 7.5 + 2 * ASK_S
 
     on_virtual_time(test)
@@ -68,7 +85,7 @@ def test_without_room_a_producer_is_refused_before_its_client_gives_up() -> None
         begin = world.loop.time()
         disk = Disk(room_at_s=begin + 1e9)
         with pytest.raises(LedgerFullError, match=r"^persistent://t/n/x: the disk"):
-            await DiskRoom(disk.has_room).require("persistent://t/n/x", failed(1))
+            await DiskRoom(disk.has_room).require("persistent://t/n/x", failed())
         assert world.loop.time() - begin == pytest.approx(HOLD_S)
 
     on_virtual_time(test)
@@ -79,7 +96,7 @@ def test_where_small_files_fit_and_messages_do_not_the_rounds_grow_rarer() -> No
 
     async def test(world: World) -> None:
         begin = world.loop.time()
-        disk_room, room, tries = DiskRoom(Disk(room_at_s=0).has_room), failed(1), 0
+        disk_room, room, tries = DiskRoom(Disk(room_at_s=0).has_room), failed(), 0
         while world.loop.time() - begin < 600:
             try:
                 await disk_room.require("t", room)
@@ -97,7 +114,7 @@ def test_many_that_wait_ask_the_disk_as_often_as_one() -> None:
         begin = world.loop.time()
         disk = Disk(room_at_s=begin + 5)
         disk_room = DiskRoom(disk.has_room)
-        rooms = [failed(1) for _ in range(500)]
+        rooms = [failed() for _ in range(500)]
         await asyncio.gather(*(disk_room.require("t", room) for room in rooms))
         assert len(disk.asked) <= 5 / ASK_S + 2
 
@@ -106,10 +123,10 @@ def test_many_that_wait_ask_the_disk_as_often_as_one() -> None:
 
 def test_a_write_that_succeeds_lets_those_in_that_wait() -> None:
     async def test(world: World) -> None:
-        room = failed(3)
+        room = failed()
         waiting = asyncio.ensure_future(DiskRoom(Disk(room_at_s=1e9).has_room).require("t", room))
         await asyncio.sleep(2)
-        room.failures = 0
+        room.found()
         await asyncio.sleep(ASK_S)
         assert waiting.done()
         await waiting

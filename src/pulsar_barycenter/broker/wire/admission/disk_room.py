@@ -35,13 +35,14 @@ class DiskRoom:
             LedgerFullError: there was none for HOLD_S.
             LedgerError: the disk cannot be asked.
         """
-        if not room.failures:
+        if not room.is_lacking:
             return
         loop = asyncio.get_running_loop()
         give_up_at_s = loop.time() + HOLD_S
-        while room.failures:
+        while room.is_lacking:
             now_s = loop.time()
             if now_s >= room.try_at_s and await self._ask():
+                room.let_in()
                 return
             if now_s >= give_up_at_s:
                 raise LedgerFullError(f"{topic}: the disk of the broker is full; no message can be stored")

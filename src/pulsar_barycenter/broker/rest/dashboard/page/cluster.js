@@ -96,7 +96,9 @@ async function earlier() {
   known.samples = [...found.filter(one => !known.samples.length || one.at < known.samples[0].at - SAMPLE_EVERY_MS / 2), ...known.samples].slice(-MOST_SAMPLES);
 }
 
-let tag = "", told = "";
+// The leader counts its own decisions. What people ask for is kept by the broker that does it, so all are asked now and then.
+const PEOPLE_MS = 10000, LATE_MS = 60000;
+let tag = "", told = "", askedAll = 0;
 async function refresh() {
   const answer = await ask("/barycenter/v1/overview", { tag });
   if (answer.body) {
@@ -111,10 +113,13 @@ async function refresh() {
   sample();
   if (isFirst) await earlier();
   const { leader, decisions } = known.overview, newest = `${leader} ${decisions}`;
-  if (newest === told) return;
+  const isDue = Date.now() - askedAll >= PEOPLE_MS;
+  if (newest === told && !isDue) return;
   const last = known.decisions[known.decisions.length - 1];
   const other = !last || !told.startsWith(`${leader} `);
-  const found = await get("/barycenter/v1/timeline", other ? { of: "cluster", limit: 500 } : { of: "leader", since: last.at, limit: 500 });
+  const since = last && Math.max(0, isDue ? last.at - LATE_MS : last.at);
+  const found = await get("/barycenter/v1/timeline", other ? { of: "cluster", limit: 500 } : { of: isDue ? "cluster" : "leader", since, limit: 500 });
+  if (other || isDue) askedAll = Date.now();
   known.decisions = merged(known.decisions, found);
   told = newest;
 }

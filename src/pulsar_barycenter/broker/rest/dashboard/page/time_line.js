@@ -5,10 +5,11 @@ import { h, keyed, s, say } from "./dom.js";
 import { brokerLink, bundleLink, count, counted, shortReason, time } from "./words.js";
 
 const SHOWN = 150, ALIKE = 5, WITHIN_MS = 15000, SAME_MS = 60000, PAGE = 200, HELD = 2000;
-const KINDS = { assign: "assigned", unload: "unloaded", split: "split", refuse: "refused", shed: "round", elect: "elected" };
+const KINDS = { assign: "assigned", unload: "unloaded", split: "split", refuse: "refused", shed: "round", elect: "elected", drain: "drained", undrain: "no longer drained" };
 const SIGNS = {
   assign: ["M0 5L-5 -4H5Z", "mark"], unload: ["M5 0L-4 -5V5Z", "mark full"], split: ["M0 -6L6 0L0 6L-6 0Z", "mark"],
   refuse: ["M-4 -4L4 4M4 -4L-4 4", "mark"], shed: ["M-5 -2H5M-5 2H5", "mark"], elect: ["M0 -6L2 -1H6L3 2L4 6L0 4L-4 6L-3 2L-6 -1H-2Z", "mark full"],
+  drain: ["M-5 -5H5L0 5Z", "mark full"], undrain: ["M-5 5H5L0 -5Z", "mark"],
 };
 const sign = kind => s("svg", { class: "sign", viewBox: "-8 -8 16 16", "aria-hidden": "true" }, s("path", { d: SIGNS[kind][0], class: SIGNS[kind][1] }));
 
@@ -109,7 +110,7 @@ function update(node, group) {
   keyed(inner, group, one => `${one.at} ${one.by} ${one.number}`, event);
 }
 
-const one = kind => kind === "shed" || kind === "elect" ? "time" : "bundle";
+const one = kind => ["shed", "elect", "drain", "undrain"].includes(kind) ? "time" : "bundle";
 
 function spread(group) {
   const counts = new Map();

@@ -125,3 +125,21 @@ def test_the_page_of_a_bundle_goes_back_in_what_was_decided_about_it(browser: Br
     assert events.count() > 200
     assert explained(served, bundle=OLD_BUNDLE)["owner"] == ""
     assert complaints == []
+
+
+def test_what_people_ask_for_comes_up_on_an_open_page(browser: Browser, served: ServedCluster) -> None:
+    """Also where the broker that did it does not lead, whose decisions the page asks for by themselves."""
+    page, complaints = opened(browser, served)
+    told = served.get("/barycenter/v1/overview")
+    bundle = next(
+        share[0]
+        for broker in told["brokers"]
+        for share in broker["top"]
+        if broker["broker"] != told["leader"] and share[0].startswith("public/ns/")
+    )
+    unload = f"/admin/v2/namespaces/{bundle}/unload"
+    served.run(served.cluster.expect(204, "PUT", unload, headers={"X-Barycenter-Why": "by hand"}))
+    event = page.locator("li.event", has_text="by hand").first
+    expect(event).to_contain_text(bundle, timeout=30_000)
+    expect(event).to_contain_text("anonymous, by hand")
+    assert complaints == []

@@ -8,6 +8,8 @@ count), `folds` (what they change) and `tables` (what is kept). Read in this ord
 `reports`        which reports count, and what becomes of those that do not
 `folds`          windows, ownership and balance, as arithmetic
 `moves`          which bundles went elsewhere, and which of them too often
+`held`           how long a report holds, and means that are weighted by it
+`load_means`     means of load over a period or its intervals, by that rule
 `history`        questions to the tables
 `load_over_time` loads in steps, within bounds, for a dashboard
 `local_sql`      any question, in SQL, by DuckDB

@@ -101,7 +101,9 @@ class History:
         means = pa.concat_tables(found) if found else pa.table({})
         if not len(means):
             raise self._nothing("bundle_samples")
-        covered = pc.min_element_wise(pc.divide(means.column("covered_s"), self._seconds(period)), 1.0)
+        covered = pc.min_element_wise(
+            pc.divide(means.column("covered_s"), max(period.until - period.since, 1) / 1e6), 1.0
+        )
         ordered = means.append_column("covered", covered).sort_by([(str(by), "descending"), ("bundle", "ascending")])
         return ordered.slice(0, limit).select([*_TOP_COLUMNS])
 
@@ -320,19 +322,15 @@ class History:
         return self._rows(name, "reported_at", columns, condition, earlier=LONGEST_HELD)
 
     def _period(self) -> Period:
-        """Return the period with the times of all reports; where it has no begin, from the first report on."""
+        """Return the period with the times of all reports. Without a begin it is from the first report on, without an
+        end as long as the last report holds; until now at most."""
         reports = report_times(self._rows_held("load_reports", ["broker"]))
         first = min((int(times[0]) for times in reports.values()), default=0)
-        until = self._until if self._now is None else min(self._until, self._now)
-        return Period(max(_us(self._since), first), _us(until), reports)
-
-    def _seconds(self, period: Period) -> float:
-        """Return how long a period is; where it has no end and nobody says what time it is, as long as reports hold."""
-        until = period.until
-        if until == _us(datetime.fromtimestamp(END_OF_TIME / 1000, UTC)):
-            last = max((int(times[-1]) for times in period.reports.values()), default=period.since)
+        last = max((int(times[-1]) for times in reports.values()), default=0)
+        until = _us(self._until)
+        if until == END_OF_TIME * 1000 and reports:
             until = last + round(LONGEST_HELD.total_seconds() * 1e6)
-        return max(until - period.since, 1) / 1e6
+        return Period(max(_us(self._since), first), until if self._now is None else min(until, _us(self._now)), reports)
 
     def _parts(self, name: str) -> int:
         """Return in how many parts the rows of a table are to be looked at, so that no part has too many."""

@@ -40,11 +40,19 @@ COMMANDS = {
 }
 """The functions that print tables, with commands that do."""
 TESTED_ELSEWHERE = {
-    *("_print_brokers", "_print_settings", "print_moves", "print_board", "print_table_of", "print_published"),
+    *(
+        "_print_brokers",
+        "_print_settings",
+        "print_moves",
+        "print_loads",
+        "print_board",
+        "print_table_of",
+        "print_published",
+    ),
     *("print_evidence", "print_differences", "print_notches", "print_observed", "_print_verdict"),
 }
-"""Print tables, too, but of a running cluster, or of what takes longer: `status`, `config`, `move`, `verify`, `replay`
-and `advise`."""
+"""Print tables, too, but of a running cluster, or of what takes longer: `status`, `config`, `move`, `drain`, `verify`,
+`replay` and `advise`."""
 
 
 def shown(words: list[str], columns: int) -> list[str]:

@@ -113,12 +113,12 @@ def test_top_bundles_are_those_of_the_greatest_mean(
 
 
 def test_a_period_without_an_end_reaches_until_now_at_most(layout: PipelineLayout) -> None:
-    """The last report of a broker holds until now, and for no longer than reports do."""
+    """The last report of a broker holds until now, and for no longer than reports do; there the period ends."""
     (row, *_) = make_samples(1)
     last = {**row, "reported_at": at(0), "msg_rate_in": 10.0, "msg_rate_out": 20.0}
     write(layout, "bundle_samples", [last], batches=1)
     write(layout, "load_reports", [{name: last[name] for name in ("broker", "sequence", "reported_at")}], batches=1)
-    for now_s, covered in ((60, 1.0), (1_920, 0.5)):
+    for now_s, covered in ((60, 1.0), (1_920, 1.0)):
         (found,) = History(layout, now_ms=ms(at(now_s))).top_bundles(1).to_pylist()
         assert (found["msg_rate"], found["covered"]) == (30.0, covered)
     (found,) = History(layout, since_ms=ms(at(0)), until_ms=ms(at(3_840))).top_bundles(1).to_pylist()

@@ -172,7 +172,10 @@ def test_what_is_decided_upon_is_said_with_every_kind_of_file(
     headline = shown.partition("\n")[0]
     assert headline.endswith(upon)
     assert ("upon" in headline) == bool(upon)
-    assert f"a:1 → c:1  {carries}" in shown
+    moves = [line for line in shown.splitlines() if "a:1 → c:1" in line]
+    assert any(line.endswith(f" msg/s and {carries}") for line in moves)
+    window = "short window" if upon.startswith("upon the pipeline's") else "newest report"
+    assert f": load is in + out, {window}\n" in shown
     told = [json.loads(line) for line in CliRunner().invoke(main, [*words, "--json"]).stdout.splitlines()]
     reasons = [line["reason"].get("cause", line["reason"]) for line in told]
     assert {f"upon {each['upon']}" if "upon" in each else "" for each in reasons} == {upon}

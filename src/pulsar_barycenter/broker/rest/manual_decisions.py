@@ -20,7 +20,7 @@ from urllib.parse import quote
 from aiohttp import web
 
 from pulsar_barycenter.broker.access.principal import NOBODY
-from pulsar_barycenter.broker.cluster.http_peers import COMMANDED
+from pulsar_barycenter.broker.cluster.http_peers import COMMANDED, LEADER_EPOCH
 from pulsar_barycenter.broker.rest.audit import WHY, why_of
 from pulsar_barycenter.broker.rest.principals import PRINCIPAL
 from pulsar_barycenter.broker.rest.request_ids import REQUEST_ID
@@ -68,9 +68,14 @@ class ManualDecisions:
         for broker in sorted({*before} - {*after}):
             self._keep("undrain", broker, source=broker)
 
+    @property
+    def _is_command(self) -> bool:
+        """Whether a load manager sent it: leaders of older releases give their epoch alone."""
+        return COMMANDED in self._request.headers or LEADER_EPOCH in self._request.rel_url.query
+
     def _keep(self, kind: Kind, subject: str, *, bundle: str = "", source: str = "", destination: str = "") -> None:
         decisions = self._services.decisions()
-        if decisions is None or COMMANDED in self._request.headers:
+        if decisions is None or self._is_command:
             return
         principal, why = principal_of(self._request), why_of(self._request)
         reason = Reason(code=Code.ADMIN, subject=subject, detail=f"{principal}, {why}" if why else principal)

@@ -1,5 +1,6 @@
 """`barycenter history`: questions to the recorded history of a cluster."""
 
+import textwrap
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -14,11 +15,11 @@ from pulsar_barycenter.cli.failure import fail, in_words
 from pulsar_barycenter.cli.folders import WrongFolderError, check_load_folder
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.groups import CommandGroup
-from pulsar_barycenter.cli.history.rows import print_rows, trend
+from pulsar_barycenter.cli.history.rows import PLAIN_WIDTH, print_rows, trend
 from pulsar_barycenter.cli.moments import Seconds, moment_ms
 from pulsar_barycenter.cli.pipeline.data_folder import opened
 from pulsar_barycenter.cli.progress import spark_progress, with_progress
-from pulsar_barycenter.cli.terminal import printable
+from pulsar_barycenter.cli.terminal import output_width, printable
 from pulsar_barycenter.load.bundle_load import IN_AND_OUT
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.logs.decision_log import Kind
@@ -81,7 +82,8 @@ def top(data: str, conf: Conf, since: str, until: str, form: str, limit: int, by
     ranking = Ranking.MSG_RATE if by == "rate" else Ranking.MSG_THROUGHPUT
     with _history(data, conf, since, until) as history:
         if form == "table":
-            click.echo(f"{IN_AND_OUT}, mean weighted by time; covered is the share of the period that reports cover\n")
+            said = f"{IN_AND_OUT}, mean weighted by time; covered: the share of the period that reports cover"
+            click.echo(textwrap.fill(said, output_width(PLAIN_WIDTH)) + "\n")
         _answer(form, lambda: history.top_bundles(limit, by=ranking))
 
 

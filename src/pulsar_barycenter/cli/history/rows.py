@@ -16,7 +16,7 @@ from pulsar_barycenter.load.reasons import format_figure
 _MOST_ROWS: Final = 200
 _BARS: Final = "▁▂▃▄▅▆▇█"
 _MOST_BARS: Final = 60
-_PLAIN_WIDTH: Final = 240
+PLAIN_WIDTH: Final = 240
 
 _OFTEN_EMPTY: Final = ("principal", "request")
 """Columns that a table for people leaves out where no row has them."""
@@ -60,7 +60,7 @@ def _print_as_table(rows: pa.Table) -> None:
     rows = rows.drop_columns(empty)
     columns = [Column(field.name, _kind(field)) for field in rows.schema]
     shown = [[_cell(name, value) for name, value in row.items()] for row in rows.slice(0, _MOST_ROWS).to_pylist()]
-    print_table(columns, shown, plain_width=_PLAIN_WIDTH)
+    print_table(columns, shown, plain_width=PLAIN_WIDTH)
     if len(rows) > _MOST_ROWS:
         click.echo(f"… and {len(rows) - _MOST_ROWS:,} more rows; --format csv or json tells all")
 
@@ -89,7 +89,7 @@ def trend(title: str, rows: pa.Table, kind: str) -> str:
     """A line of a title and bars that show the course of the load, or of the imbalance; no bars without figures."""
     column = {"load": "msg_rate", "balance": "msg_rate_ratio"}.get(kind)
     values = [each for each in rows.column(column).to_pylist() if each is not None] if column else []
-    room = min(_MOST_BARS, output_width(_PLAIN_WIDTH) - len(title) - 2)
+    room = min(_MOST_BARS, output_width(PLAIN_WIDTH) - len(title) - 2)
     return f"{title}  {_bars(values, room)}" if len(values) > 1 and room > 0 else title
 
 

@@ -135,6 +135,19 @@ async def test_drains_and_their_ends_are_decisions_about_the_broker() -> None:
         assert "a new disk" in found[0].sentence
 
 
+async def test_what_an_isolation_policy_unloads_says_which_policy_and_who_set_it() -> None:
+    async with managed_cluster() as cluster:
+        await cluster.create_namespace(bundles=1)
+        owner = await cluster.owner(TOPIC)
+        limits = {"policy_type": "min_available", "parameters": {"min_limit": "1", "usage_threshold": "100"}}
+        policy = {"namespaces": ["public/ns"], "primary": ["b1"], "secondary": [], "auto_failover_policy": limits}
+        path = "/admin/v2/clusters/standalone/namespaceIsolationPolicies/here"
+        await cluster.expect(204, "POST", path, policy, headers={WHY: "apart from others"})
+        (found,) = asked_for(cluster)
+        assert (found.kind, found.bundle, found.source) == ("unload", BUNDLE, owner.broker_id)
+        assert f"isolation policy here was set by {ANONYMOUS}: apart from others" in found.sentence
+
+
 async def test_who_asks_is_the_principal_where_authentication_is_on() -> None:
     async with managed_cluster(brokers=1, **asking()) as cluster:
         cluster.authorize(token("alice"))

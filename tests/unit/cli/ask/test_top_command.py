@@ -19,7 +19,7 @@ from pulsar_barycenter.load.reasons import Code, Reason
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument
 from pulsar_barycenter.logs.decision_log import DecisionRecord
-from pulsar_barycenter.status.board import BundleRow, TopicRow, board_of
+from pulsar_barycenter.status.board import Board, BundleRow, TopicRow, board_of
 from pulsar_barycenter.status.cluster_status import BrokerStatus
 from support.rest_cluster import RestCluster
 
@@ -168,6 +168,20 @@ async def test_a_filter_keeps_rows_with_all_its_words() -> None:
         await pilot.press("enter", "escape")
         assert [row[2] for row in await shown(pilot, "decisions")] == ["t/n/0x00000001", "t/n/0x00000003"]
         assert pilot.app.query_one("#words", Input).value == "HOT"
+
+
+async def test_a_filter_that_no_row_has_is_the_name_of_a_topic() -> None:
+    """Who does not know bundles finds a topic's, and the decisions about it."""
+    names = ("public/default/0x00000000_0xffffffff", "t/n/0x00000000_0xffffffff")
+    board = Board(0, (), tuple(BundleRow(bundle=name, broker="b0:8080") for name in names))
+    decisions = [decision(number, name, "why") for number, name in enumerate(names)]
+    async with screen(Cluster(ClusterView("about", board, decisions))).run_test(size=SIZE) as pilot:
+        await shown(pilot, "brokers")
+        await pilot.press("2", "slash", *"orders")
+        assert [row[0] for row in await shown(pilot, "bundles")] == [names[0]]
+        assert "the bundle that topic “orders” is in" in text(pilot, "#about")
+        await pilot.press("enter", "3", "slash", *"t/n/orders")
+        assert [row[2] for row in await shown(pilot, "decisions")] == [names[1]]
 
 
 async def test_of_many_bundles_the_first_are_shown_and_the_rest_told() -> None:

@@ -123,9 +123,31 @@ def test_axes_are_marked_at_round_values_and_times(browser: Browser, served: Ser
             assert len({re.sub(r"[\d.,]+", "", text) for text in marks[1:]}) == 1  # one unit
             clocks = [text for text, _ in ticks(page, "figure.lines") if ":" in text]
             seconds = [sum(int(part) * 60 ** (2 - at) for at, part in enumerate(text.split(":"))) for text in clocks]
-            steps = {(b - a) % 86_400 for a, b in pairwise(seconds)}
+            steps = {(b - a) % 86_400 for a, b in pairwise(seconds)} - {0}
             for at in seconds:
                 assert at % min(steps, default=1) == 0, clocks
+
+
+AXES = """async () => {
+    const { timeAxis, labelled } = await import('/dashboard/time_axis.js'), found = [];
+    for (const width of [280, 300, 364, 520, 1140]) for (const left of [84, Math.min(150, Math.round(width * 0.34))])
+        for (const minutes of [0.1, 1, 1.5, 5, 10, 29.9, 30, 30.2, 60, 180, 1440, 1450, 10080, 10110, 44640])
+            for (let start = 0; start < 97; start++) {
+                const until = 1795000000000 + start * 1234567;
+                const axis = timeAxis(until - minutes * 60000, until, left, width);
+                const labels = labelled(axis), at = `${width} ${left} ${minutes} ${until}`;
+                if (!labels.length) found.push(`none: ${at}`);
+                labels.slice(1).forEach((one, i) => { if (one.x - labels[i].x < 40) found.push(`close: ${at}`); });
+                for (const one of labels) if (Math.abs(axis.timeAt(one.x) - one.t) > 1) found.push(`astray: ${at}`);
+            }
+    return found.slice(0, 5);
+}"""
+
+
+def test_every_axis_of_time_has_labels_and_they_keep_apart(browser: Browser, served: ServedCluster) -> None:
+    page, complaints = opened(browser, served, "#/settings")
+    assert page.evaluate(AXES) == []
+    assert complaints == []
 
 
 def test_what_was_before_the_page_was_opened_is_there(browser: Browser, served: ServedCluster) -> None:

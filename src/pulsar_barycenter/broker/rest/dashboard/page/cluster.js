@@ -4,7 +4,7 @@
 import { byId } from "./dom.js";
 import { byName } from "./words.js";
 
-const EVERY_MS = 3000, ALL_EVERY_MS = 60000, LATE_MS = 120000, PATIENCE_MS = 30000, KEPT = 1000;
+const EVERY_MS = 3000, ALL_EVERY_MS = 10000, EACH_MS = 300, LATE_MS = 60000, PATIENCE_MS = 30000, KEPT = 1000;
 export const SAMPLE_EVERY_MS = 5000, RECENT_MS = 1800e3;
 const TOKEN = "barycenter-token";
 
@@ -125,12 +125,12 @@ async function refresh() {
 }
 
 // The leader says how many it made. What people ask for is kept by the broker that did it, so all are asked from time to
-// time, and at once if this page did something, or brokers were drained.
+// time, less often the more there are, and at once if this page did something, or brokers were drained.
 let askedAllAt = 0, toldOfDrained = "";
 async function refreshDecisions() {
   const { leader, decisions, drained, drainChange } = known.overview, newest = `${leader} ${decisions}`;
   const ofDrained = JSON.stringify([drained, drainChange]), at = now();
-  const isOther = !known.decisions.length || !told.startsWith(`${leader} `), isDue = at - askedAllAt > ALL_EVERY_MS || ofDrained !== toldOfDrained;
+  const isOther = !known.decisions.length || !told.startsWith(`${leader} `), isDue = at - askedAllAt > Math.max(ALL_EVERY_MS, EACH_MS * known.overview.brokers.length) || ofDrained !== toldOfDrained;
   if (newest === told && !isDue) return;
   const last = known.decisions[known.decisions.length - 1];
   const query = isOther ? { of: "cluster" } : isDue ? { of: "cluster", since: Math.max(0, Math.round(Math.min(last.at, askedAllAt) - LATE_MS)) } : { of: "leader", since: last.at };

@@ -1,8 +1,8 @@
 // The axis of time that pictures below each other share: the same place for the same time, marked at round times.
 
 const SECOND = 1000, MINUTE = 60 * SECOND, HOUR = 60 * MINUTE, DAY = 24 * HOUR;
-const STEPS = [1, 2, 5, 10, 15, 30].map(n => n * SECOND).concat([1, 2, 5, 10, 15, 30].map(n => n * MINUTE), [1, 2, 3, 6, 12].map(n => n * HOUR), [1, 2, 7, 14].map(n => n * DAY));
-const APART = 84;  // pixels from label to label
+const STEPS = [1, 2, 5, 10, 15, 30].map(n => n * SECOND).concat([1, 2, 5, 10, 15, 30].map(n => n * MINUTE), [1, 2, 3, 6, 12].map(n => n * HOUR), [1, 2, 3, 4, 7, 14].map(n => n * DAY));
+const APART = { short: 64, long: 80 };  // pixels from label to label: 12:30, and 12:30:15
 const RIGHT = 12, LEAST_MS = MINUTE;
 export const GAP_MS = MINUTE;  // what is unknown for less is drawn as what was before it
 
@@ -13,7 +13,7 @@ const pad = value => String(value).padStart(2, "0");
 export function timeAxis(from, until, left, width) {
   const first = Math.min(from, until - LEAST_MS), right = width - RIGHT, scale = (right - left) / (until - first);
   const x = t => left + (t - first) * scale, timeAt = place => first + (place - left) / scale;
-  const most = Math.max(1, Math.floor((right - left) / APART)), step = STEPS.find(one => (until - first) / one <= most) || STEPS[STEPS.length - 1];
+  const step = STEPS.find(one => one * scale >= (one < MINUTE ? APART.long : APART.short)) || STEPS[STEPS.length - 1];
   const ahead = -MINUTE * new Date(until).getTimezoneOffset(), ticks = [];
   for (let t = Math.ceil((first + ahead) / step) * step - ahead; t <= until; t += step) ticks.push({ t, x: x(t), label: label(t, step) });
   return { first, last: until, left, right, width, x, timeAt, ticks };

@@ -5,7 +5,7 @@ import { h, keyed, s, say } from "./dom.js";
 import { breakable, brokerLink, bundleLink, count, counted, personWords, prose, shortReason, time } from "./words.js";
 
 const SHOWN = 150, ALIKE = 5, WITHIN_MS = 15000, SAME_MS = 60000, PAGE = 200, HELD = 2000;
-const KINDS = { assign: "assigned", unload: "unloaded", split: "split", refuse: "refused", shed: "round", elect: "elected", drain: "drained", undrain: "undrained" };
+const KINDS = { assign: "assigned", unload: "unloaded", split: "split", refuse: "refused", shed: "round", elect: "elected", drain: "drained", undrain: "no longer drained" };
 const NONE = "No decision is on record: the first client that uses a bundle has it assigned.";
 const SIGNS = {
   assign: ["M0 5L-5 -4H5Z", "mark"], unload: ["M5 0L-4 -5V5Z", "mark full"], split: ["M0 -6L6 0L0 6L-6 0Z", "mark"],

@@ -8,6 +8,7 @@ from pulsar_barycenter.config.broker_config import BrokerConfig
 
 SHEDDING_KEY: Final = "loadBalancerLoadSheddingStrategy"
 PLACEMENT_KEY: Final = "loadBalancerLoadPlacementStrategy"
+SPLIT_UNLOAD_KEY: Final = "loadBalancerAutoUnloadSplitBundlesEnabled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +26,14 @@ OURS: Final = Contender(
     {
         SHEDDING_KEY: "LeastDisturbance",
         PLACEMENT_KEY: "LeastDisturbance",
+        SPLIT_UNLOAD_KEY: "false",
         "barycenterLeastDisturbancePatienceMinutes": "0.6",
     },
 )
-"""Patience: rounds are fourteen times as often as by default, which makes 50 s of its twelve minutes; at the usual
+"""Parts of a split bundle stay where they are until a round moves them: placed anew at once, as by Pulsar's default,
+the parts of the hottest bundle changed their broker with each of its splits.
+
+Patience: rounds are fourteen times as often as by default, which makes 50 s of its twelve minutes; at the usual
 speed-up a day of load passes in 60 s. With 36 s, half of a day, the swing of a day moves nothing, and with 15 s it did;
 a broker that joins empty is filled in the first round all the same."""
 
@@ -39,8 +44,13 @@ def _default() -> Contender:
         config.load_balancer_load_shedding_strategy.rpartition(".")[2],
         config.load_balancer_load_placement_strategy.rpartition(".")[2],
     )
-    return Contender(shedding, f"{shedding} (Pulsar's default)", {SHEDDING_KEY: shedding, PLACEMENT_KEY: placement})
+    keys = {
+        SHEDDING_KEY: shedding,
+        PLACEMENT_KEY: placement,
+        SPLIT_UNLOAD_KEY: str(config.load_balancer_auto_unload_split_bundles_enabled).lower(),
+    }
+    return Contender(shedding, f"{shedding} (Pulsar's default)", keys)
 
 
 PULSARS_DEFAULT: Final = _default()
-"""The strategies that a cluster has whose broker.conf names none."""
+"""What a cluster has whose broker.conf names none of these keys."""

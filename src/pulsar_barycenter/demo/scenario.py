@@ -105,10 +105,10 @@ def demo_configuration(settings: DemoSettings) -> dict[str, str]:
     """Return the keys of broker.conf with which a cluster balances within seconds instead of minutes.
 
     The network limit is set so that one broker carrying everything would use 80 % of it: on one machine the
-    brokers share the processor, and only a limit of its own makes a broker's share of the load visible. A bundle that
+    brokers share the processor, and only a limit of its own makes a broker's share of the load visible. The usage of
+    the processor does not count: all brokers report the same of it, whatever else the machine does. A bundle that
     was moved rests for seven rounds (thirty by Pulsar's defaults): with a few bundles of bursty load, less made them
-    go to and fro. Parts of a split bundle stay where they are until a round moves them: placed anew at once, as by
-    Pulsar's defaults, the parts of the hottest bundle changed their broker with each of its splits.
+    go to and fro.
     """
     rate = max(settings.mean_rate(), 1.0)
     bits_per_s = rate * settings.payload_bytes * 8
@@ -123,7 +123,7 @@ def demo_configuration(settings: DemoSettings) -> dict[str, str]:
         "loadBalancerHistoryResourcePercentage": "0.5",
         "loadBalancerBundleUnloadMinThroughputThreshold": "0",
         "loadBalancerDistributeBundlesEvenlyEnabled": "false",
-        "loadBalancerAutoUnloadSplitBundlesEnabled": "false",
+        "loadBalancerCPUResourceWeight": "0",
         "loadBalancerOverrideBrokerNicSpeedGbps": f"{bits_per_s / _ONE_BROKER_BUSY / 1e9:.6f}",
         "loadBalancerNamespaceBundleMaxMsgRate": str(int(rate * _MESSAGES_IN_AND_OUT * _HOT_BUNDLE_SHARE) + 1),
         "metadataStoreSessionTimeoutMillis": "4000",

@@ -62,7 +62,13 @@ def test_a_demo_balances_by_our_strategy_and_a_comparison_by_pulsars_default_too
     assert BrokerConfig().load_balancer_load_shedding_strategy.endswith(f".{theirs[SHEDDING_KEY]}")
     assert BrokerConfig().load_balancer_load_placement_strategy.endswith(f".{theirs[PLACEMENT_KEY]}")
     differ = {key for key in {*ours, *theirs} if ours.get(key) != theirs.get(key)}
-    assert differ == {SHEDDING_KEY, PLACEMENT_KEY, "barycenterLeastDisturbancePatienceMinutes"}
+    assert differ == {
+        SHEDDING_KEY,
+        PLACEMENT_KEY,
+        "loadBalancerAutoUnloadSplitBundlesEnabled",
+        "barycenterLeastDisturbancePatienceMinutes",
+    }
+    assert theirs["loadBalancerAutoUnloadSplitBundlesEnabled"] == "true"
 
 
 def test_the_command_of_either_run_repeats_the_comparison() -> None:

@@ -72,6 +72,7 @@ class SqliteStore(StoreClient):
             await opened
         except asyncio.CancelledError:
             store._worker.close()
+            await asyncio.to_thread(store._worker.join)  # until it ends it may make the file, and its folder
             raise
         return store
 

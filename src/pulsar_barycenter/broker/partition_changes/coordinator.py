@@ -42,6 +42,8 @@ DO_S: Final = 30.0
 """How long a request waits until all partitions are done, besides EACH_S; the change goes on after that."""
 EACH_S: Final = 0.02
 """What a partition adds to that."""
+LATE_WRITE_S: Final = 60.0
+"""How long after a request to the store failed its write may still take effect."""
 CONCURRENT_REQUESTS: Final = 32
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 2.0
@@ -76,8 +78,8 @@ class ChangeCoordinator:
         self._registered = registered
         self._new_id = new_id
         self._running: set[str] = set()
-        self._left: set[TopicName] = set()
-        """Topics with a change of this broker's that it could neither complete nor undo."""
+        self._left: dict[TopicName, float] = {}
+        """Topics with a change that this broker could neither complete nor undo yet, and since when."""
         self._may_have_left = True
         """Whether a former life of this broker may have left changes."""
         self._seen_s: OrderedDict[tuple[str, ChangePhase], float] = OrderedDict()
@@ -163,30 +165,32 @@ class ChangeCoordinator:
             return
         await self.settle(topic)
         self._running.add(change.id)
-        self._left.add(topic)
+        has_ended = False
         try:
             count = await self._records.begin(topic, change)
             decision = plan.decide(topic, change, await self._ask_all(topic, change, count))
             if isinstance(decision, plan.Refusal):
-                await self._refuse(topic, change, decision)
-            else:
-                await self._records.decide(topic, decision)
-                await self._complete(topic, decision)
-                self._left.discard(topic)
+                log.info("partitioned_change_refused", topic=str(topic), change=str(change), reason=decision.reason)
+                has_ended = await self._is_undone(topic, change)
+                raise ChangeRefusedError(decision.status, decision.reason)
+            await self._records.decide(topic, decision)
+            await self._complete(topic, decision)
+            has_ended = True
         except ChangeBusyError:
-            self._left.discard(topic)
+            has_ended = True
             raise
         finally:
             self._running.discard(change.id)
+            if not has_ended:
+                self._left[topic] = asyncio.get_running_loop().time()
 
-    async def _refuse(self, topic: TopicName, change: PartitionedChange, refusal: plan.Refusal) -> None:
+    async def _is_undone(self, topic: TopicName, change: PartitionedChange) -> bool:
         try:
             await self._records.undo(topic, change)
-            self._left.discard(topic)
         except MetadataError as error:
             log.warning("partitioned_change_not_undone", topic=str(topic), change=str(change), reason=str(error))
-        log.info("partitioned_change_refused", topic=str(topic), change=str(change), reason=refusal.reason)
-        raise ChangeRefusedError(refusal.status, refusal.reason)
+            return False
+        return True
 
     # ---- steps ----
 
@@ -286,19 +290,26 @@ class ChangeCoordinator:
         Return of how many topics this was tried.
         """
         listed = await self._records.listed() if is_leader or self._may_have_left else []
-        self._may_have_left = False
         tried = 0
-        for topic in sorted({topic for topic, _ in listed} | self._left, key=str):
+        for topic in sorted({topic for topic, _ in listed} | self._left.keys(), key=str):
             pending = await self._records.pending(topic)
             if pending is None:
-                self._left.discard(topic)
+                self._forget_left(topic)
             elif self._is_abandoned(pending):
                 tried += 1
+                self._left[topic] = asyncio.get_running_loop().time()
                 await self._resume(topic)
             for change_id in [each for about, each in listed if about == topic]:
                 if pending is None or pending.id != change_id:
                     await self._unlist_later(topic, change_id)
+        self._may_have_left = False
         return tried
+
+    def _forget_left(self, topic: TopicName) -> None:
+        """Forget a topic without a change, once no write whose outcome was unknown can bring one."""
+        since_s = self._left.get(topic)
+        if since_s is not None and asyncio.get_running_loop().time() - since_s >= LATE_WRITE_S:
+            del self._left[topic]
 
     async def _unlist_later(self, topic: TopicName, change_id: str) -> None:
         """Take a change off the list that is over, unless it is about to begin."""

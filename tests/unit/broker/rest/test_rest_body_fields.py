@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from pulsar_barycenter.broker.namespaces.policies import ClusterData, Policies, TenantInfo
+from pulsar_barycenter.broker.partition_changes.partition_owner import PartRequest
 from pulsar_barycenter.broker.rest.app import build_app
 from pulsar_barycenter.broker.rest.body_fields import NOT_DONE, require_known_fields
 from pulsar_barycenter.broker.rest.errors import RestError
@@ -29,6 +30,7 @@ OBJECTS: dict[type, dict[str, Any]] = {
     ClusterData: {"serviceUrl": "http://b1:8080"},
     FailureDomain: {"brokers": ["b1:8080"]},
     NamespaceIsolationData: POLICY,
+    PartRequest: {"topic": "persistent://public/ns/parted-partition-0", "id": "1", "step": "ask"},
     Policies: {"bundles": {"numBundles": 2}},
     ResetCursorData: {"ledgerId": -1, "entryId": -1},
     ResourceQuota: {"msgRateIn": 1.0},

@@ -373,7 +373,7 @@ async def test_a_topic_whose_record_is_gone_is_reported_as_deleted(world: Ledger
     await owner.append("a")
     await delete_tree(world.connect(), "/managed-ledgers")
     with pytest.raises(LedgerDeletedError) as refused:
-        await owner.ledger.set_properties({"key": "value"})
+        await owner.ledger.update_properties({"key": "value"})
     with pytest.raises(LedgerDeletedError) as later:
         owner.ledger.check_open()
     for error in (refused.value, later.value, *owner.fenced):

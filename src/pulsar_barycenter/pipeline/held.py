@@ -43,7 +43,8 @@ class Held:
 def held(things: Indices, brokers: Indices, at: Times, reports: Mapping[int, Times], since: int, until: int) -> Held:
     """Return how long each row holds within [since, until).
 
-    `things` and `brokers` are codes: of what is reported, and by whom. Rows are sorted by thing, then by time.
+    `things` and `brokers` are codes: of the reported thing, and of the reporting broker. Rows are sorted by
+    thing, then by time.
     `reports` has the times of all reports of each broker, sorted.
     """
     end = np.full(len(at), _NEVER)

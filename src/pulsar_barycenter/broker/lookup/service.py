@@ -1,7 +1,7 @@
 """Which broker serves a topic: the service behind both lookup front ends.
 
 The hot path is `lookup_cached`: bundles and owner known, no wait, no allocation of a task. Everything else goes through
-one search per bundle: whoever asks meanwhile shares it, apart for authoritative and other calls, whose answers differ.
+one search per bundle, which all lookups of it share; authoritative and other calls have one each.
 While a bundle is in transit (its owner closes it or prepares to serve, its candidate is gone), while this broker
 starts, while the store does not answer, and while the answer would lead to a dead broker (`dead_ends`), it is held for
 up to HOLD_S. A client doubles its back-off with each refusal, up to a minute, so a refusal costs it more time than it

@@ -251,7 +251,7 @@ class Namespaces:
         return no_content()
 
     def _sent_to(self, request: web.Request) -> str:
-        """Return the destination that the leader told of, "" if it is no registered broker."""
+        """Return the destination that the leader named, "" if it is no registered broker."""
         broker = _broker_id(request.rel_url.query.get("sentTo", ""))
         return broker if broker in self._control.registration.brokers else ""
 

@@ -19,7 +19,7 @@ _FAULTS_OF_CLIENTS: Final = (HttpProcessingError, web.RequestPayloadError, web.P
 
 
 def server_log(now_s: Callable[[], float]) -> logging.Logger:
-    """Return the logger to give to aiohttp's server. It belongs to no hierarchy: nothing else hears of its records.
+    """Return the logger to give to aiohttp's server. It belongs to no hierarchy: its records reach no other handler.
 
     `now_s` is any clock.
     """

@@ -286,7 +286,7 @@ def _position(message_id: api.MessageIdData) -> Position:
 
 
 def _properties(pairs: Sequence[api.KeyValue], longest: int = PROPERTIES_LENGTH) -> dict[str, str] | None:
-    """Return what a client tells of itself, None if nothing; raises NotAllowedError if it is long, or not text.
+    """Return the properties that a client sends about itself, None if none; NotAllowedError if too long, or not text.
 
     There are at most as many properties as they may have characters: blank ones count, too.
     """

@@ -123,7 +123,7 @@ def before_and_after(
 async def set_drained(url: str, broker: str, *, is_drained: bool, why: str = "") -> None:
     """Have a broker be drained, or be so no more; done when all brokers know.
 
-    Others that are drained stay so, also those whom somebody else drains at the same time.
+    Others that are drained stay so, also those that are drained by another person at the same time.
 
     Raises:
         NotNowError, RefusedError, TimeoutError: it cannot be set, or is not in force everywhere.

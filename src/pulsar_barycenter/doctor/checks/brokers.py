@@ -156,7 +156,7 @@ def clocks(picture: Picture) -> Iterator[Finding]:
 
 
 def drained(picture: Picture) -> Iterator[Finding]:
-    """A broker is kept empty, by whom, since when, and what ends it."""
+    """Brokers that are kept empty: the principal that drained each, the time, and the command that ends it."""
     change = picture.drained_by
     before = drained_names(change.before) if change is not None else ()
     owned = {broker.broker: broker.owned for broker in picture.answering}

@@ -139,7 +139,7 @@ class FileLedgerStorage:
 
 
 def _create(folder: LedgerFolder, ledger_id: int, epoch: int) -> OpenFile:
-    """Make the file, header included, durable before anything is told of it; the folder itself is never made anew."""
+    """Make the file, header included, durable before anything reports it; the folder itself is never made anew."""
     folder.require_there()
     path = folder.path(ledger_id)
     parent = os.path.dirname(path)

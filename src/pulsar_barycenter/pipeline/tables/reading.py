@@ -142,8 +142,8 @@ def raise_damage(storage: Storage, names: Collection[str], error: Exception) -> 
 def first_damaged(storage: Storage, names: Collection[str]) -> DamagedTableError | None:
     """Read all files of some tables, and return the first damage; None if all is well.
 
-    For a reader that was told of damage in a file without its name. Reads footers first, then all pages. What another
-    process removed meanwhile is passed over.
+    For a reader that got an error about damage without the file's name. Reads footers first, then all pages. What
+    another process removed meanwhile is passed over.
     """
     files = [(name, file.path) for name in names for file in table_files(storage, name)]
     return _first(storage, files, whole=False) or _first(storage, files, whole=True)

@@ -110,7 +110,7 @@ async def test_an_address_that_leads_nowhere_tells_nothing(url: str) -> None:
 
 
 def test_look_ups_of_a_dead_brokers_bundles_are_held_until_others_may_have_them() -> None:
-    """Its session goes on for a while; whoever was sent to it would be refused again and again."""
+    """Its session goes on for a while; a client that is sent to it would be refused again and again."""
 
     async def scenario(cluster: ControlCluster) -> None:
         brokers = await three(cluster)

@@ -9,9 +9,10 @@
 | split                                       | split                                   | the owner            |
 | DRAINED_KEY set or removed                  | drain, undrain                          | the broker asked     |
 
-A load manager's own commands bear the header COMMANDED and are kept by that manager, so they are left out here. `at` is
-when the request arrived, which lies before the bundle's next owner reports it. `logs.audit_log` keeps every
-administrative request; this keeps what it meant for a bundle or a broker, where `explain` and `history` look.
+A load manager's own commands have the header COMMANDED and are kept by that manager, so they are left out here. All
+these routes are for super users, as brokers are, so no other principal can hide a move by that header. `at` is when
+the request arrived, which lies before the bundle's next owner reports it. `logs.audit_log` keeps every administrative
+request; this keeps what it meant for a bundle or a broker, where `explain` and `history` look.
 """
 
 from typing import Final

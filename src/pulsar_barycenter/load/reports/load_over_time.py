@@ -1,15 +1,15 @@
 """The load of brokers, or of one bundle, in steps of time: how a question is bounded, and how an answer comes about.
 
-What a broker remembers and what tables hold is brought together here: each step has the mean of what was told in it. A
+What a broker remembers and what tables hold is brought together here: each step has a mean that is weighted by time. A
 broker reports only what has changed, so that between two reports which are not too far apart the earlier one holds; one
 that is silent for longer is not told of.
 """
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Final, TypeAlias
 
 import msgspec
@@ -141,15 +141,35 @@ def load_question(
 
 
 def in_steps(question: LoadQuestion, moments: Iterable[Moment]) -> dict[int, list[BrokerLoad]]:
-    """Return the loads of moments by when their step begins, one row a broker, by name."""
-    parts: dict[int, dict[str, list[BrokerLoad]]] = defaultdict(lambda: defaultdict(list))
-    for moment in moments:
-        begin = question.begin_of(moment.at)
-        if begin is not None:
-            for load in moment.brokers:
-                if not question.broker or load.broker == question.broker:
-                    parts[begin][load.broker].append(load)
+    """Return the loads of moments by when their step begins, one row a broker, by name.
+
+    Means are weighted by the time for which moments hold: until the next one, into the steps up to its own if it is at
+    most COVERED_MS later, or else for COVERED_MS within their own step. The last moment holds for no time: it counts
+    where no other of its broker does.
+    """
+    parts: dict[int, dict[str, list[tuple[int, BrokerLoad]]]] = defaultdict(lambda: defaultdict(list))
+    ordered = sorted(moments, key=lambda moment: moment.at)
+    for moment, until_ms in zip_longest(ordered, [each.at for each in ordered[1:]]):
+        for begin, weight_ms in _steps_held(question.step_ms, moment.at, until_ms):
+            if question.begin_of(begin) is not None:
+                for load in moment.brokers:
+                    if not question.broker or load.broker == question.broker:
+                        parts[begin][load.broker].append((weight_ms, load))
     return {begin: [_mean(rows) for _, rows in sorted(brokers.items())] for begin, brokers in parts.items()}
+
+
+def _steps_held(step_ms: int, at_ms: int, until_ms: int | None) -> Iterator[tuple[int, int]]:
+    """Yield the begin of each step in which a moment holds, its own first, and for how many ms; None: it is the last
+    one."""
+    own = at_ms // step_ms * step_ms
+    if until_ms is None:
+        yield own, 0
+    elif until_ms - at_ms > COVERED_MS:
+        yield own, min(COVERED_MS, own + step_ms - at_ms)
+    else:
+        yield own, min(until_ms, own + step_ms) - at_ms
+        for begin in range(own + step_ms, until_ms, step_ms):
+            yield begin, min(until_ms, begin + step_ms) - begin
 
 
 def untold(question: LoadQuestion, times_ms: Sequence[int]) -> LoadQuestion | None:
@@ -212,16 +232,22 @@ def _held(known: Mapping[int, Sequence[BrokerLoad]], step_ms: int, holds_ms: int
     return [(begin, [steps[begin][broker] for broker in sorted(steps[begin])]) for begin in sorted(steps)]
 
 
-def _mean(rows: Sequence[BrokerLoad]) -> BrokerLoad:
+def _mean(rows: Sequence[tuple[int, BrokerLoad]]) -> BrokerLoad:
     return BrokerLoad(
-        rows[0].broker,
-        _mean_of((row.usage for row in rows), 1),
-        _mean_of((row.msg_rate for row in rows), 2),
-        _mean_of((row.msg_throughput for row in rows), 1),
-        max((row.bundles for row in rows if row.bundles is not None), default=None),
+        rows[0][1].broker,
+        _mean_of([(weight, row.usage) for weight, row in rows], 1),
+        _mean_of([(weight, row.msg_rate) for weight, row in rows], 2),
+        _mean_of([(weight, row.msg_throughput) for weight, row in rows], 1),
+        max((row.bundles for _, row in rows if row.bundles is not None), default=None),
     )
 
 
-def _mean_of(values: Iterable[float | None], digits: int) -> float | None:
-    known = [value for value in values if value is not None]
-    return round(math.fsum(known) / len(known), digits) if known else None
+def _mean_of(values: Sequence[tuple[int, float | None]], digits: int) -> float | None:
+    """Return the mean by weight, the plain one if nothing has a weight; None is not known."""
+    known = [(weight, value) for weight, value in values if value is not None]
+    if not known:
+        return None
+    total = sum(weight for weight, _ in known)
+    if not total:
+        return round(math.fsum(value for _, value in known) / len(known), digits)
+    return round(math.fsum(weight * value for weight, value in known) / total, digits)

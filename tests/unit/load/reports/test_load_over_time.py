@@ -65,19 +65,46 @@ SAMPLES = st.lists(
 )
 
 
-@given(SAMPLES)
-def test_each_step_has_the_mean_of_what_was_told_in_it(samples: list[tuple[int, str, float]]) -> None:
-    found = in_steps(QUESTION, [moment(at, load(broker, usage)) for at, broker, usage in samples])
-    expected: dict[int, dict[str, list[float]]] = {}
-    for at, broker, usage in samples:
-        if QUESTION.since_ms <= at < QUESTION.until_ms:
-            expected.setdefault(at - at % STEP, {}).setdefault(broker, []).append(usage)
+@given(st.dictionaries(st.integers(0, 40 * STEP // 1000), st.tuples(st.sampled_from("abc"), st.floats(0, 200))))
+def test_each_step_has_the_mean_of_the_time_for_which_moments_hold(samples: dict[int, tuple[str, float]]) -> None:
+    """Against a table of all seconds: a moment holds until the next one, or for a minute of its own step."""
+    times = sorted(samples)
+    seconds: dict[int, dict[str, list[float]]] = {}
+    moments_of: dict[int, dict[str, list[float]]] = {}
+    for number, at in enumerate(times):
+        broker, usage = samples[at]
+        own = at * 1000 - at * 1000 % STEP
+        moments_of.setdefault(own, {}).setdefault(broker, []).append(usage)
+        if number + 1 == len(times):
+            break
+        gap = times[number + 1] - at
+        for second in range(at, at + min(gap, COVERED_MS // 1000)):
+            begin = second * 1000 - second * 1000 % STEP
+            if begin == own or gap * 1000 <= COVERED_MS:
+                seconds.setdefault(begin, {}).setdefault(broker, []).append(usage)
+    expected = {
+        begin: {
+            broker: fmean(seconds.get(begin, {}).get(broker) or moments_of[begin][broker])
+            for broker in {**seconds.get(begin, {}), **moments_of.get(begin, {})}
+        }
+        for begin in range(QUESTION.since_ms, QUESTION.until_ms, STEP)
+    }
+    found = in_steps(QUESTION, [moment(at * 1000, load(*sample)) for at, sample in samples.items()])
     assert {begin: [row.broker for row in rows] for begin, rows in found.items()} == {
-        begin: sorted(brokers) for begin, brokers in expected.items()
+        begin: sorted(brokers) for begin, brokers in expected.items() if brokers
     }
     for begin, rows in found.items():
         for row in rows:
-            assert row.usage == pytest.approx(fmean(expected[begin][row.broker]), abs=0.051)
+            assert row.usage == pytest.approx(expected[begin][row.broker], abs=0.051)
+
+
+def test_many_moments_of_a_short_time_do_not_outweigh_the_rest_of_a_step() -> None:
+    """A page that was open for half a minute every five seconds, and then one that asks once a minute."""
+    question = LoadQuestion(0, 10 * STEP, 10 * STEP)
+    often = [moment(at, load("a", 100.0)) for at in range(0, 30_000, 5_000)]
+    seldom = [moment(at, load("a", 10.0)) for at in range(30_000, 10 * STEP, STEP)]
+    told = in_steps(question, [*often, *seldom])
+    assert told == {0: [BrokerLoad("a", 14.7, 14.74, 14.7, 1)]}  # (30 × 100 + 540 × 10) / 570
 
 
 @given(SAMPLES, SAMPLES, st.integers(0, 12 * STEP))

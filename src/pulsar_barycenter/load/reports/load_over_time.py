@@ -190,8 +190,11 @@ def over_time(
     """Return the answer to a question, of what is remembered, and in steps without of what is recorded.
 
     A load holds for `holds_ms` at most, until the next one of its broker; so what both say of that time before the
-    question counts, too. Of more than MOST_FIGURES the newest are kept.
+    question counts, too. The load of a bundle is as recorded: tables know how long each of its reports holds, and which
+    broker has it next. Of more than MOST_FIGURES the newest are kept.
     """
+    if question.bundle:
+        holds_ms = 0
     earlier = question.from_earlier(holds_ms)
     known: dict[int, Sequence[BrokerLoad]] = {**in_steps(earlier, remembered)}
     for begin, loads in ({} if recorded is None else recorded.loads).items():

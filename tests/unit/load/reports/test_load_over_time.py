@@ -151,6 +151,15 @@ def test_one_broker_is_told_of_alone() -> None:
     assert told.moments == [Moment(12 * STEP, (load("b", 2.0, 7),))]
 
 
+def test_a_bundle_is_told_of_as_tables_say_and_not_in_the_steps_between() -> None:
+    """It moved from a to b and back, and nobody reported it for a step."""
+    owners = {10: "a", 11: "b", 13: "a"}
+    tables = {step * STEP: [load(broker, 1.0)] for step, broker in owners.items()}
+    question = replace(QUESTION, bundle="t/n/0x00000000_0xffffffff")
+    told = over_time(question, [], RecordedLoad(tables, QUESTION.since_ms), holds_ms=5 * STEP)
+    assert told.moments == [moment(step * STEP, load(broker, 1.0)) for step, broker in owners.items()]
+
+
 def test_of_more_figures_than_fit_the_newest_are_told_and_from_when_on() -> None:
     names = [f"b{number:05}" for number in range(MOST_FIGURES // 4)]
     tables = {step * STEP: [load(name, 1.0) for name in names] for step in range(10, 30)}

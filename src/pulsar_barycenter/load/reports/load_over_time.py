@@ -9,7 +9,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise, zip_longest
+from itertools import zip_longest
 from typing import Final, TypeAlias
 
 import msgspec
@@ -173,21 +173,38 @@ def _steps_held(step_ms: int, at_ms: int, until_ms: int | None) -> Iterator[tupl
 
 
 def untold(question: LoadQuestion, times_ms: Sequence[int]) -> LoadQuestion | None:
-    """Return the question after what moments at these times, oldest first, do not tell: from the first step without
-    any to the last. None: they tell of all."""
+    """Return the question after what moments at these times, oldest first, do not cover: from the first step that they
+    do not to the last. None: they cover all."""
     step_ms = question.step_ms
-    told = {at // step_ms for at in times_ms}
-    for before, after in pairwise(times_ms):
-        if after - before <= COVERED_MS:
-            told.update(range(before // step_ms, after // step_ms))
-    left = [step for step in range(question.since_ms // step_ms, question.until_ms // step_ms) if step not in told]
-    return replace(question, since_ms=left[0] * step_ms, until_ms=(left[-1] + 1) * step_ms) if left else None
+    whole = _covered(step_ms, times_ms)
+    left = [begin for begin in range(question.since_ms, question.until_ms, step_ms) if begin not in whole]
+    return replace(question, since_ms=left[0], until_ms=left[-1] + step_ms) if left else None
+
+
+def _covered(step_ms: int, times_ms: Sequence[int]) -> set[int]:
+    """Return when the steps begin that moments at these times, oldest first, cover from their begin to their end, or to
+    the last moment: without a stretch of more than COVERED_MS between moments. So one moment covers a short step, and
+    some moments of an hour do not cover a step of an hour."""
+    covered: set[int] = set()
+    first = None
+    for at, following in zip_longest(times_ms, times_ms[1:]):
+        first = at if first is None else first
+        if following is not None and following - at <= COVERED_MS:
+            continue
+        since = max(first // step_ms, -(-(first - COVERED_MS) // step_ms))
+        until = at // step_ms + 1
+        if following is not None:
+            until = min(until, (at + COVERED_MS) // step_ms)
+        covered.update(step * step_ms for step in range(since, until))
+        first = None
+    return covered
 
 
 def over_time(
     question: LoadQuestion, remembered: Iterable[Moment], recorded: RecordedLoad | None, *, holds_ms: int
 ) -> LoadOverTime:
-    """Return the answer to a question, of what is remembered, and in steps without of what is recorded.
+    """Return the answer to a question, of what is remembered, and in steps that this does not cover of what is
+    recorded, if anything is.
 
     A load holds for `holds_ms` at most, until the next one of its broker; so what both say of that time before the
     question counts, too. The load of a bundle is as recorded: tables know how long each of its reports holds, and which
@@ -196,10 +213,12 @@ def over_time(
     if question.bundle:
         holds_ms = 0
     earlier = question.from_earlier(holds_ms)
-    known: dict[int, Sequence[BrokerLoad]] = {**in_steps(earlier, remembered)}
+    moments_told = sorted(remembered, key=lambda moment: moment.at)
+    known: dict[int, Sequence[BrokerLoad]] = {**in_steps(earlier, moments_told)}
+    whole = _covered(question.step_ms, [moment.at for moment in moments_told])
     for begin, loads in ({} if recorded is None else recorded.loads).items():
-        if earlier.begin_of(begin) == begin:
-            known.setdefault(begin, loads)
+        if earlier.begin_of(begin) == begin and not (begin in known and begin in whole):
+            known[begin] = loads
     whole_since = question.since_ms if recorded is None else max(question.since_ms, recorded.whole_since_ms)
     note, moments, room = "" if recorded is None else recorded.note, list[Moment](), MOST_FIGURES
     for begin, loads in reversed(_held(known, question.step_ms, holds_ms)):

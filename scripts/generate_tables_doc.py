@@ -39,8 +39,12 @@ where d.at >= timestamp '2026-01-31 12:00:00'
 group by d.manager, d.strategy, d.kind order by decisions desc, d.manager, d.strategy, d.kind
 ```
 
+The next one shows how many bundles each broker reported while its usage was above 50 %, and the greatest rate of
+one of them. A report counts for the seconds that it holds ([measures](measures.md#load-of-a-bundle)), so `avg` over
+rows of reports is no mean over time: ask `barycenter history top` or `history bundle` for that.
+
 ```sql
-select s.broker, count(distinct s.bundle) as bundles, avg(s.msg_rate_in + s.msg_rate_out) as msg_rate
+select s.broker, count(distinct s.bundle) as bundles, max(s.msg_rate_in + s.msg_rate_out) as msg_rate_max
 from bundle_samples s join broker_usage u on s.broker = u.broker and s.incarnation = u.incarnation
     and s.sequence = u.sequence
 where u.weighted_usage > 0.5 group by s.broker order by s.broker

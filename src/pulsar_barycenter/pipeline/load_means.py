@@ -70,7 +70,7 @@ def bundle_means(rows: pa.Table, period: Period) -> pa.Table:
         "covered_s": pa.array(np.bincount(groups, weights, count)[known], pa.float64()),
     }
     for name in FIGURES:
-        values = _doubles(found.table, name)[kept]
+        values = _doubles(found.table.column(name))[kept]
         greatest = np.full(count, -np.inf)
         np.maximum.at(greatest, groups, values)
         of_bundle[name] = pa.array(weighted_means(groups, count, weights, values)[known])
@@ -97,7 +97,8 @@ def bundle_means_per_interval(rows: pa.Table, period: Period, width: int) -> pa.
     np.maximum.at(topics, groups, found.table.column("topics").to_numpy()[row])
     samples = np.bincount(groups, found.at[row] // width * width == starts, count).astype(np.int64)
     means = {
-        name: pa.array(weighted_means(groups, count, seconds, _doubles(found.table, name)[row])) for name in FIGURES
+        name: pa.array(weighted_means(groups, count, seconds, _doubles(found.table.column(name))[row]))
+        for name in FIGURES
     }
     return pa.table(
         {
@@ -111,6 +112,35 @@ def bundle_means_per_interval(rows: pa.Table, period: Period, width: int) -> pa.
     )
 
 
+def step_sums(rows: pa.Table, figures: Sequence[str], period: Period, width: int) -> pa.Table:
+    """Return sums of each thing in each interval of `width` µs in which a report of it holds, in no order.
+
+    Input: of (the thing), broker, reported_at, bundles, `figures`; those that are null are not known. Output: step (the
+    begin of the interval, µs), of, broker (of the newest row that holds), bundles (the most), and of each figure the
+    sum of value × seconds, and, as `…_s`, the seconds for which it is known. `summed` adds up several.
+    """
+    found = _sorted(rows, "of", period)
+    row, starts, seconds = in_intervals(found.held, width)
+    holds = seconds > 0
+    row, starts, seconds = row[holds], starts[holds], seconds[holds]
+    columns = {"step": pa.array(starts)}
+    columns |= {name: found.table.column(name).take(pa.array(row)) for name in ("of", "broker", "bundles")}
+    for name in figures:
+        values = found.table.column(name)
+        columns[name] = pa.array(_doubles(values.fill_null(0.0))[row] * seconds)
+        columns[f"{name}_s"] = pa.array(np.where(values.is_valid().to_numpy()[row], seconds, 0.0))
+    return summed([pa.table(columns)], figures)
+
+
+def summed(parts: Iterable[pa.Table], figures: Sequence[str]) -> pa.Table:
+    """Return the sums of `step_sums` in several parts, of which a later one has the newer rows, as one of them."""
+    kinds = {"broker": "last", "bundles": "max"}
+    kinds |= {column: "sum" for name in figures for column in (name, f"{name}_s")}
+    grouped = pa.concat_tables(parts).group_by(["step", "of"], use_threads=False).aggregate([*kinds.items()])
+    names = {f"{name}_{kind}": name for name, kind in kinds.items()}
+    return grouped.rename_columns([names.get(name, name) for name in grouped.column_names])
+
+
 def usage_shares(rows: pa.Table, period: Period, threshold: float) -> pa.Table:
     """Return for which share of the time that its reports cover each broker's usage was above a threshold, in no order.
 
@@ -121,7 +151,7 @@ def usage_shares(rows: pa.Table, period: Period, threshold: float) -> pa.Table:
     count = len(found.names)
     kept = np.flatnonzero(found.counts)
     groups, weights = found.things[kept], found.held.seconds[kept]
-    usage = _doubles(found.table, "weighted_usage")[kept]
+    usage = _doubles(found.table.column("weighted_usage"))[kept]
     over, within = usage > threshold, found.at[kept] >= period.since
     known = np.unique(groups)
     greatest, first, last = np.full(count, -np.inf), np.full(count, np.iinfo(np.int64).max), np.zeros(count, np.int64)
@@ -145,9 +175,11 @@ def usage_shares(rows: pa.Table, period: Period, threshold: float) -> pa.Table:
 
 
 def _sorted(rows: pa.Table, thing: str, period: Period) -> _Rows:
-    table = rows.sort_by([(thing, "ascending"), ("reported_at", "ascending"), ("broker", "ascending")]).combine_chunks()
-    things, names = _coded(table, thing)
-    codes, brokers = _coded(table, "broker")
+    things, names = _coded(rows, thing)
+    codes, brokers = _coded(rows, "broker")
+    by_name = np.argsort(np.argsort(np.array(brokers, np.str_)))
+    order = np.lexsort((by_name[codes], _times(rows), things))  # of numbers, which is faster than of names
+    table, things, codes = rows.take(pa.array(order)).combine_chunks(), things[order], codes[order]
     reports = {code: period.reports[name] for code, name in enumerate(brokers) if name in period.reports}
     at = _times(table)
     found = held(things, codes, at, reports, period.since, period.until)
@@ -165,6 +197,6 @@ def _times(table: pa.Table) -> Times:
     return found
 
 
-def _doubles(table: pa.Table, column: str) -> Floats:
-    found: Floats = table.column(column).cast(pa.float64()).to_numpy()
+def _doubles(column: pa.ChunkedArray) -> Floats:
+    found: Floats = column.cast(pa.float64()).to_numpy()
     return found

@@ -1,33 +1,43 @@
 """The load of brokers, or of a bundle, over time, from the tables: what a dashboard shows of times that no broker
 remembers.
 
-Read from the newest file back, a few columns and some thousand rows at a time, each part summed up at once, and within
-`Bounds`: what lies further back than they reach is left out, and the answer says from when on it is whole.
+Means are weighted by the seconds for which each report holds (docs/measures.md); a step in which no report holds is
+left out. Tables are read from the newest file back, a few columns and some thousand rows at a time, within `Bounds`:
+what lies further back is left out, and the answer says from when on it is whole. Rows are summed up as soon as the rows
+after them are read, so that an answer needs no memory for all of them.
 """
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pulsar_barycenter.load.reports.load_over_time import BrokerLoad, LoadQuestion, RecordedLoad
+from pulsar_barycenter.pipeline.held import LONGEST_HELD, Times
+from pulsar_barycenter.pipeline.load_means import Period, report_times, step_sums, summed
 from pulsar_barycenter.pipeline.storage.files import Storage
 from pulsar_barycenter.pipeline.tables.files import date_folders, date_of, table_files, utc_date
 from pulsar_barycenter.pipeline.tables.reading import DamagedTableError, opened_table
 
 _ROWS_AT_ONCE: Final = 65_536
-_SUMS_AT_ONCE: Final = 200_000
+_ROWS_KEPT: Final = 500_000
+"""Of more rows those are summed up that are later than the earliest by more than _ORDER_SLACK_US."""
+_ORDER_SLACK_US: Final = 3_600_000_000
+"""Reports of a broker that are in an older file than an earlier report of it are put in order within this time."""
+_LONGEST_HELD_MS: Final = round(LONGEST_HELD.total_seconds() * 1000)
 _TIME: Final = "reported_at"
 _USAGES: Final = (
     *("cpu_percent", "memory_percent", "direct_memory_percent"),
     *("bandwidth_in_percent", "bandwidth_out_percent"),
 )
+_FIGURES: Final = ("usage", "msg_rate", "msg_throughput")
 _TRAFFIC: Final = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
 
 
@@ -66,17 +76,29 @@ class _Budget:
 
 
 def read_load(
-    storage: Storage, question: LoadQuestion, bounds: Bounds = Bounds(), *, now: Callable[[], float] = time.monotonic
+    storage: Storage,
+    question: LoadQuestion,
+    bounds: Bounds = Bounds(),
+    *,
+    now: Callable[[], float] = time.monotonic,
+    now_ms: int | None = None,
 ) -> RecordedLoad:
-    """Return what the tables hold of a question: means of what was reported in each step. Blocks.
+    """Return what the tables hold of a question: of each step the means of the time for which reports hold. Blocks.
 
-    A file that is damaged, or was removed meanwhile, is left out, and told of. `now` is monotonic, in seconds.
+    A file that is damaged, or was removed meanwhile, is left out, and the note names it. `now` is monotonic, in
+    seconds. A report holds until `now_ms`, epoch ms, at most; None: that is not asked for, as of times long past.
     """
-    names = ("bundle_samples",) if question.bundle else ("broker_usage", "load_reports")
+    names = ("bundle_samples", "load_reports") if question.bundle else ("broker_usage", "load_reports")
     if not any(date_folders(storage, name) for name in names):
         return RecordedLoad({}, question.until_ms, "The pipeline has written no tables into this broker's data folder.")
+    until_ms = question.until_ms if now_ms is None else min(question.until_ms, now_ms)
     tables = [_Reading(storage, name, question) for name in names]
-    sums = [table.read(_Budget(bounds, 1 / len(names), now)) for table in tables]
+    budgets = (_Budget(bounds, 1 / len(names), now) for _ in names)
+    if question.bundle:
+        samples, reports = tables
+        sums = [_bundle_sums(samples, reports, budgets, until_ms)]
+    else:
+        sums = [_broker_sums(table, budget, until_ms) for table, budget in zip(tables, budgets, strict=True)]
     whole_since = max(table.whole_since_ms for table in tables)
     spoiled, notes = [each for table in tables for each in table.spoiled], []
     if whole_since > question.since_ms:
@@ -85,113 +107,171 @@ def read_load(
         more = "" if len(spoiled) == 1 else f" So it is with {len(spoiled) - 1} more."
         notes.append(f"{spoiled[0]}.{more} `barycenter history` says what to do.")
     pa.default_memory_pool().release_unused()
-    return RecordedLoad(_loads(question, sums), whole_since, " ".join(notes))
+    return RecordedLoad(_loads(sums), whole_since, " ".join(notes))
+
+
+def _broker_sums(table: "_Reading", budget: _Budget, until_ms: int) -> pa.Table | None:
+    sums = _Sums(table.question, until_ms)
+    for rows in table.read(budget, lambda rows: _figures(rows, rows.column("broker"))):
+        sums.add(rows)
+    return sums.all()
+
+
+def _bundle_sums(
+    samples: "_Reading", reports: "_Reading", budgets: Iterator[_Budget], until_ms: int
+) -> pa.Table | None:
+    """A sample of a bundle holds until the next report of its broker, whether that has the bundle or not."""
+    found = [*samples.read(next(budgets), lambda rows: _figures(rows, pa.repeat("", len(rows))))]
+    if not found:
+        return None
+    rows = pa.concat_tables(found)
+    brokers = rows.column("broker").unique()
+    of_brokers = reports.read(next(budgets), lambda rows: rows.filter(pc.is_in(rows.column("broker"), brokers)))
+    return step_sums(
+        rows, _FIGURES, _period(samples.question, until_ms, report_times(of_brokers)), _step_us(samples.question)
+    )
+
+
+def _period(question: LoadQuestion, until_ms: int, reports: Mapping[str, Times]) -> Period:
+    return Period(question.since_ms * 1000, until_ms * 1000, reports)
+
+
+def _step_us(question: LoadQuestion) -> int:
+    return question.step_ms * 1000
+
+
+class _Sums:
+    """The sums of each step and broker, of rows that come from the newest back, one row a report."""
+
+    def __init__(self, question: LoadQuestion, until_ms: int) -> None:
+        self._question, self._until_ms = question, until_ms
+        self._rows: list[pa.Table] = []
+        self._kept, self._most = 0, _ROWS_KEPT
+        self._next: dict[str, Times] = {}
+        """The earliest report of each broker that is summed up: until then the one before it holds at most."""
+        self._sums: list[pa.Table] = []
+
+    def add(self, rows: pa.Table) -> None:
+        self._rows.append(rows)
+        self._kept += len(rows)
+        if self._kept <= self._most:
+            return
+        kept = pa.concat_tables(self._rows)
+        at_us = kept.column(_TIME).cast(pa.int64())
+        is_later = pc.greater(at_us, pc.add(pc.min(at_us), _ORDER_SLACK_US))
+        self._sum(kept.filter(is_later))
+        self._rows = [kept.filter(pc.invert(is_later))]
+        self._kept = len(self._rows[0])
+        self._most = max(_ROWS_KEPT, 2 * self._kept)
+
+    def all(self) -> pa.Table | None:
+        """Return the sums of all rows, None if there are none."""
+        if self._rows:
+            self._sum(pa.concat_tables(self._rows))
+            self._rows = []
+        return self._sums[0] if self._sums else None
+
+    def _sum(self, rows: pa.Table) -> None:
+        if not len(rows):
+            return
+        period = _period(self._question, self._until_ms, self._next)
+        # what was summed up before is newer
+        self._sums = [summed([step_sums(rows, _FIGURES, period, _step_us(self._question)), *self._sums], _FIGURES)]
+        first = rows.group_by("broker", use_threads=False).aggregate([(_TIME, "min")])
+        times = first.column(f"{_TIME}_min").cast(pa.int64()).to_pylist()
+        for broker, at_us in zip(first.column("broker").to_pylist(), times, strict=True):
+            self._next[broker] = np.array([at_us], np.int64)
 
 
 class _Reading:
     """One table, read back; `whole_since_ms` is from when on all of it was."""
 
     def __init__(self, storage: Storage, name: str, question: LoadQuestion) -> None:
-        self._storage, self._name, self._question = storage, name, question
+        self._storage, self._name, self.question = storage, name, question
+        self._read_since_ms = max(0, question.since_ms - _LONGEST_HELD_MS)
+        self._wants = {"broker": question.broker}
+        if name == "bundle_samples":
+            self._wants["bundle"] = question.bundle
         self.whole_since_ms = question.since_ms
+        self._is_cut = False
         self.spoiled: list[str] = []
         """The files that cannot be read, each with what is wrong."""
 
-    def read(self, budget: _Budget) -> pa.Table | None:
-        """Return the sums by step and broker, None if there is nothing."""
-        parts: list[pa.Table] = []
+    def read(self, budget: _Budget, of_rows: Callable[[pa.Table], pa.Table]) -> Iterator[pa.Table]:
+        """Yield `of_rows` of the rows that may hold in the time of the question; those of newer files first. A file
+        whose rows it fails for is damaged."""
         for file in self._files():
             try:
                 with opened_table(self._storage, file) as parquet:
-                    goes_on = self._read_file(parquet, parts, budget)
+                    yield from map(of_rows, self._read_file(parquet, budget))
             except DamagedTableError as error:
                 self.spoiled.append(f"{file} cannot be read: {error.detail}")
-                continue
             except OSError as error:  # removed or compacted meanwhile, or not to be read
                 self.spoiled.append(f"{file} cannot be read: {error.strerror or error}")
-                continue
-            if not goes_on:
-                break
-            if sum(map(len, parts)) > _SUMS_AT_ONCE:
-                parts = [_summed(parts)]
-        return _summed(parts) if parts else None
+            if self._is_cut:
+                return
 
     def _files(self) -> Iterator[str]:
-        first, last = (utc_date(ms) for ms in (self._question.since_ms, self._question.until_ms - 1))
+        first, last = (utc_date(ms) for ms in (self._read_since_ms, self.question.until_ms - 1))
         dates = [date for date in map(date_of, date_folders(self._storage, self._name)) if first <= date <= last]
         for date in reversed(dates):
             for file in reversed(table_files(self._storage, self._name, dates=(date,))):
                 yield file.path
 
-    def _read_file(self, parquet: pq.ParquetFile, parts: list[pa.Table], budget: _Budget) -> bool:
-        """Add the sums of a file; tell whether others may be read, too."""
+    def _read_file(self, parquet: pq.ParquetFile, budget: _Budget) -> Iterator[pa.Table]:
         columns = self._columns(set(parquet.schema_arrow.names))
         may_read = budget.take_file()
         for group in reversed(range(parquet.num_row_groups)):
             about = parquet.metadata.row_group(group)
             stored = {about.column(i).path_in_schema: about.column(i) for i in range(about.num_columns)}
             lower_ms, upper_ms = _times(stored[_TIME])
-            if lower_ms >= self._question.until_ms or upper_ms < self._question.since_ms or not self._may_have(stored):
+            if lower_ms >= self.question.until_ms or upper_ms < self._read_since_ms or not self._may_have(stored):
                 continue
             size = sum(stored[column].total_compressed_size for column in columns)
             if not may_read or not budget.take(about.num_rows, size):
                 self._cut(upper_ms)
-                return False
+                return
             for batch in parquet.iter_batches(_ROWS_AT_ONCE, row_groups=[group], columns=columns, use_threads=False):
                 if budget.is_late:
                     self._cut(upper_ms)
-                    return False
+                    return
                 rows = self._wanted(pa.table(batch))
                 if len(rows):
-                    parts.append(_summed([_figures(rows, self._question)]))
-        return True
+                    yield rows
 
     def _columns(self, known: set[str]) -> list[str]:
-        of_bundle = ["bundle"] if self._question.bundle else []
+        if self.question.bundle and self._name == "load_reports":
+            return ["broker", _TIME]
         figures = _USAGES if self._name == "broker_usage" else (*_TRAFFIC, "bundles")
-        return ["broker", _TIME, *of_bundle, *(name for name in figures if name in known)]
+        return [*self._wants, _TIME, *(name for name in figures if name in known)]
 
     def _may_have(self, stored: dict[str, Any]) -> bool:
         """Tell whether a row group may have rows of the bundle or broker that is asked of."""
-        for column, name in (("bundle", self._question.bundle), ("broker", self._question.broker)):
+        for column, name in self._wants.items():
             about = stored[column].statistics if name else None
             if about is not None and about.has_min_max and not about.min <= name <= about.max:
                 return False
         return True
 
     def _wanted(self, rows: pa.Table) -> pa.Table:
-        since, until = (
-            datetime.fromtimestamp(ms / 1000, UTC) for ms in (self._question.since_ms, self._question.until_ms)
-        )
+        since, until = (datetime.fromtimestamp(ms / 1000, UTC) for ms in (self._read_since_ms, self.question.until_ms))
         at, kind = rows.column(_TIME), rows.schema.field(_TIME).type
         mask = pc.and_(pc.greater_equal(at, pa.scalar(since, kind)), pc.less(at, pa.scalar(until, kind)))
-        for column, name in (("bundle", self._question.bundle), ("broker", self._question.broker)):
+        for column, name in self._wants.items():
             if name:
                 mask = pc.and_(mask, pc.equal(rows.column(column), name))
         return rows.filter(mask)
 
     def _cut(self, newest_unread_ms: float) -> None:
-        step_ms = self._question.step_ms
-        after = (int(min(newest_unread_ms, self._question.until_ms - 1)) // step_ms + 1) * step_ms
+        """Stop. What is not read may hold for LONGEST_HELD after its newest time."""
+        self._is_cut = True
+        step_ms = self.question.step_ms
+        after = (int(min(newest_unread_ms + _LONGEST_HELD_MS, self.question.until_ms - 1)) // step_ms + 1) * step_ms
         self.whole_since_ms = max(self.whole_since_ms, after)
 
 
-_KINDS: Final = {
-    "broker": "max",
-    "usage": "sum",
-    "usage_count": "sum",
-    "msg_rate": "sum",
-    "msg_throughput": "sum",
-    "count": "sum",
-    "bundles": "max",
-}
-
-
-def _figures(rows: pa.Table, question: LoadQuestion) -> pa.Table:
-    """Return the step and broker of each row with its figures; those that the table does not have are 0, or null."""
-    step_us = question.step_ms * 1000
-    at_us = rows.column(_TIME).cast(pa.timestamp("us", "UTC")).cast(pa.int64())
-    step = pc.divide(pc.subtract(at_us, question.since_ms * 1000), step_us)
+def _figures(rows: pa.Table, of: Any) -> pa.Table:
+    """Return what each row is `of`, its broker and time, and its figures; null if the table lacks them."""
     usages = [_known(rows.column(name)) for name in _USAGES if name in rows.column_names]
     usage = pc.max_element_wise(*usages) if usages else pa.nulls(len(rows), pa.float64())
     rate, throughput = (
@@ -203,15 +283,12 @@ def _figures(rows: pa.Table, question: LoadQuestion) -> pa.Table:
     bundles = rows.column("bundles") if "bundles" in rows.column_names else pa.nulls(len(rows), pa.int64())
     return pa.table(
         {
-            "step": step,
+            "of": of,
             "broker": rows.column("broker"),
-            # a bundle has one row a step, whoever had it
-            "of": pa.repeat("", len(rows)) if question.bundle else rows.column("broker"),
+            _TIME: rows.column(_TIME).cast(pa.timestamp("us", "UTC")),
             "usage": usage,
-            "usage_count": pc.is_valid(usage).cast(pa.int64()),
             "msg_rate": rate,
             "msg_throughput": throughput,
-            "count": pc.is_valid(rate).cast(pa.int64()),
             "bundles": bundles,
         }
     )
@@ -224,29 +301,21 @@ def _known(values: Any) -> Any:
     return pc.if_else(is_known, doubles, pa.scalar(None, pa.float64()))
 
 
-def _summed(parts: Sequence[pa.Table]) -> pa.Table:
-    grouped = pa.concat_tables(parts).group_by(["step", "of"], use_threads=False).aggregate([*_KINDS.items()])
-    names = {f"{name}_{kind}": name for name, kind in _KINDS.items()}
-    return grouped.rename_columns([names.get(name, name) for name in grouped.column_names])
-
-
-def _loads(question: LoadQuestion, sums: Sequence[pa.Table | None]) -> dict[int, list[BrokerLoad]]:
+def _loads(sums: Sequence[pa.Table | None]) -> dict[int, list[BrokerLoad]]:
     found: dict[tuple[int, str], dict[str, Any]] = {}
     for table in sums:
         for row in [] if table is None else table.to_pylist():
-            figures = found.setdefault((row["step"], row["broker"]), {})
-            if row["usage_count"]:
-                figures["usage"] = round(row["usage"] / row["usage_count"], 1)
-            if row["count"]:
-                figures["msg_rate"] = round(row["msg_rate"] / row["count"], 2)
-                figures["msg_throughput"] = round(row["msg_throughput"] / row["count"], 1)
+            figures = found.setdefault((row["step"] // 1000, row["broker"]), {})
+            for name, digits in (("usage", 1), ("msg_rate", 2), ("msg_throughput", 1)):
+                if row[f"{name}_s"]:
+                    figures[name] = round(row[name] / row[f"{name}_s"], digits)
             if row["bundles"] is not None:
                 figures["bundles"] = row["bundles"]
     loads: dict[int, list[BrokerLoad]] = {}
-    for (step, broker), figures in sorted(found.items()):
+    for (begin_ms, broker), figures in sorted(found.items()):
         get = figures.get
         row_of = BrokerLoad(broker, get("usage"), get("msg_rate"), get("msg_throughput"), get("bundles"))
-        loads.setdefault(question.since_ms + step * question.step_ms, []).append(row_of)
+        loads.setdefault(begin_ms, []).append(row_of)
     return loads
 
 

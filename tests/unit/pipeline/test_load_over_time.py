@@ -1,22 +1,24 @@
-"""The load over time from tables that the pipeline's own writer wrote, against means reckoned row by row."""
+"""The load over time from tables that the pipeline's own writer wrote, against means computed second by second."""
 
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from pulsar_barycenter.load.reports.load_over_time import LoadQuestion, RecordedLoad
+from pulsar_barycenter.pipeline import load_over_time
+from pulsar_barycenter.pipeline.held import LONGEST_HELD
 from pulsar_barycenter.pipeline.load_over_time import Bounds, read_load
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from pulsar_barycenter.pipeline.tables.compaction import merge_files
 from pulsar_barycenter.pipeline.tables.files import Tables, table_files
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
+from support.mean_oracles import Sample, mean_and_ticks
 
 BEGIN = datetime(2026, 11, 20, 23, 50, tzinfo=UTC)
 """Ten minutes before midnight: two dates."""
@@ -53,7 +55,7 @@ def reports() -> list[Row]:
             "msg_throughput_out": 0.0,
             "bundles": rng.randrange(1, 9),
         }
-        for number in range(80)
+        for number in range(200)
         for broker in ("a:1", "b:1", "c:1")
         if rng.random() < 0.8
     ]
@@ -75,26 +77,42 @@ def layout(tmp_path: Path, reports: list[Row]) -> PipelineLayout:
 
 
 def expected(
-    reports: list[Row], question: LoadQuestion, figure: Callable[[Row], float]
+    reports: list[Row], question: LoadQuestion, figure: Callable[[Row], float], thing: str = "broker"
 ) -> dict[tuple[int, str], float]:
-    found: dict[tuple[int, str], list[float]] = {}
+    """Return the mean of each step in which a report of the thing holds, tick by tick of a second."""
+    ticks = {id(row): int(row["reported_at"].timestamp()) - BEGIN_MS // 1000 for row in reports}
+    of_brokers: dict[str, list[int]] = {}
+    of_things: dict[str, list[Sample]] = {}
     for row in reports:
-        at = int(row["reported_at"].timestamp() * 1000)
-        if question.since_ms <= at < question.until_ms:
-            found.setdefault((at - at % question.step_ms, row["broker"]), []).append(figure(row))
-    return {key: fmean(values) for key, values in found.items()}
+        of_brokers.setdefault(row["broker"], []).append(ticks[id(row)])
+        sample = Sample(row[thing], row["broker"], ticks[id(row)], figure(row))
+        of_things.setdefault(row[thing], []).append(sample)
+    found = {}
+    for begin in range(question.since_ms, question.until_ms, question.step_ms):
+        since = (begin - BEGIN_MS) // 1000
+        for name, samples in of_things.items():
+            mean, _ = mean_and_ticks(
+                samples, of_brokers, since, since + question.step_ms // 1000, round(LONGEST_HELD.total_seconds())
+            )
+            if mean is not None:
+                found[begin, name] = mean
+    return found
+
+
+def total_rate(row: Row) -> float:
+    return float(row["msg_rate_in"] + row["msg_rate_out"])
 
 
 def told(load: RecordedLoad, figure: str) -> dict[tuple[int, str], Any]:
     return {(at, row.broker): getattr(row, figure) for at, rows in load.loads.items() for row in rows}
 
 
-def test_brokers_have_the_means_of_their_reports_in_each_step(layout: PipelineLayout, reports: list[Row]) -> None:
+def test_brokers_have_means_weighted_by_how_long_reports_hold(layout: PipelineLayout, reports: list[Row]) -> None:
     found = read_load(layout, QUESTION)
     assert (found.whole_since_ms, found.note) == (QUESTION.since_ms, "")
     usage = expected(reports, QUESTION, lambda row: max(row["cpu_percent"], row["memory_percent"]))
     assert told(found, "usage") == pytest.approx(usage, abs=0.06)
-    rate = expected(reports, QUESTION, lambda row: row["msg_rate_in"] + row["msg_rate_out"])
+    rate = expected(reports, QUESTION, total_rate)
     assert told(found, "msg_rate") == pytest.approx(rate, abs=0.01)
     assert told(found, "msg_throughput") == pytest.approx(
         expected(reports, QUESTION, lambda row: row["msg_throughput_in"]), abs=0.1
@@ -108,7 +126,7 @@ def test_one_broker_and_one_bundle_are_told_of_alone(layout: PipelineLayout, rep
     question = LoadQuestion(QUESTION.since_ms, QUESTION.until_ms, STEP_MS, bundle=BUNDLE)
     of_bundle = read_load(layout, question)
     mine = [row for row in reports if row["bundle"] == BUNDLE]
-    rate = expected(mine, question, lambda row: row["msg_rate_in"] + row["msg_rate_out"])
+    rate = expected(mine, question, total_rate)
     assert told(of_bundle, "msg_rate") == pytest.approx(rate, abs=0.01)
     assert set(told(of_bundle, "usage").values()) == {None}
 
@@ -122,7 +140,7 @@ def test_a_bundle_that_moved_within_a_step_has_one_row_in_it(tmp_path: Path) -> 
     ]
     write(layout, "bundle_samples", samples, 1)
     found = read_load(layout, LoadQuestion(BEGIN_MS, BEGIN_MS + STEP_MS, STEP_MS, bundle=BUNDLE))
-    assert told(found, "msg_rate") == {(BEGIN_MS, "b:1"): 20.0}
+    assert told(found, "msg_rate") == {(BEGIN_MS, "b:1"): round((40 * 10.0 + 15 * 30.0) / 55, 2)}
 
 
 def test_compacted_files_count_once(layout: PipelineLayout) -> None:
@@ -136,19 +154,19 @@ def test_compacted_files_count_once(layout: PipelineLayout) -> None:
 @pytest.mark.parametrize(
     "bounds",
     [
-        Bounds(files=2, seconds=LONG),
-        Bounds(rows=60, seconds=LONG),
-        Bounds(stored_bytes=12_000, seconds=LONG),
-        Bounds(seconds=24.0),
+        Bounds(files=5, seconds=LONG),
+        Bounds(rows=320, seconds=LONG),
+        Bounds(stored_bytes=25_000, seconds=LONG),
+        Bounds(seconds=32.0),
     ],
 )
 def test_what_goes_beyond_the_bounds_is_left_out_and_the_rest_is_whole(layout: PipelineLayout, bounds: Bounds) -> None:
-    """The newest is read first; each look at the clock takes a second."""
-    seconds = count()
-    found = read_load(layout, QUESTION, bounds, now=lambda: float(next(seconds)))
-    assert QUESTION.since_ms < found.whole_since_ms <= QUESTION.until_ms
+    """The newest is read first; each look at the clock takes a second. What is not read may hold for LONGEST_HELD."""
+    seconds, question = count(), LoadQuestion(QUESTION.since_ms, BEGIN_MS + 48 * STEP_MS, STEP_MS)
+    found = read_load(layout, question, bounds, now=lambda: float(next(seconds)))
+    assert question.since_ms < found.whole_since_ms < question.until_ms
     assert "more in the tables" in found.note
-    rest = LoadQuestion(found.whole_since_ms, QUESTION.until_ms, STEP_MS)
+    rest = LoadQuestion(found.whole_since_ms, question.until_ms, STEP_MS)
     for figure in ("usage", "msg_rate"):
         whole = told(read_load(layout, rest), figure)
         assert whole
@@ -183,3 +201,54 @@ def test_figures_that_are_none_are_not_told(tmp_path: Path) -> None:
     found = read_load(layout, LoadQuestion(BEGIN_MS, BEGIN_MS + STEP_MS, STEP_MS))
     [[row]] = found.loads.values()
     assert (row.usage, row.msg_rate, row.msg_throughput) == (None, None, None)
+
+
+def sparse(seed: int) -> list[Row]:
+    """Reports of two brokers over some hours: a few seconds to twenty minutes apart, each with one of two bundles."""
+    rng, rows = random.Random(seed), list[Row]()
+    for broker in ("a:1", "b:1"):
+        at = 0
+        for number in range(1, 25):
+            at += rng.choice((rng.randrange(1, 60), rng.randrange(1, 1_200)))
+            rows.append(
+                {"broker": broker, "bundle": rng.choice((BUNDLE, "t/n/0x80000000_0xffffffff")), "incarnation": "i"}
+                | {"sequence": number, "reported_at": BEGIN + timedelta(seconds=at), "cpu_percent": 50.0}
+                | {"msg_rate_in": rng.uniform(0, 5_000), "msg_rate_out": 0.0, "bundles": 1}
+            )
+    return sorted(rows, key=lambda row: row["reported_at"])
+
+
+@pytest.mark.parametrize("kept", [4, 1_000_000])
+@pytest.mark.parametrize("step_s", [60, 600, 3_600])
+@pytest.mark.parametrize("seed", range(4))
+def test_reports_count_for_the_seconds_that_they_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, step_s: int, kept: int
+) -> None:
+    """Also if few rows are kept at once; a step that no report covers is left out."""
+    monkeypatch.setattr(load_over_time, "_ROWS_KEPT", kept)
+    layout, rows, step_ms = PipelineLayout.of(tmp_path), sparse(seed), 1_000 * step_s
+    for name in ("load_reports", "bundle_samples"):
+        write(layout, name, rows)
+    since_ms = (BEGIN_MS // 3_600_000 + 1) * 3_600_000
+    question = LoadQuestion(since_ms, since_ms + 2 * 3_600_000, step_ms)
+    found = read_load(layout, question)
+    assert told(found, "msg_rate") == pytest.approx(expected(rows, question, total_rate), abs=0.01)
+
+    of_bundle = read_load(layout, LoadQuestion(since_ms, question.until_ms, step_ms, bundle=BUNDLE))
+    rates = {(at, BUNDLE): row.msg_rate for at, loads in of_bundle.loads.items() for row in loads}
+    wanted = {key: mean for key, mean in expected(rows, question, total_rate, "bundle").items() if key[1] == BUNDLE}
+    assert rates == pytest.approx(wanted, abs=0.01)
+
+
+def test_the_newest_report_holds_until_now_at_most(tmp_path: Path) -> None:
+    """A step that is not over yet, of which the last report has one second."""
+    layout = PipelineLayout.of(tmp_path)
+    reports = [
+        {"broker": "a:1", "incarnation": "i", "sequence": number, "msg_rate_in": rate}
+        | {"reported_at": BEGIN + timedelta(seconds=second)}
+        for number, (rate, second) in enumerate(((10.0, 0), (20.0, 9)), 1)
+    ]
+    write(layout, "load_reports", reports, 1)
+    question = LoadQuestion(BEGIN_MS, BEGIN_MS + 2 * STEP_MS, STEP_MS)
+    found = read_load(layout, question, now_ms=BEGIN_MS + 10_000)
+    assert told(found, "msg_rate") == {(BEGIN_MS, "a:1"): 11.0}

@@ -5,6 +5,7 @@ import os
 import random
 import signal
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -161,7 +162,7 @@ def load_tables_of(data: Path) -> LoadTables:
         from pulsar_barycenter.pipeline.load_over_time import read_load
         from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 
-        return read_load(PipelineLayout.of(data), question)
+        return read_load(PipelineLayout.of(data), question, now_ms=time.time_ns() // 1_000_000)
 
     return read
 

@@ -1,15 +1,15 @@
 """The load of brokers, or of one bundle, in steps of time: how a question is bounded, and how an answer comes about.
 
-What a broker remembers and what tables hold is brought together here: each step has the mean of what was told in it. A
+What a broker remembers and what tables hold is brought together here: each step has a mean that is weighted by time. A
 broker reports only what has changed, so that between two reports which are not too far apart the earlier one holds; one
 that is silent for longer is not told of.
 """
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import zip_longest
 from typing import Final, TypeAlias
 
 import msgspec
@@ -141,42 +141,84 @@ def load_question(
 
 
 def in_steps(question: LoadQuestion, moments: Iterable[Moment]) -> dict[int, list[BrokerLoad]]:
-    """Return the loads of moments by when their step begins, one row a broker, by name."""
-    parts: dict[int, dict[str, list[BrokerLoad]]] = defaultdict(lambda: defaultdict(list))
-    for moment in moments:
-        begin = question.begin_of(moment.at)
-        if begin is not None:
-            for load in moment.brokers:
-                if not question.broker or load.broker == question.broker:
-                    parts[begin][load.broker].append(load)
+    """Return the loads of moments by when their step begins, one row a broker, by name.
+
+    Means are weighted by the time for which moments hold: until the next one, into the steps up to its own if it is at
+    most COVERED_MS later, or else for COVERED_MS within their own step. The last moment holds for no time: it counts
+    where no other of its broker does.
+    """
+    parts: dict[int, dict[str, list[tuple[int, BrokerLoad]]]] = defaultdict(lambda: defaultdict(list))
+    ordered = sorted(moments, key=lambda moment: moment.at)
+    for moment, until_ms in zip_longest(ordered, [each.at for each in ordered[1:]]):
+        for begin, weight_ms in _steps_held(question.step_ms, moment.at, until_ms):
+            if question.begin_of(begin) is not None:
+                for load in moment.brokers:
+                    if not question.broker or load.broker == question.broker:
+                        parts[begin][load.broker].append((weight_ms, load))
     return {begin: [_mean(rows) for _, rows in sorted(brokers.items())] for begin, brokers in parts.items()}
 
 
+def _steps_held(step_ms: int, at_ms: int, until_ms: int | None) -> Iterator[tuple[int, int]]:
+    """Yield the begin of each step in which a moment holds, its own first, and for how many ms; None: it is the last
+    one."""
+    own = at_ms // step_ms * step_ms
+    if until_ms is None:
+        yield own, 0
+    elif until_ms - at_ms > COVERED_MS:
+        yield own, min(COVERED_MS, own + step_ms - at_ms)
+    else:
+        yield own, min(until_ms, own + step_ms) - at_ms
+        for begin in range(own + step_ms, until_ms, step_ms):
+            yield begin, min(until_ms, begin + step_ms) - begin
+
+
 def untold(question: LoadQuestion, times_ms: Sequence[int]) -> LoadQuestion | None:
-    """Return the question after what moments at these times, oldest first, do not tell: from the first step without
-    any to the last. None: they tell of all."""
+    """Return the question after what moments at these times, oldest first, do not cover: from the first step that they
+    do not to the last. None: they cover all."""
     step_ms = question.step_ms
-    told = {at // step_ms for at in times_ms}
-    for before, after in pairwise(times_ms):
-        if after - before <= COVERED_MS:
-            told.update(range(before // step_ms, after // step_ms))
-    left = [step for step in range(question.since_ms // step_ms, question.until_ms // step_ms) if step not in told]
-    return replace(question, since_ms=left[0] * step_ms, until_ms=(left[-1] + 1) * step_ms) if left else None
+    whole = _covered(step_ms, times_ms)
+    left = [begin for begin in range(question.since_ms, question.until_ms, step_ms) if begin not in whole]
+    return replace(question, since_ms=left[0], until_ms=left[-1] + step_ms) if left else None
+
+
+def _covered(step_ms: int, times_ms: Sequence[int]) -> set[int]:
+    """Return when the steps begin that moments at these times, oldest first, cover from their begin to their end, or to
+    the last moment: without a stretch of more than COVERED_MS between moments. So one moment covers a short step, and
+    some moments of an hour do not cover a step of an hour."""
+    covered: set[int] = set()
+    first = None
+    for at, following in zip_longest(times_ms, times_ms[1:]):
+        first = at if first is None else first
+        if following is not None and following - at <= COVERED_MS:
+            continue
+        since = max(first // step_ms, -(-(first - COVERED_MS) // step_ms))
+        until = at // step_ms + 1
+        if following is not None:
+            until = min(until, (at + COVERED_MS) // step_ms)
+        covered.update(step * step_ms for step in range(since, until))
+        first = None
+    return covered
 
 
 def over_time(
     question: LoadQuestion, remembered: Iterable[Moment], recorded: RecordedLoad | None, *, holds_ms: int
 ) -> LoadOverTime:
-    """Return the answer to a question, of what is remembered, and in steps without of what is recorded.
+    """Return the answer to a question, of what is remembered, and in steps that this does not cover of what is
+    recorded, if anything is.
 
     A load holds for `holds_ms` at most, until the next one of its broker; so what both say of that time before the
-    question counts, too. Of more than MOST_FIGURES the newest are kept.
+    question counts, too. The load of a bundle is as recorded: tables know how long each of its reports holds, and which
+    broker has it next. Of more than MOST_FIGURES the newest are kept.
     """
+    if question.bundle:
+        holds_ms = 0
     earlier = question.from_earlier(holds_ms)
-    known: dict[int, Sequence[BrokerLoad]] = {**in_steps(earlier, remembered)}
+    moments_told = sorted(remembered, key=lambda moment: moment.at)
+    known: dict[int, Sequence[BrokerLoad]] = {**in_steps(earlier, moments_told)}
+    whole = _covered(question.step_ms, [moment.at for moment in moments_told])
     for begin, loads in ({} if recorded is None else recorded.loads).items():
-        if earlier.begin_of(begin) == begin:
-            known.setdefault(begin, loads)
+        if earlier.begin_of(begin) == begin and not (begin in known and begin in whole):
+            known[begin] = loads
     whole_since = question.since_ms if recorded is None else max(question.since_ms, recorded.whole_since_ms)
     note, moments, room = "" if recorded is None else recorded.note, list[Moment](), MOST_FIGURES
     for begin, loads in reversed(_held(known, question.step_ms, holds_ms)):
@@ -212,16 +254,22 @@ def _held(known: Mapping[int, Sequence[BrokerLoad]], step_ms: int, holds_ms: int
     return [(begin, [steps[begin][broker] for broker in sorted(steps[begin])]) for begin in sorted(steps)]
 
 
-def _mean(rows: Sequence[BrokerLoad]) -> BrokerLoad:
+def _mean(rows: Sequence[tuple[int, BrokerLoad]]) -> BrokerLoad:
     return BrokerLoad(
-        rows[0].broker,
-        _mean_of((row.usage for row in rows), 1),
-        _mean_of((row.msg_rate for row in rows), 2),
-        _mean_of((row.msg_throughput for row in rows), 1),
-        max((row.bundles for row in rows if row.bundles is not None), default=None),
+        rows[0][1].broker,
+        _mean_of([(weight, row.usage) for weight, row in rows], 1),
+        _mean_of([(weight, row.msg_rate) for weight, row in rows], 2),
+        _mean_of([(weight, row.msg_throughput) for weight, row in rows], 1),
+        max((row.bundles for _, row in rows if row.bundles is not None), default=None),
     )
 
 
-def _mean_of(values: Iterable[float | None], digits: int) -> float | None:
-    known = [value for value in values if value is not None]
-    return round(math.fsum(known) / len(known), digits) if known else None
+def _mean_of(values: Sequence[tuple[int, float | None]], digits: int) -> float | None:
+    """Return the mean by weight, the plain one if nothing has a weight; None is not known."""
+    known = [(weight, value) for weight, value in values if value is not None]
+    if not known:
+        return None
+    total = sum(weight for weight, _ in known)
+    if not total:
+        return round(math.fsum(value for _, value in known) / len(known), digits)
+    return round(math.fsum(weight * value for weight, value in known) / total, digits)

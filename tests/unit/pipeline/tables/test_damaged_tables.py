@@ -137,6 +137,7 @@ READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "snapshot": ("bundle_samples", lambda data: read_snapshot_file(data / "tables")),
     "snapshot, windows": ("bundle_data", lambda data: read_snapshot_file(data / "tables")),
     "dashboard": ("load_reports", lambda data: loads(data, "load_reports")),
+    "dashboard, a bundle": ("bundle_samples", lambda data: loads(data, "bundle_samples")),
     "dashboard, usage": ("broker_usage", lambda data: loads(data, "broker_usage")),
     **{
         f"sql, {name}": (name, lambda data, name=name: run_local_sql(PipelineLayout.of(data), f"from {name}"))  # type: ignore[misc]

@@ -12,11 +12,14 @@ from pulsar_barycenter.pipeline.storage.layout import DECISIONS as DECISION_LOGS
 from pulsar_barycenter.pipeline.tables.schemas import DECISIONS, LAST_TIME_MS
 
 _TEXTS: Final = ("sentence", "bundle", "source", "destination", "refused", "strategy")
+"""Blank where a line has none."""
+_NULLABLE_TEXTS: Final = ("manager", "principal", "request")
+"""Null where a line has none, or a blank one."""
 
 DECISION_LINE: Final = T.StructType(
     [
         *(T.StructField(name, T.LongType()) for name in ("at", "number")),
-        *(T.StructField(name, T.StringType()) for name in ("by", "kind", "reason", "manager", *_TEXTS, CORRUPT)),
+        *(T.StructField(name, T.StringType()) for name in ("by", "kind", "reason", *_NULLABLE_TEXTS, *_TEXTS, CORRUPT)),
     ]
 )
 """What the JSON reader makes of one line of a decision log; `reason` is its JSON."""
@@ -33,7 +36,7 @@ def read_decision_logs(session: SparkSession, storage: Storage) -> DataFrame:
     decisions = lines.where(is_decision).selectExpr(
         *("timestamp_millis(at) as at", "by", "number", "kind", "reason"),
         "get_json_object(reason, '$.code') as code",
-        "nullif(manager, '') as manager",
+        *(f"nullif({name}, '') as {name}" for name in _NULLABLE_TEXTS),
         *(f"coalesce({name}, '') as {name}" for name in _TEXTS),
     )
     return decisions.where("code is not null").dropDuplicates(["by", "number", "at"]).select(*DECISIONS.names)

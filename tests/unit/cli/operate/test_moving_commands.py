@@ -290,9 +290,18 @@ async def test_a_drained_broker_serves_nothing_until_it_may_again(tmp_path: Path
 async def test_who_cannot_be_drained_is_said(tmp_path: Path) -> None:
     async with two_brokers(tmp_path) as cluster:
         url = str(cluster.brokers[0].urls.web_url)
-        for command in ("drain", "undrain"):
+        for command, said in (("drain", "is not registered"), ("undrain", "is none of the brokers")):
             assert (await run(command, "nobody:1", "--url", "http://127.0.0.1:9", "--yes")).exit_code == FAILED
-            assert "nobody:1 is not" in (await run(command, "nobody:1", "--url", url, "--yes")).stderr
+            assert f"nobody:1 {said}" in (await run(command, "nobody:1", "--url", url, "--yes")).stderr
+        here = cluster.brokers[0].broker_id
+        for back in ((), ("--bring-back",)):
+            unknown = await run("undrain", "nobody:1", *back, "--url", url, "--yes")
+            assert (unknown.exit_code, unknown.stdout) == (FAILED, "")
+            assert "nobody:1 is none of the brokers; there is " in unknown.stderr
+            assert unknown.stderr.count(here) == 1
+            free = await run("undrain", here, *back, "--url", url, "--yes")
+            assert (free.exit_code, free.stdout) == (FAILED, "")
+            assert f"{here} is not drained" in free.stderr
 
 
 async def test_a_drain_is_seen_everywhere_and_undrain_brings_back_what_it_moved_away(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from pulsar_barycenter.cli.suggestions import did_you_mean
 from pulsar_barycenter.cli.terminal import printable
 from pulsar_barycenter.load.cycle.decided import BundleState, Decided, concerning, state_of
 from pulsar_barycenter.load.cycle.told_rounds import placement_lines, shedding_rounds, split_rounds
+from pulsar_barycenter.load.reasons import Code
 from pulsar_barycenter.logs.decision_log import DecisionRecord, read_decisions
 from pulsar_barycenter.logs.decision_pages import Span
 from pulsar_barycenter.naming.bundle import Bundle, may_leave_its_broker
@@ -190,7 +191,7 @@ def _explain_now(source: _Source, asked: dict[str, str], limit: int, form: str) 
     lines, shedding = _now(found, asked) if found is not None else ([], [])
     if found is not None and is_unowned:
         lines = list(placement_lines(found.snapshot, configured(found), [asked["bundle"]], 0, manager_of(found, None)))
-        owner = "it gets an owner when a client looks up a topic of it, now as the leader places it below"
+        owner = f"it gets an owner when a client looks up a topic of it; {_would_go(lines[0])}"
         click.echo(printable(f"nobody serves {asked['bundle']}: {owner}"), err=form == "json")
     records = records[-limit:]
     if form == "json":
@@ -205,6 +206,14 @@ def _explain_now(source: _Source, asked: dict[str, str], limit: int, form: str) 
             f"nothing is known of {next(filter(None, asked.values()))}; decisions are kept while brokers run, and in "
             "<data>/decisions"
         )
+
+
+def _would_go(placed: Decided) -> str:
+    if not placed.destination:
+        return "now no broker would get it"
+    if placed.reason.code is Code.DRAWN:
+        return f"now the leader would draw a broker at random, such as {placed.destination}"
+    return f"now the leader would choose {placed.destination}"
 
 
 def _explain_then(name: str, at_ms: int, url: str | None, data: Path | None, form: str) -> None:

@@ -287,7 +287,10 @@ async def test_a_bundle_that_nobody_serves_is_explained_and_gets_no_owner(tmp_pa
 
         async def is_told(*words: str) -> None:
             told = await asyncio.to_thread(run, "explain", *words, "--url", url)
-            assert f"nobody serves {BUNDLE}: it gets an owner when a client looks up a topic of it" in told.stdout
+            said = (
+                f"nobody serves {BUNDLE}: it gets an owner when a client looks up a topic of it; now the leader would "
+            )
+            assert said in told.stdout
             assert "heartbeat" not in told.output
             told = await asyncio.to_thread(run, "explain", *words, "--url", url, "--json")
             assert lines(told)[-1]["kind"] == "assign"

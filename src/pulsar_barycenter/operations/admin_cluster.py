@@ -86,6 +86,29 @@ class AdminCluster:
         owned: Mapping[str, Any] = await self._call("GET", await self._address(broker), path) or {}
         return frozenset(bundle for bundle, told in owned.items() if told.get("is_active", False))
 
+    async def owners(self, bundles: Collection[str]) -> dict[str, str]:
+        """Return the broker that serves each bundle, blank if nobody does.
+
+        On Barycenter this changes nothing. Apache Pulsar is asked by look-ups, which give a bundle an owner.
+
+        Raises:
+            NotNowError, RefusedError: it cannot be told, or a bundle that nobody serves does not exist.
+        """
+        if await self._is_apache_pulsar():
+            return {bundle: await self.look_up(bundle) for bundle in bundles}
+        gate = asyncio.Semaphore(_AT_ONCE)
+
+        async def owned(broker: str) -> tuple[str, frozenset[str]]:
+            async with gate:
+                return broker, await self.owned(broker)
+
+        held = await asyncio.gather(*map(owned, await self.brokers()))
+        owners = {bundle: broker for broker, served in held for bundle in served}
+        for bundle in bundles:
+            if bundle not in owners:
+                await self._topic_in(bundle)  # refused if there is no such bundle
+        return {bundle: owners.get(bundle, "") for bundle in bundles}
+
     async def settings(self, broker: str = "") -> dict[str, str]:
         """Return every key with the value in force on a broker, or on the one at the address that was given.
 

@@ -11,7 +11,7 @@ from pulsar_barycenter.cli.ask.decision_tables import print_state, print_tables,
 from pulsar_barycenter.cli.ask.past.decisions import known_then, of_cluster, of_files
 from pulsar_barycenter.cli.ask.past.state import Subject, known_range, state_at
 from pulsar_barycenter.cli.ask.past.state import in_words as told_then
-from pulsar_barycenter.cli.ask.running_cluster import ClusterError, decisions_of, snapshot_of
+from pulsar_barycenter.cli.ask.running_cluster import ClusterError, decisions_of, nobody_serves, snapshot_of
 from pulsar_barycenter.cli.ask.settings_in_force import read_with_settings, told
 from pulsar_barycenter.cli.ask.topic_names import NoSuchTopicError, bundles_of_topic
 from pulsar_barycenter.cli.asking.client import asked_url
@@ -22,10 +22,11 @@ from pulsar_barycenter.cli.moments import moment_ms
 from pulsar_barycenter.cli.suggestions import did_you_mean
 from pulsar_barycenter.cli.terminal import printable
 from pulsar_barycenter.load.cycle.decided import BundleState, Decided, concerning, state_of
-from pulsar_barycenter.load.cycle.told_rounds import shedding_rounds, split_rounds
+from pulsar_barycenter.load.cycle.told_rounds import placement_lines, shedding_rounds, split_rounds
+from pulsar_barycenter.load.reasons import Code
 from pulsar_barycenter.logs.decision_log import DecisionRecord, read_decisions
 from pulsar_barycenter.logs.decision_pages import Span
-from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.bundle import Bundle, may_leave_its_broker
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName
@@ -121,7 +122,16 @@ def _subject(name: str) -> Subject:
     try:
         return Subject.of(name)
     except InvalidNameError as error:
-        raise click.UsageError(str(error)) from error
+        hint = f"; decisions of a namespace: --namespace {name}" if _is_namespace(name) else ""
+        raise click.UsageError(f"{error}{hint}") from error
+
+
+def _is_namespace(name: str) -> bool:
+    try:
+        NamespaceName.parse(name)
+    except InvalidNameError:
+        return False
+    return True
 
 
 class _Source:
@@ -152,28 +162,37 @@ class _Source:
             raise UnknownNameError(f"nothing is known of topic {topic}: no bundle that has it is named there")
         return [(heading, {"bundle": bundle, "broker": "", "namespace": ""}) for heading, bundle in found]
 
-    def about(self, asked: dict[str, str]) -> tuple[list[DecisionRecord], SnapshotFile | None]:
-        """Return the decisions about what is asked for, oldest first, and what the leader decides upon if it is known.
+    def about(self, asked: dict[str, str]) -> tuple[list[DecisionRecord], SnapshotFile | None, bool]:
+        """Return the decisions about what is asked for, oldest first, what the leader decides upon if it is known, and
+        whether it is a bundle that no broker of the running cluster serves.
 
         Raises:
             ClusterError, UnknownNameError: nobody answers, or knows the name.
         """
         if self._logged is not None:
             _check_known(asked, self._logged, None)
-            return [each for each in self._logged if each.at >= self._since_ms and each.concerns(**asked)], None
+            return [each for each in self._logged if each.at >= self._since_ms and each.concerns(**asked)], None, False
         records: list[DecisionRecord] = []
         if self._url:
             records, found = _of_cluster(self._url, asked, self._since_ms)
             self._snapshot = found or self._snapshot
+            bundle = asked["bundle"]
+            is_silent = bool(bundle) and found is not None and not state_of(found.snapshot, bundle)
+            if is_silent and asyncio.run(nobody_serves(self._url, bundle)):
+                return records, found, True
         _check_known(asked, records, self._snapshot)
-        return records, self._snapshot
+        return records, self._snapshot, False
 
 
 def _explain_now(source: _Source, asked: dict[str, str], limit: int, form: str) -> None:
     """Print the decisions about what is asked for, and what would be decided now; end with 1 if that is nothing."""
-    records, found = source.about(asked)
+    records, found, is_unowned = source.about(asked)
     states = state_of(found.snapshot, asked["bundle"]) if found is not None and asked["bundle"] else []
     lines, shedding = _now(found, asked) if found is not None else ([], [])
+    if found is not None and is_unowned:
+        lines = list(placement_lines(found.snapshot, configured(found), [asked["bundle"]], 0, manager_of(found, None)))
+        owner = f"it gets an owner when a client looks up a topic of it; {_would_go(lines[0])}"
+        click.echo(printable(f"nobody serves {asked['bundle']}: {owner}"), err=form == "json")
     records = records[-limit:]
     if form == "json":
         for each in (*records, *states, *lines):
@@ -187,6 +206,14 @@ def _explain_now(source: _Source, asked: dict[str, str], limit: int, form: str) 
             f"nothing is known of {next(filter(None, asked.values()))}; decisions are kept while brokers run, and in "
             "<data>/decisions"
         )
+
+
+def _would_go(placed: Decided) -> str:
+    if not placed.destination:
+        return "now no broker would get it"
+    if placed.reason.code is Code.DRAWN:
+        return f"now the leader would draw a broker at random, such as {placed.destination}"
+    return f"now the leader would choose {placed.destination}"
 
 
 def _explain_then(name: str, at_ms: int, url: str | None, data: Path | None, form: str) -> None:
@@ -243,6 +270,9 @@ def _asked(bundle: str, broker: str, namespace: str) -> dict[str, str]:
         raise click.UsageError("give TOPIC, BUNDLE or BROKER, or one of --bundle, --broker and --namespace")
     try:
         bundle = str(Bundle.parse(bundle)) if bundle else ""
+    except InvalidNameError as error:
+        raise click.UsageError(f"{error}; a bundle is TENANT/NAMESPACE/0x…_0x…") from error
+    try:
         namespace = str(NamespaceName.parse(namespace)) if namespace else ""
     except InvalidNameError as error:
         raise click.UsageError(str(error)) from error
@@ -267,6 +297,8 @@ def _check_known(asked: dict[str, str], records: list[DecisionRecord], found: Sn
     else:
         known = {each.bundle for each in records if each.bundle}
         known.update(found.snapshot.bundles.names if found is not None else ())
+        if kind == "bundle":  # those of a broker's own, as of its heartbeat, are nobody's typing error
+            known = {bundle for bundle in known if bundle == name or may_leave_its_broker(bundle)}
         if kind == "namespace":
             known = {bundle.rpartition("/")[0] for bundle in known}
     if name in known:

@@ -15,6 +15,8 @@ from pulsar_barycenter.load.snapshot.document import SnapshotDocument
 from pulsar_barycenter.logs.decision_log import KEPT, DecisionRecord
 from pulsar_barycenter.logs.decision_pages import DecisionPage, DecisionQuestion
 from pulsar_barycenter.logs.record_pages import cursor_of
+from pulsar_barycenter.operations.admin_cluster import AdminCluster
+from pulsar_barycenter.operations.executor import NotNowError, RefusedError
 
 _TIMEOUT_S: Final = 60.0
 _NOT_TOLD: Final = 404
@@ -66,6 +68,20 @@ async def decisions_of(url: str, asked: Mapping[str, str]) -> tuple[list[Decisio
     records = [record for records, _ in found for record in records]
     records.sort(key=lambda record: (record.at, record.by, record.number))
     return records, [trouble for _, trouble in found if trouble]
+
+
+async def nobody_serves(url: str, bundle: str) -> bool:
+    """Tell whether a bundle of Barycenter exists and no broker serves it, by their own word; it gets no owner by this.
+
+    False also if a broker does not tell. `url` is the web address of any broker.
+    """
+    client = asking_client(timeout_s=_TIMEOUT_S)
+    try:
+        return not (await AdminCluster(client, url).owners([bundle]))[bundle]
+    except (NotNowError, RefusedError):
+        return False
+    finally:
+        await client.close()
 
 
 async def decision_page(url: str, question: DecisionQuestion) -> DecisionPage:

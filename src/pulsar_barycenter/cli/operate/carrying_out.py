@@ -108,12 +108,12 @@ def open_cluster(
 
 
 def print_moves(moves: Sequence[PlannedMove]) -> None:
-    """Print moves, and after them each reason once for each destination, with how many moves have it; without figures
-    in brackets, in which reasons of one kind differ."""
+    """Print moves, a blank source as nobody, and after them each reason once for each destination, with how many moves
+    have it; without figures in brackets, in which reasons of one kind differ."""
     shown = moves[:_MOST_SHOWN]
     print_table(
         [Column("bundle"), Column("from"), Column("to")],
-        [[printable(text) for text in (m.bundle, m.source, m.destination)] for m in shown],
+        [[printable(text) for text in (m.bundle, m.source or "nobody", m.destination)] for m in shown],
         plain_width=_WIDTH,
     )
     if len(moves) > _MOST_SHOWN:

@@ -1,6 +1,7 @@
 """`barycenter move`: a bundle, or those of a topic, to a broker of one's choice."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -43,15 +44,20 @@ def command(
     Clients are told where to go, or look up. The load managers' next round may move it again: `explain` tells why. The
     journal says who moved it, when and why; `undo` is the way back.
 
+    Without --yes it only shows the moves. A bundle that nobody serves then stays without an owner; Apache Pulsar's
+    brokers give it one, as they are asked by a look-up.
+
     Ends with 0, with 1 if it is not served there, with 2 for wrong usage.
     """
     address = asked_url(url)
     try:
-        moves = []
+        bundles, moves = [], []
         for bundle, said in _meant(address, name):
             if said:
                 click.echo(printable(said))
-            source = asyncio.run(_owner(address, bundle, destination))
+            bundles.append(bundle)
+        sources = asyncio.run(_sources(address, bundles, destination, gives_owners=yes))
+        for bundle, source in zip(bundles, sources, strict=True):
             if source == destination:
                 click.echo(f"{destination} serves {bundle} already")
             else:
@@ -88,24 +94,27 @@ def _meant(url: str, name: str) -> list[tuple[str, str]]:
     return [(each.bundle, str(each)) for each in asyncio.run(bundles_of_topic(url, TopicName.parse(subject.name)))]
 
 
-async def _owner(url: str, bundle: str, destination: str) -> str:
-    """Return the broker that serves a bundle; a look-up gives one that nobody serves an owner.
+async def _sources(url: str, bundles: Sequence[str], destination: str, *, gives_owners: bool) -> list[str]:
+    """Return the broker that serves each bundle, blank if nobody does. With `gives_owners` a bundle that nobody serves
+    is looked up, which gives it an owner.
 
     Raises:
-        NotNowError, RefusedError: it cannot be told, or the destination is not there.
+        NotNowError, RefusedError: it cannot be told, a bundle does not exist, or the destination is not there.
     """
     client, cluster = open_cluster(url)
     try:
         brokers = await cluster.brokers()
         if destination not in brokers:
-            raise RefusedError(
-                f"{destination} is not registered{did_you_mean(destination, brokers)}; there are {', '.join(brokers)}"
-            )
-        if await cluster.serves(destination, bundle):
-            return destination
-        owner = await cluster.look_up(bundle)
-        if not owner:
-            raise RefusedError(f"no topic of {bundle} can be looked up, so nobody can say who serves it")
-        return owner
+            raise RefusedError(f"{destination} is not registered{did_you_mean(destination, brokers)}")
+        owners = await cluster.owners(bundles)
+        if not gives_owners:
+            return [owners[bundle] for bundle in bundles]
+        sources = []
+        for bundle in bundles:
+            owner = owners[bundle] or await cluster.look_up(bundle)
+            if not owner:
+                raise RefusedError(f"no topic of {bundle} can be looked up, so nobody can say who serves it")
+            sources.append(owner)
+        return sources
     finally:
         await client.close()

@@ -64,10 +64,12 @@ def command(
                 "an isolation policy that was set for the drain has to be deleted first"
             )
             return
-        if broker not in found.drained and not bring_back:
+        if broker not in {*found.brokers, *found.drained}:
+            fail(f"{broker} is none of the brokers{did_you_mean(broker, found.brokers)}")
+        way = asyncio.run(way_back(address, broker)) if broker in found.brokers else WayBack()
+        if broker not in found.drained and not (bring_back and way.drained_at is not None):
             fail(f"{broker} is not drained{did_you_mean(broker, found.drained)}")
         click.echo(printable(f"drained: {', '.join(found.drained) or 'nobody'}"))
-        way = asyncio.run(way_back(address, broker)) if broker in found.brokers else WayBack()
         if bring_back:
             _print_way(broker, way)
         if not yes:

@@ -13,7 +13,7 @@ from pulsar_barycenter.cli.main import main
 from pulsar_barycenter.config.pulsar_version import COMPATIBILITY_KEY
 from pulsar_barycenter.load.reasons import Code, Reason
 from pulsar_barycenter.load.snapshot.document import decode_snapshot
-from pulsar_barycenter.logs.decision_log import DecisionLog
+from pulsar_barycenter.logs.decision_log import DecisionLog, read_decisions
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.snapshots.snapshot_file import read_snapshot_file, write_snapshot
@@ -75,6 +75,8 @@ def test_decisions_are_printed_with_when_where_and_why(logs: Path) -> None:
         ([], 2, "one of --bundle, --broker and --namespace"),
         (["--bundle", BUNDLE, "--broker", "a:1"], 2, "one of --bundle, --broker and --namespace"),
         (["--bundle", "nonsense"], 2, "nonsense"),
+        (["--bundle", "shop/orders"], 2, "a bundle is TENANT/NAMESPACE/0x…_0x…"),
+        (["public/default"], 2, "of a namespace: --namespace public/default"),
         (["--namespace", "a/b/c/d/e"], 2, "a/b/c/d/e"),
         (["--broker", "a:1", "--since", "yesterday"], 2, "give a span like 90s"),
         (["--broker", "a:1", "--snapshot", "x", "--url", "y"], 2, "give one of --url, --data and --snapshot"),
@@ -265,5 +267,48 @@ async def test_topics_of_a_running_cluster_are_explained_by_their_names_and_unkn
         assert sum(line.count("-partition-") for line in named) == 4
         said = (await asyncio.to_thread(run, "explain", "public/ns/order", "--url", url, code=1)).stderr
         assert "there is no topic persistent://public/ns/order; did you mean orders?" in said
+    finally:
+        await cluster.close()
+
+
+async def test_a_bundle_that_nobody_serves_is_explained_and_gets_no_owner(tmp_path: Path) -> None:
+    cluster = RestCluster()
+    try:
+        for _ in range(2):
+            await cluster.add(
+                load_manager_factory("ModularLoadManagerImpl"),
+                broker_shutdown_timeout_ms=0,
+                barycenter_data_dir=str(tmp_path),
+            )
+        await cluster.create_namespace(bundles=1)
+        url = str(cluster.brokers[0].urls.web_url)
+        ids = {broker.broker_id for broker in cluster.brokers}
+        path = f"/admin/v2/namespaces/{BUNDLE}/unload"
+
+        async def is_told(*words: str) -> None:
+            told = await asyncio.to_thread(run, "explain", *words, "--url", url)
+            said = (
+                f"nobody serves {BUNDLE}: it gets an owner when a client looks up a topic of it; now the leader would "
+            )
+            assert said in told.stdout
+            assert "heartbeat" not in told.output
+            told = await asyncio.to_thread(run, "explain", *words, "--url", url, "--json")
+            assert lines(told)[-1]["kind"] == "assign"
+            assert lines(told)[-1]["destination"] in ids
+
+        await is_told(BUNDLE)
+        assert not [each for each in read_decisions(tmp_path) if each.bundle == BUNDLE], "asking gave it no owner"
+        await cluster.expect(204, "PUT", "/admin/v2/persistent/public/ns/t")
+        served = await asyncio.to_thread(run, "explain", "public/ns/t", "--url", url)
+        assert "nobody serves" not in served.stdout
+        await cluster.expect(204, "PUT", path)
+        count = len(read_decisions(tmp_path))
+        await is_told("public/ns/t")
+        assert len(read_decisions(tmp_path)) == count
+        for other in ("public/ns/0x00000000_0x10000000", "public/none/0x00000000_0xffffffff"):
+            said = (await asyncio.to_thread(run, "explain", other, "--url", url, code=1)).stderr
+            assert f"nothing is known of bundle {other}" in said
+            assert "heartbeat" not in said
+            assert "/127.0.0.1" not in said
     finally:
         await cluster.close()

@@ -111,13 +111,28 @@ async def test_a_bundle_that_nobody_has_used_can_be_moved(tmp_path: Path) -> Non
             assert await served(cluster) == {bundle: broker.broker_id}
 
 
+async def test_a_preview_of_a_move_gives_a_bundle_that_nobody_serves_no_owner(tmp_path: Path) -> None:
+    async with two_brokers(tmp_path) as cluster:
+        await cluster.expect(204, "PUT", "/admin/v2/persistent/public/ns/orders")
+        await cluster.expect(204, "PUT", "/admin/v2/namespaces/public/ns/unload")
+        before = len(read_decisions(tmp_path))
+        url, to = str(cluster.brokers[0].urls.web_url), cluster.brokers[1].broker_id
+        for name in ("public/ns/orders", "public/ns/0x40000000_0x80000000"):
+            shown = await run("move", name, "--to", to, "--url", url)
+            assert (shown.exit_code, await served(cluster)) == (OK, {}), shown.output
+            assert "nobody" in next(line for line in shown.stdout.splitlines() if line.endswith(to))
+        none = await run("move", "public/ns/0x11111111_0x22222222", "--to", to, "--url", url)
+        assert none.exit_code == FAILED, none.output
+        assert len(read_decisions(tmp_path)) == before
+
+
 async def test_what_cannot_be_moved_is_said(tmp_path: Path) -> None:
     async with two_brokers(tmp_path) as cluster:
         url = str(cluster.brokers[0].urls.web_url)
         nobody = await run("move", "public/ns/0x40000000_0x80000000", "--to", "nobody:1", "--url", url, "--yes")
         assert nobody.exit_code == FAILED
         assert "nobody:1 is not registered" in nobody.stderr
-        assert cluster.brokers[0].broker_id in nobody.stderr
+        assert nobody.stderr.count(cluster.brokers[0].broker_id) == 1, "the brokers are listed once"
         to = ("--to", cluster.brokers[0].broker_id, "--url", url, "--yes")
         assert (await run("move", "public/ns", *to)).exit_code == WRONG
         assert (await run("move", "public/ns/0x11111111_0x22222222", *to, "--timeout", "1")).exit_code == FAILED
@@ -275,9 +290,18 @@ async def test_a_drained_broker_serves_nothing_until_it_may_again(tmp_path: Path
 async def test_who_cannot_be_drained_is_said(tmp_path: Path) -> None:
     async with two_brokers(tmp_path) as cluster:
         url = str(cluster.brokers[0].urls.web_url)
-        for command in ("drain", "undrain"):
+        for command, said in (("drain", "is not registered"), ("undrain", "is none of the brokers")):
             assert (await run(command, "nobody:1", "--url", "http://127.0.0.1:9", "--yes")).exit_code == FAILED
-            assert "nobody:1 is not" in (await run(command, "nobody:1", "--url", url, "--yes")).stderr
+            assert f"nobody:1 {said}" in (await run(command, "nobody:1", "--url", url, "--yes")).stderr
+        here = cluster.brokers[0].broker_id
+        for back in ((), ("--bring-back",)):
+            unknown = await run("undrain", "nobody:1", *back, "--url", url, "--yes")
+            assert (unknown.exit_code, unknown.stdout) == (FAILED, "")
+            assert "nobody:1 is none of the brokers; there is " in unknown.stderr
+            assert unknown.stderr.count(here) == 1
+            free = await run("undrain", here, *back, "--url", url, "--yes")
+            assert (free.exit_code, free.stdout) == (FAILED, "")
+            assert f"{here} is not drained" in free.stderr
 
 
 async def test_a_drain_is_seen_everywhere_and_undrain_brings_back_what_it_moved_away(tmp_path: Path) -> None:

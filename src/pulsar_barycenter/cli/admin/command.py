@@ -76,16 +76,19 @@ def _click_option(flag: Flag) -> click.Option:
     elif flag.kind is Kind.NUMBER:
         kind = click.INT
     is_switch = flag.kind is Kind.SWITCH
+    # to click a default of None is a value, so that no required option is ever missing, and is_flag=False means that
+    # the value may be left out
+    default: dict[str, Any] = {} if flag.default is None else {"default": flag.default}
     return click.Option(
         [flag.key, *flag.spellings.split()],
         help=flag.help,
         type=click.BOOL if is_switch else kind,
-        is_flag=is_switch,
+        is_flag=is_switch or None,
         required=flag.required,
-        default=False if is_switch else flag.default,
         show_default=flag.default is not None,
         callback={Kind.NAMES: _names, Kind.PAIRS: _pairs}.get(flag.kind),
         shell_complete=None if is_switch or flag.choices else offers(flag.key, client_conf),
+        **default,
     )
 
 

@@ -11,9 +11,11 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.broker.load_manager.factory import load_manager_factory
 from pulsar_barycenter.cli.admin.command import RESOURCES
 from pulsar_barycenter.cli.admin.output import Form, lines_of, pretty
+from pulsar_barycenter.cli.admin.table import Command, Kind
 from pulsar_barycenter.cli.main import main
 from support.rest_cluster import RestCluster
 
@@ -59,6 +61,33 @@ def run(*words: str) -> Result:
 def test_words_that_do_not_go_together_are_wrong_usage(line: str, told: str) -> None:
     result = run(*NOBODY, *line.split())
     assert (result.exit_code, told in result.stderr) == (2, True), result.output
+
+
+ROWS = [(resource.name, command) for resource in RESOURCES for command in resource.commands]
+
+
+@pytest.mark.parametrize(("resource", "command"), ROWS, ids=[f"{name} {command.name}" for name, command in ROWS])
+def test_required_options_are_required_and_no_path_lacks_a_value(
+    resource: str, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths: list[str] = []
+
+    async def call(_session: Any, _method: str, path: str, **_options: Any) -> Any:
+        paths.append(path)
+        raise AdminRequestError("GET", path, 404, "not there")
+
+    monkeypatch.setattr("pulsar_barycenter.cli.admin.session.ClusterSession.call", call)
+    typed = [resource, command.name, *("t/n/x" if each.name == "topic" else "t/n" for each in command.arguments)]
+    required = [flag for flag in command.flags if flag.required]
+    values = {Kind.NUMBER: "1", Kind.PAIRS: "min_limit=1,usage_threshold=2"}
+    for flag in required:
+        result = run(*NOBODY, *typed)
+        assert (result.exit_code, f"Missing option {flag.spellings.split()[0]!r}" in result.stderr) == (2, True), flag
+        allowed = flag.choices[0] if flag.choices else "produce" if flag.key == "actions" else "1"
+        typed += [flag.spellings.split()[-1], values.get(flag.kind, allowed)]
+    result = run(*NOBODY, *typed)
+    assert result.exit_code == (1 if paths else 2), result.output
+    assert "None" not in "".join(paths)
 
 
 def test_a_cluster_that_does_not_answer_is_said() -> None:

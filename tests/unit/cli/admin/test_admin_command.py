@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.broker.load_manager.factory import load_manager_factory
 from pulsar_barycenter.cli.admin.command import RESOURCES
+from pulsar_barycenter.cli.admin.command import command as admin
 from pulsar_barycenter.cli.admin.output import Form, lines_of, pretty
 from pulsar_barycenter.cli.admin.table import Command, Kind
 from pulsar_barycenter.cli.main import main
@@ -49,6 +51,9 @@ def run(*words: str) -> Result:
         ("namespaces policies nothing", "NAMESPACE"),
         ("topics stats a/b", "TOPIC"),
         ("topics create t/n/x -m a", "key=value"),
+        ("topics create t/n/x -m a=b -m c", "key=value"),
+        ("topics create t/n/x -m a=b -m a=c", "'a' is 'b' and 'c'"),
+        ("topics create-partitioned-topic t/n/x -p 1 -m a=b,a=c", "'a' is 'b' and 'c'"),
         ("topics create-subscription t/n/x -s s -m 1", "LEDGER:ENTRY"),
         ("topics list t/n -td temporary", "persistent"),
         ("brokers namespaces standalone", "--broker"),
@@ -61,6 +66,43 @@ def run(*words: str) -> Result:
 def test_words_that_do_not_go_together_are_wrong_usage(line: str, told: str) -> None:
     result = run(*NOBODY, *line.split())
     assert (result.exit_code, told in result.stderr) == (2, True), result.output
+
+
+@pytest.mark.parametrize(
+    ("line", "body"),
+    [
+        ("topics create t/n/x -m a=b -m c=d,e=f", {"a": "b", "c": "d", "e": "f"}),
+        ("topics create t/n/x -m a=b --metadata a=b", {"a": "b"}),
+        ("topics create t/n/x", None),
+        ("topics create-partitioned-topic t/n/x -p 2", 2),
+        ("topics create-partitioned-topic t/n/x -p 2 -m a=b -m c=d",
+         {"partitions": 2, "properties": {"a": "b", "c": "d"}}),
+        ("topics update-subscription-properties t/n/x -s s -p a=b -p c=d", {"a": "b", "c": "d"}),
+        ("tenants create t -r a,b -r c -c one", {"adminRoles": ["a", "b", "c"], "allowedClusters": ["one"]}),
+        ("namespaces grant-permission t/n --role r --actions produce --actions consume", ["produce", "consume"]),
+        ("clusters update-peer-clusters c --peer-clusters a --peer-clusters b", ["a", "b"]),
+    ],
+)  # fmt: skip
+def test_options_of_several_values_add_up(line: str, body: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[Any] = []
+
+    async def call(_session: Any, _method: str, _path: str, *, body: Any = None, **_options: Any) -> None:
+        sent.append(body)
+
+    monkeypatch.setattr("pulsar_barycenter.cli.admin.session.ClusterSession.call", call)
+    result = run(*NOBODY, *line.split())
+    assert (result.exit_code, sent) == (0, [body]), result.output
+
+
+def test_each_option_of_several_values_may_be_repeated() -> None:
+    for resource in RESOURCES:
+        made = admin.commands[resource.name]
+        assert isinstance(made, click.Group)
+        for command in resource.commands:
+            options = [each for each in made.commands[command.name].params if isinstance(each, click.Option)]
+            multiple = {each.name for each in options if each.multiple}
+            kinds = (Kind.NAMES, Kind.PAIRS)
+            assert multiple == {flag.key for flag in command.flags if flag.kind in kinds}, command.name
 
 
 ROWS = [(resource.name, command) for resource in RESOURCES for command in resource.commands]

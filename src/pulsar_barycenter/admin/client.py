@@ -156,7 +156,7 @@ class AdminClient:
                 told = {name.lower(): value for name, value in answer.headers.items()}
                 return Answer(answer.status, told, await self._body(method, url, answer))
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:  # ValueError: that is no address
-            raise AdminRequestError(method, url, 0, str(error) or type(error).__name__) from error
+            raise AdminRequestError(method, url, 0, _why_unanswered(url, error)) from error
 
     def _trusted(self) -> ssl.SSLContext | bool:
         """Return whom to trust, by the files as they are now; True is the system's authorities."""
@@ -190,6 +190,16 @@ def reason_of(answer: bytes) -> str:
         title = _TITLE.search(text)
         return (" ".join(title[1].split()) if title else text)[:500]
     return str(decoded["reason"]) if isinstance(decoded, dict) and "reason" in decoded else str(decoded)[:500]
+
+
+def _why_unanswered(url: str, error: Exception) -> str:
+    """Say why a request has no answer; where there is no connection aiohttp tells of TLS, at an http address too."""
+    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
+        origin = URL(url, encoded=True).origin()
+        if isinstance(error.os_error, ConnectionRefusedError):
+            return f"nobody listens at {origin} (connection refused)"
+        return f"cannot connect to {origin}: {error.os_error.strerror or error.os_error}"
+    return str(error) or type(error).__name__
 
 
 def _moved(method: str, url: str, status: int, location: str) -> str:

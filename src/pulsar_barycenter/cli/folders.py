@@ -92,3 +92,13 @@ def check_broker_folder(data: Path, metadata: Path) -> None:
             f"{data} is no data folder of brokers: expected {LEDGERS}/ in it, and {metadata};"
             " --data is the folder given to `barycenter standalone`, or barycenterDataDir of broker.conf"
         )
+
+
+def check_ledgers_folder(folder: Path) -> None:
+    """Return unless `folder` is a data folder, whose ledgers are in a folder of it; one that is missing is none.
+
+    Raises:
+        WrongFolderError: it is one.
+    """
+    if (folder / LEDGERS).is_dir():
+        raise WrongFolderError(f"{folder} is a data folder: give {folder / LEDGERS}")

@@ -22,7 +22,8 @@ _Noted = Annotated[str, msgspec.Meta(max_length=LONGEST_NOTED)]
 
 
 class NotedChange(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """The last change of a dynamic setting: by whom, at which epoch ms, why, by which request.
+    """The last change of a dynamic setting: by whom ("anonymous" while authentication is off), at which epoch ms, why,
+    by which request.
 
     `value` is what it was set to, None if the override was removed, `before` what was in force; of what may be a secret
     only whether there was one (`shown`).

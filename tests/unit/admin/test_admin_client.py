@@ -88,6 +88,29 @@ async def test_a_redirect_that_leads_nowhere_is_an_error_of_the_broker(location:
             await client.call("GET", url, "/there")
 
 
+async def test_an_address_where_nobody_listens_is_told_as_such(tmp_path: Path) -> None:
+    async with served() as (client, url):
+        pass
+    for address in (url, url.replace("http:", "https:"), url.replace("127.0.0.1", "localhost")):
+        client = AdminClient(timeout_s=20)
+        try:
+            with pytest.raises(AdminRequestError) as caught:
+                await client.call("GET", address, "/here", params={"a": "b"})
+        finally:
+            await client.close()
+        told = f"nobody listens at {address} (connection refused)"
+        assert (caught.value.status, caught.value.reason) == (0, told)
+
+
+async def test_a_host_that_has_no_address_is_told_as_such() -> None:
+    async with served() as (client, _):
+        with pytest.raises(
+            AdminRequestError, match=r"no answer: cannot connect to http://none\.invalid:8080: \S"
+        ) as no:
+            await client.call("GET", "http://none.invalid:8080", "/here")
+    assert "ssl:" not in str(no.value)
+
+
 async def test_parameters_are_sent_and_a_location_has_its_own() -> None:
     async with served(here=told, there=to("/here?destination=b%2F1")) as (client, url):
         answer = await client.call("GET", url, "/here", params={"since": "1 2"})

@@ -10,16 +10,14 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from pulsar_barycenter import version
-from pulsar_barycenter.broker.access.principal import NOBODY
 from pulsar_barycenter.broker.cluster.dynamic_configuration import ChangedBy
 from pulsar_barycenter.broker.rest.audit import why_of
 from pulsar_barycenter.broker.rest.errors import RedirectError, RestError
 from pulsar_barycenter.broker.rest.health import check_health, require_data
 from pulsar_barycenter.broker.rest.leader_requests import by_leader
-from pulsar_barycenter.broker.rest.manual_decisions import ManualDecisions
+from pulsar_barycenter.broker.rest.manual_decisions import ManualDecisions, principal_of
 from pulsar_barycenter.broker.rest.openapi import FLAG, TEXT, number, one_of, takes
 from pulsar_barycenter.broker.rest.ownership import location, web_url_for
-from pulsar_barycenter.broker.rest.principals import PRINCIPAL
 from pulsar_barycenter.broker.rest.request_ids import REQUEST_ID
 from pulsar_barycenter.broker.rest.requests import flag, json_response, no_content, text_response, whole_number
 from pulsar_barycenter.broker.rest.services import BrokerServices
@@ -155,7 +153,7 @@ class Brokers:
 
     def _changed_by(self, request: web.Request) -> ChangedBy:
         at_ms = self._control.env.clock.now_ms()
-        return ChangedBy(str(request.get(PRINCIPAL, NOBODY)), at_ms, why_of(request), request[REQUEST_ID])
+        return ChangedBy(principal_of(request), at_ms, why_of(request), request[REQUEST_ID])
 
     @takes(expected=TEXT)
     @by_leader

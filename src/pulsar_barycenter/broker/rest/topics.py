@@ -145,7 +145,11 @@ class Topics:
         require_dispensable(why_topic_stays(topic))
         await require_namespace(self._services, topic.namespace)
         if await self._resources.partitioned_metadata(topic) is not None:
-            raise RestError(409, f"{topic} is a partitioned topic: delete it at …/{topic.local_name}/partitions")
+            raise RestError(
+                409,
+                f"{topic} is a partitioned topic: delete it at …/{topic.local_name}/partitions, or by:"
+                f" barycenter admin topics delete-partitioned-topic {topic}",
+            )
         await require_topic_here(request, self._services, topic)
         await self._registry.delete_topic(topic, force=flag(request, "force"))
         await forget_grants(self._resources, topic)

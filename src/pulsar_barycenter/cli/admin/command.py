@@ -76,31 +76,43 @@ def _click_option(flag: Flag) -> click.Option:
     elif flag.kind is Kind.NUMBER:
         kind = click.INT
     is_switch = flag.kind is Kind.SWITCH
+    # to click a default of None is a value, so that no required option is ever missing, and is_flag=False means that
+    # the value may be left out
+    default: dict[str, Any] = {} if flag.default is None else {"default": flag.default}
     return click.Option(
         [flag.key, *flag.spellings.split()],
         help=flag.help,
         type=click.BOOL if is_switch else kind,
-        is_flag=is_switch,
+        is_flag=is_switch or None,
         required=flag.required,
-        default=False if is_switch else flag.default,
+        multiple=flag.kind in _OF_SEVERAL,
         show_default=flag.default is not None,
-        callback={Kind.NAMES: _names, Kind.PAIRS: _pairs}.get(flag.kind),
+        callback=_OF_SEVERAL.get(flag.kind),
         shell_complete=None if is_switch or flag.choices else offers(flag.key, client_conf),
+        **default,
     )
 
 
-def _names(_context: click.Context, _parameter: click.Parameter, text: str | None) -> list[str] | None:
-    return None if text is None else [each for each in (piece.strip() for piece in text.split(",")) if each]
+def _names(_context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> list[str] | None:
+    """Return the names of an option, which may be repeated; None if it was not typed."""
+    if not texts:
+        return None
+    return [each for text in texts for each in (piece.strip() for piece in text.split(",")) if each]
 
 
-def _pairs(context: click.Context, parameter: click.Parameter, text: str | None) -> dict[str, str] | None:
-    pairs = _names(context, parameter, text)
+def _pairs(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str] | None:
+    """Return the pairs of an option, which may be repeated; None if it was not typed."""
+    pairs = _names(context, parameter, texts)
     if pairs is None:
         return None
+    found: dict[str, str] = {}
     for each in pairs:
         if "=" not in each:
-            raise click.BadParameter(f"{each!r}: give key=value, separated by commas")
-    return {key.strip(): value.strip() for key, _, value in (each.partition("=") for each in pairs)}
+            raise click.BadParameter(f"{each!r}: give key=value, separated by commas or as several options")
+        key, value = (piece.strip() for piece in each.split("=", 1))
+        if found.setdefault(key, value) != value:
+            raise click.BadParameter(f"{key!r} is {found[key]!r} and {value!r}: give each key one value")
+    return found
 
 
 def _namespace(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
@@ -118,6 +130,8 @@ def _topic(_context: click.Context, _parameter: click.Parameter, text: str) -> T
 
 
 _CHECKS: Final[dict[str, Any]] = {"namespace": _namespace, "topic": _topic}
+_OF_SEVERAL: Final[dict[Kind, Any]] = {Kind.NAMES: _names, Kind.PAIRS: _pairs}
+"""What is made of an option that may be repeated."""
 
 
 def _run(row: Command, typed: Values, form: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any, Final
 from pulsar_barycenter.admin.client import AdminClient
 from pulsar_barycenter.cli.asking.client_conf import ClientConf
 
+JSON: Final = "application/json"
 _ADMIN: Final = "/admin/v2"
 _MOST_BYTES: Final = 256 << 20
 
@@ -28,6 +29,16 @@ class ClusterSession:
         await self._client.close()
 
     async def call(
-        self, method: str, path: str, *, params: Mapping[str, str] | None = None, body: Any = None, root: str = _ADMIN
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: Any = None,
+        media_type: str = JSON,
+        root: str = _ADMIN,
     ) -> Any:
-        return await self._client.call(method, self._url, root + path, params=params, body=body, or_text=True)
+        headers = {} if media_type == JSON else {"Content-Type": media_type}
+        return await self._client.call(
+            method, self._url, root + path, params=params, body=body, headers=headers, or_text=True
+        )

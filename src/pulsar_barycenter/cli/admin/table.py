@@ -19,7 +19,10 @@ _PLACES: Final = {"namespace": "/", "topic": "/%+"}
 
 
 class Kind(enum.Enum):
-    """What is typed: a word, a whole number, names separated by commas, pairs `key=value`, or the flag alone."""
+    """What is typed: a word, a whole number, names separated by commas, pairs `key=value`, or the flag alone.
+
+    Options of NAMES and PAIRS may be repeated and add up, as those of pulsar-admin; of one key all pairs have to agree.
+    """
 
     TEXT = enum.auto()
     NUMBER = enum.auto()
@@ -56,9 +59,17 @@ class Session(Protocol):
     def has_tls(self) -> bool: ...
 
     async def call(
-        self, method: str, path: str, *, params: Mapping[str, str] | None = None, body: Any = None, root: str = ...
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: Any = None,
+        media_type: str = ...,
+        root: str = ...,
     ) -> Any:
-        """Return the JSON of an answer, its text if it is none; `path` is encoded, and below `root`.
+        """Return the JSON of an answer, its text if it is none; `path` is encoded, and below `root`. `media_type` is
+        the Content-Type of the body, which is JSON.
 
         Raises:
             AdminRequestError: the cluster refuses, or does not answer.

@@ -27,7 +27,9 @@ _LATEST: Final = 2**63 - 1
 _AT_ONCE: Final = 16
 _PARTITIONS = Flag("-p --partitions", "partitions", "How many partitions.", Kind.NUMBER, required=True)
 _SUBSCRIPTION = Flag("-s --subscription", "subscription", "The subscription.", required=True)
-_PROPERTIES = Flag("-p --property", "properties", "Properties key=value, separated by commas.", Kind.PAIRS)
+_PAIRS: Final = "Properties key=value, separated by commas or as several options."
+_PROPERTIES = Flag("-p --property", "properties", _PAIRS, Kind.PAIRS)
+_METADATA = Flag("-m --metadata", "metadata", _PAIRS, Kind.PAIRS)
 _SYSTEM = Flag("-ist --include-system-topic", "system", "Also topics of the system.", Kind.SWITCH)
 _STATS: Final = (
     Flag("-gpb --get-precise-backlog", "precise", "Count the backlog exactly.", Kind.SWITCH),
@@ -59,6 +61,15 @@ async def _list_partitioned(session: Session, values: Values) -> list[str]:
         path = f"/{domain}{filled('/{namespace}/partitioned', values)}"
         found += await session.call("GET", path, params=parameters(values, {"includeSystemTopic": "system"}))
     return found
+
+
+async def _create_partitioned(session: Session, values: Values) -> None:
+    path, count, properties = filled(_OF_PARTITIONS, values), values["partitions"], values["metadata"]
+    if not properties:
+        await session.call("PUT", path, body=count)
+        return
+    body = {"partitions": count, "properties": properties}
+    await session.call("PUT", path, body=body, media_type=_WITH_PROPERTIES)
 
 
 async def _look_up(session: Session, topic: str) -> str:
@@ -110,7 +121,7 @@ def _start(values: Values) -> dict[str, Any]:
 
 def _new_properties(values: Values) -> dict[str, str]:
     if bool(values["properties"]) == bool(values["clear"]):
-        raise WrongUsageError("give either --property, once with all properties, or --clear")
+        raise WrongUsageError("give either --property, with all properties, or --clear")
     return values["properties"] or {}
 
 
@@ -128,6 +139,8 @@ def _position(values: Values) -> dict[str, int]:
 
 
 _OF_PARTITIONS: Final = "/{topic}/partitions"
+_WITH_PROPERTIES: Final = "application/vnd.partitioned-topic-metadata+json"
+"""By this media type Pulsar takes the body for partitions with properties. Source: `PartitionedTopicMetadata`."""
 _OF_SUBSCRIPTION: Final = "/{topic}/subscription/{subscription}"
 _PROPERTIES_OF_SUBSCRIPTION: Final = _OF_SUBSCRIPTION + "/properties"
 
@@ -156,14 +169,15 @@ TOPICS: Final = Resource(
             "Create a topic without partitions.",
             request("PUT", "/{topic}", body=lambda values: values["metadata"]),
             TOPIC,
-            Flag("-m --metadata", "metadata", "Properties key=value, separated by commas.", Kind.PAIRS),
+            _METADATA,
         ),
         command(
             "create-partitioned-topic",
             "Create a topic with partitions.",
-            request("PUT", _OF_PARTITIONS, body=lambda values: values["partitions"]),
+            _create_partitioned,
             TOPIC,
             _PARTITIONS,
+            _METADATA,
         ),
         command(
             "update-partitioned-topic",

@@ -4,6 +4,8 @@ import asyncio
 import sys
 import textwrap
 from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 import click
@@ -13,6 +15,7 @@ from pulsar_barycenter.attach.collector import admin_urls
 from pulsar_barycenter.cli.ask.examination import Asked, examine
 from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url, named_url
 from pulsar_barycenter.cli.asking.options import with_client_conf
+from pulsar_barycenter.cli.folders import WrongFolderError, check_ledgers_folder
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.suggestions import did_you_mean
 from pulsar_barycenter.cli.terminal import output_width, printable
@@ -112,6 +115,11 @@ def command(
         if name not in known:
             raise click.UsageError(f"there is no check {name}{did_you_mean(name, known)}; --list tells all")
     try:
+        if ledgers is not None:
+            check_ledgers_folder(Path(ledgers))
+    except WrongFolderError as error:
+        raise click.UsageError(f"--ledgers: {error}") from error
+    try:
         address = named_url(url) if store else asked_url(url)
         urls = () if address is None else admin_urls(address)
     except ValueError as error:
@@ -124,7 +132,8 @@ def command(
     if form == "json":
         _print_json(diagnosis)
     else:
-        _print_text(picture, diagnosis, verbose=verbose)
+        places = {"--store": store, "--ledgers": ledgers, "--config": file}
+        _print_text(picture, diagnosis, [option for option, place in places.items() if place is None], verbose=verbose)
     if diagnosis.fails(Severity(fail_at)):
         sys.exit(SICK)
 
@@ -144,7 +153,8 @@ def _print_json(diagnosis: Diagnosis) -> None:
         click.echo(msgspec.json.encode({"kind": "notLookedAt", **msgspec.to_builtins(each)}))
 
 
-def _print_text(picture: Picture, diagnosis: Diagnosis, *, verbose: bool) -> None:
+def _print_text(picture: Picture, diagnosis: Diagnosis, not_given: Sequence[str], *, verbose: bool) -> None:
+    """Print what was found; `not_given` are the options by which more would be looked at."""
     shown: Counter[str] = Counter()
     for finding in diagnosis.findings:
         shown[finding.check] += 1
@@ -161,10 +171,14 @@ def _print_text(picture: Picture, diagnosis: Diagnosis, *, verbose: bool) -> Non
         _print_wrapped("not looked at: ", f"{', '.join(unseen)}: {why}", 4)
     if reasons:
         click.echo()
-    optional = sum(each.is_optional for each in diagnosis.unseen)
-    is_hinted = optional and not verbose and not diagnosis.fails(Severity.WARNING)
-    hint = "" if not is_hinted else "; --verbose says what --store, --ledgers and --config would add"
+    is_whole = not any(each.is_optional for each in diagnosis.unseen)
+    is_quiet = verbose or is_whole or not not_given or diagnosis.fails(Severity.WARNING)
+    hint = "" if is_quiet else f"; --verbose says what {_listed(not_given)} would add"
     _print_wrapped("", f"{_sizes(picture)}: {_sum(diagnosis)}{hint}", 0)
+
+
+def _listed(options: Sequence[str]) -> str:
+    return " and ".join([*filter(None, [", ".join(options[:-1])]), *options[-1:]])
 
 
 def _print_finding(finding: Finding) -> None:

@@ -11,9 +11,6 @@ from pulsar_barycenter.doctor.picture import CHANNEL_LEADER, LEADER, Picture
 from pulsar_barycenter.load.policies import DRAINED_KEY, drained_names
 from pulsar_barycenter.naming.bundle import may_leave_its_broker
 
-ANONYMOUS: Final = "anonymous"
-_NOBODY: Final = "nobody"
-"""How brokers note who changed a setting while authentication is off."""
 SKEW_WARNING_MS: Final = 2_000
 SKEW_ERROR_MS: Final = 30_000
 
@@ -186,8 +183,7 @@ def _since(change: NotedChange | None, before: tuple[str, ...], broker: str) -> 
     if change is None or broker in before:
         return ""
     at = datetime.fromtimestamp(change.at / 1000, UTC)
-    who = ANONYMOUS if change.by == _NOBODY else change.by
-    return f". Drained by {who} at {at:%Y-%m-%d %H:%M:%S} UTC" + (f": {change.why}" if change.why else "")
+    return f". Drained by {change.by} at {at:%Y-%m-%d %H:%M:%S} UTC" + (f": {change.why}" if change.why else "")
 
 
 def _named(brokers: frozenset[str], nobody: str) -> str:

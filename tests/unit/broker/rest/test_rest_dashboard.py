@@ -349,7 +349,7 @@ async def test_a_drain_is_told_before_it_is_done_and_leaves_the_broker_alone_unt
     assert told["isDrained"]
     overview = (await cluster.expect(200, "GET", "/barycenter/v1/overview")).json
     change = overview["drainChange"]
-    assert (overview["drained"], change["by"], change["why"]) == ([owner], "nobody", "disk is broken")
+    assert (overview["drained"], change["by"], change["why"]) == ([owner], "anonymous", "disk is broken")
     assert (await cluster.call("GET", "/barycenter/v1/drain-preview", broker=others.pop())).status == 412  # nobody left
     assert (await cluster.call("GET", "/barycenter/v1/drain-preview", broker="nobody:1")).status == 404
 

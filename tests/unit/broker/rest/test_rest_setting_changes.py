@@ -73,7 +73,7 @@ async def test_who_changed_a_setting_is_kept_beside_pulsars_map() -> None:
         assert await stored(cluster) == {EXCLUDED: "c/d"}, "Pulsar's tools read and write it"
         noted = (await cluster.expect(200, "GET", CHANGES, at=cluster.brokers[1])).json[EXCLUDED]
         assert noted.pop("at") > 0
-        assert noted == {"by": "nobody", "value": "c/d", "before": "a/b", "why": "batch jobs", "requestId": "r-1"}
+        assert noted == {"by": "anonymous", "value": "c/d", "before": "a/b", "why": "batch jobs", "requestId": "r-1"}
 
         settings = {each["key"]: each for each in (await cluster.expect(200, "GET", "/barycenter/v1/settings")).json}
         assert settings[EXCLUDED]["changed"]["why"] == "batch jobs"

@@ -66,7 +66,8 @@ async def test_a_partitioned_topic_has_its_partitions_on_their_owners() -> None:
         assert await names(cluster, f"{P}/partitioned") == [f"{FULL}/x"]
         await cluster.expect(409, "PUT", f"{P}/x/partitions", 3)
         await cluster.expect(409, "PUT", f"{P}/x")
-        await cluster.expect(409, "DELETE", f"{P}/x")
+        refused = await cluster.expect(409, "DELETE", f"{P}/x")
+        assert refused.reason.endswith(f"barycenter admin topics delete-partitioned-topic {FULL}/x")
         await cluster.expect(204, "PUT", f"{P}/x-partition-0/subscription/s")
         await cluster.expect(406, "POST", f"{P}/x/partitions", 3)
         await cluster.expect(204, "POST", f"{P}/x/partitions", 5)

@@ -5,15 +5,19 @@ import json
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.broker.load_manager.factory import load_manager_factory
 from pulsar_barycenter.cli.admin.command import RESOURCES
+from pulsar_barycenter.cli.admin.command import command as admin
 from pulsar_barycenter.cli.admin.output import Form, lines_of, pretty
+from pulsar_barycenter.cli.admin.table import Command, Kind
 from pulsar_barycenter.cli.main import main
 from support.rest_cluster import RestCluster
 
@@ -47,6 +51,9 @@ def run(*words: str) -> Result:
         ("namespaces policies nothing", "NAMESPACE"),
         ("topics stats a/b", "TOPIC"),
         ("topics create t/n/x -m a", "key=value"),
+        ("topics create t/n/x -m a=b -m c", "key=value"),
+        ("topics create t/n/x -m a=b -m a=c", "'a' is 'b' and 'c'"),
+        ("topics create-partitioned-topic t/n/x -p 1 -m a=b,a=c", "'a' is 'b' and 'c'"),
         ("topics create-subscription t/n/x -s s -m 1", "LEDGER:ENTRY"),
         ("topics list t/n -td temporary", "persistent"),
         ("brokers namespaces standalone", "--broker"),
@@ -59,6 +66,70 @@ def run(*words: str) -> Result:
 def test_words_that_do_not_go_together_are_wrong_usage(line: str, told: str) -> None:
     result = run(*NOBODY, *line.split())
     assert (result.exit_code, told in result.stderr) == (2, True), result.output
+
+
+@pytest.mark.parametrize(
+    ("line", "body"),
+    [
+        ("topics create t/n/x -m a=b -m c=d,e=f", {"a": "b", "c": "d", "e": "f"}),
+        ("topics create t/n/x -m a=b --metadata a=b", {"a": "b"}),
+        ("topics create t/n/x", None),
+        ("topics create-partitioned-topic t/n/x -p 2", 2),
+        ("topics create-partitioned-topic t/n/x -p 2 -m a=b -m c=d",
+         {"partitions": 2, "properties": {"a": "b", "c": "d"}}),
+        ("topics update-subscription-properties t/n/x -s s -p a=b -p c=d", {"a": "b", "c": "d"}),
+        ("tenants create t -r a,b -r c -c one", {"adminRoles": ["a", "b", "c"], "allowedClusters": ["one"]}),
+        ("namespaces grant-permission t/n --role r --actions produce --actions consume", ["produce", "consume"]),
+        ("clusters update-peer-clusters c --peer-clusters a --peer-clusters b", ["a", "b"]),
+    ],
+)  # fmt: skip
+def test_options_of_several_values_add_up(line: str, body: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[Any] = []
+
+    async def call(_session: Any, _method: str, _path: str, *, body: Any = None, **_options: Any) -> None:
+        sent.append(body)
+
+    monkeypatch.setattr("pulsar_barycenter.cli.admin.session.ClusterSession.call", call)
+    result = run(*NOBODY, *line.split())
+    assert (result.exit_code, sent) == (0, [body]), result.output
+
+
+def test_each_option_of_several_values_may_be_repeated() -> None:
+    for resource in RESOURCES:
+        made = admin.commands[resource.name]
+        assert isinstance(made, click.Group)
+        for command in resource.commands:
+            options = [each for each in made.commands[command.name].params if isinstance(each, click.Option)]
+            multiple = {each.name for each in options if each.multiple}
+            kinds = (Kind.NAMES, Kind.PAIRS)
+            assert multiple == {flag.key for flag in command.flags if flag.kind in kinds}, command.name
+
+
+ROWS = [(resource.name, command) for resource in RESOURCES for command in resource.commands]
+
+
+@pytest.mark.parametrize(("resource", "command"), ROWS, ids=[f"{name} {command.name}" for name, command in ROWS])
+def test_required_options_are_required_and_no_path_lacks_a_value(
+    resource: str, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths: list[str] = []
+
+    async def call(_session: Any, _method: str, path: str, **_options: Any) -> Any:
+        paths.append(path)
+        raise AdminRequestError("GET", path, 404, "not there")
+
+    monkeypatch.setattr("pulsar_barycenter.cli.admin.session.ClusterSession.call", call)
+    typed = [resource, command.name, *("t/n/x" if each.name == "topic" else "t/n" for each in command.arguments)]
+    required = [flag for flag in command.flags if flag.required]
+    values = {Kind.NUMBER: "1", Kind.PAIRS: "min_limit=1,usage_threshold=2"}
+    for flag in required:
+        result = run(*NOBODY, *typed)
+        assert (result.exit_code, f"Missing option {flag.spellings.split()[0]!r}" in result.stderr) == (2, True), flag
+        allowed = flag.choices[0] if flag.choices else "produce" if flag.key == "actions" else "1"
+        typed += [flag.spellings.split()[-1], values.get(flag.kind, allowed)]
+    result = run(*NOBODY, *typed)
+    assert result.exit_code == (1 if paths else 2), result.output
+    assert "None" not in "".join(paths)
 
 
 def test_a_cluster_that_does_not_answer_is_said() -> None:

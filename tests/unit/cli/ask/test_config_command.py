@@ -33,12 +33,12 @@ async def test_a_setting_is_shown_changed_when_meant_and_then_in_force_everywher
         assert {broker.config.current.load_balancer_shedding_interval_minutes for broker in cluster.brokers} == {3}
         assert "already" in (await run(url, "set", KEY, "3", "--yes")).stdout
         shown = await run(url, "get", KEY)
-        assert "dynamic, by nobody at " in shown.stdout
+        assert "dynamic, by anonymous at " in shown.stdout
         why = "zu spät"
         assert (await run(url, "set", KEY, "4", "--yes", "--why", why)).exit_code == OK
         (told,) = [msgspec.json.decode(line) for line in (await run(url, "get", KEY, "--json")).stdout.splitlines()]
         changed = told["changed"]
-        assert (changed["by"], changed["value"], changed["before"], changed["why"]) == ("nobody", "4", "3", why)
+        assert (changed["by"], changed["value"], changed["before"], changed["why"]) == ("anonymous", "4", "3", why)
         assert why in (await run(url, "get", KEY)).stdout
 
 

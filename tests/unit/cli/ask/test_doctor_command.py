@@ -110,6 +110,33 @@ def test_the_catalogue_is_listed_and_a_misspelt_check_is_answered_with_the_neare
     assert (result.exit_code, "did you mean tiling?" in result.output) == (2, True)
 
 
+def test_a_data_folder_in_place_of_its_ledgers_is_wrong_usage(stopped: str, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "ledgers").mkdir(parents=True)
+    result = run("--store", stopped, "--ledgers", str(data), "--check", "ledgers-folder")
+    assert (result.exit_code, f"give {data / 'ledgers'}" in " ".join(result.output.split())) == (2, True), result.output
+    assert [each.name for each in data.iterdir()] == ["ledgers"], "nothing is tried in it"
+    fine = run("--store", stopped, "--ledgers", str(data / "ledgers"), "--check", "ledgers-folder")
+    assert fine.exit_code == 0, fine.output
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [((), "--ledgers and --config"), (("--ledgers",), "--config"), (("--ledgers", "--config"), "")],
+)
+def test_the_last_line_names_only_options_that_were_not_given(
+    stopped: str, tmp_path: Path, given: tuple[str, ...], told: str
+) -> None:
+    (tmp_path / "ledgers").mkdir()
+    (tmp_path / "broker.conf").write_text("")
+    places = {"--ledgers": str(tmp_path / "ledgers"), "--config": str(tmp_path / "broker.conf")}
+    words = [word for option in given for word in (option, places[option])]
+    result = run("--store", stopped, *words, "--check", "few-bundles")
+    sentence = " ".join(result.output.split()).rpartition("--verbose says what ")[2]
+    assert result.exit_code == 0, result.output
+    assert sentence == f"{told} would add" if told else "--verbose" not in result.output, result.output
+
+
 async def test_a_healthy_cluster_reads_healthy_in_one_line_and_verbose_says_what_options_add() -> None:
     """Fresh, with bundles that nobody has used yet, and without a pipeline."""
     cluster = RestCluster()
@@ -126,5 +153,6 @@ async def test_a_healthy_cluster_reads_healthy_in_one_line_and_verbose_says_what
         await cluster.close()
     assert (short.exit_code, len(short.stdout.splitlines())) == (0, 1), short.stdout
     assert re.match(r"2 brokers, \d+ namespaces, \d+ bundles: healthy;", short.stdout)
+    assert short.stdout.endswith("; --verbose says what --store, --ledgers and --config would add\n")
     assert whole.stdout.count("not looked at:") >= 4
     assert status.stdout.splitlines()[-1] == "healthy: doctor found nothing"

@@ -335,7 +335,7 @@ async def test_a_drain_is_seen_everywhere_and_undrain_brings_back_what_it_moved_
         assert (doctor.exit_code, "healthy, " in doctor.stdout) == (OK, True)
         assert "Drained by anonymous at " in " ".join(doctor.stdout.split())
         overview = (await cluster.expect(200, "GET", "/barycenter/v1/overview")).json
-        assert (overview["drained"], overview["drainChange"]["by"]) == ([broker.broker_id], "nobody")
+        assert (overview["drained"], overview["drainChange"]["by"]) == ([broker.broker_id], "anonymous")
 
         undrain = ("undrain", broker.broker_id, *url)
         said = await run(*undrain, "--yes")

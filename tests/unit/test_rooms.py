@@ -75,6 +75,7 @@ metadata
 load
     bundle_load reasons managers growing_map regexes
     policies
+    drain_notes
     decisions strategy
     reports
     service_units

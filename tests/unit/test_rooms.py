@@ -30,7 +30,7 @@ snapshots     naming config load pipeline
 replay        naming config load
 attach        naming config load logs admin
 doctor        naming config metadata load ledger admin attach
-status        config load doctor
+status        naming config load doctor
 operations    naming load admin attach
 standalone    config
 demo          naming config pages load logs admin pipeline standalone

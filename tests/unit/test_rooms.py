@@ -30,7 +30,7 @@ snapshots     naming config load pipeline
 replay        naming config load
 attach        naming config load logs admin
 doctor        naming config metadata load ledger admin attach
-status        config load doctor
+status        naming config load doctor
 operations    naming load admin attach
 standalone    config
 demo          naming config pages load logs admin pipeline standalone
@@ -75,6 +75,7 @@ metadata
 load
     bundle_load reasons managers growing_map regexes
     policies
+    drain_notes
     decisions strategy
     reports
     service_units

@@ -21,12 +21,22 @@ LONGEST_NOTED: Final = 4_000
 _Noted = Annotated[str, msgspec.Meta(max_length=LONGEST_NOTED)]
 
 
+class EarlierChange(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
+    """By whom, at which epoch ms, why and by which request a part of a value was set."""
+
+    by: _Noted
+    at: Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+    why: _Noted = ""
+    request_id: _Noted = ""
+
+
 class NotedChange(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
     """The last change of a dynamic setting: by whom ("anonymous" while authentication is off), at which epoch ms, why,
     by which request.
 
     `value` is what it was set to, None if the override was removed, `before` what was in force; of what may be a secret
-    only whether there was one (`shown`).
+    only whether there was one (`shown`). `earlier` is kept of the list barycenterDrainedBrokers alone: who added each
+    name that the change found and left there, as far as that was noted.
     """
 
     by: _Noted
@@ -35,6 +45,7 @@ class NotedChange(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omi
     before: _Noted = ""
     why: _Noted = ""
     request_id: _Noted = ""
+    earlier: dict[str, EarlierChange] = {}
 
     def is_of(self, key: str, override: str | None) -> bool:
         """Tell whether it led to what is stored now: others change settings, too, and note nothing."""

@@ -125,3 +125,11 @@ def may_leave_its_broker(name: str) -> bool:
         return not is_broker_bound(Bundle.parse(name).namespace)
     except InvalidNameError:
         return False
+
+
+def is_of_a_broker_itself(name: str) -> bool:
+    """Tell whether the bundle of this name is a heartbeat's or an SLA monitor's, which belong to one broker."""
+    try:
+        return is_broker_bound(NamespaceName.parse(name.rpartition("/")[0]))
+    except InvalidNameError:
+        return False

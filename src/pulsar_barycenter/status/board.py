@@ -1,5 +1,6 @@
 """What the leader decides upon as rows to look at: brokers and bundles, sorted and filtered; and topics."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -9,6 +10,7 @@ import msgspec
 from pulsar_barycenter.load.policies import DRAINED_KEY, drained_names
 from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument, loads_of, owned_bundles
+from pulsar_barycenter.naming.bundle import is_of_a_broker_itself
 from pulsar_barycenter.status.cluster_status import BrokerStatus, with_load
 
 _NO_STATS: Final = NamespaceBundleStats()
@@ -117,7 +119,10 @@ def heaviest(bundles: Iterable[BundleRow], topics: int, most: int) -> list[Bundl
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """A snapshot as rows, in no order; `taken_at_ms` is when the leader took it."""
+    """A snapshot as rows, in no order; `taken_at_ms` is when the leader took it.
+
+    The brokers' own bundles (heartbeat, SLA monitor) are left out, of rows and of counts.
+    """
 
     taken_at_ms: int
     brokers: tuple[BrokerStatus, ...]
@@ -127,17 +132,23 @@ class Board:
 def board_of(snapshot: SnapshotDocument) -> Board:
     """Return the rows of a snapshot; ages count from when it was taken."""
     drained = drained_names(snapshot.configuration.get(DRAINED_KEY, ""))
+    bundles = tuple(_bundles(snapshot))
+    counts = Counter(row.broker for row in bundles)
     brokers = tuple(
-        with_load(BrokerStatus(broker=broker, is_drained=broker in drained), report, snapshot.taken_at)
+        with_load(
+            BrokerStatus(broker=broker, is_drained=broker in drained, bundles=counts[broker]), report, snapshot.taken_at
+        )
         for broker, report in loads_of(snapshot).items()
     )
-    return Board(snapshot.taken_at, brokers, tuple(_bundles(snapshot)))
+    return Board(snapshot.taken_at, brokers, bundles)
 
 
 def _bundles(snapshot: SnapshotDocument) -> Iterator[BundleRow]:
     going = {bundle: broker for broker, bundles in snapshot.preallocated.items() for bundle in bundles}
     windows = snapshot.bundle_data or {}
     for broker, bundle, stats in owned_bundles(snapshot):
+        if is_of_a_broker_itself(bundle):
+            continue
         figures = _NO_STATS if stats is None else stats
         data = windows.get(bundle)
         long = None if data is None else data.long_term_data

@@ -13,6 +13,7 @@ from pulsar_barycenter.load.managers import StrategyError, manager_kind, short_n
 from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData
 from pulsar_barycenter.load.snapshot.document import loads_of
+from pulsar_barycenter.naming.bundle import is_of_a_broker_itself
 
 _RESOURCES: Final = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
 _SHEDDING_KEY: Final = "loadBalancerLoadSheddingStrategy"
@@ -21,6 +22,8 @@ _SHEDDING_KEY: Final = "loadBalancerLoadSheddingStrategy"
 class BrokerStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
     """One broker. Usages are percent, rates msg/s, throughput bytes/s; None stands for what is not known.
 
+    `bundles` leaves out the broker's own (heartbeat, SLA monitor). Of a broker that does not answer, the count of the
+    extensible load manager has them.
     `is_drained`: it is kept empty. `failure` says why it does not answer; then its load is what the leader last had
     from it. `max_usage` is the largest of the usages, by which no manager decides alone. `reported_s_ago` is the age of
     the load by the clock of this process.
@@ -138,7 +141,9 @@ def _broker(
         failure=view.failure,
         version=view.version,
         manager=_manager(view),
-        bundles=None if view.owned is None else sum(view.owned.values()),
+        bundles=None
+        if view.owned is None
+        else sum(serves and not is_of_a_broker_itself(name) for name, serves in view.owned.items()),
     )
     return status if report is None else with_load(status, report, now_ms)
 
@@ -148,7 +153,8 @@ def with_load(status: BrokerStatus, report: Report, now_ms: int) -> BrokerStatus
     usages = {name: getattr(report, name).percent for name in _RESOURCES}
     known = {name: usage for name, usage in usages.items() if math.isfinite(usage) and usage >= 0}
     if isinstance(report, LocalBrokerData):
-        bundles, topics, at_ms = report.num_bundles, report.num_topics, report.last_update
+        own = sum(is_of_a_broker_itself(name) for name in report.last_stats)
+        bundles, topics, at_ms = max(0, report.num_bundles - own), report.num_topics, report.last_update
     else:
         bundles, topics, at_ms = report.bundle_count, report.topics, report.reported_at
     return msgspec.structs.replace(

@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
-from pulsar_barycenter.config.sources import NotedChange
+from pulsar_barycenter.config.sources import EarlierChange, NotedChange
 from pulsar_barycenter.doctor.checks.brokers import clocks, drained, leadership, registration, silent_brokers
 from pulsar_barycenter.doctor.finding import Severity
 from pulsar_barycenter.doctor.picture import Picture
@@ -95,10 +96,16 @@ def test_a_drained_broker_is_told_with_who_when_why_and_what_ends_it() -> None:
     assert subjects(drained, with_drained(",")) == subjects(drained, healthy()) == []
 
 
-def test_who_drained_is_said_of_the_last_change_alone_and_a_broker_that_is_gone_is_told() -> None:
+def test_who_drained_is_said_of_each_broker_as_far_as_it_was_noted_and_a_broker_that_is_gone_is_told() -> None:
     change = NotedChange(by="alice", at=1_763_000_000_000, value="b2:8080,gone:1", before="b2:8080")
     earlier, gone = drained(with_drained("b2:8080,gone:1", change))
     assert "alice" not in earlier.sentence
     assert "is not registered. Drained by alice" in gone.sentence
+    known = msgspec.structs.replace(
+        change, earlier={"b2:8080": EarlierChange(by="bob", at=1_763_000_000_000, why="disk")}
+    )
+    earlier, gone = drained(with_drained("b2:8080,gone:1", known))
+    assert earlier.sentence.endswith("Drained by bob at 2025-11-13 02:13:20 UTC: disk")
+    assert "Drained by alice" in gone.sentence
     overwritten = NotedChange(by="alice", at=1, value="other:1", before="")
     assert "alice" not in only(drained, with_drained("b2:8080", overwritten)).sentence

@@ -162,6 +162,31 @@ def test_a_bundles_owners_stand_once_with_their_ends(layout: PipelineLayout) -> 
     assert [row["broker"] for row in later] == ["b"]
 
 
+def test_a_bundle_has_one_owner_at_a_time_for_people(layout: PipelineLayout) -> None:
+    """Reports of two brokers overlap: the table ends an owner where the next begins; what nobody owned next, and what
+    the same broker owned again, was unloaded. JSON has the times of the reports."""
+    moved = {"bundle": BUNDLES[0], "incarnation": "i", "ended": "moved"}
+    lives = [("a", 0, 15), ("b", 11, 20), ("b", 30, 45)]
+    rows = [{**moved, "broker": who, "owned_from": at(since), "owned_to": at(until)} for who, since, until in lives]
+    write(layout, "ownership", rows)
+    answer = asked(layout, "bundle", BUNDLES[0]).stdout
+    assert "times are those of load reports" in answer
+    told = [line.split() for line in answer.splitlines() if line.startswith(("a ", "b "))]
+    assert [(words[0], words[4], words[5]) for words in told] == [
+        ("a", f"{at(11):%H:%M:%S}", "moved"),
+        ("b", f"{at(20):%H:%M:%S}", "unloaded"),
+        ("b", f"{at(45):%H:%M:%S}", "unloaded"),
+    ]
+    until = ("--until", f"{at(46):%Y-%m-%dT%H:%M:%S}")
+    assert asked(layout, "bundle", BUNDLES[0], *until).stdout.count("unloaded") == 1, "who owned it after is not known"
+    ends = [
+        msgspec.json.decode(line)
+        for line in asked(layout, "bundle", BUNDLES[0], "--format", "json").stdout.splitlines()
+    ]
+    assert [each["ended"] for each in ends] == ["moved"] * 3
+    assert str(at(15)) in str(ends[0]["owned_to"]).replace("T", " ").replace("Z", "+00:00")
+
+
 def test_decisions_about_a_bundle_are_told_once(layout: PipelineLayout) -> None:
     """A decision that two batches kept is one decision."""
     made = {"by": "a", "number": 1, "at": at(5), "kind": "unload", "bundle": BUNDLES[0], "sentence": "too hot"}

@@ -13,6 +13,7 @@ from pulsar_barycenter.load.snapshot.extensible_document import ExtensibleDocume
 from pulsar_barycenter.status.board import arranged, board_of
 
 A, B = "t/n/0x00000000_0x80000000", "t/n/0x80000000_0xffffffff"
+WHOLE = "0x00000000_0xffffffff"
 STATS = NamespaceBundleStats(msg_rate_in=3.0, msg_throughput_out=7.0, topics=2, consumer_count=1)
 
 
@@ -41,6 +42,18 @@ def test_bundles_of_the_extensible_manager_are_known_by_owner_and_the_heaviest_b
     board = board_of(SnapshotDocument(brokers={}, extensible=extensible))
     assert [(each.bundle, each.is_known, each.topics) for each in board.bundles] == [(A, True, 2), (B, False, 0)]
     assert [(each.broker, each.topics) for each in board.brokers] == [("b1:1", 4)]
+
+
+def test_bundles_of_brokers_themselves_are_neither_shown_nor_counted() -> None:
+    own = {f"pulsar/b1:1/{WHOLE}": STATS, f"pulsar/standalone/b1:1/{WHOLE}": STATS}
+    modular = SnapshotDocument(brokers={"b1:1": LocalBrokerData(last_stats={A: STATS, **own}, num_bundles=3)})
+    extensible = ExtensibleDocument(
+        loads={"b1:1": BrokerLoadData(bundle_count=3)}, owners={A: "b1:1", **dict.fromkeys(own, "b1:1")}
+    )
+    for snapshot in (modular, SnapshotDocument(brokers={}, extensible=extensible)):
+        board = board_of(snapshot)
+        assert [each.bundle for each in board.bundles] == [A]
+        assert [each.bundles for each in board.brokers] == [1]
 
 
 def test_rows_are_ordered_with_what_is_unknown_last_and_filtered_by_all_words() -> None:

@@ -10,10 +10,12 @@ from pulsar_barycenter.doctor.finding import Severity
 from pulsar_barycenter.doctor.picture import Picture
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData
-from pulsar_barycenter.load.reports.load_report import ResourceUsage
+from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats, ResourceUsage
 from pulsar_barycenter.load.snapshot.extensible_document import ExtensibleDocument
 from pulsar_barycenter.status.cluster_status import BrokerStatus, ClusterStatus, status_of
 from support.doctor_pictures import BROKERS, BUNDLES, NOW_MS, SETTINGS, healthy, report, snapshot, with_broker
+
+WHOLE = "0x00000000_0xffffffff"
 
 
 def status(picture: Picture) -> ClusterStatus:
@@ -50,6 +52,21 @@ def test_the_load_of_the_extensible_manager_is_what_its_topics_tell() -> None:
     assert (third.cpu, third.max_usage, third.topics, third.reported_s_ago) == (25.0, 25.0, 9, 2.0)
     assert third.bundles == 1, "what it says that it serves, not what it reported"
     assert of(with_broker(picture, BROKERS[2], owned=None), BROKERS[2]).bundles == 7
+
+
+def test_the_bundles_of_brokers_are_those_that_are_counted_as_served() -> None:
+    """A broker's own bundles, its heartbeats, are none of the namespaces' bundles."""
+    picture = healthy()
+    for each in picture.brokers or ():
+        own = {f"pulsar/{each.broker}/{WHOLE}": True, f"pulsar/standalone/{each.broker}/{WHOLE}": True}
+        picture = with_broker(picture, each.broker, owned={**(each.owned or {}), **own})
+    found = status(picture)
+    assert sum(each.bundles or 0 for each in found.brokers) == found.owned_bundles == len(BUNDLES)
+
+    stats = {f"pulsar/{BROKERS[1]}/{WHOLE}": NamespaceBundleStats(), BUNDLES[1]: NamespaceBundleStats()}
+    told = snapshot(brokers={BROKERS[1]: report(BROKERS[1], last_stats=stats, num_bundles=2)})
+    silent = with_broker(replace(picture, snapshot=told), BROKERS[1], owned=None)
+    assert of(silent, BROKERS[1]).bundles == 1
 
 
 def test_without_a_snapshot_it_is_what_brokers_report_themselves() -> None:

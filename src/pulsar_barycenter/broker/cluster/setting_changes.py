@@ -4,7 +4,8 @@
 
 The map itself is Pulsar's, which its tools read and write; so what is ours has a key of its own. It is written after
 the map, without waiting for one another: a change whose note is lost is in force all the same, and a note of a value
-that was overwritten without one is not shown (`NotedChange.is_of`).
+that was overwritten without one is not shown (`NotedChange.is_of`). The note of the drained brokers keeps who drained
+each (`drain_notes`).
 """
 
 from collections.abc import Mapping
@@ -15,6 +16,8 @@ import structlog
 
 from pulsar_barycenter.config.broker_conf import dynamic_keys
 from pulsar_barycenter.config.sources import NotedChange
+from pulsar_barycenter.load.drain_notes import with_earlier
+from pulsar_barycenter.load.policies import DRAINED_KEY
 from pulsar_barycenter.metadata.errors import BadVersionError, MetadataError
 from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore
 
@@ -42,7 +45,8 @@ class SettingChanges:
             while True:
                 record = await self._store.get(CHANGES_PATH)
                 noted = {} if record is None else _decode(record.value)
-                value = msgspec.json.encode({**noted, key: change})
+                kept = with_earlier(change, noted.get(key)) if key == DRAINED_KEY else change
+                value = msgspec.json.encode({**noted, key: kept})
                 version = MUST_NOT_EXIST if record is None else record.stat.version
                 try:
                     await self._store.put(CHANGES_PATH, value, expected_version=version)

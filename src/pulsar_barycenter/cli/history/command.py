@@ -15,7 +15,7 @@ from pulsar_barycenter.cli.failure import fail, in_words
 from pulsar_barycenter.cli.folders import WrongFolderError, check_load_folder
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.groups import CommandGroup
-from pulsar_barycenter.cli.history.rows import PLAIN_WIDTH, print_rows, trend
+from pulsar_barycenter.cli.history.rows import PLAIN_WIDTH, one_owner_at_a_time, print_rows, trend
 from pulsar_barycenter.cli.moments import Seconds, moment_ms
 from pulsar_barycenter.cli.pipeline.data_folder import opened
 from pulsar_barycenter.cli.progress import spark_progress, with_progress
@@ -33,6 +33,11 @@ from pulsar_barycenter.pipeline.storage.files import local_folder
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 
 _LOAD: Final = "load"
+_OWNERS: Final = "owners"
+_TITLES: Final = {
+    _LOAD: "load, in + out, weighted by time",
+    _OWNERS: "owners; times are those of load reports",
+}
 _EVERY: Final = {"1m": 1, "5m": 5, "15m": 15, "1h": 60, "1d": 1440}
 
 Command = Callable[..., None]
@@ -122,14 +127,18 @@ def bundle_life(
 ) -> None:
     """Show a bundle's life: who owned it, what was decided about it, what it carried.
 
-    Of a topic (orders, tenant/namespace/orders, or in full) it is the bundle that the topic was in last.
+    Of a topic (orders, tenant/namespace/orders, or in full) it is the bundle that the topic was in last. Times of
+    owners are those of load reports: in the table an owner ends where the next begins, JSON and CSV have the reports'.
     """
     with _history(data, conf, since, until) as history:
         found = _life_of(history, _bundle(history, bundle), timedelta(minutes=_EVERY[every]), manager or "")
     for title, rows in found:
+        shown = rows
         if form == "table":
-            click.echo("\n" + trend("load, in + out, weighted by time" if title == _LOAD else title, rows, title))
-        print_rows(rows, form, kind=title)
+            click.echo("\n" + trend(_TITLES.get(title, title), rows, title))
+            if title == _OWNERS:
+                shown = one_owner_at_a_time(rows, is_to_the_end=not until)
+        print_rows(shown, form, kind=title)
 
 
 def _bundle(history: History, name: str) -> str:
@@ -156,7 +165,7 @@ def _bundle(history: History, name: str) -> str:
 def _life_of(history: History, name: str, width: timedelta, manager: str) -> list[tuple[str, pa.Table]]:
     """What there is of a bundle's owners, decisions and load; without any of it the program ends."""
     parts: list[tuple[str, Callable[[], pa.Table]]] = [
-        ("owners", lambda: history.bundle_owners(name)),
+        (_OWNERS, lambda: history.bundle_owners(name)),
         ("decisions", lambda: history.bundle_decisions(name, manager=manager)),
         (_LOAD, lambda: history.bundle_load(name, every=width)),
     ]

@@ -12,11 +12,14 @@ import pyarrow as pa
 
 from pulsar_barycenter.cli.terminal import Column, Kind, output_width, print_table
 from pulsar_barycenter.load.reasons import format_figure
+from pulsar_barycenter.pipeline.tables.schemas import ENDED_MOVED
 
 _MOST_ROWS: Final = 200
 _BARS: Final = "▁▂▃▄▅▆▇█"
 _MOST_BARS: Final = 60
 PLAIN_WIDTH: Final = 240
+
+_UNLOADED: Final = "unloaded"
 
 _OFTEN_EMPTY: Final = ("principal", "request")
 """Columns that a table for people leaves out where no row has them."""
@@ -83,6 +86,25 @@ def _cell(name: str, value: Any) -> str:
     if isinstance(value, float):
         return format_figure(value, _UNITS[name]) if name in _UNITS else f"{value:,.4g}"
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def one_owner_at_a_time(rows: pa.Table, *, is_to_the_end: bool) -> pa.Table:
+    """Return a bundle's owners, oldest first, for people: an interval ends where the next one begins at the latest.
+
+    Their times are those of load reports, which two brokers send at different times. A bundle that was moved to no
+    other owner was "unloaded"; of the last interval that is known only if the period is to the end of what is recorded.
+
+    Worked example: a 16:16:51 to 16:17:06, b from 16:17:02 on. For people a ends at 16:17:02.
+    """
+    found = rows.to_pylist()
+    for owned, after in zip(found, [*found[1:], None], strict=False):
+        if after is not None:
+            begins = after["owned_from"]
+            owned["owned_to"] = begins if owned["owned_to"] is None else min(owned["owned_to"], begins)
+        is_elsewhere = not is_to_the_end if after is None else after["broker"] != owned["broker"]
+        if owned["ended"] == ENDED_MOVED and not is_elsewhere:
+            owned["ended"] = _UNLOADED
+    return pa.Table.from_pylist(found, schema=rows.schema)
 
 
 def trend(title: str, rows: pa.Table, kind: str) -> str:

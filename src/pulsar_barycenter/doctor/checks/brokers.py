@@ -8,7 +8,8 @@ from typing import Final
 from pulsar_barycenter.config.sources import NotedChange
 from pulsar_barycenter.doctor.finding import Finding, Severity, found
 from pulsar_barycenter.doctor.picture import CHANNEL_LEADER, LEADER, Picture
-from pulsar_barycenter.load.policies import DRAINED_KEY, drained_names
+from pulsar_barycenter.load.drain_notes import drained_by
+from pulsar_barycenter.load.policies import DRAINED_KEY
 from pulsar_barycenter.naming.bundle import may_leave_its_broker
 
 SKEW_WARNING_MS: Final = 2_000
@@ -155,14 +156,13 @@ def clocks(picture: Picture) -> Iterator[Finding]:
 def drained(picture: Picture) -> Iterator[Finding]:
     """Brokers that are kept empty: the principal that drained each, the time, and the command that ends it."""
     change = picture.drained_by
-    before = drained_names(change.before) if change is not None else ()
     owned = {broker.broker: broker.owned for broker in picture.answering}
     for broker in picture.drained:
         if broker not in picture.registered:
             yield found(
                 Severity.INFO,
                 broker,
-                f"{DRAINED_KEY} names it, and it is not registered{_since(change, before, broker)}",
+                f"{DRAINED_KEY} names it, and it is not registered{_since(change, broker)}",
                 f"if it does not come back: barycenter undrain {broker} --yes",
             )
             continue
@@ -172,18 +172,18 @@ def drained(picture: Picture) -> Iterator[Finding]:
         yield found(
             Severity.INFO,
             broker,
-            f"it is drained: it gets no bundles while another broker may serve them{serves}"
-            f"{_since(change, before, broker)}",
+            f"it is drained: it gets no bundles while another broker may serve them{serves}{_since(change, broker)}",
             f"barycenter undrain {broker} --bring-back --yes ends it and brings back what was moved away",
         )
 
 
-def _since(change: NotedChange | None, before: tuple[str, ...], broker: str) -> str:
-    """Say who drained a broker, when and why, if the last change did."""
-    if change is None or broker in before:
+def _since(change: NotedChange | None, broker: str) -> str:
+    """Say who drained a broker, when and why, if that was noted."""
+    drain = None if change is None else drained_by(change, broker)
+    if drain is None:
         return ""
-    at = datetime.fromtimestamp(change.at / 1000, UTC)
-    return f". Drained by {change.by} at {at:%Y-%m-%d %H:%M:%S} UTC" + (f": {change.why}" if change.why else "")
+    at = datetime.fromtimestamp(drain.at / 1000, UTC)
+    return f". Drained by {drain.by} at {at:%Y-%m-%d %H:%M:%S} UTC" + (f": {drain.why}" if drain.why else "")
 
 
 def _named(brokers: frozenset[str], nobody: str) -> str:

@@ -92,6 +92,23 @@ async def test_who_changed_a_setting_is_kept_beside_pulsars_map() -> None:
         assert (noted["before"], "value" in noted) == ("e/f", False)
 
 
+async def test_who_drained_each_broker_stays_known_while_others_are_drained_and_undrained() -> None:
+    async with rest_cluster(3) as cluster:
+        first, second, third = (broker.broker_id for broker in cluster.brokers)
+        url = str(cluster.brokers[0].urls.web_url)
+        await set_drained(url, first, is_drained=True, why="new disk")
+        await set_drained(url, second, is_drained=True, why="new board")
+        noted = (await cluster.expect(200, "GET", CHANGES)).json[DRAINED_KEY]
+        assert (noted["why"], noted["earlier"][first]["why"]) == ("new board", "new disk")
+        await set_drained(url, second, is_drained=False)
+        noted = (await cluster.expect(200, "GET", CHANGES)).json[DRAINED_KEY]
+        kept = noted["earlier"].pop(first)
+        assert kept.pop("at") > 0
+        assert len(kept.pop("requestId")) == 16
+        assert (kept, noted["earlier"]) == ({"by": "nobody", "why": "new disk"}, {})
+        assert third not in noted["value"]
+
+
 async def test_a_note_that_cannot_be_read_hinders_nothing() -> None:
     async with rest_cluster() as cluster:
         await cluster.store.put("/barycenter/setting-changes", b"[1]")

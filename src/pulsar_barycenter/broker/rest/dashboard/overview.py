@@ -71,7 +71,8 @@ class Overview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """A cluster as its leader sees it. `decisions` is how many this leader has made since it started, by which a page
     knows that there are new ones; `epoch` numbers the term of the leader. `drained` brokers are kept
     empty; `drain_change` says who changed which are, when and why (None: nobody is, or nobody noted it), with the texts
-    of the setting `before` and after (`value`). `pipeline` is None where none is decided by, nor late."""
+    of the setting `before` and after (`value`), and in `earlier` who drained those that were drained before.
+    `pipeline` is None where none is decided by, nor late."""
 
     cluster: str
     leader: str

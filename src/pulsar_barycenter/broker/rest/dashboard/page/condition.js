@@ -61,10 +61,11 @@ export function condition() {
   return { node: rows, draw, leave: () => { gone = true; } };
 }
 
-// Who drained a broker, since when and why, as far as the last change of the setting says, and what it still has.
+// Who drained a broker, since when and why, as far as that was noted, and what it still has.
 export function drainedWords(broker) {
   const { drainChange: change, brokers } = known.overview, has = brokers.find(one => one.broker === broker)?.bundles || 0;
-  const isOfChange = change && !(change.before || "").split(",").some(one => one.trim() === broker);
-  const who = isOfChange ? `drained by ${personWords(change.by)} at ${time(change.at)}${change.why ? `: ${change.why}` : ""}` : "drained by broker.conf, or before the setting was changed last";
+  const isEarlier = change && (change.before || "").split(",").some(one => one.trim() === broker);
+  const drain = isEarlier ? change.earlier?.[broker] : change;
+  const who = drain ? `drained by ${personWords(drain.by)} at ${time(drain.at)}${drain.why ? `: ${drain.why}` : ""}` : "drained by broker.conf, or by a change that nobody noted";
   return `${who}; it still has ${counted(has, "bundle")}, its own among them.`;
 }

@@ -145,6 +145,15 @@ def test_ports_that_overlap_or_do_not_exist_are_refused(tmp_path: Path, web_port
         StandaloneCluster(settings).check_ports()
 
 
+def test_only_ports_that_were_given_are_named_in_the_refusal(tmp_path: Path) -> None:
+    settings = ClusterSettings(DataDirectory(tmp_path), brokers=3, web_port=65_535, broker_port=0)
+    with pytest.raises(PortRangeError) as caught:
+        StandaloneCluster(settings).check_ports()
+    assert str(caught.value) == (
+        "3 brokers need ports 65535 to 65537: they must not overlap nor pass 65535. Choose --web-port."
+    )
+
+
 def test_ports_that_the_system_chooses_are_not_checked(tmp_path: Path) -> None:
     settings = ClusterSettings(
         DataDirectory(tmp_path), brokers=3, web_port=0, broker_port=0, configuration={"webServicePortTls": "0"}

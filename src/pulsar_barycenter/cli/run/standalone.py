@@ -188,11 +188,11 @@ async def _run(settings: ClusterSettings, say_ready: Callable[[ClusterReady], No
 
     async def start() -> None:
         cluster.check_ports()
+        lines.event(first_line(settings))
         await _open_metadata(settings, lines)
         await cluster.serve()
 
     try:
-        lines.event(_first_line(settings))
         if await unless(stop, start()):
             ready = cluster.ready()
             say_ready(ready)
@@ -205,9 +205,10 @@ async def _run(settings: ClusterSettings, say_ready: Callable[[ClusterReady], No
         lines.close()
 
 
-def _first_line(settings: ClusterSettings) -> str:
+def first_line(settings: ClusterSettings) -> str:
+    """Say what is being started, and when clients can connect."""
     brokers = "a broker" if settings.brokers == 1 else f"{settings.brokers} brokers"
-    after = ", then the pipeline beside them" if settings.pipeline else ""
+    after = ", then the pipeline" if settings.pipeline else ""
     return f"starting {brokers}{after}: clients can connect once `ready` is printed; Ctrl-C ends the cluster"
 
 

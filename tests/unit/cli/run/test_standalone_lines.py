@@ -1,8 +1,14 @@
-"""How `barycenter standalone` ends: in order after one Ctrl-C, at once after a second, and it says so."""
+"""What `barycenter standalone` says as it begins, and how it ends: in order after a Ctrl-C, at once after a second."""
 
 import asyncio
+from pathlib import Path
 
-from pulsar_barycenter.cli.run.standalone import end
+import pytest
+from click.testing import CliRunner
+
+from pulsar_barycenter.cli.run.standalone import command, end, first_line
+from pulsar_barycenter.standalone.cluster import ClusterSettings
+from pulsar_barycenter.standalone.data_directory import DataDirectory
 
 
 class Lines:
@@ -52,3 +58,21 @@ async def test_a_second_signal_ends_it_at_once() -> None:
     await ending
     assert lines.said[1:] == ["ending at once", "stopped"]
     assert cluster.killed
+
+
+def test_ports_that_cannot_be_are_refused_before_a_start_is_announced(tmp_path: Path) -> None:
+    words = ["--data", str(tmp_path / "data"), "--brokers", "3", "--web-port", "65535", "--broker-port", "0"]
+    result = CliRunner().invoke(command, [*words, "--no-pipeline"])
+    assert result.exit_code == 1
+    assert result.stderr.splitlines() == [
+        "barycenter: 3 brokers need ports 65535 to 65537: they must not overlap nor pass 65535. Choose --web-port."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("brokers", "pipeline", "begin"),
+    [(1, True, "starting a broker, then the pipeline: "), (2, False, "starting 2 brokers: ")],
+)
+def test_the_first_line_says_what_is_started(tmp_path: Path, brokers: int, begin: str, *, pipeline: bool) -> None:
+    settings = ClusterSettings(DataDirectory(tmp_path), brokers=brokers, pipeline=pipeline)
+    assert first_line(settings).startswith(begin)

@@ -76,6 +76,13 @@ def test_a_data_folder_without_tables_is_named_as_one(tmp_path: Path, file: str)
     assert "--url of its running cluster" in told
 
 
+def test_history_without_tables_prints_no_caption(tmp_path: Path) -> None:
+    (tmp_path / "load-reports").mkdir()
+    result = run("history", "top", "--data", tmp_path)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "has no tables" in result.stderr
+
+
 def test_a_snapshot_is_not_looked_for_in_strange_folders(strangers: Path) -> None:
     """No file is read of a folder that cannot be one of load reports."""
     (strangers / "keys.json").write_text('{"secret": 1}')

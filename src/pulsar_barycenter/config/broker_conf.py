@@ -47,10 +47,14 @@ _SECRET_WORDS: Final = ("password", "secret", "privatekey", "authparam", "authen
 
 
 class ConfigError(ValueError):
-    """A key whose value is not allowed; `allowed` says in words what is. The text has the value as it may be shown."""
+    """A key whose value is not allowed; `allowed` says in words what is. The text has the value as it may be shown.
 
-    def __init__(self, key: str, value: str, allowed: str) -> None:
-        super().__init__(f"{key}={shown(key, value)} is not allowed: {key} must be {allowed}")
+    `place` is the file and line where the value was read; blank if it is from no file.
+    """
+
+    def __init__(self, key: str, value: str, allowed: str, place: str = "") -> None:
+        where = f"{place}: " if place else ""
+        super().__init__(f"{where}{key}={shown(key, value)} is not allowed: {key} must be {allowed}")
         self.key = key
         self.value = value
         self.allowed = allowed
@@ -121,7 +125,9 @@ def parse_broker_conf(text: str, source: str) -> ConfResult:
     """
     known: dict[str, str] = {}
     unknown: list[str] = []
-    pairs = read_pairs(text, source)
+    lines = _numbered_pairs(text, source)
+    pairs = {name: value for name, (_, value) in lines.items()}
+    origins = {name: name for name in pairs}
     for name, value in pairs.items():
         if name in keys():
             known[name] = value
@@ -129,10 +135,16 @@ def parse_broker_conf(text: str, source: str) -> ConfResult:
             newer, prefix = FORMER_NAMES[name]
             if value and not pairs.get(newer):
                 known[newer] = value if value.startswith(prefix) else prefix + value
+                origins[newer] = name
         else:
             unknown.append(name)
-    config = with_overrides(BrokerConfig(), known)
-    _check_together(config)
+    try:
+        config = with_overrides(BrokerConfig(), known)
+        _check_together(config)
+    except ConfigError as error:
+        origin = origins.get(error.key)
+        place = f"{source}, line {lines[origin][0]}" if origin else source
+        raise ConfigError(error.key, error.value, error.allowed, place) from None
     return ConfResult(config, tuple(unknown))
 
 
@@ -142,13 +154,18 @@ def read_pairs(text: str, source: str) -> dict[str, str]:
     Raises:
         ConfigError: a line has no `=`.
     """
-    pairs: dict[str, str] = {}
+    return {name: value for name, (_, value) in _numbered_pairs(text, source).items()}
+
+
+def _numbered_pairs(text: str, source: str) -> dict[str, tuple[int, str]]:
+    """Return for each key the number of the line where it begins, and its value."""
+    pairs: dict[str, tuple[int, str]] = {}
     for number, line in _logical_lines(text):
         name, separator, value = line.partition("=")
         if not separator or not name.strip():
             raise ConfFileError(f"{source}, line {number}", line, f"{line!r} is not of the form key=value")
         pairs.pop(name.strip(), None)
-        pairs[name.strip()] = value.strip()
+        pairs[name.strip()] = (number, value.strip())
     return pairs
 
 

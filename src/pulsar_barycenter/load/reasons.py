@@ -363,8 +363,15 @@ def _sentence(reason: Reason, told_strategy: str, told_settings: tuple[str, ...]
     return "".join(parts)
 
 
+_DIGITS_OF_CLOSE: Final = 6
+_ONE_OF: Final = {"topics": "topic", "sessions": "session", "bundles": "bundle", "brokers": "broker"}
+
+
 def _comparison(compared: Compared) -> str:
     value, limit = format_figure(compared.value, compared.unit), format_figure(compared.limit, compared.unit)
+    if value == limit and compared.value != compared.limit:  # what decided must be seen
+        value = format_figure(compared.value, compared.unit, digits=_DIGITS_OF_CLOSE)
+        limit = format_figure(compared.limit, compared.unit, digits=_DIGITS_OF_CLOSE)
     return f"{compared.what} {value} {compared.relation} {compared.against} {limit}"
 
 
@@ -375,15 +382,23 @@ def _alternative(alternative: Alternative) -> str:
     return f"{alternative.name} ({text})"
 
 
-def format_figure(value: float, unit: str) -> str:
-    """Return a number a person can read: a fraction of unit "%" as percent, bytes/s as KiB/s or MiB/s when large."""
+def format_figure(value: float, unit: str, *, digits: int = 3) -> str:
+    """Return a number a person can read: a fraction of unit "%" as percent, bytes/s as KiB/s or MiB/s when large.
+
+    It has `digits` significant digits, percents from 1 on and sizes one more; no digit before the point is dropped.
+    """
     if not math.isfinite(value):
         return str(value)
     if unit == "%":
-        return f"{value * 100:.4g} %"
+        return f"{_rounded(value * 100, digits + (abs(value) >= 0.01))} %"
     if unit == "bytes/s" and abs(value) >= 1_048_576:
-        return f"{value / 1_048_576:.4g} MiB/s"
+        return f"{_rounded(value / 1_048_576, digits + 1)} MiB/s"
     if unit == "bytes/s" and abs(value) >= 1024:
-        return f"{value / 1024:.4g} KiB/s"
-    number = f"{value:.0f}" if value == int(value) and abs(value) < 1e15 else f"{value:.6g}"
-    return f"{number} {unit}".rstrip()
+        return f"{_rounded(value / 1024, digits + 1)} KiB/s"
+    number = _rounded(value, digits)
+    return f"{number} {_ONE_OF.get(unit, unit) if number == '1' else unit}".rstrip()
+
+
+def _rounded(value: float, digits: int) -> str:
+    whole = value == int(value) or abs(round(value)) >= 10**digits
+    return f"{value:.0f}" if whole and abs(value) < 1e15 else f"{value:.{digits}g}"

@@ -247,10 +247,21 @@ def _broker_of(url: str | None, url_tls: str | None, file: Path) -> str:
     return file.stem
 
 
+def _is_data_folder(folder: Path) -> bool:
+    """Whether brokers keep or kept their data here: theirs are these names."""
+    return (folder / "ledgers" / "identity").is_file() or any(folder.glob("conf/broker-*.conf"))
+
+
 def _reports_of_folder(folder: Path) -> list[tuple[Path, _Report]]:
     found: list[tuple[Path, _Report]] = []
     below = sorted(each for each in folder.iterdir() if each.is_dir())
     foreign = next((each.name for each in below if not _DAY.fullmatch(each.name)), None)
+    if foreign is not None and _is_data_folder(folder):
+        raise SnapshotFileError(
+            folder,
+            "is a data folder without tables: no pipeline has run on it, and its brokers wrote no load reports",
+            "--url of its running cluster instead, or start it with a pipeline (`barycenter standalone --pipeline`)",
+        )
     if foreign is not None:
         raise SnapshotFileError(folder, f"is no folder of load reports, nor a data folder: there is {foreign}/ in it")
     files = (file for place in (folder, *below) for kind in ("*.json", "*.txt") for file in place.glob(kind))
@@ -321,9 +332,17 @@ def _report(file: Path, content: bytes, fields: Mapping[str, msgspec.Raw], line:
     extensible = None if kind else kind_of(fields)
     if extensible is not None:
         return file.stem, _decoded(file, content, _lenient(extensible), line)
-    shown = ", ".join(list(fields)[:5]) or "none"
-    what = f"loadReportType is {kind!r}" if kind else f"its fields ({shown}, …) are those of no load report"
-    raise SnapshotFileError(file, _at(line, what))
+    raise SnapshotFileError(file, _at(line, f"loadReportType is {kind!r}" if kind else _foreign_fields(list(fields))))
+
+
+_SHOWN_FIELDS: Final = 5
+
+
+def _foreign_fields(names: list[str]) -> str:
+    if not names:
+        return "an object without fields is no load report"
+    shown = ", ".join(names[:_SHOWN_FIELDS]) + (", …" if len(names) > _SHOWN_FIELDS else "")
+    return f"its fields ({shown}) are those of no load report"
 
 
 def _lenient(kind: type[_T]) -> Callable[[bytes], _T]:

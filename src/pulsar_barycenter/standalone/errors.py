@@ -36,10 +36,13 @@ class NoLockFileError(StandaloneError):
 
 class PortRangeError(StandaloneError):
     def __init__(self, brokers: int, web_port: int, broker_port: int) -> None:
-        super().__init__(
-            f"{brokers} brokers need ports {web_port} to {web_port + brokers - 1} and {broker_port} to "
-            f"{broker_port + brokers - 1}: they must not overlap nor pass 65535. Choose --web-port and --broker-port."
+        given = {"--web-port": web_port, "--broker-port": broker_port}
+        counted = {option: port for option, port in given.items() if port}  # 0 stands for ports that are free
+        needed = " and ".join(
+            f"{port} to {port + brokers - 1}" if brokers > 1 else f"{port}" for port in counted.values()
         )
+        who = "a broker needs" if brokers == 1 else f"{brokers} brokers need"
+        super().__init__(f"{who} ports {needed}: they must not overlap nor pass 65535. Choose {' and '.join(counted)}.")
 
 
 class SharedPortError(StandaloneError):

@@ -106,10 +106,19 @@ class ChildProcess:
         return True
 
     async def kill(self) -> None:
-        if self.is_running:
-            self.signal(signal.SIGKILL)
+        """End the process at once, with all that it started: Java of the pipeline, which would hold its output open.
+
+        Also what a process that has ended left running is ended, as long as that has its output.
+        """
+        if self._process is not None and self._holds_output(self._process):
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)  # it leads a session, so a group, of its own
             await self.wait()
         await self._end_drain()
+
+    @staticmethod
+    def _holds_output(process: asyncio.subprocess.Process) -> bool:
+        return process.returncode is None or (process.stdout is not None and not process.stdout.at_eof())
 
     async def _discard_output(self) -> None:
         assert self._process is not None

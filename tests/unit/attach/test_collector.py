@@ -437,7 +437,7 @@ async def test_a_token_goes_with_every_request_and_into_no_output(tmp_path: Path
     out = await run_command(options, BARYCENTER_TOKEN="sesame")
     await cluster.server.close()
     assert [headers.get("Authorization") for headers in cluster.headers] == ["Bearer sesame"] * 2
-    assert "1 brokers" in out
+    assert "1 broker," in out
     assert "sesame" not in out
 
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from pulsar_barycenter.cli.asking.client import asked_url
 from pulsar_barycenter.cli.main import main
 from pulsar_barycenter.cli.moments import Seconds, span_ms
-from pulsar_barycenter.load.reasons import format_figure
+from pulsar_barycenter.load.reasons import Code, Compared, Reason, format_figure, render
 
 RECORDED = str(Path(__file__).parents[3] / "tests" / "data" / "pipeline" / "cluster")
 
@@ -76,6 +76,31 @@ def test_what_is_no_span_is_refused(text: str) -> None:
 )
 def test_sizes_have_one_kind_of_unit(value: float, shown: str) -> None:
     assert format_figure(value, "bytes/s") == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [
+        (1.32988, "bytes/s", "1.33 bytes/s"),
+        (0.0125823, "msg/s", "0.0126 msg/s"),
+        (0.116667, "h", "0.117 h"),
+        (0.004916, "%", "0.492 %"),
+        (0.85041, "%", "85.04 %"),
+        (1234.56, "msg/s", "1235 msg/s"),
+        (999.7, "msg/s", "1000 msg/s"),
+        (12_345_678, "", "12345678"),
+        (1, "bundles", "1 bundle"),
+        (2, "bundles", "2 bundles"),
+    ],
+)
+def test_figures_have_few_digits(value: float, unit: str, shown: str) -> None:
+    assert format_figure(value, unit) == shown
+
+
+def test_figures_that_are_compared_are_told_apart() -> None:
+    compared = Compared("rate", 0.12501, "above", "the limit", 0.125, "msg/s")
+    told = render(Reason(code=Code.ALL_OVERLOADED, compared=(compared,)))
+    assert "rate 0.12501 msg/s above the limit 0.125 msg/s" in told
 
 
 def test_the_address_of_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,6 +64,25 @@ def test_the_pipeline_is_not_run_on_an_empty_folder(tmp_path: Path) -> None:
     assert "expected load-reports/ in it" in result.stderr
 
 
+@pytest.mark.parametrize("file", ["conf/broker-0.conf", "ledgers/identity"])
+def test_a_data_folder_without_tables_is_named_as_one(tmp_path: Path, file: str) -> None:
+    """Brokers without a pipeline write no load reports."""
+    (tmp_path / file).parent.mkdir()
+    (tmp_path / file).write_text("")
+    result = run("decide", "--snapshot", tmp_path)
+    assert result.exit_code == 1
+    told = result.stderr.replace("\n", " ")
+    assert f"{tmp_path}: is a data folder without tables: no pipeline has run on it" in told
+    assert "--url of its running cluster" in told
+
+
+def test_history_without_tables_prints_no_caption(tmp_path: Path) -> None:
+    (tmp_path / "load-reports").mkdir()
+    result = run("history", "top", "--data", tmp_path)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "has no tables" in result.stderr
+
+
 def test_a_snapshot_is_not_looked_for_in_strange_folders(strangers: Path) -> None:
     """No file is read of a folder that cannot be one of load reports."""
     (strangers / "keys.json").write_text('{"secret": 1}')

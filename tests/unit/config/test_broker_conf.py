@@ -238,3 +238,20 @@ def test_every_former_default_is_allowed_and_another_one_than_the_newest() -> No
     for version in VERSIONS:
         texts = "".join(f"{key}={text}\n" for key, text in runtime_values(default_config(version)).items())
         assert parse_broker_conf(texts, "all").config == default_config(version)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("# c\n\nclusterName=c\nloadBalancerEnabled=abc\n", "f, line 4"),
+        ("loadBalancerEnabled=true\nloadBalancerEnabled=abc\n", "f, line 2"),
+        ("clusterName=\\\nd e\n", "f, line 1"),
+        ("zooKeeperSessionTimeoutMillis=long\n", "f, line 1"),
+        ("authenticationEnabled=true\nauthorizationEnabled=true\n", "f"),
+    ],
+)
+def test_a_value_that_is_not_allowed_is_named_with_its_file_and_line(text: str, place: str) -> None:
+    """A key that is missing has no line, only a file."""
+    with pytest.raises(ConfigError, match=rf"^{place}: \w+=.* is not allowed: ") as caught:
+        parse_broker_conf(text, "f")
+    assert caught.value.key in str(caught.value)

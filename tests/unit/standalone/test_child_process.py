@@ -1,11 +1,13 @@
 """A child process of a cluster: ready, ended too early, silent, stubborn; and the folder that two clusters want."""
 
+import asyncio
 import os
 import signal
 import textwrap
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from pulsar_barycenter.standalone.cluster import BrokerProcess, ClusterSettings, StandaloneCluster, read_configuration
@@ -37,6 +39,15 @@ FAILS = """
     import sys
     print("starting", flush=True)
     sys.exit("the disk is gone")
+"""
+WITH_ITS_OWN_CHILD = """
+    import signal, subprocess, sys
+    stays = "import signal; signal.signal(15, signal.SIG_IGN); signal.pause()"
+    started = subprocess.Popen([sys.executable, "-c", stays])
+    print(started.pid, flush=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    {ready}
+    signal.pause()
 """
 SILENT = """
     import signal
@@ -134,6 +145,15 @@ def test_ports_that_overlap_or_do_not_exist_are_refused(tmp_path: Path, web_port
         StandaloneCluster(settings).check_ports()
 
 
+def test_only_ports_that_were_given_are_named_in_the_refusal(tmp_path: Path) -> None:
+    settings = ClusterSettings(DataDirectory(tmp_path), brokers=3, web_port=65_535, broker_port=0)
+    with pytest.raises(PortRangeError) as caught:
+        StandaloneCluster(settings).check_ports()
+    assert str(caught.value) == (
+        "3 brokers need ports 65535 to 65537: they must not overlap nor pass 65535. Choose --web-port."
+    )
+
+
 def test_ports_that_the_system_chooses_are_not_checked(tmp_path: Path) -> None:
     settings = ClusterSettings(
         DataDirectory(tmp_path), brokers=3, web_port=0, broker_port=0, configuration={"webServicePortTls": "0"}
@@ -192,3 +212,29 @@ def test_without_a_pipeline_brokers_expect_none(
         broker = BrokerProcess(0, ClusterSettings(directory, pipeline=pipeline, configuration=given))
         broker.write_configuration()
     assert read_configuration(broker.configuration_file)["loadReportLogEnabled"] == logged
+
+
+@pytest.mark.parametrize("ends_first", [True, False])
+@pytest.mark.parametrize("ready", ["print('ready', flush=True)", "pass"])
+async def test_a_child_is_killed_with_what_it_started(tmp_path: Path, ready: str, *, ends_first: bool) -> None:
+    """The pipeline starts Java, which has the same standard output and may take seconds to see that it is alone."""
+    process = child(tmp_path, WITH_ITS_OWN_CHILD.format(ready=ready))
+    started: asyncio.Queue[int] = asyncio.Queue()
+    await process.start()
+    waiting = asyncio.create_task(process.wait_ready(timeout_s=60, on_line=lambda line: started.put_nowait(int(line))))
+    pid = await asyncio.wait_for(started.get(), 60)
+    try:
+        if ready == "pass":
+            waiting.cancel()
+        await asyncio.wait({waiting})
+        async with asyncio.timeout(60):
+            if ends_first:
+                process.signal(signal.SIGTERM)
+            while ends_first and process.is_running:
+                await asyncio.sleep(0)
+            await process.kill()
+            while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                await asyncio.sleep(0)
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

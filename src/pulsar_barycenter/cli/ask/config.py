@@ -20,7 +20,7 @@ from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.groups import CommandGroup
 from pulsar_barycenter.cli.suggestions import did_you_mean
-from pulsar_barycenter.cli.terminal import Column, print_table, printable
+from pulsar_barycenter.cli.terminal import Column, count_of, print_table, printable
 from pulsar_barycenter.config.broker_conf import ConfigError, keys, parse_value
 from pulsar_barycenter.config.sources import Source
 from pulsar_barycenter.doctor.reading.cluster import ClusterUnreadableError
@@ -123,7 +123,7 @@ def set_(key: str, value: str, url: str | None, yes: bool, why: str) -> None:
     while True:
         (now,) = [setting for setting in _settings(url) if setting.key == key]
         if list(now.values) == [value]:
-            click.echo(printable(f"{key} is {value} on {len(now.values[value]):,} brokers"))
+            click.echo(printable(f"{key} is {value} on {count_of(len(now.values[value]), 'broker')}"))
             return
         if time.monotonic() > deadline:
             _print_settings([now], "table")

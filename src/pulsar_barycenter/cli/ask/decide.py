@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +13,7 @@ import msgspec
 from pulsar_barycenter.cli.ask.decision_tables import headline, print_json, print_tables, window_of
 from pulsar_barycenter.cli.ask.past.state import Subject
 from pulsar_barycenter.cli.ask.running_cluster import ClusterError, snapshot_of
-from pulsar_barycenter.cli.ask.settings_in_force import read_with_settings, told
+from pulsar_barycenter.cli.ask.settings_in_force import OF_LEADER, read_with_settings, told
 from pulsar_barycenter.cli.asking.client import named_url
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.failure import fail, in_words
@@ -156,7 +157,7 @@ def snapshot_given(path: Path | None, url: str | None, at: str) -> SnapshotFile:
     url = url if path is not None else named_url(url)
     if url is None or path is not None or at_ms is not None:
         raise click.UsageError("give SNAPSHOT, or --url for the state of now")
-    return of_document(asyncio.run(snapshot_of(url)), Path(url))
+    return replace(of_document(asyncio.run(snapshot_of(url)), Path(url)), settings=OF_LEADER)
 
 
 def _bundles_named(names: Iterable[str], known: Sequence[str]) -> list[str]:

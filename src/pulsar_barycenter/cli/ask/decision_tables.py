@@ -7,7 +7,7 @@ from typing import Final
 import click
 import msgspec
 
-from pulsar_barycenter.cli.terminal import Column, Kind, print_table
+from pulsar_barycenter.cli.terminal import Column, Kind, count_of, print_table
 from pulsar_barycenter.load.bundle_load import IN_AND_OUT, LOAD_BYTES, LOAD_RATE, NEWEST, SHORT
 from pulsar_barycenter.load.cycle.decided import BundleState, Decided, Figures
 from pulsar_barycenter.load.reasons import Code, Reason, format_figure, render
@@ -33,7 +33,7 @@ def headline(found: SnapshotFile, by: str) -> str:
     taken = ""
     if snapshot.taken_at_ms:
         taken = f", as of {datetime.fromtimestamp(snapshot.taken_at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    sizes = f"{len(snapshot.brokers):,} brokers, {len(snapshot.bundles):,} bundles"
+    sizes = f"{count_of(len(snapshot.brokers), 'broker')}, {count_of(len(snapshot.bundles), 'bundle')}"
     upon = "" if snapshot.extensible is None else UPON[snapshot.extensible.traffic]
     return f"{found.source}: {sizes}{taken}; {by}" + (f"; upon {upon}" if upon else "")
 
@@ -49,7 +49,7 @@ def print_state(state: BundleState, window: str) -> None:
     """Print where a bundle is and its load; `window` is of the figures by which it is decided."""
     now, short = _load(state.latest), _load(state.figures)
     may = f"cannot be shed: {state.held}" if state.held else "may be shed"
-    click.echo(f"{state.bundle}  on {state.broker}, {state.topics:,} topics; {may}")
+    click.echo(f"{state.bundle}  on {state.broker}, {count_of(state.topics, 'topic')}; {may}")
     click.echo(f"    load, in + out: {now} by the {NEWEST}; it is decided by {short}, {window}")
 
 

@@ -18,7 +18,7 @@ from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.folders import WrongFolderError, check_ledgers_folder
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.suggestions import did_you_mean
-from pulsar_barycenter.cli.terminal import output_width, printable
+from pulsar_barycenter.cli.terminal import count_of, output_width, printable
 from pulsar_barycenter.doctor.catalogue import CHECKS, Diagnosis
 from pulsar_barycenter.doctor.finding import Finding, Severity
 from pulsar_barycenter.doctor.picture import OWN_KEY, Picture
@@ -206,7 +206,8 @@ def _sizes(picture: Picture) -> str:
     brokers = len(picture.registered) if picture.brokers is None else len(picture.brokers)
     bundles = sum(map(len, picture.bundles.values()))
     whose = "Apache Pulsar, " if _is_foreign(picture) else ""
-    return f"{whose}{brokers:,} brokers, {len(picture.known_boundaries):,} namespaces, {bundles:,} bundles"
+    namespaces = count_of(len(picture.known_boundaries), "namespace")
+    return f"{whose}{count_of(brokers, 'broker')}, {namespaces}, {count_of(bundles, 'bundle')}"
 
 
 def _is_foreign(picture: Picture) -> bool:

@@ -1,6 +1,7 @@
 """`barycenter explain`: why a bundle is where it is, and why a broker sheds or does not."""
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from pulsar_barycenter.cli.ask.past.decisions import known_then, of_cluster, of_
 from pulsar_barycenter.cli.ask.past.state import Subject, known_range, state_at
 from pulsar_barycenter.cli.ask.past.state import in_words as told_then
 from pulsar_barycenter.cli.ask.running_cluster import ClusterError, decisions_of, nobody_serves, snapshot_of
-from pulsar_barycenter.cli.ask.settings_in_force import read_with_settings, told
+from pulsar_barycenter.cli.ask.settings_in_force import OF_LEADER, read_with_settings, told
 from pulsar_barycenter.cli.ask.topic_names import NoSuchTopicError, bundles_of_topic
 from pulsar_barycenter.cli.asking.client import asked_url
 from pulsar_barycenter.cli.asking.options import with_client_conf
@@ -322,7 +323,7 @@ def _of_cluster(url: str, asked: dict[str, str], since_ms: int) -> tuple[list[De
     except ClusterError as error:
         click.echo(f"barycenter: {error}", err=True)
         return records, None
-    return records, of_document(document, Path("the leader's snapshot"))
+    return records, replace(of_document(document, Path("the leader's snapshot")), settings=OF_LEADER)
 
 
 def _now(found: SnapshotFile, asked: dict[str, str]) -> tuple[list[Decided], list[str]]:

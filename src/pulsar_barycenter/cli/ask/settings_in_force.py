@@ -36,6 +36,8 @@ _CHANGED_PATH: Final = "/admin/configuration"
 _LONGEST_PAUSE: Final = "loadBalancerReportUpdateMaxIntervalMinutes"
 _SHORTEST_SILENCE_MS: Final = 30_000
 """Reports of brokers that live are written together, but a busy one may be late."""
+OF_LEADER: Final = "the leader's settings"
+"""What a snapshot that a running cluster was asked for is decided by."""
 
 
 def read_with_settings(path: Path, at_ms: int | None = None) -> SnapshotFile:

@@ -10,6 +10,7 @@ from pulsar_barycenter.cli.ask.running_cluster import ClusterError, snapshot_of
 from pulsar_barycenter.cli.asking.client import asked_url
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.failure import fail, in_words
+from pulsar_barycenter.cli.terminal import count_of
 from pulsar_barycenter.load.snapshot.document import encode_snapshot
 from pulsar_barycenter.snapshots.snapshot_file import write_snapshot
 
@@ -36,5 +37,5 @@ def command(url: str | None, out: Path) -> None:
         fail(in_words(error))
         return
     bundles = sum(len(report.last_stats) for report in document.brokers.values())
-    told = f"{len(document.brokers):,} brokers, {bundles:,} bundles"
+    told = f"{count_of(len(document.brokers), 'broker')}, {count_of(bundles, 'bundle')}"
     click.echo(told if str(out) == "-" else f"{out}: {told}", err=str(out) == "-")

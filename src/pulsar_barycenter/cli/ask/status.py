@@ -13,7 +13,7 @@ from pulsar_barycenter.cli.ask.examination import Asked, examine
 from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.formats import with_format
-from pulsar_barycenter.cli.terminal import Column, Kind, print_table, printable
+from pulsar_barycenter.cli.terminal import Column, Kind, count_of, print_table, printable
 from pulsar_barycenter.doctor.finding import Severity
 from pulsar_barycenter.doctor.reading.cluster import ClusterUnreadableError
 from pulsar_barycenter.load.bundle_load import IN_AND_OUT, LOAD_BYTES, LOAD_RATE, NEWEST
@@ -96,7 +96,8 @@ def _headline(status: ClusterStatus) -> str:
     parts = [
         f"cluster {status.cluster or '?'}{whose}",
         led,
-        f"{status.namespaces:,} namespaces, {status.owned_bundles:,} of {status.bundles:,} bundles served",
+        count_of(status.namespaces, "namespace")
+        + f", {status.owned_bundles:,} of {count_of(status.bundles, 'bundle')} served",
     ]
     parts += [
         f"{shown[0]} {alike}" for shown in _LIKE_OTHERS if (alike := _alike(status, shown)) not in (None, _UNKNOWN)

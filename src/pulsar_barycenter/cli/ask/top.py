@@ -12,6 +12,7 @@ from pulsar_barycenter.cli.ask.screen.topics import topics_of
 from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.failure import fail
+from pulsar_barycenter.cli.terminal import count_of
 from pulsar_barycenter.load.bundle_load import IN_AND_OUT, NEWEST
 from pulsar_barycenter.load.managers import short_name
 from pulsar_barycenter.status.board import board_of
@@ -61,7 +62,7 @@ async def seen_at(address: str) -> ClusterView:
         snapshot_of(address), decisions_of(address, {"limit": str(_DECISIONS)})
     )
     board = board_of(snapshot)
-    about = f"{len(board.brokers):,} brokers, {len(board.bundles):,} bundles"
+    about = f"{count_of(len(board.brokers), 'broker')}, {count_of(len(board.bundles), 'bundle')}"
     drained = [each.broker for each in board.brokers if each.is_drained]
     about += f", drained: {', '.join(drained)}" if drained else ""
     strategy = short_name(snapshot.configuration.get("loadBalancerLoadSheddingStrategy", ""))

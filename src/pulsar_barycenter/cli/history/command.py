@@ -85,11 +85,16 @@ def top(data: str, conf: Conf, since: str, until: str, form: str, limit: int, by
     column covered is the share of the period that reports cover.
     """
     ranking = Ranking.MSG_RATE if by == "rate" else Ranking.MSG_THROUGHPUT
-    with _history(data, conf, since, until) as history:
+
+    def ask() -> pa.Table:
+        rows = history.top_bundles(limit, by=ranking)
         if form == "table":
             said = f"{IN_AND_OUT}, mean weighted by time; covered: the share of the period that reports cover"
             click.echo(textwrap.fill(said, output_width(PLAIN_WIDTH)) + "\n")
-        _answer(form, lambda: history.top_bundles(limit, by=ranking))
+        return rows
+
+    with _history(data, conf, since, until) as history:
+        _answer(form, ask)
 
 
 _MANAGERS: Final = (*(str(kind) for kind in ManagerKind if kind is not ManagerKind.NOOP), PERSON, UNKNOWN)

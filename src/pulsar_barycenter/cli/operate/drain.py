@@ -23,7 +23,7 @@ from pulsar_barycenter.cli.operate.carrying_out import (
 )
 from pulsar_barycenter.cli.operate.drained import CarriedLoad, Drained, set_drained, to_drain
 from pulsar_barycenter.cli.suggestions import did_you_mean
-from pulsar_barycenter.cli.terminal import Column, Kind, print_table, printable
+from pulsar_barycenter.cli.terminal import Column, Kind, count_of, print_table, printable
 from pulsar_barycenter.load.bundle_load import IN_AND_OUT, LOAD_BYTES, LOAD_RATE, NEWEST
 from pulsar_barycenter.load.reasons import format_figure
 from pulsar_barycenter.operations.draining import keeping_policy
@@ -93,7 +93,7 @@ def command(
     left = len(found.moves) + len(found.stay or {})
     if left:
         tell_stay(found)
-        click.echo(printable(f"barycenter: {broker} still serves {left:,} bundles"), err=True)
+        click.echo(printable(f"barycenter: {broker} still serves {count_of(left, 'bundle')}"), err=True)
         sys.exit(STOPPED)
     kept = "" if found.drained is None else f"; it gets none until `barycenter undrain {broker}`"
     click.echo(printable(f"{broker} serves no bundle{kept}"))
@@ -101,7 +101,7 @@ def command(
 
 def print_plan(broker: str, found: Drained) -> None:
     count = len(found.moves) + len(found.stay or {})
-    click.echo(printable(f"{broker} serves {count:,} bundles that are not its own"))
+    click.echo(printable(f"{broker} serves {count_of(count, 'bundle')} besides its own"))
     if found.moves:
         print_moves(found.moves)
         print_loads(found.loads)

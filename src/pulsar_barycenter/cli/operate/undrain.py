@@ -22,7 +22,7 @@ from pulsar_barycenter.cli.operate.carrying_out import (
 from pulsar_barycenter.cli.operate.drain import UNREACHABLE
 from pulsar_barycenter.cli.operate.drained import set_drained, who_is_drained
 from pulsar_barycenter.cli.suggestions import did_you_mean
-from pulsar_barycenter.cli.terminal import printable
+from pulsar_barycenter.cli.terminal import count_of, printable
 from pulsar_barycenter.operations.executor import Pace
 from pulsar_barycenter.operations.journal import Journal
 from pulsar_barycenter.operations.plan import plan_of
@@ -88,8 +88,9 @@ def command(
     elif not bring_back and way.moves:
         click.echo(
             printable(
-                f"it is empty until the load manager moves something there; {len(way.moves):,} bundles that were moved "
-                f"away since it was drained come back by: barycenter undrain {broker} --bring-back --yes"
+                f"it is empty until the load manager moves something there. To bring back the "
+                f"{count_of(len(way.moves), 'bundle')} that left since it was drained: "
+                f"barycenter undrain {broker} --bring-back --yes"
             )
         )
 
@@ -101,7 +102,11 @@ def _print_way(broker: str, way: WayBack) -> None:
         )
         return
     at = datetime.fromtimestamp(way.drained_at / 1000, UTC)
-    click.echo(printable(f"since {broker} was drained at {at:%Y-%m-%d %H:%M:%S} UTC, {len(way.moves):,} bundles left"))
+    click.echo(
+        printable(
+            f"since {broker} was drained at {at:%Y-%m-%d %H:%M:%S} UTC, {count_of(len(way.moves), 'bundle')} left"
+        )
+    )
     if way.moves:
         print_moves(way.moves)
     stay = list((way.stay or {}).items())

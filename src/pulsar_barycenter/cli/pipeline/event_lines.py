@@ -3,7 +3,7 @@
 from collections.abc import Callable, MutableMapping
 from typing import Any, Final
 
-from pulsar_barycenter.cli.terminal import printable
+from pulsar_barycenter.cli.terminal import count_of, printable
 
 Event = MutableMapping[str, Any]
 
@@ -26,7 +26,7 @@ def _fields(name: str, event: Event) -> str:
 def _batch(event: Event) -> str:
     parts = [
         f"batch {event['batch_id']}: {event['reports']:,} reports, {event['samples']:,} samples",
-        f"{event['bundles']:,} bundles in {event['seconds']:.2f} s",
+        f"{count_of(event['bundles'], 'bundle')} in {event['seconds']:.2f} s",
     ]
     if event.get("lag_seconds") is not None:
         parts.append(f"lag {event['lag_seconds']:.2f} s")

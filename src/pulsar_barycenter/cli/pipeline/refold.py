@@ -12,6 +12,7 @@ from rich.console import Console
 from pulsar_barycenter.cli.failure import fail, in_words
 from pulsar_barycenter.cli.folders import WrongFolderError, check_load_folder
 from pulsar_barycenter.cli.progress import spark_progress
+from pulsar_barycenter.cli.terminal import count_of
 from pulsar_barycenter.load.reports.windows import HISTORY_GAP_MS
 from pulsar_barycenter.pipeline.batch.from_logs import refold_logs
 from pulsar_barycenter.pipeline.batch.recorded import Comparison, compare_with_recorded
@@ -111,8 +112,8 @@ def command(
 def _summary(folded: Refolded, files: int, seconds: float) -> str:
     as_of = folded.brokers.column("as_of")[0].as_py() if len(folded.brokers) else None
     when = f" as of {as_of:%Y-%m-%d %H:%M:%S} UTC" if as_of else ""
-    late = f"; {folded.late:,} bundles had samples out of order" if folded.late else ""
-    bundles, brokers = f"{len(folded.bundles):,} bundles", f"{len(folded.brokers):,} brokers"
+    late = f"; {count_of(folded.late, 'bundle')} had samples out of order" if folded.late else ""
+    bundles, brokers = count_of(len(folded.bundles), "bundle"), count_of(len(folded.brokers), "broker")
     return f"refolded     {bundles} and {brokers}{when}, from {files:,} files in {seconds:.1f} s{late}"
 
 

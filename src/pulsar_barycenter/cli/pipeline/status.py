@@ -10,6 +10,7 @@ import msgspec
 
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.pipeline.data_folder import opened
+from pulsar_barycenter.cli.terminal import count_of
 from pulsar_barycenter.pipeline.running.job_options import DataFolder, with_spark_settings
 from pulsar_barycenter.pipeline.running.status import PipelineStatus, read_status
 from pulsar_barycenter.pipeline.storage.files import Storage
@@ -110,7 +111,7 @@ def _lines(found: PipelineStatus, state: str, storage: Storage, restart: Restart
     if found.batch_seconds_p50 is not None and found.batch_seconds_p99 is not None:
         rows.append(("a batch takes", f"{found.batch_seconds_p50:.2f} s; 99 of 100 {found.batch_seconds_p99:.2f} s"))
     rows.append(("since its start", f"{found.batches:,} batches, {found.reports:,} reports, {found.samples:,} samples"))
-    rows.append(("now", f"{found.bundles:,} bundles"))
+    rows.append(("now", count_of(found.bundles, "bundle")))
     if found.late_reports or found.held_reports:
         held = f"{found.held_reports:,} wait for one before them"
         rows.append(("out of order", f"{found.late_reports:,} reports came late, {held}"))

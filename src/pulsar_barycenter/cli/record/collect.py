@@ -26,6 +26,7 @@ from pulsar_barycenter.cli.folders import keep_private
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.moments import Seconds
 from pulsar_barycenter.cli.run.process_log import configure_logging
+from pulsar_barycenter.cli.terminal import count_of
 from pulsar_barycenter.logs.load_report_log import FileReportLog
 
 _TIMEOUT_S: Final = 20.0
@@ -215,7 +216,7 @@ def _printer(out: Path, as_json: bool) -> Callable[[Round | str], None]:
         else:
             at = datetime.fromtimestamp(found.at / 1000, UTC)
             owned = "" if found.owned is None else f", owners of {found.owned:,}"
-            told = f"{found.brokers} brokers, {found.bundles:,} bundles{owned}"
+            told = f"{count_of(found.brokers, 'broker')}, {count_of(found.bundles, 'bundle')}{owned}"
             click.echo(f"{at:%Y-%m-%d %H:%M:%S} UTC  {told} → {out}")
             for broker, why in found.failed.items():
                 click.echo(f"  {broker}: {why}", err=True)

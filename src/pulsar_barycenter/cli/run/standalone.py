@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Protocol
 
 import click
 import msgspec
@@ -25,6 +26,7 @@ from pulsar_barycenter.standalone.data_directory import DataDirectory, DataDirec
 from pulsar_barycenter.standalone.ephemeral import ephemeral_folder
 from pulsar_barycenter.standalone.errors import StandaloneError
 from pulsar_barycenter.standalone.interruptible import unless
+from pulsar_barycenter.standalone.progress import StartProgress
 from pulsar_barycenter.standalone.ready import ClusterReady
 
 
@@ -186,11 +188,11 @@ async def _run(settings: ClusterSettings, say_ready: Callable[[ClusterReady], No
 
     async def start() -> None:
         cluster.check_ports()
+        lines.event(first_line(settings))
         await _open_metadata(settings, lines)
         await cluster.serve()
 
     try:
-        lines.event(_first_line(settings))
         if await unless(stop, start()):
             ready = cluster.ready()
             say_ready(ready)
@@ -198,16 +200,37 @@ async def _run(settings: ClusterSettings, say_ready: Callable[[ClusterReady], No
             cluster.bring_up_pipeline()
         await stop.wait()
         lines.close()
-        if not await unless(stop_now, cluster.stop()):
-            await cluster.kill()
+        await end(cluster, stop_now, lines)
     finally:
         lines.close()
 
 
-def _first_line(settings: ClusterSettings) -> str:
+def first_line(settings: ClusterSettings) -> str:
+    """Say what is being started, and when clients can connect."""
     brokers = "a broker" if settings.brokers == 1 else f"{settings.brokers} brokers"
-    after = ", then the pipeline beside them" if settings.pipeline else ""
+    after = ", then the pipeline" if settings.pipeline else ""
     return f"starting {brokers}{after}: clients can connect once `ready` is printed; Ctrl-C ends the cluster"
+
+
+class Running(Protocol):
+    """What `end` ends: a `StandaloneCluster`."""
+
+    async def stop(self) -> None:
+        """End in order."""
+        ...
+
+    async def kill(self) -> None:
+        """End at once."""
+        ...
+
+
+async def end(cluster: Running, again: asyncio.Event, progress: StartProgress) -> None:
+    """End the cluster in order, or at once as soon as `again` is set; say what is waited for, and when it is over."""
+    progress.event("ending in order: the brokers hand over their bundles; Ctrl-C again ends everything at once")
+    if not await unless(again, cluster.stop()):
+        progress.event("ending at once")
+        await cluster.kill()
+    progress.event("stopped")
 
 
 def _next_step(ready: ClusterReady) -> str:

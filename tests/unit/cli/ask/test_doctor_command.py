@@ -40,7 +40,7 @@ def test_findings_have_severity_subject_and_mend_in_eighty_columns(stopped: str)
     assert re.search(r"^error    owner-gone  t/n/0x00000000_0x80000000$", result.output, re.MULTILINE)
     assert re.search(r"^    → \S", result.output, re.MULTILINE)
     assert "not looked at: silent-broker, registration, " in result.output
-    assert result.output.endswith("0 brokers, 1 namespaces, 0 bundles: 1 critical, 1 error\n")
+    assert result.output.endswith("0 brokers, 1 namespace, 0 bundles: 1 critical, 1 error\n")
     assert [line for line in result.output.splitlines() if len(line) > 80 and " " in line.strip()] == []
     assert "\x1b" not in result.output
     assert "\x1b[" in run("--store", stopped, color=True).output

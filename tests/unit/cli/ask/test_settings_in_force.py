@@ -9,10 +9,13 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
+from pulsar_barycenter.cli.ask import decide as asked
+from pulsar_barycenter.cli.ask.settings_in_force import told
 from pulsar_barycenter.cli.main import main
 from pulsar_barycenter.config.pulsar_version import COMPATIBILITY_KEY
 from pulsar_barycenter.load.reasons import Code, Reason
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData
+from pulsar_barycenter.load.snapshot.document import SnapshotDocument
 from pulsar_barycenter.logs.decision_log import DecisionLog
 from pulsar_barycenter.metadata.open import open_store
 from pulsar_barycenter.snapshots.snapshot_file import write_snapshot
@@ -130,3 +133,12 @@ def test_the_version_that_is_followed_is_said_and_decides_the_strategies(tmp_pat
     assert told + COMPATIBILITY_KEY in changed
     explained = decide("--snapshot", str(tmp_path / "former.json"), "--broker", "a:1", command="explain").stdout
     assert "now, by the snapshot's settings, as Pulsar 4.x\n" in explained
+
+
+def test_a_snapshot_of_a_running_cluster_has_the_settings_of_its_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def snapshot_of(_url: str) -> SnapshotDocument:
+        return SnapshotDocument(taken_at=1, brokers={}, configuration={"clusterName": "c"})
+
+    monkeypatch.setattr(asked, "snapshot_of", snapshot_of)
+    found = asked.snapshot_given(None, "http://127.0.0.1:1", "")
+    assert told(found, "5.x") == "the leader's settings, as Pulsar 5.x"

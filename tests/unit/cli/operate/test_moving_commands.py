@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from pulsar_barycenter.broker.load_manager.factory import load_manager_factory
 from pulsar_barycenter.cli.main import main
 from pulsar_barycenter.cli.operate.carrying_out import journal_of_bundle
+from pulsar_barycenter.cli.terminal import count_of
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.logs.decision_log import read_decisions
 from pulsar_barycenter.operations.journal import Journal
@@ -321,7 +322,7 @@ async def test_a_drain_is_seen_everywhere_and_undrain_brings_back_what_it_moved_
 
         shown = await run(*drain)
         assert shown.exit_code == OK, shown.output
-        assert f"serves {len(mine)} bundles" in shown.stdout
+        assert f"serves {count_of(len(mine), 'bundle')}" in shown.stdout
         after = next(line for line in shown.stdout.splitlines() if line.startswith(broker.broker_id + "  "))
         assert after.split()[1:3] == [str(len(mine)), "0"], "bundles now and after"
         assert (await run(*drain, "--yes")).exit_code == OK
@@ -342,7 +343,7 @@ async def test_a_drain_is_seen_everywhere_and_undrain_brings_back_what_it_moved_
         assert (said.exit_code, "--bring-back --yes" in said.stdout) == (OK, True)
         assert broker.broker_id not in (await served(cluster)).values()
         preview = await run(*undrain, "--bring-back")
-        assert f"{len(mine)} bundles left" in preview.stdout
+        assert f"{count_of(len(mine), 'bundle')} left" in preview.stdout
         assert "nothing is done without --yes" in preview.stdout
         done = await run(*undrain, "--bring-back", "--yes", "--per-minute", "6000")
         assert done.exit_code == OK, done.output

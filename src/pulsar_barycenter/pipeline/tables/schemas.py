@@ -197,7 +197,7 @@ DECISIONS = Columns(
         _time("at", "by the deciding broker's clock"),
         _text("by", "id of the deciding broker"),
         _count("number", "counts the decisions of one process of that broker from 1"),
-        _text("kind", "assign, unload, split, refuse, shed, elect, drain or undrain"),
+        _text("kind", "assign, unload, split, refuse or shed"),
         _text("bundle", "tenant/namespace/range; empty for none"),
         _text("source", "broker the bundle is on; empty for none"),
         _text("destination", "broker the bundle shall go to; empty for none"),

@@ -105,7 +105,7 @@ async def test_who_drained_each_broker_stays_known_while_others_are_drained_and_
         kept = noted["earlier"].pop(first)
         assert kept.pop("at") > 0
         assert len(kept.pop("requestId")) == 16
-        assert (kept, noted["earlier"]) == ({"by": "nobody", "why": "new disk"}, {})
+        assert (kept, noted["earlier"]) == ({"by": "anonymous", "why": "new disk"}, {})
         assert third not in noted["value"]
 
 

@@ -193,7 +193,10 @@ def reason_of(answer: bytes) -> str:
 
 
 def _why_unanswered(url: str, error: Exception) -> str:
-    """Say why a request has no answer; where there is no connection aiohttp tells of TLS, at an http address too."""
+    """Return why a request has no answer.
+
+    aiohttp's text for a connection that failed mentions TLS even for an http address, so it is replaced.
+    """
     if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
         origin = URL(url, encoded=True).origin()
         if isinstance(error.os_error, ConnectionRefusedError):

@@ -3,8 +3,8 @@
 `needs` are what can be asked for: a right on a tenant, a namespace, a topic, or on the brokers themselves. `grants` are
 what a namespace's policies and its tenant's record give to roles, in Pulsar's JSON, and how a grant is added and taken
 away. `rules` is the decision, without I/O: a verdict with its reason. `authorizer` reads the grants and asks the rules
-for whoever serves a request; `topic_grants` takes away those of a deleted topic; `refusals` tells the operator of those
-that were turned away, at a bounded rate.
+for each request that is served; `topic_grants` takes away those of a deleted topic; `refusals` logs refused
+requests, at a bounded rate.
 
 Which request needs what is said where requests come in: `wire/admission/rights.py` for the binary protocol,
 `rest/rights.py` for HTTP. Source: Pulsar's `AuthorizationService` and `PulsarAuthorizationProvider`.

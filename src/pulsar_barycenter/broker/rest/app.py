@@ -53,7 +53,7 @@ __all__ = ["BrokerServices", "build_app"]
 
 
 def build_app(services: BrokerServices) -> web.Application:
-    """Return the application; whoever runs it chooses the socket. Run it without an access log."""
+    """Return the application. The caller chooses the socket, and runs it without an access log."""
     middlewares = [
         identified,
         audited(services),

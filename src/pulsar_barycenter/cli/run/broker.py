@@ -192,4 +192,4 @@ async def _until_stopped(config: BrokerConfig, env: Environment, say_ready: Call
     await stop.wait()
     await broker.stop(reason=reason)
     if has_failed:
-        sys.exit(1)  # whoever watches over this process shall start it again
+        sys.exit(1)  # so that the supervisor starts this process again

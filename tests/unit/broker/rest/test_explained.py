@@ -52,7 +52,7 @@ def told(document: SnapshotDocument, **asked: str) -> Explanation:
 
 
 def test_a_bundle_has_its_owners_verdict_its_place_and_what_would_become_of_it() -> None:
-    found = told(cluster(), bundle=LIGHT, destination="b2:8080")
+    found = told(cluster(), bundle=LIGHT, owner="b1:8080", destination="b2:8080")
     assert [state.broker for state in found.states] == ["b1:8080"]
     [verdict] = [line for line in found.lines if line.kind == "verdict"]
     assert verdict.broker == "b1:8080"
@@ -64,6 +64,14 @@ def test_a_bundle_has_its_owners_verdict_its_place_and_what_would_become_of_it()
     from_, to = found.move.sides
     assert (from_.broker, from_.msg_throughput, from_.bundles) == ("b1:8080", (40e6, 30e6), (2, 1))
     assert (to.broker, to.msg_throughput, to.bundles) == ("b2:8080", (0, 10e6), (0, 1))
+
+
+def test_a_move_starts_at_the_owner_where_reports_still_list_the_bundle_elsewhere() -> None:
+    found = told(cluster(), bundle=LIGHT, owner="b2:8080", destination="b1:8080")
+    assert found.move is not None
+    to, from_ = found.move.sides
+    assert (from_.broker, from_.bundles) == ("b2:8080", (0, 0))
+    assert (to.broker, to.msg_throughput, to.bundles) == ("b1:8080", (40e6, 50e6), (2, 3))
 
 
 def test_a_move_that_policies_forbid_has_an_objection_that_names_the_broker() -> None:
@@ -96,7 +104,7 @@ def test_a_bundle_has_one_load_on_all_pages_whatever_its_windows_say() -> None:
     [row, _] = Shares().of(document, ())
     [share] = row.top
     [listed] = listed_bundles(document, "", "", 10).bundles
-    found = told(document, bundle=HEAVY, destination="b2:8080")
+    found = told(document, bundle=HEAVY, owner="b1:8080", destination="b2:8080")
     assert found.load is not None
     assert found.move is not None
     taken = found.move.sides[1]
@@ -107,13 +115,13 @@ def test_a_bundle_has_one_load_on_all_pages_whatever_its_windows_say() -> None:
 
 
 def test_a_move_tells_the_usage_of_both_brokers_before_and_after() -> None:
-    found = told(cluster(), bundle=HEAVY, destination="b2:8080")
+    found = told(cluster(), bundle=HEAVY, owner="b1:8080", destination="b2:8080")
     assert found.move is not None
     source, taker = found.move.sides
     assert (source.usage[0], taker.usage[0]) == (95, 5)
     assert source.usage[1] < 50  # three quarters of its load go
     assert taker.usage[1] > 30
-    assert told(cluster(), bundle=HEAVY, destination="b1:8080").move.sides[0].usage == (95, 95)  # type: ignore[union-attr]
+    assert told(cluster(), bundle=HEAVY, owner="b1:8080", destination="b1:8080").move.sides[0].usage == (95, 95)  # type: ignore[union-attr]
 
 
 def test_the_balance_of_a_cluster_goes_with_what_its_shedder_makes_of_it() -> None:

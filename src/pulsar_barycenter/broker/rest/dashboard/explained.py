@@ -103,9 +103,13 @@ def explained(
     namespace: str = "",
     broker: str = "",
     destination: str = "",
+    owner: str = "",
 ) -> Explanation:
-    """Return what there is to be told about a bundle, a namespace or a broker; of a bundle that is to go to
-    `destination`, if that is given, what the move would mean, too."""
+    """Return what is known about a bundle, a namespace or a broker, and what the move of a bundle would change.
+
+    The move is the one from `owner`, the broker that owns the bundle now ("" for nobody), to `destination`; none is
+    described where `destination` is "". Reports are older than ownership, so they may still list the bundle elsewhere.
+    """
     snapshot = known.snapshot
     lines = concerning(known.lines, snapshot, bundle=bundle, namespace=namespace, broker=broker)
     placed = next(placement_lines(snapshot, config, [bundle], 0, manager), None) if bundle else None
@@ -116,7 +120,7 @@ def explained(
         shedding=list(dict.fromkeys(line.source for line in known.lines if line.kind == "unload")),
         load=_load_of(snapshot, bundle) if bundle else None,
         placed=None if placed is None else _in_words(placed),
-        move=_move(snapshot, config, bundle, destination) if bundle and destination else None,
+        move=_move(snapshot, config, bundle, owner, destination) if bundle and destination else None,
     )
 
 
@@ -156,7 +160,7 @@ def _load_of(snapshot: LoadSnapshot, bundle: str) -> Figures | None:
     return Figures(msg_rate=float(latest.rate[row]), msg_throughput=float(latest.throughput[row]))
 
 
-def _move(snapshot: LoadSnapshot, config: BrokerConfig, bundle: str, destination: str) -> Move:
+def _move(snapshot: LoadSnapshot, config: BrokerConfig, bundle: str, owner: str, destination: str) -> Move:
     brokers = snapshot.brokers
     row = brokers.index.get(destination)
     if row is None:
@@ -166,6 +170,5 @@ def _move(snapshot: LoadSnapshot, config: BrokerConfig, bundle: str, destination
     if not candidates.kept[row]:
         [why] = candidates.alternatives(brokers.names, [row])
         objection = f"Policies keep it away from {destination}: {str(why.code).replace('_', ' ')}."
-    owner = next((state.broker for state in state_of(snapshot, bundle)), "")
     sides = sides_of(snapshot, config, [(bundle, owner, destination)])
     return Move(bundle=bundle, objection=objection, sides=sides)

@@ -113,7 +113,7 @@ class Explanations:
             if name not in self._services.control.registration.brokers:
                 raise RestError(404, f"Broker is not active: {name}")
             asked["broker"] = name
-        found = await self._explained(asked, query.get("destination", ""))
+        found = await self._explained(asked, about.get("owner", ""), query.get("destination", ""))
         return json_response({kind: name, **about, **msgspec.to_builtins(found)})
 
     async def _about_topic(self, topic: TopicName) -> dict[str, Any]:
@@ -144,14 +144,16 @@ class Explanations:
         answer = await self._services.control.lookup.lookup_bundle(bundle, read_only=True)
         return answer.broker_id if isinstance(answer, Owner) else ""
 
-    async def _explained(self, asked: dict[str, str], destination: str) -> Any:
+    async def _explained(self, asked: dict[str, str], owner: str, destination: str) -> Any:
         from pulsar_barycenter.broker.rest.dashboard.explained import explained  # brings numpy
 
         config = self._services.config
         manager = manager_in_force(config)
         try:
             known = (await self._decided(config, manager)).decisions
-            return await asyncio.to_thread(lambda: explained(known, config, manager, destination=destination, **asked))
+            return await asyncio.to_thread(
+                lambda: explained(known, config, manager, owner=owner, destination=destination, **asked)
+            )
         except (PolicyError, StrategyError) as error:
             raise RestError(412, str(error)) from error
 

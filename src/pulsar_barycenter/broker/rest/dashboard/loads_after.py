@@ -77,5 +77,5 @@ def _sides(
         usage=(round(100 * before, 1), round(100 * after, 1)),
         msg_rate=(rate, max(0.0, exact_sum([rate, *rates]))),
         msg_throughput=(throughput, max(0.0, exact_sum([throughput, *bytes_]))),
-        bundles=(count, count + sum(sign for sign, _ in signed)),
+        bundles=(count, max(0, count + sum(sign for sign, _ in signed))),  # a report may be older than ownership
     )

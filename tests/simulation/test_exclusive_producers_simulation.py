@@ -39,6 +39,7 @@ def events_of(seed):
 
 def test_exclusive_producers_survive_what_befalls_their_cluster(seeds):
     """One producer an epoch, epochs that never go back, nothing acknowledged lost, and turns for all that wait."""
+    attached = 0
     for seed in seeds:
         try:
             history = run_access_history(seed)
@@ -46,7 +47,8 @@ def test_exclusive_producers_survive_what_befalls_their_cluster(seeds):
             last = "\n".join(events_of(seed)[-LAST_EVENTS:])
             again = f".venv/bin/python -m pytest tests/simulation -k 'exclusive and survive' --sim-seed {seed}"
             raise AssertionError(f"seed {seed}: {error!r}\n\n{last}\n\nreplay: {again}") from error
-        assert history.outcomes["attached"] > 0
+        attached += history.outcomes.get("attached", 0)
+    assert attached > 0  # in one history all clients may die before a broker can serve them
 
 
 def test_the_same_seed_plays_the_same_history():

@@ -7,9 +7,11 @@ WORKERS ?= $(shell python3 -c "import os; print(min(8, 1 + (os.cpu_count() or 1)
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(PY) -m pytest -q -n $(WORKERS) --dist loadgroup
 
-.PHONY: help demo test coverage peer fuzz lint types format lock bench docs clean
+.PHONY: help install demo test coverage peer fuzz lint types format lock bench docs clean
 help:            ## show the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+
+install: .runtime ## make .venv with the command .venv/bin/barycenter, and Java if there is none
 
 demo: .runtime   ## start a cluster, drive it with real clients, kill a broker, write a report
 	$(PY) -m pulsar_barycenter demo $(ARGS)

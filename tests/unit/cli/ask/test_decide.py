@@ -274,9 +274,9 @@ def test_another_load_managers_strategies_can_be_tried_on_its_snapshot(simple: s
     assert of_kind(found, "unload")
 
 
-def test_the_readme_shows_what_the_commands_print() -> None:
+def test_the_tutorial_shows_what_the_commands_print() -> None:
     root = Path(__file__).parents[4]
-    text = (root / "README.md").read_text()
+    text = (root / "docs" / "tutorial.md").read_text()
     blocks = re.findall(r"```\n\.venv/bin/barycenter ((?:decide|explain) [^\n]*)\n```\n\n```\n(.*?)\n```", text, re.S)
     assert len(blocks) == 2
     for words, shown in blocks:

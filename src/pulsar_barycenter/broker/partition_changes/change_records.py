@@ -103,8 +103,8 @@ class ChangeRecords:
         except NotFoundError:
             raise ChangeRefusedError(404, f"Partitioned topic not found: {topic}") from None
 
-    async def undo(self, topic: TopicName, change: PartitionedChange) -> None:
-        """End a change that is ASKING; one that was decided meanwhile is left alone.
+    async def undo(self, topic: TopicName, change: PartitionedChange) -> bool:
+        """End a change that is ASKING; return False, and leave it on the list, if it was decided meanwhile.
 
         Raises:
             MetadataError: the store did not answer.
@@ -116,8 +116,11 @@ class ChangeRecords:
             return plan.undone(found) if is_asking else found
 
         with suppress(NotFoundError):
-            await self._update(topic, undo)
+            left = await self._update(topic, undo)
+            if left is not None and _is(left.pending, change):
+                return False
         await self.unlist(topic, change.id)
+        return True
 
     async def complete(self, topic: TopicName, change: PartitionedChange) -> None:
         """End a change of which all partitions are done. Idempotent.

@@ -186,11 +186,10 @@ class ChangeCoordinator:
 
     async def _is_undone(self, topic: TopicName, change: PartitionedChange) -> bool:
         try:
-            await self._records.undo(topic, change)
+            return await self._records.undo(topic, change)
         except MetadataError as error:
             log.warning("partitioned_change_not_undone", topic=str(topic), change=str(change), reason=str(error))
             return False
-        return True
 
     # ---- steps ----
 

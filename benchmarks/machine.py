@@ -54,7 +54,7 @@ def _status_kib(key: str) -> int:
 
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a Markdown table, as benchmarks/RESULTS.md keeps them."""
+    """Print a Markdown table, as benchmarks/results keeps them."""
     print(f"\n### {title}\n\n{machine()}; `{' '.join(['python', '-m', *_module()])}`\n")
     print("| " + " | ".join(header) + " |")
     print("|" + "---|" * len(header))

@@ -11,7 +11,14 @@ from pulsar_barycenter.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "RESULTS.md", *sorted(DOCS.rglob("*.md"))]
+BENCHMARKS = ROOT / "benchmarks"
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    BENCHMARKS / "RESULTS.md",
+    *sorted((BENCHMARKS / "results").glob("*.md")),
+    *sorted(DOCS.rglob("*.md")),
+]
 
 
 @cache

@@ -18,15 +18,16 @@ def test_there_are_rows() -> None:
     assert len(ROWS) > 30
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.split("|")[1].strip())
-def test_a_bound_has_a_test(row: str) -> None:
-    _, _, bound, named, _ = (part.strip() for part in row.split("|"))
-    assert bound
-    found = re.fullmatch(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", named)
-    assert found is not None, named
-    functions = {
-        node.name
-        for node in ast.walk(ast.parse((ROOT / found[1]).read_text()))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    }
-    assert found[2] is None or found[2] in functions
+def test_a_bound_has_a_test(subtests: pytest.Subtests) -> None:
+    for row in ROWS:
+        with subtests.test(row=row):
+            _, _, bound, named, _ = (part.strip() for part in row.split("|"))
+            assert bound
+            found = re.fullmatch(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", named)
+            assert found is not None, named
+            functions = {
+                node.name
+                for node in ast.walk(ast.parse((ROOT / found[1]).read_text()))
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            }
+            assert found[2] is None or found[2] in functions

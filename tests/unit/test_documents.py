@@ -43,8 +43,13 @@ def anchors(page: Path) -> frozenset[str]:
     return frozenset(re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in plain)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_lead_somewhere(subtests: pytest.Subtests) -> None:
+    for page in PAGES:
+        with subtests.test(page=page.relative_to(ROOT).as_posix()):
+            check_links(page)
+
+
+def check_links(page: Path) -> None:
     for link in links(page):
         file, _, anchor = link.partition("#")
         target = (page.parent / file).resolve() if file else page
@@ -78,10 +83,14 @@ def commands(page: Path) -> list[str]:
     return [line for line in lines if not line.startswith("admin ")]
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if page.parent.name != "decisions"], ids=lambda page: page.stem
-)
-def test_commands_that_pages_show_exist_with_their_options(page: Path) -> None:
+def test_commands_that_pages_show_exist_with_their_options(subtests: pytest.Subtests) -> None:
+    for page in PAGES:
+        if page.parent.name != "decisions":
+            with subtests.test(page=page.relative_to(ROOT).as_posix()):
+                check_commands(page)
+
+
+def check_commands(page: Path) -> None:
     for line in commands(page):
         words = re.sub(r'"[^"]*"|\'[^\']*\'', "text", line).split()
         command: click.Command = main

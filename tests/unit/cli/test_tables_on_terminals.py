@@ -66,12 +66,13 @@ def figures(lines: list[str]) -> Counter[str]:
     return Counter(word for line in lines for word in line.split() if re.search(r"\d", word) and "/" not in word)
 
 
-@pytest.mark.parametrize("columns", [40, 60, 80, 100, 120])
-@pytest.mark.parametrize("words", [words for each in COMMANDS.values() for words in each], ids=" ".join)
-def test_a_narrow_terminal_shows_every_figure_of_a_wide_one(words: list[str], columns: int) -> None:
-    wide, narrow = figures(shown(words, 2000)), figures(shown(words, columns))
-    assert wide
-    assert not wide - narrow
+def test_a_narrow_terminal_shows_every_figure_of_a_wide_one(subtests: pytest.Subtests) -> None:
+    for words in [words for each in COMMANDS.values() for words in each]:
+        for columns in (40, 60, 80, 100, 120):
+            with subtests.test(words=words, columns=columns):
+                wide, narrow = figures(shown(words, 2000)), figures(shown(words, columns))
+                assert wide
+                assert not wide - narrow
 
 
 @pytest.mark.parametrize("columns", [60, 80, 100, 120])
@@ -104,20 +105,21 @@ CELLS = [
 ]
 
 
-@pytest.mark.parametrize("columns", range(1, 140))
 def test_any_width_shows_every_figure_time_and_name(
-    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests
 ) -> None:
-    monkeypatch.setenv("COLUMNS", str(columns))
-    titles = [Column("bundle"), Column("msg throughput max", Kind.FIGURE), Column("at", Kind.TIME)]
-    print_table([*titles, Column("sentence", Kind.SENTENCE)], CELLS, plain_width=120)
-    text = capsys.readouterr().out
-    for row in CELLS:
-        assert row[1] in text
-        assert row[2] in text
-        assert all(part in text for part in row[0].split("/"))
-    assert text.count("91 %") + text.count("91\n") >= 4
-    assert "[b]" in text
+    for columns in range(1, 140):
+        with subtests.test(columns=columns):
+            monkeypatch.setenv("COLUMNS", str(columns))
+            titles = [Column("bundle"), Column("msg throughput max", Kind.FIGURE), Column("at", Kind.TIME)]
+            print_table([*titles, Column("sentence", Kind.SENTENCE)], CELLS, plain_width=120)
+            text = capsys.readouterr().out
+            for row in CELLS:
+                assert row[1] in text
+                assert row[2] in text
+                assert all(part in text for part in row[0].split("/"))
+            assert text.count("91 %") + text.count("91\n") >= 4
+            assert "[b]" in text
 
 
 def test_a_column_may_be_without_title_and_a_cell_of_several_lines(capsys: pytest.CaptureFixture[str]) -> None:

@@ -107,25 +107,26 @@ def test_a_leader_grants_sessions_of_an_hour_at_most() -> None:
         parse_broker_conf("leaderOnlyMetadataWrites=true\nmetadataStoreSessionTimeoutMillis=3600001\n", "f")
 
 
-@pytest.mark.parametrize("key", sorted(keys()))
-def test_every_key_with_bounds_refuses_what_lies_outside(key: str) -> None:
-    described = keys()[key]
-    outside = {
-        bool: ["maybe", "2"],
-        int: ["x", "1.5", "--1"],
-        float: ["x", "inf", "-inf", "nan"],
-    }.get(described.kind, [])
-    if described.at_least is not None:
-        outside.append(str(int(described.at_least) - 1))
-    if described.above is not None:
-        outside.append(str(described.above))
-    if described.at_most is not None:
-        outside.append(str(int(described.at_most) + 1))
-    if described.choices:
-        outside.append("no such choice")
-    for text in outside:
-        with pytest.raises(ConfigError):
-            with_overrides(BrokerConfig(), {key: text})
+def test_every_key_with_bounds_refuses_what_lies_outside(subtests: pytest.Subtests) -> None:
+    for key in sorted(keys()):
+        with subtests.test(key=key):
+            described = keys()[key]
+            outside = {
+                bool: ["maybe", "2"],
+                int: ["x", "1.5", "--1"],
+                float: ["x", "inf", "-inf", "nan"],
+            }.get(described.kind, [])
+            if described.at_least is not None:
+                outside.append(str(int(described.at_least) - 1))
+            if described.above is not None:
+                outside.append(str(described.above))
+            if described.at_most is not None:
+                outside.append(str(int(described.at_most) + 1))
+            if described.choices:
+                outside.append("no such choice")
+            for text in outside:
+                with pytest.raises(ConfigError):
+                    with_overrides(BrokerConfig(), {key: text})
 
 
 def test_only_dynamic_keys_change_at_run_time() -> None:

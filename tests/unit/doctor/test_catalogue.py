@@ -23,10 +23,11 @@ from support.doctor_pictures import NOW_MS, SPACE, healthy, store, with_broker
 PAGE = (Path(__file__).parents[3] / "docs" / "doctor.md").read_text()
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
-def test_a_healthy_cluster_has_no_finding(check: Check) -> None:
-    assert list(check.run(healthy())) == []
-    assert check.tells.endswith(".")
+def test_a_healthy_cluster_has_no_finding(subtests: pytest.Subtests) -> None:
+    for check in CHECKS:
+        with subtests.test(check=check.name):
+            assert list(check.run(healthy())) == []
+            assert check.tells.endswith(".")
 
 
 def test_the_page_has_a_section_for_each_check_in_the_same_order() -> None:

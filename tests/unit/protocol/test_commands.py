@@ -1,3 +1,6 @@
+from itertools import product
+from typing import Any
+
 import pytest
 
 from pulsar_barycenter.protocol import client_commands, commands, varints
@@ -72,38 +75,41 @@ def test_a_hand_made_message_header_is_what_protobuf_writes():
     assert FrameDecoder().receive(header + entry) == [(expected.SerializeToString(), entry)]
 
 
-@pytest.mark.parametrize("request_id", [0, 1, 127, 128, 16383, 16384, 2**28, 2**31, 2**62, 2**63, 2**64 - 1])
-@pytest.mark.parametrize("url_tls", [None, "", "pulsar+ssl://broker:6651/" + 200 * "x"])
-@pytest.mark.parametrize("authoritative", [False, True])
-def test_a_hand_made_lookup_answer_is_what_protobuf_writes(request_id, url_tls, authoritative):
-    url = "pulsar:// \x7f\x01 broker:6650"
-    expected = api.BaseCommand(type=api.BaseCommand.LOOKUP_RESPONSE)
-    answer = expected.lookupTopicResponse
-    answer.brokerServiceUrl, answer.request_id = url, request_id
-    if url_tls is not None:
-        answer.brokerServiceUrlTls = url_tls
-    answer.response = api.CommandLookupTopicResponse.Connect
-    answer.authoritative, answer.proxy_through_service_url = authoritative, False
-    made = commands.lookup_connect(request_id, url, url_tls, authoritative=authoritative)
-    assert made == commands.encode(expected)
+REQUEST_IDS = (0, 1, 127, 128, 16383, 16384, 2**28, 2**31, 2**62, 2**63, 2**64 - 1)
+URLS_TLS = (None, "", "pulsar+ssl://broker:6651/" + 200 * "x")
 
 
-@pytest.mark.parametrize("topic", ["", "t", "persistent://public/default/topic", "naïve", 120 * "x", 200 * "x"])
-@pytest.mark.parametrize("request_id", [0, 127, 128, 2**64 - 1])
-@pytest.mark.parametrize(
-    "more",
-    [
-        {},
-        {"authoritative": True},
-        {"authoritative": False, "advertised_listener_name": ""},
-        {"advertised_listener_name": "internal"},
-        {"original_principal": "\x18\x00\x3a\x00", "properties": [api.KeyValue(key="a", value="b")]},
-    ],
+def test_a_hand_made_lookup_answer_is_what_protobuf_writes(subtests):
+    for request_id, url_tls, authoritative in product(REQUEST_IDS, URLS_TLS, (False, True)):
+        with subtests.test(request_id=request_id, url_tls=url_tls, authoritative=authoritative):
+            url = "pulsar:// \x7f\x01 broker:6650"
+            expected = api.BaseCommand(type=api.BaseCommand.LOOKUP_RESPONSE)
+            answer = expected.lookupTopicResponse
+            answer.brokerServiceUrl, answer.request_id = url, request_id
+            if url_tls is not None:
+                answer.brokerServiceUrlTls = url_tls
+            answer.response = api.CommandLookupTopicResponse.Connect
+            answer.authoritative, answer.proxy_through_service_url = authoritative, False
+            made = commands.lookup_connect(request_id, url, url_tls, authoritative=authoritative)
+            assert made == commands.encode(expected)
+
+
+TOPICS = ("", "t", "persistent://public/default/topic", "naïve", 120 * "x", 200 * "x")
+LOOKUP_FIELDS: tuple[dict[str, Any], ...] = (
+    {},
+    {"authoritative": True},
+    {"authoritative": False, "advertised_listener_name": ""},
+    {"advertised_listener_name": "internal"},
+    {"original_principal": "\x18\x00\x3a\x00", "properties": [api.KeyValue(key="a", value="b")]},
 )
-def test_a_lookup_is_read_as_protobuf_reads_it(topic, request_id, more):
-    command = api.BaseCommand(type=api.BaseCommand.LOOKUP)
-    command.lookupTopic.CopyFrom(api.CommandLookupTopic(topic=topic, request_id=request_id, **more))
-    assert parse_command(command.SerializeToString()) == (23, command.lookupTopic)
+
+
+def test_a_lookup_is_read_as_protobuf_reads_it(subtests):
+    for topic, request_id, more in product(TOPICS, (0, 127, 128, 2**64 - 1), LOOKUP_FIELDS):
+        with subtests.test(topic=topic, request_id=request_id, more=more):
+            command = api.BaseCommand(type=api.BaseCommand.LOOKUP)
+            command.lookupTopic.CopyFrom(api.CommandLookupTopic(topic=topic, request_id=request_id, **more))
+            assert parse_command(command.SerializeToString()) == (23, command.lookupTopic)
 
 
 def test_fields_that_are_none_stay_absent():

@@ -1,5 +1,7 @@
 """Who may what, by the rules alone: each of Pulsar's, and the laws that hold whatever is granted."""
 
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,21 +66,22 @@ def test_every_operation_has_its_row() -> None:
     assert set(TOPIC_ACTIONS) == set(TopicOperation)
 
 
-@pytest.mark.parametrize("need", EVERY_NEED, ids=str)
-def test_a_super_user_may_all_and_a_known_role_without_grants_only_be_known(need: Need) -> None:
-    assert allowed(need, Grants(), Principal("root"))
-    assert allowed(need, Grants()) is isinstance(need, Authenticated)
-    assert decide(ALICE, need, ROLES, Grants(), {"alice"}).allowed is not isinstance(need, SuperUser)
+def test_a_super_user_may_all_and_a_known_role_without_grants_only_be_known(subtests: pytest.Subtests) -> None:
+    for need in EVERY_NEED:
+        with subtests.test(need=str(need)):
+            assert allowed(need, Grants(), Principal("root"))
+            assert allowed(need, Grants()) is isinstance(need, Authenticated)
+            assert decide(ALICE, need, ROLES, Grants(), {"alice"}).allowed is not isinstance(need, SuperUser)
 
 
-@pytest.mark.parametrize("need", EVERY_NEED, ids=str)
-@pytest.mark.parametrize("who", [NOBODY, Principal(""), Principal(None, "root")], ids=str)
-def test_nobody_may_anything_that_is_not_public(need: Need, who: Principal) -> None:
-    everything = Grants({"": frozenset(AuthAction), "*": frozenset(AuthAction)})
-    verdict = decide(who, need, Roles(frozenset({""}), allows_wildcards=True), everything, {""})
-    assert not verdict.allowed
-    assert not verdict.is_known
-    assert decide(who, Public(), ROLES).allowed
+def test_nobody_may_anything_that_is_not_public(subtests: pytest.Subtests) -> None:
+    for need, who in product(EVERY_NEED, [NOBODY, Principal(""), Principal(None, "root")]):
+        with subtests.test(need=str(need), who=str(who)):
+            everything = Grants({"": frozenset(AuthAction), "*": frozenset(AuthAction)})
+            verdict = decide(who, need, Roles(frozenset({""}), allows_wildcards=True), everything, {""})
+            assert not verdict.allowed
+            assert not verdict.is_known
+            assert decide(who, Public(), ROLES).allowed
 
 
 @pytest.mark.parametrize(

@@ -108,10 +108,15 @@ def test_each_option_of_several_values_may_be_repeated() -> None:
 ROWS = [(resource.name, command) for resource in RESOURCES for command in resource.commands]
 
 
-@pytest.mark.parametrize(("resource", "command"), ROWS, ids=[f"{name} {command.name}" for name, command in ROWS])
 def test_required_options_are_required_and_no_path_lacks_a_value(
-    resource: str, command: Command, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
+    for resource, command in ROWS:
+        with subtests.test(command=f"{resource} {command.name}"):
+            check_required_options(resource, command, monkeypatch)
+
+
+def check_required_options(resource: str, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     paths: list[str] = []
 
     async def call(_session: Any, _method: str, path: str, **_options: Any) -> Any:

@@ -19,6 +19,7 @@ config        -
 protocol      -
 credentials   -
 pages         -
+terminal      -
 metadata      config
 load          naming config
 ledger        metadata naming
@@ -34,8 +35,8 @@ status        naming config load doctor
 operations    naming load admin attach
 standalone    config
 demo          naming config pages load logs admin pipeline standalone
-cli           naming config credentials pages metadata load ledger logs admin broker pipeline snapshots replay attach
-              doctor status operations standalone demo
+cli           naming config credentials pages terminal metadata load ledger logs admin broker pipeline snapshots replay
+              attach doctor status operations standalone demo
 """
 """A room, and the rooms it knows."""
 
@@ -186,7 +187,7 @@ doctor
 
 cli
     failure
-    extras folders formats groups interrupt moments progress suggestions terminal
+    extras folders formats groups interrupt moments
     asking
     run
     ledger tokens

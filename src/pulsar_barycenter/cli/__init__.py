@@ -8,8 +8,7 @@ virtual time, `advise` chooses among them. `ledger` checks and repairs messages,
 known.
 
 They share how brokers are asked (`asking`), which folder is which (`folders`), moments as people type them (`moments`),
-what they may have meant (`suggestions`), how JSON is asked for (`formats`), what the help of a group tells (`groups`),
-and what a terminal shows meanwhile (`progress`) and in the end (`terminal`). A command that cannot go on ends by
+how JSON is asked for (`formats`) and what the help of a group tells (`groups`). A command that cannot go on ends by
 `failure`, one that is told to end by `interrupt`, and one that lacks a library by `extras`, which names the extra.
 
 A command reads its options, hands values to another room, and prints what comes back; what is decided, collected or

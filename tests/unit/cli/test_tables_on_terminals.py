@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from pulsar_barycenter.cli.main import main
-from pulsar_barycenter.cli.terminal import Column, Kind, count_of, print_table
+from pulsar_barycenter.terminal.tables import Column, Kind, count_of, print_table
 
 ROOT = Path(__file__).parents[3]
 RECORDED = str(ROOT / "tests" / "data" / "pipeline" / "cluster")

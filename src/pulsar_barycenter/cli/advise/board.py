@@ -6,8 +6,8 @@ from typing import Final
 
 import click
 
-from pulsar_barycenter.cli.terminal import Column, Kind, output_width, print_table, printable
 from pulsar_barycenter.replay.advice.document import Advice, Configuration, Period, Verdict
+from pulsar_barycenter.terminal.tables import Column, Kind, output_width, print_table, printable
 
 _WIDTH: Final = 120
 _MOST_TOLD: Final = 12

@@ -13,7 +13,7 @@ import msgspec
 from pulsar_barycenter.cli.advise.board import print_advice
 from pulsar_barycenter.cli.advise.reality import Reality, reality_of, topic_names
 from pulsar_barycenter.cli.advise.trying import run
-from pulsar_barycenter.cli.failure import fail, in_words
+from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.replay.asked import input_of, seeds_of, with_input
 from pulsar_barycenter.cli.replay.command import UNUSABLE
@@ -40,6 +40,7 @@ from pulsar_barycenter.replay.capacity import Capacity
 from pulsar_barycenter.replay.demand import ReplayInputError
 from pulsar_barycenter.replay.events import BrokerAdded, BrokerCrashed, BrokerRemoved
 from pulsar_barycenter.replay.scenario import BENCHED
+from pulsar_barycenter.terminal.errors import in_words
 
 _FRAGMENT: Final = "broker.conf.fragment"
 _COMMANDS: Final = "commands.sh"

@@ -11,12 +11,12 @@ from typing import Final
 import click
 import msgspec
 
-from pulsar_barycenter.cli.progress import with_progress
 from pulsar_barycenter.cli.replay.inputs import Input, InputSpec, read_input
 from pulsar_barycenter.cli.replay.processes import pool_of
 from pulsar_barycenter.replay.advice.parts import Parts, Trial, attempt
 from pulsar_barycenter.replay.advice.search import CLIMBED, Question, wanted
 from pulsar_barycenter.replay.grid import Scenario
+from pulsar_barycenter.terminal.progress import with_progress
 
 _TOLD_FROM_S: Final = 120.0
 _ESTIMATED_BY: Final = 3

@@ -19,12 +19,12 @@ from pulsar_barycenter.cli.asking.options import with_client_conf, with_why
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.groups import CommandGroup
-from pulsar_barycenter.cli.suggestions import did_you_mean
-from pulsar_barycenter.cli.terminal import Column, count_of, print_table, printable
 from pulsar_barycenter.config.broker_conf import ConfigError, keys, parse_value
 from pulsar_barycenter.config.sources import Source
 from pulsar_barycenter.doctor.reading.cluster import ClusterUnreadableError
 from pulsar_barycenter.status.settings import Setting, settings_of
+from pulsar_barycenter.terminal.suggestions import did_you_mean
+from pulsar_barycenter.terminal.tables import Column, count_of, print_table, printable
 
 _WIDTH: Final = 160
 _IN_FORCE_S: Final = 30.0

@@ -16,7 +16,7 @@ from pulsar_barycenter.cli.ask.running_cluster import ClusterError, snapshot_of
 from pulsar_barycenter.cli.ask.settings_in_force import OF_LEADER, read_with_settings, told
 from pulsar_barycenter.cli.asking.client import named_url
 from pulsar_barycenter.cli.asking.options import with_client_conf
-from pulsar_barycenter.cli.failure import fail, in_words
+from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.moments import moment_ms
 from pulsar_barycenter.load.advice.configuration_advice import Severity, advice
@@ -34,6 +34,7 @@ from pulsar_barycenter.snapshots.decided_by import (
     role_of,
 )
 from pulsar_barycenter.snapshots.snapshot_file import SnapshotFile, of_document
+from pulsar_barycenter.terminal.errors import in_words
 
 SOMETHING_TO_DO: Final = 3
 

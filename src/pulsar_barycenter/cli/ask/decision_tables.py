@@ -7,7 +7,6 @@ from typing import Final
 import click
 import msgspec
 
-from pulsar_barycenter.cli.terminal import Column, Kind, count_of, print_table
 from pulsar_barycenter.load.bundle_load import IN_AND_OUT, LOAD_BYTES, LOAD_RATE, NEWEST, SHORT
 from pulsar_barycenter.load.cycle.decided import BundleState, Decided, Figures
 from pulsar_barycenter.load.reasons import Code, Reason, format_figure, render
@@ -15,6 +14,7 @@ from pulsar_barycenter.load.shedding.transfer_plan import UPON
 from pulsar_barycenter.load.snapshot.extensible_document import TrafficFigures
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from pulsar_barycenter.snapshots.snapshot_file import SnapshotFile
+from pulsar_barycenter.terminal.tables import Column, Kind, count_of, print_table
 
 _MOST_ROWS: Final = 40
 _MOST_NAMED: Final = 5

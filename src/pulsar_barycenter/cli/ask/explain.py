@@ -17,11 +17,9 @@ from pulsar_barycenter.cli.ask.settings_in_force import OF_LEADER, read_with_set
 from pulsar_barycenter.cli.ask.topic_names import NoSuchTopicError, bundles_of_topic
 from pulsar_barycenter.cli.asking.client import asked_url
 from pulsar_barycenter.cli.asking.options import with_client_conf
-from pulsar_barycenter.cli.failure import fail, in_words
+from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.moments import moment_ms
-from pulsar_barycenter.cli.suggestions import did_you_mean
-from pulsar_barycenter.cli.terminal import printable
 from pulsar_barycenter.load.cycle.decided import BundleState, Decided, concerning, state_of
 from pulsar_barycenter.load.cycle.told_rounds import placement_lines, shedding_rounds, split_rounds
 from pulsar_barycenter.load.reasons import Code
@@ -34,6 +32,9 @@ from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.snapshots.decided_by import UNUSABLE, configured, manager_of
 from pulsar_barycenter.snapshots.pipeline_tables import tables_below
 from pulsar_barycenter.snapshots.snapshot_file import SnapshotFile, SnapshotFileError, of_document
+from pulsar_barycenter.terminal.errors import in_words
+from pulsar_barycenter.terminal.suggestions import did_you_mean
+from pulsar_barycenter.terminal.tables import printable
 
 
 @click.command(name="explain")

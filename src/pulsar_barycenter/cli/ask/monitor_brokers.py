@@ -10,10 +10,11 @@ import click
 from pulsar_barycenter.cli.ask.monitored import UNREADABLE, monitored
 from pulsar_barycenter.cli.asking.client import asked_url
 from pulsar_barycenter.cli.asking.options import with_client_conf
-from pulsar_barycenter.cli.failure import fail, in_words
-from pulsar_barycenter.cli.terminal import printable
+from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.metadata.open import SCHEMES
 from pulsar_barycenter.status.broker_tables import MonitoredBroker, broker_table, overall_table
+from pulsar_barycenter.terminal.errors import in_words
+from pulsar_barycenter.terminal.tables import printable
 
 _OVERALL_EVERY_S: Final = 60.0
 

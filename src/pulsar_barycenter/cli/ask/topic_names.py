@@ -16,10 +16,10 @@ from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.attach.answers import without_report
 from pulsar_barycenter.cli.ask.running_cluster import ClusterError
 from pulsar_barycenter.cli.asking.client import asking_client
-from pulsar_barycenter.cli.suggestions import did_you_mean
 from pulsar_barycenter.naming.bundles import NamespaceBundles
 from pulsar_barycenter.naming.errors import InvalidBundlesError, InvalidNameError
 from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.terminal.suggestions import did_you_mean
 
 MOST_PARTITIONS: Final = 10_000
 """A topic with more is not looked for."""

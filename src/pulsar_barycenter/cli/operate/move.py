@@ -19,13 +19,13 @@ from pulsar_barycenter.cli.operate.carrying_out import (
     with_audit,
     with_cluster,
 )
-from pulsar_barycenter.cli.suggestions import did_you_mean
-from pulsar_barycenter.cli.terminal import printable
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.operations.executor import NotNowError, Pace, RefusedError
 from pulsar_barycenter.operations.journal import Journal
 from pulsar_barycenter.operations.plan import PlannedMove, plan_of
+from pulsar_barycenter.terminal.suggestions import did_you_mean
+from pulsar_barycenter.terminal.tables import printable
 
 
 @click.command(name="move")

@@ -10,8 +10,7 @@ from typing import TypeAlias, TypeVar
 import click
 import msgspec
 
-from pulsar_barycenter.cli.failure import fail, in_words
-from pulsar_barycenter.cli.progress import with_progress
+from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.replay.asked import seeds_of
 from pulsar_barycenter.cli.replay.bench_page import Figures, Table, page, print_table_of
 from pulsar_barycenter.cli.replay.processes import pool_of
@@ -27,6 +26,8 @@ from pulsar_barycenter.replay.measures import Measures
 from pulsar_barycenter.replay.references import REFERENCES
 from pulsar_barycenter.replay.scenario import BENCHED, Case, catalogue, run_case
 from pulsar_barycenter.replay.traced import traced_case
+from pulsar_barycenter.terminal.errors import in_words
+from pulsar_barycenter.terminal.progress import with_progress
 
 UNEXPECTED = 3
 Subject = TypeVar("Subject")

@@ -7,10 +7,10 @@ from typing import Final, TypeAlias
 
 import click
 
-from pulsar_barycenter.cli.terminal import Column, Kind, print_table
 from pulsar_barycenter.replay.front import BANDS, not_dominated
 from pulsar_barycenter.replay.references import REFERENCES
 from pulsar_barycenter.replay.scenario import Case
+from pulsar_barycenter.terminal.tables import Column, Kind, print_table
 
 Figures: TypeAlias = Mapping[str, float]
 """The medians over the seeds, by the names of `Measures`."""

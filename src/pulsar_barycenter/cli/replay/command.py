@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pulsar_barycenter.cli.failure import fail, in_words
+from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.folders import WrongFolderError
-from pulsar_barycenter.cli.progress import with_progress
 from pulsar_barycenter.cli.replay.asked import input_of, seeds_of, with_input
 from pulsar_barycenter.cli.replay.inputs import Input, is_elsewhere, read_source
 from pulsar_barycenter.cli.replay.report.overview import About
@@ -33,6 +32,8 @@ from pulsar_barycenter.pipeline.history import NoHistoryError
 from pulsar_barycenter.pipeline.running.job_options import SparkMaster, with_spark_settings
 from pulsar_barycenter.replay.demand import ReplayInputError
 from pulsar_barycenter.replay.grid import CONFIGURED, scenarios
+from pulsar_barycenter.terminal.errors import in_words
+from pulsar_barycenter.terminal.progress import with_progress
 
 if TYPE_CHECKING:
     from pulsar_barycenter.cli.replay.spark_grid import SparkGrid

@@ -8,8 +8,8 @@ from typing import Final
 
 import click
 
-from pulsar_barycenter.cli.terminal import Column, Kind, print_table
 from pulsar_barycenter.replay.experiments.experiment import FIGURES, Experiment, Observed
+from pulsar_barycenter.terminal.tables import Column, Kind, print_table
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 
 from pulsar_barycenter.cli.replay.board import FIGURES, figure_text, heading, rows_of
 from pulsar_barycenter.cli.replay.running import RunFile, write_whole
-from pulsar_barycenter.cli.terminal import Column, Kind, print_table
 from pulsar_barycenter.replay.grid import Scenario
 from pulsar_barycenter.replay.measures import Measures
+from pulsar_barycenter.terminal.tables import Column, Kind, print_table
 
 RESULTS: Final = "results.json"
 _WIDTH: Final = 160

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pulsar_barycenter.cli.failure import in_words
 from pulsar_barycenter.cli.replay.inputs import Input, InputSpec, Source, read_source
 from pulsar_barycenter.cli.replay.running import SHARED, Ended, GridError, Runner, kept, text_of
 from pulsar_barycenter.cli.replay.shared_input import shared_input, write_source
@@ -20,6 +19,7 @@ from pulsar_barycenter.pipeline.spark.java import JavaNotFoundError
 from pulsar_barycenter.pipeline.spark.session import SPARK_ERRORS, create_session
 from pulsar_barycenter.pipeline.spark.tasks import SETTINGS, BroughtFile, TaskError, answers, bring
 from pulsar_barycenter.replay.grid import Scenario
+from pulsar_barycenter.terminal.errors import in_words
 
 _CANNOT_START: tuple[type[Exception], ...] = (JavaNotFoundError, OSError, ValueError, *SPARK_ERRORS)
 

@@ -21,7 +21,7 @@ from pulsar_barycenter.broker.cluster.http_peers import HttpPeers
 from pulsar_barycenter.broker.environment import Environment
 from pulsar_barycenter.broker.rest.server import start_web
 from pulsar_barycenter.broker.start_errors import BrokerStartError, OpenToStrangersError
-from pulsar_barycenter.cli.failure import fail, in_words
+from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.folders import LEDGERS, METADATA, WrongFolderError, check_metadata, keep_private
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.run.log_level import log_level
@@ -46,6 +46,7 @@ from pulsar_barycenter.standalone.interruptible import unless
 from pulsar_barycenter.standalone.parent_watch import die_with_parent
 from pulsar_barycenter.standalone.ready import BrokerReady, broker_line
 from pulsar_barycenter.standalone.scheduling import take_short_turns
+from pulsar_barycenter.terminal.errors import in_words
 
 log = structlog.get_logger(__name__)
 

@@ -11,7 +11,7 @@ import msgspec
 import pulsar  # noqa: F401  # clients are processes of their own; that they can run is seen before a cluster starts
 
 from pulsar_barycenter.admin.errors import AdminRequestError
-from pulsar_barycenter.cli.failure import fail, in_words
+from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.interrupt import InterruptedBySignal
 from pulsar_barycenter.cli.moments import Seconds
@@ -25,6 +25,7 @@ from pulsar_barycenter.demo.traces import TraceError, read_trace, synthetic_trac
 from pulsar_barycenter.snapshots.decided_by import WrongWordError, texts_of
 from pulsar_barycenter.standalone.cluster import free_ports
 from pulsar_barycenter.standalone.errors import StandaloneError
+from pulsar_barycenter.terminal.errors import in_words
 
 
 @click.command(name="demo")

@@ -9,9 +9,9 @@ leaves behind, `admin` is how one asks its REST. `broker` is one running broker,
 what brokers report.
 
 People use these by the rest: `snapshots` are read from files to decide upon, `replay` tries strategies in virtual time,
-`attach` records a cluster, `doctor` finds what is wrong with one, `status` shows it, `operations` move its bundles.
-`standalone` and `demo` start whole clusters. `cli` is the program `barycenter`, also started by
-`python -m pulsar_barycenter` (`__main__`).
+`attach` records a cluster, `lab` replays what was recorded and advises, `doctor` finds what is wrong with one, `status`
+shows it, `operations` move its bundles. `standalone` and `demo` start whole clusters. `cli` is the program
+`barycenter`, also started by `python -m pulsar_barycenter` (`__main__`).
 
 Four journeys through the rooms, file by file, are in docs/architecture.md.
 """

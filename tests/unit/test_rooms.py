@@ -27,16 +27,17 @@ logs          naming load
 admin         naming credentials
 broker        naming config protocol credentials pages metadata load ledger logs admin
 pipeline      naming config load
-snapshots     naming config load pipeline
+snapshots     naming config metadata load logs pipeline
 replay        naming config load
 attach        naming config load logs admin
+lab           naming config pages terminal load logs pipeline snapshots replay attach
 doctor        naming config metadata load ledger admin attach
 status        naming config load doctor
 operations    naming load admin attach
 standalone    config
 demo          naming config pages load logs admin pipeline standalone
 cli           naming config credentials pages terminal metadata load ledger logs admin broker pipeline snapshots replay
-              attach doctor status operations standalone demo
+              attach lab doctor status operations standalone demo
 """
 """A room, and the rooms it knows."""
 
@@ -160,6 +161,7 @@ snapshots
     doubts
     parquet_snapshot pipeline_tables
     snapshot_file
+    settings_in_force
     decided_by
 
 replay
@@ -177,6 +179,15 @@ replay
     front scenarios traced
     experiments
     advice
+
+lab
+    errors processes
+    inputs
+    shared_input series
+    running
+    spark_grid board
+    results report
+    benches advising
 
 doctor
     finding
@@ -198,7 +209,6 @@ cli
     pipeline
     history
     replay
-    advise
     main
 """
 """The chapters of a room in order; those on one line may know each other. A name is a folder or a file.

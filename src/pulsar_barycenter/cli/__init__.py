@@ -4,8 +4,7 @@
 `ask` says how a cluster fares, what its leader would do, and why; `operate` has bundles moved and brokers emptied,
 `admin` has the words of pulsar-admin. `record` fills a data folder with load reports, of a running cluster or a made-up
 one; `pipeline` makes tables of what was recorded, and `history` asks these. `replay` tries strategies on load in
-virtual time, `advise` chooses among them. `ledger` checks and repairs messages, `tokens` makes what clients show to be
-known.
+virtual time and advises among them. `ledger` checks and repairs messages, `tokens` makes what clients show to be known.
 
 They share how brokers are asked (`asking`), which folder is which (`folders`), moments as people type them (`moments`),
 how JSON is asked for (`formats`) and what the help of a group tells (`groups`). A command that cannot go on ends by

@@ -7,8 +7,7 @@ may have been on its way.
 
 `decide` runs a round upon a snapshot, and `explain` says why a topic, bundle or broker is as it is, now or in the
 `past`; `topic_names` asks a running cluster in which bundles topics are. `snapshot` keeps what a leader decides upon.
-`running_cluster` asks for it by the admin REST, `settings_in_force` says by which settings the brokers of a data folder
-decide, and `decision_tables` prints decisions for people and as JSON.
+`running_cluster` asks for it by the admin REST, and `decision_tables` prints decisions for people and as JSON.
 
 Reading snapshots, and the rounds upon them, are `pulsar_barycenter.snapshots`; the words of a reason come with it, from
 `load.reasons`. What is looked at, and what it means, are `pulsar_barycenter.status` and `pulsar_barycenter.doctor`.

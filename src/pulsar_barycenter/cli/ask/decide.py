@@ -13,7 +13,6 @@ import msgspec
 from pulsar_barycenter.cli.ask.decision_tables import headline, print_json, print_tables, window_of
 from pulsar_barycenter.cli.ask.past.state import Subject
 from pulsar_barycenter.cli.ask.running_cluster import ClusterError, snapshot_of
-from pulsar_barycenter.cli.ask.settings_in_force import OF_LEADER, read_with_settings, told
 from pulsar_barycenter.cli.asking.client import named_url
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.failure import fail
@@ -33,6 +32,7 @@ from pulsar_barycenter.snapshots.decided_by import (
     read_memory,
     role_of,
 )
+from pulsar_barycenter.snapshots.settings_in_force import OF_LEADER, read_with_settings, told
 from pulsar_barycenter.snapshots.snapshot_file import SnapshotFile, of_document
 from pulsar_barycenter.terminal.errors import in_words
 

@@ -13,7 +13,6 @@ from pulsar_barycenter.cli.ask.past.decisions import known_then, of_cluster, of_
 from pulsar_barycenter.cli.ask.past.state import Subject, known_range, state_at
 from pulsar_barycenter.cli.ask.past.state import in_words as told_then
 from pulsar_barycenter.cli.ask.running_cluster import ClusterError, decisions_of, nobody_serves, snapshot_of
-from pulsar_barycenter.cli.ask.settings_in_force import OF_LEADER, read_with_settings, told
 from pulsar_barycenter.cli.ask.topic_names import NoSuchTopicError, bundles_of_topic
 from pulsar_barycenter.cli.asking.client import asked_url
 from pulsar_barycenter.cli.asking.options import with_client_conf
@@ -31,6 +30,7 @@ from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.snapshots.decided_by import UNUSABLE, configured, manager_of
 from pulsar_barycenter.snapshots.pipeline_tables import tables_below
+from pulsar_barycenter.snapshots.settings_in_force import OF_LEADER, read_with_settings, told
 from pulsar_barycenter.snapshots.snapshot_file import SnapshotFile, SnapshotFileError, of_document
 from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.terminal.suggestions import did_you_mean

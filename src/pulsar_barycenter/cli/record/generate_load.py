@@ -6,10 +6,11 @@ from pathlib import Path
 import click
 
 from pulsar_barycenter.cli.failure import fail
-from pulsar_barycenter.cli.folders import WrongFolderError, check_no_history, keep_private
+from pulsar_barycenter.cli.folders import keep_private
 from pulsar_barycenter.cli.moments import moment_ms, span_ms
 from pulsar_barycenter.demo.load_generator import Distribution, LoadGenerator, LoadPlan, NamespaceTraces
 from pulsar_barycenter.demo.traces import TraceError, read_trace
+from pulsar_barycenter.logs.data_folder import WrongFolderError, check_no_history
 from pulsar_barycenter.logs.load_report_log import FileReportLog
 from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.terminal.progress import with_progress

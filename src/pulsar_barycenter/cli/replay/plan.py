@@ -9,7 +9,6 @@ import msgspec
 from pulsar_barycenter.cli.ask.decide import snapshot_given
 from pulsar_barycenter.cli.ask.decision_tables import headline
 from pulsar_barycenter.cli.ask.running_cluster import ClusterError
-from pulsar_barycenter.cli.ask.settings_in_force import told
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format
@@ -27,6 +26,7 @@ from pulsar_barycenter.replay.what_if import (
     forecast,
 )
 from pulsar_barycenter.snapshots.decided_by import UNUSABLE, WrongWordError, configured, manager_of
+from pulsar_barycenter.snapshots.settings_in_force import told
 from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.terminal.tables import Column, Kind, print_table, printable
 

@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pulsar_barycenter.attach.report_numbers import OF_APACHE_PULSAR
-from pulsar_barycenter.cli.advise import command as command_module
-from pulsar_barycenter.cli.advise import trying
 from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.cli.replay import advise as command_module
 from pulsar_barycenter.config.broker_conf import parse_broker_conf
+from pulsar_barycenter.lab.advising import trying
 from pulsar_barycenter.load.managers import ManagerKind, manager_in_force
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData
 from pulsar_barycenter.pipeline.tables.schemas import TABLES

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from pulsar_barycenter.cli.replay.running import RunFile
+from pulsar_barycenter.lab.running import RunFile
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats
 from pulsar_barycenter.replay.outcome import Divided, Moved
 

@@ -11,8 +11,8 @@ from typing import Final
 import click
 import msgspec
 
-from pulsar_barycenter.cli.replay.inputs import Input, InputSpec, read_input
-from pulsar_barycenter.cli.replay.processes import pool_of
+from pulsar_barycenter.lab.inputs import Input, InputSpec, read_input
+from pulsar_barycenter.lab.processes import pool_of
 from pulsar_barycenter.replay.advice.parts import Parts, Trial, attempt
 from pulsar_barycenter.replay.advice.search import CLIMBED, Question, wanted
 from pulsar_barycenter.replay.grid import Scenario

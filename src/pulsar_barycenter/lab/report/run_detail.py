@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from pulsar_barycenter.cli.replay.report.thinning import (
+from pulsar_barycenter.lab.report.thinning import (
     LONGEST_REASON,
     MOST_LINES,
     MOST_POINTS,
@@ -22,8 +22,8 @@ from pulsar_barycenter.cli.replay.report.thinning import (
     splits_shown,
     thinned,
 )
-from pulsar_barycenter.cli.replay.running import RunFile
-from pulsar_barycenter.cli.replay.series import Series
+from pulsar_barycenter.lab.running import RunFile
+from pulsar_barycenter.lab.series import Series
 from pulsar_barycenter.load.snapshot.load_snapshot import Floats
 from pulsar_barycenter.pages.reasons import short_reason
 from pulsar_barycenter.replay.outcome import Divided, Moved

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from pulsar_barycenter.cli.replay.board import FIGURES, Row, figure_text, front, heading
-from pulsar_barycenter.cli.replay.report.run_detail import packed_detail
-from pulsar_barycenter.cli.replay.report.thinning import MOST_OVERVIEW_POINTS, group_size, thinned
-from pulsar_barycenter.cli.replay.running import RunFile
+from pulsar_barycenter.lab.board import FIGURES, Row, figure_text, front, heading
+from pulsar_barycenter.lab.report.run_detail import packed_detail
+from pulsar_barycenter.lab.report.thinning import MOST_OVERVIEW_POINTS, group_size, thinned
+from pulsar_barycenter.lab.running import RunFile
 from pulsar_barycenter.replay.grid import CONFIGURED, settings_of
 
 COSTS: Final = ("unloads", "sessions_disturbed", "unserved_topic_s", "flaps")

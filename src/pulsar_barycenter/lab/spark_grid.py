@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pulsar_barycenter.cli.replay.inputs import Input, InputSpec, Source, read_source
-from pulsar_barycenter.cli.replay.running import SHARED, Ended, GridError, Runner, kept, text_of
-from pulsar_barycenter.cli.replay.shared_input import shared_input, write_source
+from pulsar_barycenter.lab.errors import GridError
+from pulsar_barycenter.lab.inputs import Input, InputSpec, Source, read_source
+from pulsar_barycenter.lab.running import SHARED, Ended, Runner, kept, text_of
+from pulsar_barycenter.lab.shared_input import shared_input, write_source
 from pulsar_barycenter.pipeline.spark.addresses import open_storage
 from pulsar_barycenter.pipeline.spark.java import JavaNotFoundError
 from pulsar_barycenter.pipeline.spark.session import SPARK_ERRORS, create_session

@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from pulsar_barycenter.cli.replay.inputs import Input, Source
+from pulsar_barycenter.lab.inputs import Input, Source
 
 _ALIGNED: Final = 64
 

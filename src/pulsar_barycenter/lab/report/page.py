@@ -1,16 +1,13 @@
 """`report.html`: one page that tells what came out of a grid, pictures first."""
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import click
-
-from pulsar_barycenter.cli.replay.board import FIGURES, Row, figure_text, heading, rows_of
-from pulsar_barycenter.cli.replay.report.overview import About, fronts, labels, overview, verdict
-from pulsar_barycenter.cli.replay.report.thinning import MOST_ROWS, MOST_RUNS, runs_shown
-from pulsar_barycenter.cli.replay.running import RunFile, write_whole
+from pulsar_barycenter.lab.board import FIGURES, Row, figure_text, heading, rows_of
+from pulsar_barycenter.lab.report.overview import About, fronts, labels, overview, verdict
+from pulsar_barycenter.lab.report.thinning import MOST_ROWS, MOST_RUNS, runs_shown
+from pulsar_barycenter.lab.running import RunFile, write_whole
 from pulsar_barycenter.pages.page import rendered
 from pulsar_barycenter.replay.measures import MEASURES
 
@@ -37,7 +34,7 @@ def report_page(runs: Sequence[RunFile], about: About) -> str:
     kept = rows[:MOST_ROWS]
     shown = runs_shown([row.runs for row in kept], MOST_RUNS)
     return rendered(
-        "pulsar_barycenter.cli.replay.report",
+        "pulsar_barycenter.lab.report",
         overview(kept, shown, about),
         *_SCRIPTS,
         about=about,
@@ -87,16 +84,3 @@ def _spread(title: str, row: Row, number: int) -> str:
         return f"{title}: {about}"
     least, greatest = figure_text(row.least[number]), figure_text(row.greatest[number])
     return f"median of {len(row.runs)} runs, from {least} to {greatest}\n{title}: {about}"
-
-
-def command_of(context: click.Context) -> str:
-    """Return the command line that a click command was called with, without what is as it would be anyway."""
-    words = ["barycenter", context.info_name or ""]
-    for parameter in context.command.params:
-        source = context.get_parameter_source(parameter.name or "")
-        if source is not click.core.ParameterSource.COMMANDLINE:
-            continue
-        value = context.params[parameter.name or ""]
-        for each in value if isinstance(value, tuple) else (value,):
-            words += [parameter.opts[0], str(each)]
-    return shlex.join(words)

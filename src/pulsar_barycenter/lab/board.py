@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from pulsar_barycenter.cli.replay.running import RunFile
+from pulsar_barycenter.lab.running import RunFile
 from pulsar_barycenter.replay.measures import MEASURES, Measure, Measures
 
 _SHOWN: Final = (

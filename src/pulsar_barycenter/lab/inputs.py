@@ -11,19 +11,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pulsar_barycenter.attach.report_numbers import OF_APACHE_PULSAR
-from pulsar_barycenter.cli.ask.settings_in_force import in_force
-from pulsar_barycenter.cli.folders import check_load_folder
+from pulsar_barycenter.logs.data_folder import check_load_folder
 from pulsar_barycenter.pipeline.history import END_OF_TIME, History
 from pulsar_barycenter.pipeline.storage.files import Storage, local_folder
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from pulsar_barycenter.replay.capacity import Capacity
 from pulsar_barycenter.replay.demand import Demand, ReplayInputError
-from pulsar_barycenter.replay.events import Event
+from pulsar_barycenter.replay.events import BrokerAdded, BrokerCrashed, BrokerRemoved, Event
 from pulsar_barycenter.replay.inputs.csv_traces import Trace, demand_of, read_trace
 from pulsar_barycenter.replay.inputs.generated import Shape, broker_names, generated
 from pulsar_barycenter.replay.inputs.recorded import Samples, Usages, recording
 from pulsar_barycenter.replay.inputs.workload_files import Workload, demand_of_workload, workload_of
 from pulsar_barycenter.replay.simulator import Cluster
+from pulsar_barycenter.snapshots.settings_in_force import in_force
 
 GENERATED: Final = "generated"
 _CSV_KEYS: Final = {"brokers": int, "bundles": int, "topics": int, "scale": float, "bytes_a_message": float}
@@ -279,3 +279,23 @@ def shape_of(pairs: Sequence[str]) -> dict[str, str]:
             raise ReplayInputError(f"--shape {pair}: give key=value")
         found[key.strip()] = value.strip()
     return found
+
+
+def brokers_at(found: Input, at_ms: int | None = None) -> dict[str, Capacity]:
+    """Return the brokers that had come before `at_ms` (epoch ms) and had not gone; unless given, those of the end."""
+    brokers = dict(found.cluster.brokers)
+    for event in sorted(found.events, key=lambda each: each.at_ms):
+        if at_ms is not None and event.at_ms >= at_ms:
+            break
+        if isinstance(event, BrokerAdded):
+            brokers[event.broker] = event.capacity
+        elif isinstance(event, BrokerRemoved | BrokerCrashed):
+            brokers.pop(event.broker, None)
+    return brokers
+
+
+def size_of(found: Input) -> str:
+    """Return in words how large an input is."""
+    demand = found.demand
+    hours = demand.steps * demand.step_ms / 3_600_000
+    return f"{len(demand.bundles)} bundles on {len(found.cluster.brokers)} brokers, {hours:g} h in {demand.steps} steps"

@@ -8,7 +8,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pulsar_barycenter.cli.replay.inputs import GENERATED, REPORT_COLUMNS, USAGE_COLUMNS, Input, InputSpec, usages_of
+from pulsar_barycenter.lab.inputs import GENERATED, REPORT_COLUMNS, USAGE_COLUMNS, Input, InputSpec, usages_of
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.pipeline.history import History, NoHistoryError

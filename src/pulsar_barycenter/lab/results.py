@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pulsar_barycenter.cli.replay.board import FIGURES, figure_text, heading, rows_of
-from pulsar_barycenter.cli.replay.running import RunFile, write_whole
+from pulsar_barycenter.lab.board import FIGURES, figure_text, heading, rows_of
+from pulsar_barycenter.lab.running import RunFile, write_whole
 from pulsar_barycenter.replay.grid import Scenario
 from pulsar_barycenter.replay.measures import Measures
 from pulsar_barycenter.terminal.tables import Column, Kind, print_table

@@ -21,27 +21,23 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 import numpy as np
 
-from pulsar_barycenter.cli.replay.inputs import Input, InputSpec, Source
-from pulsar_barycenter.cli.replay.processes import pool_of
-from pulsar_barycenter.cli.replay.series import Series, series_of
-from pulsar_barycenter.cli.replay.shared_input import shared_input, write_source
 from pulsar_barycenter.config.broker_conf import ConfigError
+from pulsar_barycenter.lab.errors import GridError
+from pulsar_barycenter.lab.inputs import Input, InputSpec, Source, brokers_at
+from pulsar_barycenter.lab.processes import pool_of
+from pulsar_barycenter.lab.series import Series, series_of
+from pulsar_barycenter.lab.shared_input import shared_input, write_source
 from pulsar_barycenter.load.managers import StrategyError
 from pulsar_barycenter.replay.demand import FIGURES, ReplayInputError
-from pulsar_barycenter.replay.events import BrokerAdded, BrokerCrashed, BrokerRemoved
 from pulsar_barycenter.replay.grid import Scenario
 from pulsar_barycenter.replay.measures import Measures, measure
 from pulsar_barycenter.replay.outcome import Divided, Moved
-from pulsar_barycenter.replay.simulator import Cluster, replay
+from pulsar_barycenter.replay.simulator import replay
 
 RUNS: Final = "runs"
 GRID: Final = "grid.json"
 SHARED: Final = ".input"
 FORMAT: Final = 2
-
-
-class GridError(RuntimeError):
-    """What runs scenarios cannot go on; the text says what to do."""
 
 
 class RunFile(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -69,7 +65,7 @@ def run_scenario(scenario: Scenario, found: Input, base: Mapping[str, str]) -> R
     demand = found.demand.period(first, end)
     start_ms, end_ms = demand.start_ms, demand.start_ms + demand.steps * demand.step_ms
     events = [event for event in found.events if start_ms <= event.at_ms < end_ms]
-    cluster = _cluster_at(start_ms, found)
+    cluster = replace(found.cluster, brokers=brokers_at(found, start_ms))
     owners = tuple(owner if owner in cluster.brokers else "" for owner in demand.owners)
     demand = replace(demand, owners=owners)
     outcome = replay(demand, cluster, scenario.config(base), events, seed=scenario.seed)
@@ -80,17 +76,6 @@ def run_scenario(scenario: Scenario, found: Input, base: Mapping[str, str]) -> R
         splits=outcome.splits,
         series=series_of(outcome),
     )
-
-
-def _cluster_at(start_ms: int, found: Input) -> Cluster:
-    """Return the cluster with the brokers that had come by then, and had not gone."""
-    brokers = dict(found.cluster.brokers)
-    for event in sorted(found.events, key=lambda each: each.at_ms):
-        if event.at_ms < start_ms and isinstance(event, BrokerAdded):
-            brokers[event.broker] = event.capacity
-        elif event.at_ms < start_ms and isinstance(event, BrokerRemoved | BrokerCrashed):
-            brokers.pop(event.broker, None)
-    return replace(found.cluster, brokers=brokers)
 
 
 def digest_of(found: Input) -> str:

@@ -20,12 +20,13 @@ protocol      -
 credentials   -
 pages         -
 terminal      -
-metadata      config
+bounds        -
+metadata      config bounds
 load          naming config
-ledger        metadata naming
+ledger        metadata naming bounds
 logs          naming load
 admin         naming credentials
-broker        naming config protocol credentials pages metadata load ledger logs admin
+broker        naming config protocol credentials pages bounds metadata load ledger logs admin
 pipeline      naming config load
 snapshots     naming config metadata load logs pipeline
 replay        naming config load
@@ -33,7 +34,7 @@ attach        naming config load logs admin
 lab           naming config pages terminal load logs pipeline snapshots replay attach
 doctor        naming config metadata load ledger admin attach
 status        naming config load doctor
-operations    naming load admin attach
+operations    naming bounds load admin attach
 standalone    config
 demo          naming config pages load logs admin pipeline standalone
 cli           naming config credentials pages terminal metadata load ledger logs admin broker pipeline snapshots replay
@@ -65,7 +66,7 @@ credentials
 
 metadata
     errors store
-    back_off clock codec conditions files listeners serials session settings_file timed_store
+    clock codec conditions files listeners serials session settings_file timed_store
     store_client
     cache
     coordination

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pulsar_barycenter.metadata.back_off import BackOff
+from pulsar_barycenter.bounds.back_off import BackOff, Doubling
 from pulsar_barycenter.metadata.coordination.leader_election import RETRY_S, LeaderElection
 from pulsar_barycenter.metadata.coordination.locks import FIRST_BACKOFF_S, MAX_BACKOFF_S, LockManager
 from pulsar_barycenter.metadata.errors import NotLeadingError, StoreUnavailableError
@@ -28,6 +28,13 @@ def test_waits_double_up_to_the_longest_and_are_drawn_from_the_upper_half() -> N
         assert bound / 2 <= back_off.next_s() <= bound
     back_off.reset()
     assert back_off.next_s() <= 0.1
+
+
+def test_waits_without_a_draw_double_up_to_the_longest() -> None:
+    waits = Doubling(0.1, 1.0)
+    assert [waits.next_s() for _ in range(6)] == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+    waits.reset()
+    assert waits.next_s() == 0.1
 
 
 class Attempts:

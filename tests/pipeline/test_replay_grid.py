@@ -27,7 +27,7 @@ from pulsar_barycenter.lab.running import (
 from pulsar_barycenter.lab.running import GridFile as Grid
 from pulsar_barycenter.lab.spark_grid import SparkGrid
 from pulsar_barycenter.pipeline.spark.hadoop_storage import HadoopStorage
-from pulsar_barycenter.replay.demand import ReplayInputError
+from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.grid import Scenario, scenarios
 from support.pipeline_runs import wait_until
 from support.replayed_world import recorded

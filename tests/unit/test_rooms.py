@@ -36,7 +36,7 @@ doctor        naming config metadata load ledger admin attach
 status        naming config load doctor
 operations    naming bounds load admin attach
 standalone    config
-demo          naming config pages load logs admin pipeline standalone
+demo          naming config pages load logs admin pipeline replay standalone
 cli           naming config credentials pages terminal metadata load ledger logs admin broker pipeline snapshots replay
               attach lab doctor status operations standalone demo
 """
@@ -76,7 +76,7 @@ metadata
     open
 
 load
-    bundle_load reasons managers growing_map regexes
+    bundle_load moved_back reasons managers growing_map regexes
     policies
     drain_notes
     decisions strategy
@@ -166,7 +166,8 @@ snapshots
     decided_by
 
 replay
-    demand
+    errors
+    demand traces
     capacity
     events
     bundles
@@ -174,15 +175,16 @@ replay
     outcome references
     simulator
     measures what_if
+    synthetic
     inputs
     grid
     scenario
-    front scenarios traced
+    scenarios
     experiments
     advice
 
 lab
-    errors processes
+    errors processes trace_files
     inputs
     shared_input series
     running

@@ -6,7 +6,7 @@ from pulsar_barycenter.config.broker_conf import ConfigError
 from pulsar_barycenter.load.managers import StrategyError
 from pulsar_barycenter.logs.data_folder import WrongFolderError
 from pulsar_barycenter.pipeline.history import NoHistoryError
-from pulsar_barycenter.replay.demand import ReplayInputError
+from pulsar_barycenter.replay.errors import ReplayInputError
 
 
 class GridError(RuntimeError):

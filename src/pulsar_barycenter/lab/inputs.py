@@ -1,7 +1,7 @@
 """What `barycenter replay --input` can name: a data folder, CSV traces, a workload file, or made-up load."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,18 +11,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pulsar_barycenter.attach.report_numbers import OF_APACHE_PULSAR
+from pulsar_barycenter.lab.trace_files import trace_in
 from pulsar_barycenter.logs.data_folder import check_load_folder
 from pulsar_barycenter.pipeline.history import END_OF_TIME, History
 from pulsar_barycenter.pipeline.storage.files import Storage, local_folder
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from pulsar_barycenter.replay.capacity import Capacity
-from pulsar_barycenter.replay.demand import Demand, ReplayInputError
+from pulsar_barycenter.replay.demand import Demand
+from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.events import BrokerAdded, BrokerCrashed, BrokerRemoved, Event
-from pulsar_barycenter.replay.inputs.csv_traces import Trace, demand_of, read_trace
-from pulsar_barycenter.replay.inputs.generated import Shape, broker_names, generated
 from pulsar_barycenter.replay.inputs.recorded import Samples, Usages, recording
+from pulsar_barycenter.replay.inputs.trace_demand import demand_of
 from pulsar_barycenter.replay.inputs.workload_files import Workload, demand_of_workload, workload_of
 from pulsar_barycenter.replay.simulator import Cluster
+from pulsar_barycenter.replay.synthetic.demand import Shape, broker_names, generated
+from pulsar_barycenter.replay.traces import Trace
 from pulsar_barycenter.snapshots.settings_in_force import in_force
 
 GENERATED: Final = "generated"
@@ -93,7 +96,7 @@ def read_source(spec: InputSpec, elsewhere: Storage | None = None) -> Source:
     if first == GENERATED:
         return Source(spec)
     if first.endswith(".csv"):
-        return Source(spec, traces=_traces(spec.paths))
+        return Source(spec, traces=tuple(trace_in(Path(path)) for path in spec.paths))
     if first.endswith((".yaml", ".yml")) and len(spec.paths) == 1:
         return Source(spec, workload=_workload(Path(first)))
     if len(spec.paths) > 1:
@@ -159,14 +162,6 @@ def _of_workload(spec: InputSpec, workload: Workload, seed: int) -> Input:
     capacity = Capacity(cores=numbers.pop("cores", Capacity().cores))
     demand = demand_of_workload(workload, step_ms=spec.step_ms, seed=seed, **numbers)
     return Input(demand, Cluster(dict.fromkeys(broker_names(numbers.get("brokers", 5)), capacity)))
-
-
-def _traces(paths: Sequence[str]) -> tuple[Trace, ...]:
-    found = []
-    for path in paths:
-        with Path(path).open(newline="") as lines:
-            found.append(replace(read_trace(path, lines), name=Path(path).stem))
-    return tuple(found)
 
 
 def _of_traces(spec: InputSpec, traces: Sequence[Trace], seed: int) -> Input:

@@ -28,7 +28,8 @@ from pulsar_barycenter.lab.processes import pool_of
 from pulsar_barycenter.lab.series import Series, series_of
 from pulsar_barycenter.lab.shared_input import shared_input, write_source
 from pulsar_barycenter.load.managers import StrategyError
-from pulsar_barycenter.replay.demand import FIGURES, ReplayInputError
+from pulsar_barycenter.replay.demand import FIGURES
+from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.grid import Scenario
 from pulsar_barycenter.replay.measures import Measures, measure
 from pulsar_barycenter.replay.outcome import Divided, Moved

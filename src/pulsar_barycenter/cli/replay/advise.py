@@ -17,7 +17,7 @@ from pulsar_barycenter.lab.inputs import Input, read_input, size_of
 from pulsar_barycenter.load.strategies import is_own
 from pulsar_barycenter.replay.advice.search import LEAST_SEEDS
 from pulsar_barycenter.replay.advice.weighing import PRICES
-from pulsar_barycenter.replay.demand import ReplayInputError
+from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.scenario import BENCHED
 from pulsar_barycenter.terminal.errors import in_words
 

@@ -26,7 +26,7 @@ from pulsar_barycenter.lab.running import (
     waiting_of,
 )
 from pulsar_barycenter.pipeline.running.job_options import SparkMaster, with_spark_settings
-from pulsar_barycenter.replay.demand import ReplayInputError
+from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.grid import CONFIGURED, scenarios
 from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.terminal.progress import with_progress

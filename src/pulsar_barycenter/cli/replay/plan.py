@@ -15,7 +15,7 @@ from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.config.broker_conf import with_overrides
 from pulsar_barycenter.load.managers import MANAGER_KEY
 from pulsar_barycenter.load.reasons import format_figure
-from pulsar_barycenter.replay.demand import ReplayInputError
+from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.what_if import (
     LONGEST_MINUTES,
     MOST_ADDED,

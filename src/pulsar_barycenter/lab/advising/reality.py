@@ -1,14 +1,16 @@
 """What the history of a data folder itself shows, beside its replay: moves, balance, what brokers reported."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pulsar_barycenter.lab.inputs import GENERATED, REPORT_COLUMNS, USAGE_COLUMNS, Input, InputSpec, usages_of
+from pulsar_barycenter.load.moved_back import Whereabouts
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.pipeline.history import History, NoHistoryError
@@ -16,8 +18,10 @@ from pulsar_barycenter.pipeline.storage.files import local_folder
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from pulsar_barycenter.replay.advice.document import Observed
 from pulsar_barycenter.replay.inputs.recorded import Usages
+from pulsar_barycenter.replay.measures import FLAPS
 
 _ALL: Final = 1 << 40
+_OF_MOVES: Final = ["at", "bundle", "source", "destination", "ended", "since_last_s", "is_back", "principal"]
 _TOPICS_OF_A_TRACE: Final = 4
 
 
@@ -44,9 +48,9 @@ def reality_of(spec: InputSpec) -> Reality:
         return Reality(doubts=(f"what {name} shows of real moves is not read: it is not on this machine",))
     history = History(PipelineLayout.of(Path(folder)), since_ms=spec.since_ms, until_ms=spec.until_ms)
     doubts = []
-    moves: list[Mapping[str, object]] | None = None
+    moves: list[Mapping[str, Any]] | None = None
     try:
-        moves = history.moves(_ALL).select(["bundle", "ended", "since_last_s", "is_back", "principal"]).to_pylist()
+        moves = history.moves(_ALL).select(_OF_MOVES).to_pylist()
     except NoHistoryError as error:
         doubts.append(f"real moves are not known: {error}")
     balance: pa.Table | None = None
@@ -58,7 +62,7 @@ def reality_of(spec: InputSpec) -> Reality:
     return Reality(_observed(moves, balance), usages, tuple(doubts))
 
 
-def _observed(moves: list[Mapping[str, object]] | None, balance: pa.Table | None) -> Observed | None:
+def _observed(moves: list[Mapping[str, Any]] | None, balance: pa.Table | None) -> Observed | None:
     if moves is None and balance is None:
         return None
     found: dict[str, int | float | None] = {}
@@ -72,21 +76,22 @@ def _observed(moves: list[Mapping[str, object]] | None, balance: pa.Table | None
     return Observed(**found)  # type: ignore[arg-type]
 
 
-def _flaps(moves: Iterable[Mapping[str, object]]) -> int:
+def _flaps(moves: Iterable[Mapping[str, Any]]) -> int:
     """Count the flaps among moves, oldest first; what people asked for, and the move after it, is none."""
-    manual: dict[object, bool] = {}
+    manual: dict[str, bool] = {}
+    seen: dict[str, Whereabouts] = defaultdict(Whereabouts)
     count = 0
     for move in moves:
+        bundle, at_ms = seen[move["bundle"]], move["at"].timestamp() * 1000
         is_manual, after_manual = move["principal"] is not None, manual.get(move["bundle"], False)
         manual[move["bundle"]] = is_manual
-        count += move["ended"] == "moved" and not is_manual and not after_manual and _is_flap(move)
+        since_last = None if move["since_last_s"] is None else move["since_last_s"] * 1000
+        # before the first move that is read, only that one's own columns say where the bundle had been
+        since_left = since_last if move["is_back"] else bundle.since_left(move["destination"], at_ms)
+        is_chosen = move["ended"] == "moved" and not is_manual and not after_manual
+        count += is_chosen and FLAPS.is_flap(since_last, since_left)
+        bundle.moved(move["source"], at_ms)
     return count
-
-
-def _is_flap(move: Mapping[str, object]) -> bool:
-    """Whether it is one by docs/measures.md: within half an hour of the last move, or back within an hour."""
-    since = move["since_last_s"]
-    return isinstance(since, float) and (since < 1800 or (bool(move["is_back"]) and since < 3600))
 
 
 def topic_names(spec: InputSpec, found: Input) -> dict[int, str]:

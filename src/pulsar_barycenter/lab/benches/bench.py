@@ -9,12 +9,12 @@ import msgspec
 
 from pulsar_barycenter.lab.benches.bench_page import Figures, Table
 from pulsar_barycenter.lab.benches.published_page import ExperimentRuns
+from pulsar_barycenter.lab.benches.traced import traced_case
 from pulsar_barycenter.lab.processes import pool_of
+from pulsar_barycenter.lab.trace_files import csv_files, trace_in
 from pulsar_barycenter.replay.experiments.experiment import Experiment, experiments, run_experiment
-from pulsar_barycenter.replay.inputs.csv_traces import read_trace
 from pulsar_barycenter.replay.measures import Measures
 from pulsar_barycenter.replay.scenario import Case, run_case
-from pulsar_barycenter.replay.traced import traced_case
 from pulsar_barycenter.terminal.progress import with_progress
 
 Subject = TypeVar("Subject")
@@ -30,14 +30,7 @@ def traced_cases(traces: Sequence[Path]) -> list[Case]:
         ReplayInputError: a folder has none, or one is wrong.
         OSError: one cannot be read.
     """
-    files = sorted(file for each in traces for file in (each.glob("*.csv") if each.is_dir() else [each]))
-    if not traces:
-        return []
-    found = []
-    for file in files:
-        with file.open(newline="") as lines:
-            found.append(read_trace(file.stem, lines))
-    return [traced_case(found)]
+    return [traced_case([trace_in(file) for file in sorted(csv_files(traces))])] if traces else []
 
 
 def scenario_tables(
@@ -45,7 +38,7 @@ def scenario_tables(
 ) -> list[Table]:
     """Return the medians of all strategies over the seeds, a table for each case.
 
-    `front` gives LeastDisturbance by the bands of `replay.front`: each band's strategy is measured, too, and stands
+    `front` gives LeastDisturbance by the bands of `front`: each band's strategy is measured, too, and stands
     apart from `strategies`.
     """
     run = (*strategies, *front.values())

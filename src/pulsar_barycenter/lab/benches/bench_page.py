@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 import click
 
-from pulsar_barycenter.replay.front import BANDS, not_dominated
+from pulsar_barycenter.lab.benches.front import BANDS, not_dominated
 from pulsar_barycenter.replay.references import REFERENCES
 from pulsar_barycenter.replay.scenario import Case
 from pulsar_barycenter.terminal.tables import Column, Kind, print_table

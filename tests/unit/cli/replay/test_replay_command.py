@@ -21,9 +21,9 @@ from pulsar_barycenter.pipeline.tables.reading import DamagedTableError
 from pulsar_barycenter.replay.capacity import Capacity
 from pulsar_barycenter.replay.events import BrokerAdded, BrokerRemoved
 from pulsar_barycenter.replay.grid import Scenario
-from pulsar_barycenter.replay.inputs.generated import Shape, broker_names, generated
 from pulsar_barycenter.replay.measures import measure
 from pulsar_barycenter.replay.simulator import Cluster, replay
+from pulsar_barycenter.replay.synthetic.demand import Shape, broker_names, generated
 from support.replayed_world import BROKERS, SHAPE, World
 from support.table_cases import write_tables
 

@@ -34,8 +34,8 @@ from pulsar_barycenter.lab.report.thinning import (
 )
 from pulsar_barycenter.lab.running import RunFile
 from pulsar_barycenter.lab.series import USAGE_UNIT, packed, unpacked
-from pulsar_barycenter.replay.inputs.generated import START_MS
 from pulsar_barycenter.replay.outcome import Moved
+from pulsar_barycenter.replay.synthetic.demand import START_MS
 from support.replay_report import HIGH, LOW, LOWER, MINUTE_MS, ODD_NAME, UPPER, WHOLE, few_runs, run_of
 
 POINTS = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=12)

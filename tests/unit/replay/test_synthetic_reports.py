@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsar_barycenter.cli.main import main
-from pulsar_barycenter.demo.load_generator import Distribution, LoadGenerator, LoadPlan, NamespaceTraces, with_usage
-from pulsar_barycenter.demo.traces import Trace
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, decode_report, with_stats
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.bundles import NamespaceBundles
+from pulsar_barycenter.replay.synthetic.reports import LoadGenerator, LoadPlan, NamespaceTraces, with_usage
+from pulsar_barycenter.replay.synthetic.shapes import Distribution
+from pulsar_barycenter.replay.traces import Trace
 
 START_MS = 1_790_000_000_000
 PLAN = LoadPlan(brokers=3, bundles=24, interval_ms=60_000, start_ms=START_MS)
@@ -78,7 +79,7 @@ def test_of_zipfs_law_the_busiest_has_twice_the_rate_of_the_second() -> None:
 
 def test_bundles_follow_their_traces_and_a_second_bundle_of_a_trace_is_elsewhere_in_its_day() -> None:
     """Two traces of two steps of a minute, four bundles: the third is the first one's trace, half of it later."""
-    traces = (Trace("steady", 60.0, (60.0, 60.0)), Trace("swaying", 60.0, (0.0, 120.0)))
+    traces = (Trace("steady", 0, 60_000, (60.0, 60.0)), Trace("swaying", 0, 60_000, (0.0, 120.0)))
     plan = LoadPlan(
         brokers=1,
         bundles=4,
@@ -98,7 +99,7 @@ def test_bundles_follow_their_traces_and_a_second_bundle_of_a_trace_is_elsewhere
 
 
 def test_more_topics_than_bundles_add_up() -> None:
-    traces = tuple(Trace(f"t{number}", 60.0, (60.0,)) for number in range(5))
+    traces = tuple(Trace(f"t{number}", 0, 60_000, (60.0,)) for number in range(5))
     plan = replace(
         PLAN, brokers=1, bundles=2, distribution=Distribution.EVEN, namespaces=(NamespaceTraces("n", traces),)
     )

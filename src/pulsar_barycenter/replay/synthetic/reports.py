@@ -8,18 +8,15 @@ What brokers say of their resources follows from the rates, by the constants bel
 has 200 msg/s out (two subscriptions), 100 KiB/s in and 200 KiB/s out; it takes 300 × 10 µs = 0.3 % of a core.
 """
 
-import math
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsar_barycenter.demo.traces import Trace
 from pulsar_barycenter.load.reports.load_report import (
     LocalBrokerData,
     NamespaceBundleStats,
@@ -27,8 +24,11 @@ from pulsar_barycenter.load.reports.load_report import (
     max_resource_usage,
     with_stats,
 )
+from pulsar_barycenter.load.snapshot.load_snapshot import Floats
 from pulsar_barycenter.naming.bundles import NamespaceBundles
 from pulsar_barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.replay.synthetic.shapes import DAY_S, Distribution, daily_swing, drawn_sizes
+from pulsar_barycenter.replay.traces import Trace
 
 TENANT: Final = "generated"
 BUNDLES_OF_NAMESPACE: Final = 64
@@ -46,22 +46,7 @@ BUFFERED_S: Final = 0.5
 
 SWING: Final = 0.5
 NOISE: Final = 0.1
-_DAY_S: Final = 86_400.0
 _IDLE_MEMORY_MIB: Final = 512.0
-
-_Floats = NDArray[np.float64]
-
-
-class Distribution(StrEnum):
-    """How the mean rates of bundles spread. All have the mean 1, times `mean_rate`."""
-
-    EVEN = "even"
-    LOGNORMAL = "lognormal"
-    """Sigma 1: half of the bundles are below 0.61, one of a hundred is above 6.2."""
-    PARETO = "pareto"
-    """Alpha 1.5: a third of the load is in one bundle of a hundred or so."""
-    ZIPF = "zipf"
-    """The k-th busiest has 1/k of the busiest one's rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +90,9 @@ class LoadGenerator:
         chance = np.random.default_rng([plan.seed, 0])
         self._names, self._shapes = _bundles(plan)
         self._topics = np.array([max(1, len(shape)) for shape in self._shapes])
-        self._means = plan.mean_rate * _spread(plan.distribution, plan.bundles, chance)
-        self._shift_s = chance.uniform(0.0, _DAY_S, plan.bundles)
+        spread = drawn_sizes(plan.distribution, plan.bundles, chance)
+        self._means = plan.mean_rate * (spread / spread.mean())
+        self._shift_s = chance.uniform(0.0, DAY_S, plan.bundles)
         owners = np.array([zlib.crc32(name.encode()) % plan.brokers for name in self._names])
         self._owned = [np.flatnonzero(owners == broker) for broker in range(plan.brokers)]
         self._scale = _trace_scale(self._shapes)
@@ -150,12 +136,10 @@ class LoadGenerator:
         )
         return with_usage(with_stats(report, stats))
 
-    def _shape(self, owned: NDArray[np.int64], at_s: float) -> _Floats:
+    def _shape(self, owned: NDArray[np.int64], at_s: float) -> Floats:
         """The factors by which bundles differ from their means at `at_s` seconds of trace time."""
         if not self.plan.namespaces:
-            angle = (at_s + self._shift_s[owned]) * (2 * math.pi / _DAY_S)
-            swing: _Floats = 1 + SWING * np.sin(angle)
-            return swing
+            return daily_swing(at_s + self._shift_s[owned], SWING)
         return np.array([self._followed(index, at_s) for index in owned.tolist()])
 
     def _followed(self, index: int, at_s: float) -> float:
@@ -227,16 +211,3 @@ def _trace_scale(shapes: Sequence[_Shape]) -> float:
     """What makes the mean rate of `shapes` 1."""
     total = sum(sum(trace.values) / trace.length_s for shape in shapes for trace, _ in shape)
     return len(shapes) / total if total > 0 else 1.0
-
-
-def _spread(distribution: Distribution, count: int, chance: np.random.Generator) -> _Floats:
-    if distribution is Distribution.LOGNORMAL:
-        drawn = chance.lognormal(0.0, 1.0, count)
-    elif distribution is Distribution.PARETO:
-        drawn = chance.pareto(1.5, count) + 1.0
-    elif distribution is Distribution.ZIPF:
-        drawn = chance.permutation(1.0 / np.arange(1, count + 1))
-    else:
-        drawn = np.ones(count)
-    scaled: _Floats = drawn / drawn.mean()
-    return scaled

@@ -8,11 +8,12 @@ import numpy as np
 from pulsar_barycenter.load.snapshot.load_snapshot import Floats
 from pulsar_barycenter.naming.bundles import NamespaceBundles
 from pulsar_barycenter.naming.namespace import NamespaceName
-from pulsar_barycenter.replay.demand import Demand, ReplayInputError
+from pulsar_barycenter.replay.demand import Demand
+from pulsar_barycenter.replay.errors import ReplayInputError
+from pulsar_barycenter.replay.synthetic.shapes import Distribution, daily_swing, drawn_sizes
 
 START_MS: Final = 1_767_225_600_000
 """2026-01-01T00:00 UTC: when made-up demand begins."""
-DAY_S: Final = 86_400
 MOST_BUNDLES: Final = 1_000_000
 
 
@@ -64,9 +65,9 @@ def bundle_names(bundles: int, namespaces: int = 1) -> tuple[str, ...]:
 def rates(shape: Shape, seed: int) -> Floats:
     """Return msg/s in, a row a step and a column a bundle."""
     rng = np.random.default_rng(seed)
-    size = rng.lognormal(0.0, shape.spread, shape.bundles)
+    size = drawn_sizes(Distribution.LOGNORMAL, shape.bundles, rng, sigma=shape.spread)
     seconds = np.arange(shape.steps) * shape.step_ms / 1000
-    day = 1 + shape.swing * np.sin(2 * np.pi * seconds / DAY_S)
+    day = daily_swing(seconds, shape.swing)
     noise = rng.lognormal(0.0, shape.noise, (shape.steps, shape.bundles)) if shape.noise else 1.0
     found: Floats = (size * shape.rate / size.sum()) * day[:, None] * noise
     return found

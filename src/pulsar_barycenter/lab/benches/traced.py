@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pulsar_barycenter.replay.demand import Demand, ReplayInputError
-from pulsar_barycenter.replay.inputs.csv_traces import Trace, demand_of
+from pulsar_barycenter.replay.demand import Demand
+from pulsar_barycenter.replay.errors import ReplayInputError
+from pulsar_barycenter.replay.inputs.trace_demand import demand_of
 from pulsar_barycenter.replay.scenario import Case, Expected, Setup, like_brokers, rate_of_usage
+from pulsar_barycenter.replay.traces import Trace
 
 BROKERS: Final = 5
 DAYS: Final = 2

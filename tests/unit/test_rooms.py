@@ -30,15 +30,17 @@ broker        naming config protocol credentials pages bounds metadata load ledg
 pipeline      naming config load
 snapshots     naming config metadata load logs pipeline
 replay        naming config load
-attach        naming config load logs admin
+attach        naming config terminal load logs admin
 lab           naming config pages terminal load logs pipeline snapshots replay attach
 doctor        naming config metadata load ledger admin attach
 status        naming config load doctor
 operations    naming bounds load admin attach
+questions     naming terminal metadata load logs admin pipeline snapshots attach doctor status operations
+screen        naming terminal load logs attach status questions
 standalone    config
 demo          naming config pages load logs admin pipeline replay standalone
 cli           naming config credentials pages terminal metadata load ledger logs admin broker pipeline snapshots replay
-              attach lab doctor status operations standalone demo
+              attach lab doctor status operations questions screen standalone demo
 """
 """A room, and the rooms it knows."""
 
@@ -191,6 +193,12 @@ lab
     spark_grid board
     results report
     benches advising
+
+questions
+    topics monitored examination
+    past_state
+    past_decisions
+    explanation
 
 doctor
     finding

@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-from pulsar_barycenter.cli.ask.running_cluster import ClusterError
+from pulsar_barycenter.attach.running_cluster import ClusterError
 from pulsar_barycenter.cli.asking.client import asked_url
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.operate.carrying_out import (

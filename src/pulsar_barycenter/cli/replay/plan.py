@@ -6,9 +6,9 @@ from typing import Final
 import click
 import msgspec
 
+from pulsar_barycenter.attach.running_cluster import ClusterError
 from pulsar_barycenter.cli.ask.decide import snapshot_given
 from pulsar_barycenter.cli.ask.decision_tables import headline
-from pulsar_barycenter.cli.ask.running_cluster import ClusterError
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format

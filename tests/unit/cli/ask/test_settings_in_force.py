@@ -136,7 +136,7 @@ def test_the_version_that_is_followed_is_said_and_decides_the_strategies(tmp_pat
 
 
 def test_a_snapshot_of_a_running_cluster_has_the_settings_of_its_leader(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def snapshot_of(_url: str) -> SnapshotDocument:
+    async def snapshot_of(_new_client: object, _url: str) -> SnapshotDocument:
         return SnapshotDocument(taken_at=1, brokers={}, configuration={"clusterName": "c"})
 
     monkeypatch.setattr(asked, "snapshot_of", snapshot_of)

@@ -11,11 +11,10 @@ from typing import Any, Final
 
 import msgspec
 
-from pulsar_barycenter.admin.client import AdminClient
+from pulsar_barycenter.admin.client import AdminClient, NewClient
 from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.attach.answers import without_report
-from pulsar_barycenter.cli.ask.running_cluster import ClusterError
-from pulsar_barycenter.cli.asking.client import asking_client
+from pulsar_barycenter.attach.running_cluster import ClusterError
 from pulsar_barycenter.naming.bundles import NamespaceBundles
 from pulsar_barycenter.naming.errors import InvalidBundlesError, InvalidNameError
 from pulsar_barycenter.naming.topic import TopicName
@@ -51,14 +50,14 @@ class TopicsBundle:
         return f"{'topic' if is_one else 'topics'} {shown}{more} {'is' if is_one else 'are'} in {self.bundle}{others}"
 
 
-async def bundles_of_topic(url: str, topic: TopicName) -> list[TopicsBundle]:
+async def bundles_of_topic(new_client: NewClient, url: str, topic: TopicName) -> list[TopicsBundle]:
     """Return the bundle of a topic, or those of its partitions, by name; `url` is the web address of any broker.
 
     Raises:
         NoSuchTopicError: there is no such topic.
         ClusterError: the broker does not answer, or not so.
     """
-    client = asking_client(timeout_s=_TIMEOUT_S, most_bytes=_MOST_BYTES)
+    client = new_client(timeout_s=_TIMEOUT_S, most_bytes=_MOST_BYTES)
     try:
         return await _bundles_of(client, url, topic)
     except AdminRequestError as error:

@@ -12,12 +12,11 @@ from typing import Any, Final
 
 import msgspec
 
-from pulsar_barycenter.admin.client import AdminClient
+from pulsar_barycenter.admin.client import AdminClient, NewClient
 from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.attach.addresses import address_of
 from pulsar_barycenter.attach.answers import has_no_report, without_report
-from pulsar_barycenter.cli.ask.running_cluster import ClusterError
-from pulsar_barycenter.cli.asking.client import asking_client
+from pulsar_barycenter.attach.running_cluster import ClusterError
 from pulsar_barycenter.load.reports.load_report import TimeAverageBrokerData, decode_report
 from pulsar_barycenter.load.reports.simple_load_report import decode_load_report
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument
@@ -40,7 +39,7 @@ class NothingReportedError(Exception):
     """No broker tells its load where it was asked for; the text says why, and where else it may be asked for."""
 
 
-async def monitored(place: str) -> list[MonitoredBroker]:
+async def monitored(new_client: NewClient, place: str) -> list[MonitoredBroker]:
     """Return the brokers with their loads, by name; `place` is a web address of a broker, or a metadataStoreUrl.
 
     A broker that does not answer is left out.
@@ -50,7 +49,7 @@ async def monitored(place: str) -> list[MonitoredBroker]:
         TimeoutError: the store did not tell in time.
     """
     if place.startswith(("http://", "https://")):
-        return await _of_cluster(place)
+        return await _of_cluster(new_client, place)
     async with asyncio.timeout(_TIMEOUT_S):
         if place.startswith(_SQLITE):
             return _of_records(await asyncio.to_thread(_records_of_file, Path(place.removeprefix(_SQLITE))))
@@ -61,8 +60,8 @@ async def monitored(place: str) -> list[MonitoredBroker]:
             await store.close()
 
 
-async def _of_cluster(url: str) -> list[MonitoredBroker]:
-    client = asking_client(timeout_s=_TIMEOUT_S, most_bytes=_MOST_BYTES)
+async def _of_cluster(new_client: NewClient, url: str) -> list[MonitoredBroker]:
+    client = new_client(timeout_s=_TIMEOUT_S, most_bytes=_MOST_BYTES)
     gate = asyncio.Semaphore(_AT_ONCE)
 
     async def report_of(broker: str) -> Report | None:

@@ -10,11 +10,10 @@ from typing import Any, Final
 
 import msgspec
 
-from pulsar_barycenter.admin.client import AdminClient
+from pulsar_barycenter.admin.client import AdminClient, NewClient
 from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.attach.answers import without_report
-from pulsar_barycenter.cli.ask.running_cluster import ClusterError
-from pulsar_barycenter.cli.asking.client import asking_client
+from pulsar_barycenter.attach.running_cluster import ClusterError
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.topic import TopicName
@@ -39,13 +38,13 @@ class SeenTopics:
     count: int = 0
 
 
-async def topics_of(url: str, bundles: Sequence[BundleRow]) -> SeenTopics:
+async def topics_of(new_client: NewClient, url: str, bundles: Sequence[BundleRow]) -> SeenTopics:
     """Return the topics of bundles with their figures; `url` is the web address of any broker.
 
     Raises:
         ClusterError: it does not answer, or not so.
     """
-    client = asking_client(timeout_s=_TIMEOUT_S, most_bytes=_MOST_BYTES)
+    client = new_client(timeout_s=_TIMEOUT_S, most_bytes=_MOST_BYTES)
     gate = asyncio.Semaphore(_AT_ONCE)
 
     async def ask(path: str, **params: str) -> Any:

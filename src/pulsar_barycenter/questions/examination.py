@@ -1,4 +1,4 @@
-"""How commands have a look at a cluster as the doctor does: once, and again if what was found may be on its way."""
+"""How to look at a cluster as the doctor does: once, and again if what was found may be on its way."""
 
 import asyncio
 import time
@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pulsar_barycenter.cli.asking.client import asking_client
+from pulsar_barycenter.admin.client import NewClient
 from pulsar_barycenter.doctor.catalogue import Diagnosis, confirmed, diagnose, needs_second_look
 from pulsar_barycenter.doctor.finding import Unseen
 from pulsar_barycenter.doctor.picture import Picture
@@ -41,7 +41,7 @@ class Asked:
     timeout_s: float = 5.0
 
 
-async def examine(asked: Asked, names: Sequence[str] = ()) -> tuple[Picture, Diagnosis]:
+async def examine(new_client: NewClient, asked: Asked, names: Sequence[str] = ()) -> tuple[Picture, Diagnosis]:
     """Return what there is to see, and what the checks of these names, or all, find there.
 
     It is looked at a second time if what was found may come of a cluster in motion.
@@ -49,22 +49,22 @@ async def examine(asked: Asked, names: Sequence[str] = ()) -> tuple[Picture, Dia
     Raises:
         ClusterUnreadableError, StoreUnreadableError: nothing that was asked for can be read.
     """
-    picture = await _picture(asked)
+    picture = await _picture(new_client, asked)
     diagnosis = diagnose(picture, names)
     if asked.urls and needs_second_look(diagnosis):
         await asyncio.sleep(_SECOND_LOOK_S)
         with suppress(ClusterUnreadableError, StoreUnreadableError):  # what was found is worth telling all the more
-            diagnosis = confirmed(diagnosis, diagnose(await _picture(asked), names))
+            diagnosis = confirmed(diagnosis, diagnose(await _picture(new_client, asked), names))
     return picture, diagnosis
 
 
-async def _picture(asked: Asked) -> Picture:
+async def _picture(new_client: NewClient, asked: Asked) -> Picture:
     """Return what brokers, store, folder of ledgers and file say.
 
     Raises:
         ClusterUnreadableError, StoreUnreadableError: nothing that was asked for can be read.
     """
-    picture = await _of_cluster(asked.urls, asked.store, asked.store_config, asked.timeout_s)
+    picture = await _of_cluster(new_client, asked)
     if asked.file is None:
         picture = replace(picture, unseen=(*picture.unseen, _NO_FILE))
     else:
@@ -77,30 +77,30 @@ async def _picture(asked: Asked) -> Picture:
     return replace(picture, ledgers=await asyncio.to_thread(read_ledgers, asked.ledgers, several_machines=several))
 
 
-async def _of_cluster(urls: Sequence[str], store: str | None, store_config: str, timeout_s: float) -> Picture:
+async def _of_cluster(new_client: NewClient, asked: Asked) -> Picture:
     """Return what brokers and store say; of both, one that cannot be read is told as not looked at.
 
     Raises:
         ClusterUnreadableError, StoreUnreadableError: nothing that was asked for can be read.
     """
-    picture = Picture(_now_ms(), unseen=() if urls else (Unseen("the brokers", "give --url to ask them"),))
+    picture = Picture(_now_ms(), unseen=() if asked.urls else (Unseen("the brokers", "give --url to ask them"),))
     blind: ClusterUnreadableError | None = None
-    if urls:
-        client = asking_client(timeout_s=timeout_s, most_bytes=_MOST_BYTES)
+    if asked.urls:
+        client = new_client(timeout_s=asked.timeout_s, most_bytes=_MOST_BYTES)
         try:
-            picture = await read_cluster(urls, client, now_ms=_now_ms)
+            picture = await read_cluster(asked.urls, client, now_ms=_now_ms)
         except ClusterUnreadableError as error:
-            if not store:
+            if not asked.store:
                 raise
             blind = error
         finally:
             await client.close()
-    if not store:
+    if not asked.store:
         return replace(picture, unseen=(*picture.unseen, _NO_STORE))
     try:
-        picture = replace(picture, store=await read_store(store, store_config))
+        picture = replace(picture, store=await read_store(asked.store, asked.store_config))
     except StoreUnreadableError as error:
-        if not urls or blind is not None:
+        if not asked.urls or blind is not None:
             raise
         picture = replace(picture, unseen=(*picture.unseen, Unseen("the metadata store", str(error))))
     if blind is not None:

@@ -9,8 +9,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from pulsar_barycenter.cli.ask.past.state import Subject
-from pulsar_barycenter.cli.ask.running_cluster import decision_page
+from pulsar_barycenter.admin.client import NewClient
+from pulsar_barycenter.attach.running_cluster import decision_page
 from pulsar_barycenter.load.reasons import Reason
 from pulsar_barycenter.logs.decision_log import DecisionRecord
 from pulsar_barycenter.logs.decision_pages import DecisionPage, DecisionQuestion, merged_pages, read_page
@@ -18,6 +18,7 @@ from pulsar_barycenter.logs.record_pages import parse_cursor
 from pulsar_barycenter.pipeline.history import History, NoHistoryError
 from pulsar_barycenter.pipeline.storage.files import LocalStorage
 from pulsar_barycenter.pipeline.tables.schemas import DECISIONS
+from pulsar_barycenter.questions.past_state import Subject
 from pulsar_barycenter.snapshots.pipeline_tables import tables_below
 
 _MOST_PAGES: Final = 256
@@ -34,9 +35,9 @@ def known_then(subject: Subject, at_ms: int, ask: Ask) -> tuple[list[DecisionRec
     return [*of_it, *rounds], page
 
 
-def of_cluster(url: str) -> Ask:
+def of_cluster(new_client: NewClient, url: str) -> Ask:
     """Ask a running cluster: any broker, which asks all."""
-    return lambda question: asyncio.run(decision_page(url, question))
+    return lambda question: asyncio.run(decision_page(new_client, url, question))
 
 
 def of_files(data: Path) -> Ask:

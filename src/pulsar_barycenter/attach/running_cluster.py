@@ -1,4 +1,4 @@
-"""What the commands ask a running cluster: the leader's snapshot, and every broker's decisions."""
+"""What a running cluster is asked: the leader's snapshot, and every broker's decisions."""
 
 import asyncio
 from collections.abc import Mapping
@@ -6,17 +6,14 @@ from typing import Any, Final
 
 import msgspec
 
-from pulsar_barycenter.admin.client import AdminClient
+from pulsar_barycenter.admin.client import AdminClient, NewClient
 from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.attach.addresses import address_of
 from pulsar_barycenter.attach.answers import without_report
-from pulsar_barycenter.cli.asking.client import asking_client
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument
 from pulsar_barycenter.logs.decision_log import KEPT, DecisionRecord
 from pulsar_barycenter.logs.decision_pages import DecisionPage, DecisionQuestion
 from pulsar_barycenter.logs.record_pages import cursor_of
-from pulsar_barycenter.operations.admin_cluster import AdminCluster
-from pulsar_barycenter.operations.executor import NotNowError, RefusedError
 
 _TIMEOUT_S: Final = 60.0
 _NOT_TOLD: Final = 404
@@ -28,13 +25,13 @@ class ClusterError(Exception):
     """The cluster did not answer, or not with what was asked for; the text says which broker."""
 
 
-async def snapshot_of(url: str) -> SnapshotDocument:
+async def snapshot_of(new_client: NewClient, url: str) -> SnapshotDocument:
     """Return what the leader decides upon; `url` is the web address of any broker.
 
     Raises:
         ClusterError: no snapshot can be had.
     """
-    client = asking_client(timeout_s=_TIMEOUT_S)
+    client = new_client(timeout_s=_TIMEOUT_S)
     try:
         answer = await client.call("GET", url, "/barycenter/v1/snapshot")
         return msgspec.convert(answer, SnapshotDocument, strict=False)
@@ -48,7 +45,9 @@ async def snapshot_of(url: str) -> SnapshotDocument:
         await client.close()
 
 
-async def decisions_of(url: str, asked: Mapping[str, str]) -> tuple[list[DecisionRecord], list[str]]:
+async def decisions_of(
+    new_client: NewClient, url: str, asked: Mapping[str, str]
+) -> tuple[list[DecisionRecord], list[str]]:
     """Return the decisions of all brokers, oldest first, and which brokers could not be asked, and why.
 
     A broker decides while it leads, so those of one that is gone are in its decision log only. `asked` are parameters
@@ -57,7 +56,7 @@ async def decisions_of(url: str, asked: Mapping[str, str]) -> tuple[list[Decisio
     Raises:
         ClusterError: the broker at `url` does not answer.
     """
-    client = asking_client(timeout_s=_TIMEOUT_S)
+    client = new_client(timeout_s=_TIMEOUT_S)
     try:
         brokers = await client.call("GET", url, "/admin/v2/brokers")
         found = await asyncio.gather(*(_decisions_at(client, broker, url, asked) for broker in brokers))
@@ -70,21 +69,7 @@ async def decisions_of(url: str, asked: Mapping[str, str]) -> tuple[list[Decisio
     return records, [trouble for _, trouble in found if trouble]
 
 
-async def nobody_serves(url: str, bundle: str) -> bool:
-    """Tell whether a bundle of Barycenter exists and no broker serves it, by their own word; it gets no owner by this.
-
-    False also if a broker does not tell. `url` is the web address of any broker.
-    """
-    client = asking_client(timeout_s=_TIMEOUT_S)
-    try:
-        return not (await AdminCluster(client, url).owners([bundle]))[bundle]
-    except (NotNowError, RefusedError):
-        return False
-    finally:
-        await client.close()
-
-
-async def decision_page(url: str, question: DecisionQuestion) -> DecisionPage:
+async def decision_page(new_client: NewClient, url: str, question: DecisionQuestion) -> DecisionPage:
     """Return a page of what all brokers decided, from their logs; `url` is the web address of any broker.
 
     Raises:
@@ -96,7 +81,7 @@ async def decision_page(url: str, question: DecisionQuestion) -> DecisionPage:
         asked["before"] = cursor_of(question.before)
     if question.covering is not None:
         asked["covering"] = question.covering.as_bundle()
-    client = asking_client(timeout_s=_TIMEOUT_S)
+    client = new_client(timeout_s=_TIMEOUT_S)
     params = {name: value for name, value in asked.items() if value}
     try:
         answer = await client.call("GET", url, "/barycenter/v1/decision-log", params=params)

@@ -16,9 +16,9 @@ from pulsar_barycenter.config.broker_conf import with_overrides
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.replay.capacity import Capacity
 from pulsar_barycenter.replay.grid import settings_of
-from pulsar_barycenter.replay.inputs.generated import Shape, broker_names, generated
 from pulsar_barycenter.replay.outcome import Outcome
 from pulsar_barycenter.replay.simulator import Cluster, replay
+from pulsar_barycenter.replay.synthetic.demand import Shape, broker_names, generated
 
 STRATEGIES = (
     "no-op",

@@ -35,7 +35,7 @@ import pyarrow.parquet as pq
 from benchmarks.machine import print_table
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
 from pulsar_barycenter.replay.capacity import CapacityModel
-from pulsar_barycenter.replay.inputs.generated import Shape, broker_names, generated
+from pulsar_barycenter.replay.synthetic.demand import Shape, broker_names, generated
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from pulsar_barycenter.cli.replay.report.overview import About
-from pulsar_barycenter.cli.replay.report.page import report_page
+from pulsar_barycenter.lab.report.overview import About
+from pulsar_barycenter.lab.report.page import report_page
 from support.browser_pages import NEEDS_CHROMIUM, OUT_OF_BOUNDS, TEXT_EDGES, opened
 from support.replay_report import HIGH, LOW, ODD_NAME, UPPER, WHOLE, few_runs, run_of
 

@@ -13,8 +13,8 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
-from pulsar_barycenter.cli.replay.inputs import InputSpec, Source, read_source
-from pulsar_barycenter.cli.replay.running import (
+from pulsar_barycenter.lab.inputs import InputSpec, Source, read_source
+from pulsar_barycenter.lab.running import (
     RUNS,
     SHARED,
     Ended,
@@ -24,10 +24,10 @@ from pulsar_barycenter.cli.replay.running import (
     run_on_processes,
     waiting_of,
 )
-from pulsar_barycenter.cli.replay.running import GridFile as Grid
-from pulsar_barycenter.cli.replay.spark_grid import SparkGrid
+from pulsar_barycenter.lab.running import GridFile as Grid
+from pulsar_barycenter.lab.spark_grid import SparkGrid
 from pulsar_barycenter.pipeline.spark.hadoop_storage import HadoopStorage
-from pulsar_barycenter.replay.demand import ReplayInputError
+from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.grid import Scenario, scenarios
 from support.pipeline_runs import wait_until
 from support.replayed_world import recorded

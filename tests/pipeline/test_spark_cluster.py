@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from pulsar_barycenter.cli.replay.results import RESULTS
-from pulsar_barycenter.cli.replay.running import RUNS, SHARED
+from pulsar_barycenter.lab.results import RESULTS
+from pulsar_barycenter.lab.running import RUNS, SHARED
 from pulsar_barycenter.pipeline import job
 from pulsar_barycenter.pipeline.batch.refold import refold
 from pulsar_barycenter.pipeline.running.status import read_status

@@ -17,8 +17,8 @@ from pulsar_barycenter.replay.advice.verdict import advice_of
 from pulsar_barycenter.replay.advice.weighing import LEAST_GAIN
 from pulsar_barycenter.replay.capacity import Capacity, CapacityModel
 from pulsar_barycenter.replay.demand import SPREAD, Demand
-from pulsar_barycenter.replay.inputs.generated import START_MS, Shape, bundle_names, generated
 from pulsar_barycenter.replay.scenario import BENCHED, like_brokers
+from pulsar_barycenter.replay.synthetic.demand import START_MS, Shape, bundle_names, generated
 from support.advised import question_of, tried
 
 BASES = st.fixed_dictionaries(

@@ -21,10 +21,10 @@ from pulsar_barycenter.load.strategy import MemoryDocument
 from pulsar_barycenter.replay.capacity import Capacity
 from pulsar_barycenter.replay.demand import Demand
 from pulsar_barycenter.replay.events import BrokerAdded, BrokerCrashed, BrokerRemoved, BrokerSlowed, Event, ReportsLost
-from pulsar_barycenter.replay.inputs.generated import START_MS, Shape, broker_names, generated
 from pulsar_barycenter.replay.measures import measure
 from pulsar_barycenter.replay.outcome import Outcome
 from pulsar_barycenter.replay.simulator import Cluster, replay
+from pulsar_barycenter.replay.synthetic.demand import START_MS, Shape, broker_names, generated
 from support.replayed_world import BROKERS, World
 
 EAGER = {

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pulsar_barycenter.cli.replay.running import RunFile
-from pulsar_barycenter.cli.replay.series import series_of
+from pulsar_barycenter.lab.running import RunFile
+from pulsar_barycenter.lab.series import series_of
 from pulsar_barycenter.replay.grid import Scenario
-from pulsar_barycenter.replay.inputs.generated import START_MS, broker_names
 from pulsar_barycenter.replay.measures import measure
 from pulsar_barycenter.replay.outcome import BundleRates, Divided, Moved, Outcome
+from pulsar_barycenter.replay.synthetic.demand import START_MS, broker_names
 
 MINUTE_MS = 60_000
 ODD_NAME = "</script><script>alert(1)</script><!--<b onclick=x>'\"&"

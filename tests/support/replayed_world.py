@@ -17,8 +17,8 @@ from pulsar_barycenter.load.reports.load_report import (
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, LoadSnapshot
 from pulsar_barycenter.replay.bundles import Bundles, summed
 from pulsar_barycenter.replay.capacity import Capacity, CapacityModel, limits
-from pulsar_barycenter.replay.inputs.generated import START_MS, Shape, broker_names, generated
 from pulsar_barycenter.replay.reports import Measured, Reports
+from pulsar_barycenter.replay.synthetic.demand import START_MS, Shape, broker_names, generated
 from support.table_cases import write_tables
 
 SHAPE = Shape(brokers=4, bundles=24, namespaces=3, steps=40, rate=400_000, noise=0.15)

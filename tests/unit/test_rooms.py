@@ -19,23 +19,28 @@ config        -
 protocol      -
 credentials   -
 pages         -
-metadata      config
+terminal      -
+bounds        -
+metadata      config bounds
 load          naming config
-ledger        metadata naming
+ledger        metadata naming bounds
 logs          naming load
 admin         naming credentials
-broker        naming config protocol credentials pages metadata load ledger logs admin
+broker        naming config protocol credentials pages bounds metadata load ledger logs admin
 pipeline      naming config load
-snapshots     naming config load pipeline
+snapshots     naming config metadata load logs pipeline
 replay        naming config load
-attach        naming config load logs admin
+attach        naming config terminal load logs admin
+lab           naming config pages terminal load logs pipeline snapshots replay attach
 doctor        naming config metadata load ledger admin attach
 status        naming config load doctor
-operations    naming load admin attach
+operations    naming bounds load admin attach
+questions     naming terminal metadata load logs admin pipeline snapshots attach doctor status operations
+screen        naming terminal load logs attach status questions
 standalone    config
-demo          naming config pages load logs admin pipeline standalone
-cli           naming config credentials pages metadata load ledger logs admin broker pipeline snapshots replay attach
-              doctor status operations standalone demo
+demo          naming config pages load logs admin pipeline replay standalone
+cli           naming config credentials pages terminal metadata load ledger logs admin broker pipeline snapshots replay
+              attach lab doctor status operations questions screen standalone demo
 """
 """A room, and the rooms it knows."""
 
@@ -63,7 +68,7 @@ credentials
 
 metadata
     errors store
-    back_off clock codec conditions files listeners serials session settings_file timed_store
+    clock codec conditions files listeners serials session settings_file timed_store
     store_client
     cache
     coordination
@@ -73,7 +78,7 @@ metadata
     open
 
 load
-    bundle_load reasons managers growing_map regexes
+    bundle_load moved_back reasons managers growing_map regexes
     policies
     drain_notes
     decisions strategy
@@ -159,10 +164,12 @@ snapshots
     doubts
     parquet_snapshot pipeline_tables
     snapshot_file
+    settings_in_force
     decided_by
 
 replay
-    demand
+    errors
+    demand traces
     capacity
     events
     bundles
@@ -170,12 +177,28 @@ replay
     outcome references
     simulator
     measures what_if
+    synthetic
     inputs
     grid
     scenario
-    front scenarios traced
+    scenarios
     experiments
     advice
+
+lab
+    errors processes trace_files
+    inputs
+    shared_input series
+    running
+    spark_grid board
+    results report
+    benches advising
+
+questions
+    topics monitored examination
+    past_state
+    past_decisions
+    explanation
 
 doctor
     finding
@@ -186,7 +209,7 @@ doctor
 
 cli
     failure
-    extras folders formats groups interrupt moments progress suggestions terminal
+    extras folders formats groups interrupt moments
     asking
     run
     ledger tokens
@@ -197,7 +220,6 @@ cli
     pipeline
     history
     replay
-    advise
     main
 """
 """The chapters of a room in order; those on one line may know each other. A name is a folder or a file.

@@ -11,7 +11,7 @@ import re
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import urljoin, urlsplit
 
 import aiohttp
@@ -43,6 +43,12 @@ class Answer:
     status: int
     headers: Mapping[str, str]
     body: bytes
+
+
+class NewClient(Protocol):
+    """Makes a client, to be closed by the one who asked for it."""
+
+    def __call__(self, *, timeout_s: float = REQUEST_TIMEOUT_S, most_bytes: float = math.inf) -> "AdminClient": ...
 
 
 class AdminClient:

@@ -10,12 +10,10 @@ from typing import Final
 import click
 import msgspec
 
-from pulsar_barycenter.cli.failure import fail, in_words
-from pulsar_barycenter.cli.folders import LEDGERS, METADATA, WrongFolderError, check_broker_folder, keep_private
+from pulsar_barycenter.cli.failure import fail
+from pulsar_barycenter.cli.folders import check_broker_folder, keep_private
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.groups import CommandGroup
-from pulsar_barycenter.cli.progress import with_progress
-from pulsar_barycenter.cli.suggestions import did_you_mean
 from pulsar_barycenter.ledger.errors import LedgerError
 from pulsar_barycenter.ledger.files.folder import exclusive
 from pulsar_barycenter.ledger.inspection import (
@@ -27,8 +25,12 @@ from pulsar_barycenter.ledger.inspection import (
     unlisted_files,
 )
 from pulsar_barycenter.ledger.one_folder import check_same_folder
+from pulsar_barycenter.logs.data_folder import LEDGERS, METADATA, WrongFolderError
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.open import UnknownStoreError, open_store
+from pulsar_barycenter.terminal.errors import in_words
+from pulsar_barycenter.terminal.progress import with_progress
+from pulsar_barycenter.terminal.suggestions import did_you_mean
 
 DAMAGED: Final = 3
 

@@ -25,7 +25,7 @@ _COMMANDS: Final = {
     ),
     "plan": ("replay.plan", "Foresee what a cluster would come to, and what if it were another."),
     "replay": ("replay.command", "Try load managers, strategies and settings on recorded load."),
-    "advise": ("advise.command", "Advise what balances a cluster best, by its history."),
+    "advise": ("replay.advise", "Advise what balances a cluster best, by its history."),
     "balance-bench": (
         "replay.bench",
         "Run every strategy in every scenario of a cluster in trouble.",

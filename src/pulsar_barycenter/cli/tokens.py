@@ -15,7 +15,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from pulsar_barycenter.cli.failure import fail, in_words
+from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.groups import CommandGroup
 from pulsar_barycenter.credentials.bounds import MAX_ROLE
 from pulsar_barycenter.credentials.errors import CredentialsError
@@ -32,6 +32,7 @@ from pulsar_barycenter.credentials.token_keys import (
     signing_secret_key,
 )
 from pulsar_barycenter.credentials.tokens import Refused, TokenRules, create_token, unverified, verdict
+from pulsar_barycenter.terminal.errors import in_words
 
 _TOKEN_VARIABLE: Final = "TOKEN"  # noqa: S105  # the name of a variable
 _SPAN: Final = re.compile(r"(\d{1,9})(s|m|h|d|w|y)")

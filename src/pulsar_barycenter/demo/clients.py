@@ -18,7 +18,7 @@ import pulsar
 
 from pulsar_barycenter.demo.plan import ClientPlan, ClientResult, Mark, Progress, TopicPlan, TopicResult
 from pulsar_barycenter.demo.tally import TopicTally
-from pulsar_barycenter.demo.traces import Trace
+from pulsar_barycenter.replay.traces import Trace
 
 _TICK_S = 0.02
 _PROGRESS_EVERY_S = 0.5
@@ -36,7 +36,7 @@ class TopicClients:
         self.tally = TopicTally(plan.topic)
         self.recovered_at_s: float | None = None
         self._marked_at_s: float | None = None
-        self._trace = Trace(plan.topic, plan.step_s, tuple(plan.values))
+        self._trace = Trace(plan.topic, 0, plan.step_ms, tuple(plan.values))
         self._run = run
         self._credit = 0.0
         self._lock = threading.Lock()

@@ -11,11 +11,13 @@ from itertools import pairwise
 from typing import Final
 
 from pulsar_barycenter.demo.record import Event, Record
+from pulsar_barycenter.load.moved_back import Whereabouts, Window
 from pulsar_barycenter.naming.bundle import Bundle, BundleRange
 from pulsar_barycenter.naming.errors import InvalidNameError
 
 AGAIN_WITHIN_S: Final = 60.0
-"""A bundle that moves again within this time was not at rest: its load has hardly been seen at the new place."""
+WINDOW: Final = Window(again=AGAIN_WITHIN_S, back=math.inf)
+"""Which moves went back: a demo is so short that a return to any former owner counts. Seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +68,17 @@ class _Followed:
     lane: Lane
     owner: str | None
     since_s: float
-    owners: list[str] = field(default_factory=list)
-    moved_at_s: float | None = None
+    last_owner: str | None
+    past: Whereabouts = field(default_factory=Whereabouts)
     unplaced_part: bool = False
 
     def pass_to(self, owner: str | None, at_s: float) -> None:
         if at_s > self.since_s:
             self.lane.tenures.append(Tenure(self.owner, self.since_s, at_s))
+        if self.owner is not None:
+            self.past.lost(self.owner, at_s)
         self.owner, self.since_s = owner, at_s
-        if owner is not None:
-            self.owners.append(owner)
+        self.last_owner = owner or self.last_owner
 
 
 def follow_bundles(record: Record, ended_at_s: float) -> tuple[list[Lane], list[Move]]:
@@ -92,8 +95,7 @@ def follow_bundles(record: Record, ended_at_s: float) -> tuple[list[Lane], list[
 
     def begin(bundle: str, root: str, owner: str | None, at_s: float) -> _Followed:
         lanes.append(Lane(bundle, root))
-        owners = [] if owner is None else [owner]
-        followed[bundle] = _Followed(lanes[-1], owner, at_s, owners)
+        followed[bundle] = _Followed(lanes[-1], owner, at_s, owner)
         return followed[bundle]
 
     for index, event in enumerate(record.events):
@@ -115,7 +117,7 @@ def follow_bundles(record: Record, ended_at_s: float) -> tuple[list[Lane], list[
                 split.add(event.bundle)
             for name in parts:
                 part = begin(name, state.lane.root, state.owner, event.at_s)
-                part.owners, part.moved_at_s = list(state.owners), state.moved_at_s
+                part.last_owner, part.past = state.last_owner, state.past.copy()
                 part.unplaced_part = True
         elif event.kind in ("assignment", "unload") and event.bundle not in split:
             known = followed.get(event.bundle)
@@ -138,12 +140,12 @@ def _pass_on(state: _Followed, event: Event, index: int, killed: set[str]) -> li
     destination = event.destination
     if destination == state.owner:
         return []
-    if destination is None or not state.owners:
+    source = state.last_owner
+    if destination is None or source is None:
         state.pass_to(destination, event.at_s)
         return []
-    source = state.owners[-1]
     failed_over = source in killed
-    since_s = None if state.moved_at_s is None else event.at_s - state.moved_at_s
+    since_last_s = state.past.since_last(event.at_s)
     move = Move(
         index=index,
         at_s=event.at_s,
@@ -151,12 +153,13 @@ def _pass_on(state: _Followed, event: Event, index: int, killed: set[str]) -> li
         source=source,
         destination=destination,
         failed_over=failed_over,
-        back=not failed_over and destination in state.owners,
-        again_after_s=since_s if since_s is not None and since_s <= AGAIN_WITHIN_S and not failed_over else None,
+        back=not failed_over and WINDOW.is_back(state.past.since_left(destination, event.at_s)),
+        again_after_s=since_last_s if not failed_over and WINDOW.is_again(since_last_s) else None,
         after_split=state.unplaced_part and event.kind == "assignment",
     )
     state.pass_to(destination, event.at_s)
-    state.moved_at_s, state.unplaced_part = event.at_s, False
+    state.past.moved(source, event.at_s)
+    state.unplaced_part = False
     return [move]
 
 

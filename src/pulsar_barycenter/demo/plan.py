@@ -4,10 +4,10 @@ import msgspec
 
 
 class TopicPlan(msgspec.Struct, frozen=True):
-    """One topic and the rates it follows: events per `step_s` seconds of trace time."""
+    """One topic and the rates it follows: events in each `step_ms` of trace time."""
 
     topic: str
-    step_s: float
+    step_ms: int
     values: list[float]
 
 

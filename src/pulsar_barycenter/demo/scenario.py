@@ -24,7 +24,7 @@ from pulsar_barycenter.demo.record import Event, Record
 from pulsar_barycenter.demo.report.comparison import SeenRun
 from pulsar_barycenter.demo.report.page import Origin, render_report
 from pulsar_barycenter.demo.summary import summarise
-from pulsar_barycenter.demo.traces import Trace
+from pulsar_barycenter.replay.traces import Trace
 from pulsar_barycenter.standalone.cluster import BrokerProcess, ClusterSettings, StandaloneCluster
 from pulsar_barycenter.standalone.data_directory import DataDirectory, DataDirectoryLock
 from pulsar_barycenter.standalone.errors import ProcessFailedError
@@ -74,7 +74,7 @@ class DemoSettings:
         return ClientPlan(
             service_url=service_url,
             topics=[
-                TopicPlan(f"persistent://{NAMESPACE}/{trace.name}", trace.step_s, list(trace.values))
+                TopicPlan(f"persistent://{NAMESPACE}/{trace.name}", trace.step_ms, list(trace.values))
                 for trace in self.traces
             ],
             duration_s=self.duration_s,

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from pulsar_barycenter.bounds.back_off import Doubling
 from pulsar_barycenter.ledger.errors import LedgerFullError
 
 FIRST_PAUSE_S: Final = 1.0
@@ -15,22 +16,20 @@ class WriteRoom:
     pause before that doubles only when a producer was let in, as there seemed to be room, and its write failed.
     """
 
-    __slots__ = ("_pause_s", "_was_let_in", "is_lacking", "try_at_s")
+    __slots__ = ("_pauses", "_was_let_in", "is_lacking", "try_at_s")
 
     def __init__(self) -> None:
         self.is_lacking = False
         self.try_at_s = 0.0
-        self._pause_s = FIRST_PAUSE_S
+        self._pauses = Doubling(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         self._was_let_in = False
 
     def failed(self, error: Exception, now_s: float) -> None:
         """Take note of a write that failed; only the lack of room counts."""
         if not isinstance(error, LedgerFullError):
             return
-        if self._was_let_in:
-            self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
         if self._was_let_in or not self.is_lacking:
-            self.try_at_s = now_s + self._pause_s
+            self.try_at_s = now_s + self._pauses.next_s()
         self.is_lacking, self._was_let_in = True, False
 
     def let_in(self) -> None:
@@ -40,4 +39,4 @@ class WriteRoom:
     def found(self) -> None:
         """Take note of a write that found room."""
         self.is_lacking = self._was_let_in = False
-        self._pause_s = FIRST_PAUSE_S
+        self._pauses.reset()

@@ -17,6 +17,8 @@ from typing import Any, Generic, TypeVar
 
 import structlog
 
+from pulsar_barycenter.bounds.back_off import Doubling
+from pulsar_barycenter.bounds.recent import Recent
 from pulsar_barycenter.metadata.codec import Codec, JsonCodec
 from pulsar_barycenter.metadata.errors import (
     AlreadyExistsError,
@@ -70,8 +72,7 @@ class _LoadingCache(Generic[V]):
         self._load = load
         self._refresh_after_s = refresh_after_s
         self._expire_after_s = refresh_after_s * 2
-        self._max_entries = max_entries
-        self._entries: dict[str, _Entry[V]] = {}
+        self._entries: Recent[str, _Entry[V]] = Recent(max_entries)
         self._loads: dict[str, asyncio.Task[V]] = {}
         self._tasks: dict[asyncio.Task[V], None] = {}
 
@@ -112,7 +113,7 @@ class _LoadingCache(Generic[V]):
 
     def drop(self, path: str, *, reload: bool = False) -> None:
         """Forget `path`; `reload` reads it again in the background if it was known."""
-        was_known = self._entries.pop(path, None) is not None
+        was_known = self._entries.pop(path) is not None
         was_loading = self._loads.pop(path, None) is not None
         if reload and (was_known or was_loading):
             self.start_load(path)
@@ -133,10 +134,7 @@ class _LoadingCache(Generic[V]):
             del self._loads[path]
         if task.cancelled() or task.exception() is not None or not is_current:
             return  # asking for the exception also marks it as seen; whoever waited has it
-        self._entries.pop(path, None)  # so that the order of the entries is that of their ages
-        self._entries[path] = _Entry(task.result(), _now())
-        if len(self._entries) > self._max_entries:
-            del self._entries[next(iter(self._entries))]
+        self._entries.put(path, _Entry(task.result(), _now()))
 
 
 class MetadataCache(Generic[T]):
@@ -238,7 +236,7 @@ class MetadataCache(Generic[T]):
         """
         self._check_open(path)
         give_up_at_s = _now() + GIVE_UP_AFTER_S
-        backoff_s = FIRST_BACKOFF_S
+        back_off = Doubling(FIRST_BACKOFF_S, MAX_BACKOFF_S)
         while True:
             found = await self.get_with_stat(path)
             current, version = (
@@ -249,10 +247,10 @@ class MetadataCache(Generic[T]):
                 await self._put(path, changed, expected_version=version)
             except BadVersionError:
                 self.invalidate(path)
-                if _now() + backoff_s > give_up_at_s:
+                wait_s = back_off.next_s()
+                if _now() + wait_s > give_up_at_s:
                     raise
-                await asyncio.sleep(backoff_s)
-                backoff_s = min(backoff_s * 2, MAX_BACKOFF_S)
+                await asyncio.sleep(wait_s)
             else:
                 return changed
 

@@ -18,7 +18,7 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from pulsar_barycenter.admin.client import AdminClient
+from pulsar_barycenter.admin.client import AdminClient, NewClient
 from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.attach.addresses import address_of
 from pulsar_barycenter.attach.answers import without_report
@@ -32,6 +32,7 @@ _IN_TRANSIT: Final = (0, 307, 409, 429, 500, 503)
 _NOT_ACTIVE: Final = "inactive destination"
 _MOST_TRIED: Final = 1 << 20
 _AT_ONCE: Final = 16
+_TIMEOUT_S: Final = 60.0
 _READ_S: Final = 5.0
 """After which a question is put again."""
 
@@ -218,3 +219,17 @@ def _made_up(bundle: Bundle) -> TopicName | None:
         if bundle.range.contains(topic.hash32):
             return topic
     return None
+
+
+async def nobody_serves(new_client: NewClient, url: str, bundle: str) -> bool:
+    """Tell whether a bundle of Barycenter exists and no broker serves it, by their own word; it gets no owner by this.
+
+    False also if a broker does not tell. `url` is the web address of any broker.
+    """
+    client = new_client(timeout_s=_TIMEOUT_S)
+    try:
+        return not (await AdminCluster(client, url).owners([bundle]))[bundle]
+    except (NotNowError, RefusedError):
+        return False
+    finally:
+        await client.close()

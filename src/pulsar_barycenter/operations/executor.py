@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
+from pulsar_barycenter.bounds.back_off import Doubling
 from pulsar_barycenter.operations.journal import MoveState
 from pulsar_barycenter.operations.plan import PlannedMove
 
@@ -161,26 +162,24 @@ class _Run:
                 raise RefusedError(f"{owner} serves it, not {move.source}: somebody else moves bundles")
         self._tell(move, MoveState.BEGUN, "", None)
         await self._unload(move)
-        pause = _LOOKS_AGAIN_S
+        pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
         while True:
             owner = await when_told(lambda: self._cluster.look_up(move.bundle))
             if await when_told(lambda: self._cluster.serves(move.destination, move.bundle)):
                 return
             if owner not in (move.source, move.destination, ""):
                 raise RefusedError(f"it went to {owner} instead of {move.destination}")
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, _LOOKS_AT_MOST_S)
+            await asyncio.sleep(pauses.next_s())
 
     async def _unload(self, move: PlannedMove) -> None:
         """Have the owner unload the bundle, once more only if it is there still: what gave no answer may have been
         done."""
-        pause = _LOOKS_AGAIN_S
+        pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
         while True:
             try:
                 return await self._cluster.unload(move.bundle, move.destination)
             except NotNowError:
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, _LOOKS_AT_MOST_S)
+                await asyncio.sleep(pauses.next_s())
             if await when_told(lambda: self._cluster.serves(move.destination, move.bundle)):
                 return None
             if await when_told(lambda: self._cluster.look_up(move.bundle)) not in (move.source, ""):
@@ -219,10 +218,9 @@ class _Run:
 
 async def when_told(ask: Callable[[], Awaitable[T]]) -> T:
     """Return the cluster's answer; ask again, ever later, while it cannot give one."""
-    pause = _LOOKS_AGAIN_S
+    pauses = Doubling(_LOOKS_AGAIN_S, _LOOKS_AT_MOST_S)
     while True:
         try:
             return await ask()
         except NotNowError:
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, _LOOKS_AT_MOST_S)
+            await asyncio.sleep(pauses.next_s())

@@ -6,9 +6,10 @@ brokers told of it and when, as the snapshot that a leader decides upon. `simula
 `load.cycle`, its splits those of `load.splitting`. `outcome` is what is kept of a run, `measures` how well it went, and
 `references` how well it could have gone, for one who sees what no leader sees.
 
-`inputs` make demand, and a cluster, too, of what the pipeline kept; `grid` spells out the runs that a person asks for.
+`synthetic` makes load of a seed. `traces` are counts of events read from CSV files; `inputs` make demand of them, and a
+cluster, too, of what the pipeline kept. `grid` spells out the runs that a person asks for.
 `what_if` goes on from a snapshot. `scenario` says what a case of `balance-bench` is, `scenarios` has them, one file
-each, and `traced` makes one of traces; `front` holds balance against disturbance. `experiments` are what others
+each. `experiments` are what others
 measured and published, `advice` chooses by a history.
 
 Pure: time, randomness and inputs are arguments, and the same arguments give the same bytes.

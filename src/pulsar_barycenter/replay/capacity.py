@@ -44,7 +44,7 @@ class CapacityModel:
     memory_per_session_mib: float = 0.05
 
     def wanted(self, figures: Floats, sessions: Floats, slowdown: Floats) -> Floats:
-        """Return what brokers would use without limits: a row for each of `load_snapshot.RESOURCES`.
+        """Return what brokers would use without limits: a row for each of `load_report.RESOURCES`.
 
         `figures` are rates and throughputs in and out, four rows; columns are brokers.
         """
@@ -56,7 +56,7 @@ class CapacityModel:
 
 
 def limits(capacities: list[Capacity]) -> Floats:
-    """Return the limits of brokers in the units of reports: a row for each of `load_snapshot.RESOURCES`."""
+    """Return the limits of brokers in the units of reports: a row for each of `load_report.RESOURCES`."""
     rows = [
         (each.cores * 100, each.memory_mib, each.memory_mib, each.network_kbits, each.network_kbits)
         for each in capacities

@@ -8,15 +8,12 @@ import numpy as np
 from pulsar_barycenter.load.snapshot.load_snapshot import Floats, Integers
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.errors import InvalidNameError
+from pulsar_barycenter.replay.errors import ReplayInputError
 
 FIGURES: Final = ("rate_in", "rate_out", "throughput_in", "throughput_out")
 MOST_SAMPLES: Final = 400_000_000
 """Steps times sources of one figure; with all four it would be some 13 GB."""
 SPREAD: Final = -1
-
-
-class ReplayInputError(ValueError):
-    """What shall be replayed cannot be; the text says where it is wrong and what to do."""
 
 
 @dataclass(frozen=True)

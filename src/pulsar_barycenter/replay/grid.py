@@ -28,7 +28,7 @@ from pulsar_barycenter.load.strategies import (
     placer_name,
     shedder_name,
 )
-from pulsar_barycenter.replay.demand import ReplayInputError
+from pulsar_barycenter.replay.errors import ReplayInputError
 
 MOST_RUNS: Final = 100_000
 

@@ -3,6 +3,7 @@
 Over the live brokers of a step, u is usage (`Outcome.usage`, 1.0 is full), U its mean, F the floor of the step.
 """
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,11 +11,12 @@ import msgspec
 import numpy as np
 
 from pulsar_barycenter.load.cycle.balance import EVEN_ABOVE_MEAN
+from pulsar_barycenter.load.moved_back import Whereabouts, Window
 from pulsar_barycenter.load.snapshot.load_snapshot import Floats
 from pulsar_barycenter.replay.outcome import Moved, Outcome
 
-FLAP_MS: Final = 30 * 60_000
-"""A bundle that moves again within it has flapped, and one that comes back within twice as long."""
+FLAPS: Final = Window(again=30 * 60_000, back=60 * 60_000)
+"""Which moves of a bundle count as flaps. Milliseconds."""
 EVEN_STEPS: Final = 3
 """Even is: no broker more than EVEN_ABOVE_MEAN above the mean, for so many steps running."""
 
@@ -156,17 +158,12 @@ def _even_after(outcome: Outcome, greatest: Floats, mean: Floats) -> tuple[float
 
 
 def _flaps(moves: list[Moved]) -> int:
-    """Count moves of a bundle that a broker decided to move less than `FLAP_MS` before, or that bring it back within
-    twice as long; a bundle whose broker went does not flap."""
-    last: dict[str, Moved] = {}
-    left: dict[tuple[str, str], int] = {}
+    """Count the flaps among moves, oldest first; a bundle whose broker went does not flap."""
+    seen: dict[str, Whereabouts] = defaultdict(Whereabouts)
     count = 0
     for move in moves:
+        bundle, at_ms = seen[move.bundle], move.at_ms
         if move.kind == "unload":
-            before = last.get(move.bundle)
-            again = before is not None and move.at_ms - before.at_ms < FLAP_MS
-            gone_ms = left.get((move.bundle, move.destination))
-            count += again or (gone_ms is not None and move.at_ms - gone_ms < 2 * FLAP_MS)
-        last[move.bundle] = move
-        left[move.bundle, move.source] = move.at_ms
+            count += FLAPS.is_flap(bundle.since_last(at_ms), bundle.since_left(move.destination, at_ms))
+        bundle.moved(move.source, at_ms)
     return count

@@ -57,7 +57,7 @@ _UNWEIGHTED: Final = ResourceWeights(1.0, 1.0, 1.0, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What brokers measure at one moment, a column each: usage and limit (`load_snapshot.RESOURCES`), four figures."""
+    """What brokers measure at one moment, a column each: usage and limit (`load_report.RESOURCES`), four figures."""
 
     usage: Floats
     limit: Floats

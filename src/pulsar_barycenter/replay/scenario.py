@@ -16,10 +16,10 @@ from pulsar_barycenter.replay.capacity import Capacity
 from pulsar_barycenter.replay.demand import Demand
 from pulsar_barycenter.replay.events import Event
 from pulsar_barycenter.replay.grid import settings_of
-from pulsar_barycenter.replay.inputs.generated import START_MS, broker_names, bundle_names
 from pulsar_barycenter.replay.measures import Measures, measure
 from pulsar_barycenter.replay.references import REFERENCES
 from pulsar_barycenter.replay.simulator import Cluster, replay
+from pulsar_barycenter.replay.synthetic.demand import START_MS, broker_names, bundle_names
 
 MINUTE_MS: Final = 60_000
 EVERY: Final = "every strategy"

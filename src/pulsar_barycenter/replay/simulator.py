@@ -33,7 +33,8 @@ from pulsar_barycenter.load.splitting.splitter import Boundaries, no_boundaries
 from pulsar_barycenter.load.strategies import splitter_of
 from pulsar_barycenter.replay.bundles import NOBODY, Bundles, summed
 from pulsar_barycenter.replay.capacity import KBIT, LIKE_MOST, Capacity, CapacityModel, limits
-from pulsar_barycenter.replay.demand import Demand, ReplayInputError
+from pulsar_barycenter.replay.demand import Demand
+from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.events import (
     BrokerAdded,
     BrokerCrashed,

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
-from pulsar_barycenter.load.snapshot.load_snapshot import RESOURCES, BrokerTable, Floats, LoadSnapshot
+from pulsar_barycenter.load.reports.load_report import RESOURCES
+from pulsar_barycenter.load.snapshot.load_snapshot import BrokerTable, Floats, LoadSnapshot
 from pulsar_barycenter.replay.capacity import Capacity, CapacityModel, fit
-from pulsar_barycenter.replay.demand import Demand, ReplayInputError
+from pulsar_barycenter.replay.demand import Demand
+from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.events import BrokerAdded, BrokerRemoved, BrokerSlowed, Event
 from pulsar_barycenter.replay.outcome import Divided, Outcome
 from pulsar_barycenter.replay.simulator import Cluster, replay

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pulsar_barycenter.load.reports.load_report import RESOURCES
 from pulsar_barycenter.load.snapshot.document import PoliciesDocument
 from pulsar_barycenter.load.snapshot.extensible_document import TrafficFigures
 from pulsar_barycenter.load.snapshot.load_snapshot import (
-    RESOURCES,
     BrokerTable,
     BundleTable,
     ExtensibleLoad,

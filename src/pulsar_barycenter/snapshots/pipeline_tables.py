@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from pulsar_barycenter.load.reports.load_report import (
     LONG_SAMPLES,
+    RESOURCES,
     SHORT_SAMPLES,
     UNKNOWN_USAGE,
     BundleData,
@@ -42,7 +43,6 @@ from pulsar_barycenter.pipeline.tables.schemas import TABLES
 from pulsar_barycenter.snapshots.doubts import STALE_MS
 
 REQUIRED: Final = ("bundle_samples", "bundle_data")
-_RESOURCES: Final = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
 _FIGURES: Final = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
 _IDENTITY: Final = ("broker", "incarnation", "sequence")
 
@@ -143,7 +143,7 @@ def _needed(name: str) -> Iterable[str]:
     if name == "load_reports":
         return table.key
     if name == "broker_usage":
-        return (*table.key, *(f"{resource}_{what}" for resource in _RESOURCES for what in ("usage", "limit")))
+        return (*table.key, *(f"{resource}_{what}" for resource in RESOURCES for what in ("usage", "limit")))
     return (field.name for field in table.arrow_schema if not field.nullable)
 
 
@@ -182,7 +182,7 @@ def _report(identity: dict[str, Any], known: dict[str, Any], used: dict[str, Any
     started = known.get("started_at")
     usages = {
         name: ResourceUsage(used[f"{name}_usage"], used[f"{name}_limit"]) if used else UNKNOWN_USAGE
-        for name in _RESOURCES
+        for name in RESOURCES
     }
     report = LocalBrokerData(
         broker_id=identity["broker"],

@@ -16,7 +16,11 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData
-from pulsar_barycenter.load.reports.load_report import LocalBrokerData, ResourceUsage, TimeAverageBrokerData
+from pulsar_barycenter.load.reports.load_report import (
+    LocalBrokerData,
+    TimeAverageBrokerData,
+    resources_of,
+)
 from pulsar_barycenter.load.reports.simple_load_report import LoadReport
 
 Report: TypeAlias = LoadReport | LocalBrokerData | BrokerLoadData
@@ -121,14 +125,7 @@ def _percent(usage: float, limit: float) -> float:
 
 def _system(report: Report) -> list[_Cell]:
     source = report.system_resource_usage if isinstance(report, LoadReport) else report
-    used: list[ResourceUsage] = [
-        source.cpu,
-        source.memory,
-        source.direct_memory,
-        source.bandwidth_in,
-        source.bandwidth_out,
-    ]
-    percents = [_percent(each.usage, each.limit) for each in used]
+    percents = [_percent(each.usage, each.limit) for each in resources_of(source)]
     return [*percents, max(percents)]
 
 

@@ -11,11 +11,10 @@ from pulsar_barycenter.doctor.finding import Finding, Severity
 from pulsar_barycenter.doctor.picture import MANAGER_KEY, OWN_KEY, BrokerView, Picture
 from pulsar_barycenter.load.managers import StrategyError, manager_kind, short_name
 from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData
-from pulsar_barycenter.load.reports.load_report import LocalBrokerData
+from pulsar_barycenter.load.reports.load_report import RESOURCES, LocalBrokerData
 from pulsar_barycenter.load.snapshot.document import loads_of
 from pulsar_barycenter.naming.bundle import is_of_a_broker_itself
 
-_RESOURCES: Final = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
 _SHEDDING_KEY: Final = "loadBalancerLoadSheddingStrategy"
 
 
@@ -150,7 +149,7 @@ def _broker(
 
 def with_load(status: BrokerStatus, report: Report, now_ms: int) -> BrokerStatus:
     """Return the status of a broker with what a report says of its load; bundles that it told itself stay."""
-    usages = {name: getattr(report, name).percent for name in _RESOURCES}
+    usages = {name: getattr(report, name).percent for name in RESOURCES}
     known = {name: usage for name, usage in usages.items() if math.isfinite(usage) and usage >= 0}
     if isinstance(report, LocalBrokerData):
         own = sum(is_of_a_broker_itself(name) for name in report.last_stats)

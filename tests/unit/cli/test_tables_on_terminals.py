@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from pulsar_barycenter.cli.main import main
-from pulsar_barycenter.cli.terminal import Column, Kind, count_of, print_table
+from pulsar_barycenter.terminal.tables import Column, Kind, count_of, print_table
 
 ROOT = Path(__file__).parents[3]
 RECORDED = str(ROOT / "tests" / "data" / "pipeline" / "cluster")
@@ -88,7 +88,8 @@ def test_the_verdict_has_room_on_a_narrow_terminal() -> None:
 
 def test_every_function_that_prints_a_table_is_among_these() -> None:
     found = set()
-    for path in (ROOT / "src" / "pulsar_barycenter" / "cli").rglob("*.py"):
+    live_view = ROOT / "src" / "pulsar_barycenter" / "demo" / "live_view.py"  # drawn anew in its place, not printed
+    for path in {*(ROOT / "src" / "pulsar_barycenter").rglob("*.py")} - {live_view}:
         tree = ast.parse(path.read_text())
         for node in ast.walk(tree):
             assert not (isinstance(node, ast.ImportFrom) and node.module == "rich.table"), path

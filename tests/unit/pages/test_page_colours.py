@@ -65,7 +65,7 @@ def test_texts_have_the_contrast_that_small_ones_need(theme: dict[str, str]) -> 
 
 
 def shades() -> list[dict[str, str]]:
-    style = (files("pulsar_barycenter.cli.replay.report") / "page.css").read_text()
+    style = (files("pulsar_barycenter.lab.report") / "page.css").read_text()
     return [
         dict(re.findall(r"--(\w+): (#\w+);", block)) for block in re.findall(r":root \{(\s+--h0.*?)\}", style, re.S)
     ]

@@ -12,9 +12,9 @@ from pulsar_barycenter.replay.advice.search import wanted
 from pulsar_barycenter.replay.advice.verdict import advice_of
 from pulsar_barycenter.replay.demand import Demand
 from pulsar_barycenter.replay.grid import Scenario
-from pulsar_barycenter.replay.inputs.generated import broker_names
 from pulsar_barycenter.replay.scenario import balanced, like_brokers, of_rates, rate_of_usage, sizes, steady
 from pulsar_barycenter.replay.simulator import replay
+from pulsar_barycenter.replay.synthetic.demand import broker_names
 from support.advised import advised, question_of, tried
 
 LOW = "loadBalancerAvgShedderLowThreshold"

@@ -10,8 +10,8 @@ from pulsar_barycenter.replay.advice.finding import Finding, Kind
 from pulsar_barycenter.replay.advice.topics_and_bundles import loads_of, namespaces_too_coarse, topics_too_large
 from pulsar_barycenter.replay.capacity import Capacity, CapacityModel
 from pulsar_barycenter.replay.demand import SPREAD, Demand
-from pulsar_barycenter.replay.inputs.generated import START_MS, broker_names, bundle_names
 from pulsar_barycenter.replay.inputs.recorded import Usages
+from pulsar_barycenter.replay.synthetic.demand import START_MS, broker_names, bundle_names
 
 MODEL = CapacityModel(idle_cpu=5.0, cpu_per_message=0.002)
 FULL = 800 / 0.002

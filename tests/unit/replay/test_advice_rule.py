@@ -25,11 +25,11 @@ from pulsar_barycenter.replay.advice.settings import (
 )
 from pulsar_barycenter.replay.advice.verdict import advice_of
 from pulsar_barycenter.replay.advice.weighing import TIE, Gain, Weighed, Weights, gain, least
-from pulsar_barycenter.replay.demand import ReplayInputError
+from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.grid import CONFIGURED, Scenario
-from pulsar_barycenter.replay.inputs.generated import Shape, generated
 from pulsar_barycenter.replay.measures import Measures
 from pulsar_barycenter.replay.scenario import BENCHED
+from pulsar_barycenter.replay.synthetic.demand import Shape, generated
 
 LOW = "loadBalancerAvgShedderLowThreshold"
 HITS = "loadBalancerAvgShedderHitCountLowThreshold"

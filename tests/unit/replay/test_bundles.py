@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.replay.bundles import Bundles
-from pulsar_barycenter.replay.demand import SPREAD, Demand, ReplayInputError, check
+from pulsar_barycenter.replay.demand import SPREAD, Demand, check
+from pulsar_barycenter.replay.errors import ReplayInputError
 
 WHOLE = "t/ns/0x00000000_0x00000100"
 

@@ -17,9 +17,9 @@ from pulsar_barycenter.replay.experiments.experiment import (
     figures_of,
     run_experiment,
 )
-from pulsar_barycenter.replay.inputs.generated import START_MS
 from pulsar_barycenter.replay.outcome import Moved, Outcome
 from pulsar_barycenter.replay.scenario import MINUTE_MS
+from pulsar_barycenter.replay.synthetic.demand import START_MS
 
 ALL = experiments()
 SEEDS = range(1, 10)

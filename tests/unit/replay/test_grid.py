@@ -5,7 +5,7 @@ import pytest
 from pulsar_barycenter.config.broker_conf import ConfigError
 from pulsar_barycenter.load.managers import ManagerKind, StrategyError, manager_in_force
 from pulsar_barycenter.load.strategies import PLACEMENT_KEY, SHEDDING_KEY, STRATEGIES, Role, placer_name, shedder_name
-from pulsar_barycenter.replay.demand import ReplayInputError
+from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.grid import CONFIGURED, Scenario, scenarios
 
 LOW = "loadBalancerAvgShedderLowThreshold"

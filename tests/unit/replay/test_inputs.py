@@ -8,11 +8,12 @@ import pytest
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.replay.capacity import Capacity, CapacityModel, fit
-from pulsar_barycenter.replay.demand import ReplayInputError
+from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.events import BrokerAdded, BrokerRemoved
-from pulsar_barycenter.replay.inputs.csv_traces import demand_of, read_trace
-from pulsar_barycenter.replay.inputs.generated import Shape, bundle_names, generated
 from pulsar_barycenter.replay.inputs.recorded import Samples, Usages, recording, smallest
+from pulsar_barycenter.replay.inputs.trace_demand import demand_of
+from pulsar_barycenter.replay.synthetic.demand import Shape, bundle_names, generated
+from pulsar_barycenter.replay.traces import read_trace
 
 HEADER = "timestamp,value\n"
 STEP_MS = 60_000

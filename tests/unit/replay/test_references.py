@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsar_barycenter.replay.front import dominates, not_dominated
+from pulsar_barycenter.lab.benches.front import dominates, not_dominated
 from pulsar_barycenter.replay.references import LEAST_GAIN, REFERENCES, ActualLoad, Reference, best_moves
 from pulsar_barycenter.replay.scenario import NONE, OURS, catalogue, run_case
 

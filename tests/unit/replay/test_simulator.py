@@ -10,7 +10,8 @@ from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.strategies import PLACEMENT_KEY, SHEDDING_KEY
 from pulsar_barycenter.replay.capacity import Capacity
-from pulsar_barycenter.replay.demand import Demand, ReplayInputError
+from pulsar_barycenter.replay.demand import Demand
+from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.events import (
     BrokerAdded,
     BrokerCrashed,
@@ -20,9 +21,9 @@ from pulsar_barycenter.replay.events import (
     ReportsLost,
     SettingChanged,
 )
-from pulsar_barycenter.replay.inputs.generated import START_MS, Shape, broker_names, bundle_names, generated
 from pulsar_barycenter.replay.outcome import Outcome
 from pulsar_barycenter.replay.simulator import Cluster, replay
+from pulsar_barycenter.replay.synthetic.demand import START_MS, Shape, broker_names, bundle_names, generated
 
 MINUTE_MS = 60_000
 AVG = {SHEDDING_KEY: "AvgShedder", PLACEMENT_KEY: "AvgShedder", "loadBalancerAutoBundleSplitEnabled": "false"}

@@ -8,7 +8,7 @@ from pulsar_barycenter.config.broker_conf import with_overrides
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
-from pulsar_barycenter.replay.demand import ReplayInputError
+from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.what_if import LONGEST_MINUTES, Forecast, Question, forecast
 from support.load_cases import Cluster, bundle_name, clusters, equal_bundles
 

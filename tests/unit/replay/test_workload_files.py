@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from pulsar_barycenter.cli.main import main
 from pulsar_barycenter.naming.bundle import Bundle
-from pulsar_barycenter.replay.demand import ReplayInputError
+from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.inputs.workload_files import demand_of_workload, workload_of
 
 FILE = b"""# ten topics

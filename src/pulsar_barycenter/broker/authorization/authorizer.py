@@ -7,6 +7,7 @@ it has heard of it. What cannot be read is not allowed: the error of the store i
 from collections.abc import Iterable
 from typing import Final
 
+from pulsar_barycenter.bounds.recent import Recent
 from pulsar_barycenter.broker.access.principal import Principal
 from pulsar_barycenter.broker.authorization.errors import AccessDeniedError, NotAuthenticatedError
 from pulsar_barycenter.broker.authorization.grants import NO_GRANTS, Grants, read_grants
@@ -29,7 +30,7 @@ class Authorizer:
     def __init__(self, config: ConfigHolder, resources: Resources, clock: Clock) -> None:
         self._config = config
         self._resources = resources
-        self._remembered: dict[NamespaceName, tuple[Policies, Grants]] = {}
+        self._remembered: Recent[NamespaceName, tuple[Policies, Grants]] = Recent(_MOST_REMEMBERED)
         self.refusals = Refusals(lambda: clock.now_ms() / 1000)
         now = config.current
         self._roles = Roles(
@@ -104,7 +105,5 @@ class Authorizer:
         if found is not None and found[0] is policies:
             return found[1]
         grants = read_grants(policies.auth_policies, policies.subscription_auth_mode)
-        if len(self._remembered) >= _MOST_REMEMBERED:
-            self._remembered.clear()
-        self._remembered[namespace] = policies, grants
+        self._remembered.put(namespace, (policies, grants))
         return grants

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
+from pulsar_barycenter.bounds.recent import Recent
 from pulsar_barycenter.broker.cluster.service_urls import between_brokers
 from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
 from pulsar_barycenter.load.decisions import Placement, Split, Unload
@@ -59,7 +60,7 @@ class DecisionExecutor:
         self._decisions = decisions
         self._metrics = metrics
         self._manager = manager
-        self._refused: dict[tuple[str, str], Code] = {}
+        self._refused: Recent[tuple[str, str], Code] = Recent(_REMEMBERED_REFUSALS)
         self._last_round: tuple[Code, str] | None = None
 
     # ---- telling ----
@@ -69,7 +70,7 @@ class DecisionExecutor:
         if placement.broker is None:
             self.refuse("assign", placement.bundle, "", placement.reason)
             return
-        self._refused.pop(("assign", placement.bundle), None)
+        self._refused.pop(("assign", placement.bundle))
         self._count("assign", placement.reason)
         record = self._record("assign", placement.reason, bundle=placement.bundle, destination=placement.broker)
         log.info("bundle_assigned", bundle=placement.bundle, broker=placement.broker, reason=record.sentence)
@@ -79,9 +80,7 @@ class DecisionExecutor:
         self._count("refuse", reason)
         if self._refused.get((action, bundle)) is reason.code:
             return
-        if len(self._refused) >= _REMEMBERED_REFUSALS:
-            self._refused.clear()
-        self._refused[action, bundle] = reason.code
+        self._refused.put((action, bundle), reason.code)
         record = self._record("refuse", reason, bundle=bundle, source=source, refused=action)
         log.info("decision_refused", action=action, bundle=bundle, broker=source, reason=record.sentence)
 
@@ -110,7 +109,7 @@ class DecisionExecutor:
             failure = Reason(code=Code.FAILED, subject=unload.bundle, detail=str(error), cause=unload.reason)
             self.refuse("unload", unload.bundle, unload.source, failure)
             return False
-        self._refused.pop(("unload", unload.bundle), None)
+        self._refused.pop(("unload", unload.bundle))
         self._count("unload", unload.reason)
         record = self._record(
             "unload", unload.reason, bundle=unload.bundle, source=unload.source, destination=destination or ""

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
+from pulsar_barycenter.bounds.recent import Recent
+
 BELIEVED_S: Final = 1.0
 ASK_AGAIN_S: Final = 0.25
 _CONNECT_S: Final = 1.0
@@ -52,7 +54,7 @@ class DeadEnds:
     def __init__(self, refuses: Callable[[str], Awaitable[bool]], *, longest_s: float) -> None:
         self._refuses = refuses
         self._longest_s = longest_s
-        self._ways: dict[str, _Way] = {}
+        self._ways: Recent[str, _Way] = Recent(_MOST)
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -63,9 +65,8 @@ class DeadEnds:
         now_s = asyncio.get_running_loop().time()
         way = self._ways.get(service_url)
         if way is None:
-            if len(self._ways) >= _MOST:
-                del self._ways[next(iter(self._ways))]
-            way = self._ways[service_url] = _Way(now_s)
+            way = _Way(now_s)
+            self._ways.put(service_url, way)
             self._ask(service_url, way)
         elif now_s - way.asked_at_s >= (BELIEVED_S if way.refused_since_s is None else ASK_AGAIN_S):
             way.asked_at_s = now_s

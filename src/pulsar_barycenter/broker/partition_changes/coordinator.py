@@ -6,7 +6,6 @@ client asks for a partition, and by the leader, which looks for such changes eve
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, TypeAlias
 
@@ -15,6 +14,8 @@ import structlog
 from msgspec.structs import replace
 
 from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.bounds.back_off import Doubling
+from pulsar_barycenter.bounds.recent import Recent
 from pulsar_barycenter.broker.authorization.topic_grants import forget_grants
 from pulsar_barycenter.broker.namespaces.boundaries import needs_no_record
 from pulsar_barycenter.broker.namespaces.partitioned_changes import ChangeKind, ChangePhase, PartitionedChange
@@ -82,7 +83,7 @@ class ChangeCoordinator:
         """Topics with a change that this broker could neither complete nor undo yet, and since when."""
         self._may_have_left = True
         """Whether a former life of this broker may have left changes."""
-        self._seen_s: OrderedDict[tuple[str, ChangePhase], float] = OrderedDict()
+        self._seen_s: Recent[tuple[str, ChangePhase], float] = Recent(MOST_SEEN)
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def close(self) -> None:
@@ -250,7 +251,7 @@ class ChangeCoordinator:
         """
         loop = asyncio.get_running_loop()
         request = msgspec.json.encode(PartRequest(str(part), change.id, step))
-        pause_s = FIRST_PAUSE_S
+        pauses = Doubling(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         while True:
             try:
                 async with asyncio.timeout_at(deadline_s):
@@ -264,10 +265,10 @@ class ChangeCoordinator:
                     return Silence(reason)
             except (OSError, TimeoutError, MetadataError, msgspec.DecodeError) as error:
                 reason = str(error) or "no answer in time"
+            pause_s = pauses.next_s()
             if loop.time() + pause_s >= deadline_s:
                 return Silence(reason)
             await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     async def _is_pending(self, topic: TopicName, change: PartitionedChange) -> bool:
         pending = await self._records.pending(topic)
@@ -332,9 +333,10 @@ class ChangeCoordinator:
 
     def _seen_for_s(self, key: tuple[str, ChangePhase]) -> float:
         now_s = asyncio.get_running_loop().time()
-        first_s = self._seen_s.setdefault(key, now_s)
-        while len(self._seen_s) > MOST_SEEN:
-            self._seen_s.popitem(last=False)
+        first_s = self._seen_s.get(key)
+        if first_s is None:
+            first_s = now_s
+            self._seen_s.put(key, now_s)
         return now_s - first_s
 
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from pulsar_barycenter.bounds.recent import Recent
 from pulsar_barycenter.broker.clients.consumer import Consumer
 from pulsar_barycenter.broker.subscriptions.dispatch import READ_BYTES, Dispatcher
 from pulsar_barycenter.broker.subscriptions.source import DispatchSource
@@ -55,7 +56,7 @@ class SharedDispatcher(Dispatcher):
         self._redelivery_counts: dict[Position, int] = {}
         self._delayed: list[tuple[int, Position]] = []
         self._delay_timer: Any = None
-        self._chunked: dict[int, Consumer] = {}
+        self._chunked: Recent[int, Consumer] = Recent(CHUNKED_MESSAGES)
 
     @property
     def unacked(self) -> int:
@@ -80,7 +81,8 @@ class SharedDispatcher(Dispatcher):
             return
         self.consumers.remove(consumer)
         self._turns.remove(consumer)
-        self._chunked = {uuid: owner for uuid, owner in self._chunked.items() if owner is not consumer}
+        for message in [message for message, owner in self._chunked.items() if owner is consumer]:
+            self._chunked.pop(message)
         if not self.consumers:
             self._reset()
             return
@@ -225,12 +227,12 @@ class SharedDispatcher(Dispatcher):
         if metadata.num_chunks_from_msg <= 1:
             return consumer
         message = hash(metadata.uuid)  # of any length
-        owner = self._chunked.setdefault(message, consumer)
+        owner = self._chunked.get(message)
         if metadata.chunk_id >= metadata.num_chunks_from_msg - 1:
-            del self._chunked[message]
-        elif len(self._chunked) > CHUNKED_MESSAGES:
-            del self._chunked[next(iter(self._chunked))]
-        return owner
+            self._chunked.pop(message)
+        elif owner is None:
+            self._chunked.put(message, consumer)
+        return consumer if owner is None else owner
 
     def _send_entry(self, consumer: Consumer, entry: Entry, slot: int) -> None:
         position, data, messages, _ = entry

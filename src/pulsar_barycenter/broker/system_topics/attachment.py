@@ -13,10 +13,10 @@ from typing import Protocol
 
 import structlog
 
+from pulsar_barycenter.bounds.back_off import BackOff
 from pulsar_barycenter.broker.system_topics.connection import BrokerConnection
 from pulsar_barycenter.broker.system_topics.errors import SystemTopicError
 from pulsar_barycenter.broker.system_topics.settings import ClientSettings
-from pulsar_barycenter.metadata.back_off import BackOff
 
 log = structlog.get_logger(__name__)
 

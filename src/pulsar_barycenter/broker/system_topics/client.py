@@ -9,6 +9,7 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeAlias
 
+from pulsar_barycenter.bounds.back_off import BackOff
 from pulsar_barycenter.broker.changes import NextChange
 from pulsar_barycenter.broker.system_topics.attachment import Attachment
 from pulsar_barycenter.broker.system_topics.connection import BrokerConnection
@@ -19,7 +20,6 @@ from pulsar_barycenter.broker.system_topics.repeats import publisher_name
 from pulsar_barycenter.broker.system_topics.settings import ClientSettings
 from pulsar_barycenter.broker.system_topics.table_view import Accepts, TableView, newest_wins
 from pulsar_barycenter.credentials.tls import ClientTls
-from pulsar_barycenter.metadata.back_off import BackOff
 from pulsar_barycenter.metadata.clock import Clock
 
 FindBroker: TypeAlias = "Callable[[], Awaitable[str | None]]"

@@ -9,6 +9,8 @@ nothing is known: many begin to count anew under a name that they had before.
 import random
 from typing import Final
 
+from pulsar_barycenter.bounds.recent import Recent
+
 PUBLISHER_PREFIX: Final = "barycenter-system-topics-"
 
 WINDOW: Final = 1024
@@ -31,13 +33,13 @@ class Repeats:
     __slots__ = ("_seen",)
 
     def __init__(self) -> None:
-        self._seen: dict[str, tuple[int, int]] = {}
+        self._seen: Recent[str, tuple[int, int]] = Recent(MOST_PUBLISHERS)
 
     def is_repeat(self, producer: str, sequence_id: int) -> bool:
         """Tell whether that message was seen before, and remember it; never true for producers that are not ours."""
         if not producer.startswith(PUBLISHER_PREFIX):
             return False
-        highest, bits = self._seen.pop(producer, (-1, 0))
+        highest, bits = self._seen.get(producer) or (-1, 0)
         behind = highest - sequence_id
         if behind < 0:
             bits = (bits << -behind | 1) & _ALL if -behind < WINDOW else 1
@@ -47,7 +49,5 @@ class Repeats:
             known = behind >= WINDOW or bool(bits >> behind & 1)
             if not known:
                 bits |= 1 << behind
-        self._seen[producer] = highest, bits
-        if len(self._seen) > MOST_PUBLISHERS:
-            del self._seen[next(iter(self._seen))]
+        self._seen.put(producer, (highest, bits))
         return known

@@ -32,10 +32,10 @@ from pulsar_barycenter.cli.asking.options import client_conf, kept_as, with_clie
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.groups import CommandGroup
-from pulsar_barycenter.cli.terminal import printable
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.terminal.tables import printable
 
 RESOURCES: Final = (CLUSTERS, TENANTS, NAMESPACES, TOPICS, BROKERS, BROKER_STATS, ISOLATION, QUOTAS)
 

@@ -13,18 +13,18 @@ import msgspec
 from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.attach.answers import without_report
 from pulsar_barycenter.attach.collector import admin_urls
-from pulsar_barycenter.cli.ask.examination import Asked, examine
 from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url, asking_client
 from pulsar_barycenter.cli.asking.options import with_client_conf, with_why
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.groups import CommandGroup
-from pulsar_barycenter.cli.suggestions import did_you_mean
-from pulsar_barycenter.cli.terminal import Column, count_of, print_table, printable
 from pulsar_barycenter.config.broker_conf import ConfigError, keys, parse_value
 from pulsar_barycenter.config.sources import Source
 from pulsar_barycenter.doctor.reading.cluster import ClusterUnreadableError
+from pulsar_barycenter.questions.examination import Asked, examine
 from pulsar_barycenter.status.settings import Setting, settings_of
+from pulsar_barycenter.terminal.suggestions import did_you_mean
+from pulsar_barycenter.terminal.tables import Column, count_of, print_table, printable
 
 _WIDTH: Final = 160
 _IN_FORCE_S: Final = 30.0
@@ -160,7 +160,7 @@ async def _set(url: str, key: str, value: str, why: str) -> None:
 
 def _settings(url: str | None) -> list[Setting]:
     try:
-        picture, _ = asyncio.run(examine(Asked(admin_urls(asked_url(url))), ("settings-apart",)))
+        picture, _ = asyncio.run(examine(asking_client, Asked(admin_urls(asked_url(url))), ("settings-apart",)))
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     except ClusterUnreadableError as error:

@@ -10,13 +10,11 @@ from typing import Final
 import click
 import msgspec
 
+from pulsar_barycenter.attach.running_cluster import ClusterError, snapshot_of
 from pulsar_barycenter.cli.ask.decision_tables import headline, print_json, print_tables, window_of
-from pulsar_barycenter.cli.ask.past.state import Subject
-from pulsar_barycenter.cli.ask.running_cluster import ClusterError, snapshot_of
-from pulsar_barycenter.cli.ask.settings_in_force import OF_LEADER, read_with_settings, told
-from pulsar_barycenter.cli.asking.client import named_url
+from pulsar_barycenter.cli.asking.client import asking_client, named_url
 from pulsar_barycenter.cli.asking.options import with_client_conf
-from pulsar_barycenter.cli.failure import fail, in_words
+from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.moments import moment_ms
 from pulsar_barycenter.load.advice.configuration_advice import Severity, advice
@@ -24,6 +22,7 @@ from pulsar_barycenter.load.cycle.told_rounds import placement_lines, shedding_r
 from pulsar_barycenter.load.managers import short_name
 from pulsar_barycenter.load.strategies import Role, placer_name, shedder_name, splitter_name
 from pulsar_barycenter.naming.errors import InvalidNameError
+from pulsar_barycenter.questions.past_state import Subject
 from pulsar_barycenter.snapshots.decided_by import (
     UNUSABLE,
     WrongWordError,
@@ -33,7 +32,9 @@ from pulsar_barycenter.snapshots.decided_by import (
     read_memory,
     role_of,
 )
+from pulsar_barycenter.snapshots.settings_in_force import OF_LEADER, read_with_settings, told
 from pulsar_barycenter.snapshots.snapshot_file import SnapshotFile, of_document
+from pulsar_barycenter.terminal.errors import in_words
 
 SOMETHING_TO_DO: Final = 3
 
@@ -157,7 +158,7 @@ def snapshot_given(path: Path | None, url: str | None, at: str) -> SnapshotFile:
     url = url if path is not None else named_url(url)
     if url is None or path is not None or at_ms is not None:
         raise click.UsageError("give SNAPSHOT, or --url for the state of now")
-    return replace(of_document(asyncio.run(snapshot_of(url)), Path(url)), settings=OF_LEADER)
+    return replace(of_document(asyncio.run(snapshot_of(asking_client, url)), Path(url)), settings=OF_LEADER)
 
 
 def _bundles_named(names: Iterable[str], known: Sequence[str]) -> list[str]:

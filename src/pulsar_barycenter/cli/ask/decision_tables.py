@@ -7,14 +7,14 @@ from typing import Final
 import click
 import msgspec
 
-from pulsar_barycenter.cli.terminal import Column, Kind, count_of, print_table
 from pulsar_barycenter.load.bundle_load import IN_AND_OUT, LOAD_BYTES, LOAD_RATE, NEWEST, SHORT
-from pulsar_barycenter.load.cycle.decided import BundleState, Decided, Figures
+from pulsar_barycenter.load.cycle.decided import BundleState, Decided, Figures, sources_of
 from pulsar_barycenter.load.reasons import Code, Reason, format_figure, render
 from pulsar_barycenter.load.shedding.transfer_plan import UPON
 from pulsar_barycenter.load.snapshot.extensible_document import TrafficFigures
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from pulsar_barycenter.snapshots.snapshot_file import SnapshotFile
+from pulsar_barycenter.terminal.tables import Column, Kind, count_of, print_table
 
 _MOST_ROWS: Final = 40
 _MOST_NAMED: Final = 5
@@ -105,11 +105,6 @@ def _print_verdicts(verdicts: Sequence[Decided], *, explain: bool) -> None:
     print_table(_COLUMNS, rows, plain_width=_PLAIN_WIDTH)
     if len(shown) < len(verdicts):
         click.echo(f"… and {len(verdicts) - len(shown):,} more brokers; --json tells of all")
-
-
-def sources_of(lines: Iterable[Decided]) -> list[str]:
-    """Return the brokers that give bundles away, each once."""
-    return list(dict.fromkeys(line.source for line in lines if line.kind == "unload"))
 
 
 def _print_round(reason: Reason, sources: Sequence[str], *, explain: bool) -> None:

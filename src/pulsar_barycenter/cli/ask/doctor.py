@@ -12,18 +12,19 @@ import click
 import msgspec
 
 from pulsar_barycenter.attach.collector import admin_urls
-from pulsar_barycenter.cli.ask.examination import Asked, examine
-from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url, named_url
+from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url, asking_client, named_url
 from pulsar_barycenter.cli.asking.options import with_client_conf
-from pulsar_barycenter.cli.folders import WrongFolderError, check_ledgers_folder
+from pulsar_barycenter.cli.folders import check_ledgers_folder
 from pulsar_barycenter.cli.formats import with_format
-from pulsar_barycenter.cli.suggestions import did_you_mean
-from pulsar_barycenter.cli.terminal import count_of, output_width, printable
 from pulsar_barycenter.doctor.catalogue import CHECKS, Diagnosis
 from pulsar_barycenter.doctor.finding import Finding, Severity
 from pulsar_barycenter.doctor.picture import OWN_KEY, Picture
 from pulsar_barycenter.doctor.reading.cluster import ClusterUnreadableError
 from pulsar_barycenter.doctor.reading.store import StoreUnreadableError
+from pulsar_barycenter.logs.data_folder import WrongFolderError
+from pulsar_barycenter.questions.examination import Asked, examine
+from pulsar_barycenter.terminal.suggestions import did_you_mean
+from pulsar_barycenter.terminal.tables import count_of, output_width, printable
 
 SICK: Final = 1
 BLIND: Final = 2
@@ -125,7 +126,9 @@ def command(
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     try:
-        picture, diagnosis = asyncio.run(examine(Asked(urls, store, store_config, ledgers, file, timeout_s), names))
+        picture, diagnosis = asyncio.run(
+            examine(asking_client, Asked(urls, store, store_config, ledgers, file, timeout_s), names)
+        )
     except (ClusterUnreadableError, StoreUnreadableError) as error:
         click.echo(f"barycenter: cannot look at the cluster: {error}", err=True)
         sys.exit(BLIND)

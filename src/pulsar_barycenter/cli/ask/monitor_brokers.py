@@ -7,13 +7,14 @@ from typing import Final
 
 import click
 
-from pulsar_barycenter.cli.ask.monitored import UNREADABLE, monitored
-from pulsar_barycenter.cli.asking.client import asked_url
+from pulsar_barycenter.cli.asking.client import asked_url, asking_client
 from pulsar_barycenter.cli.asking.options import with_client_conf
-from pulsar_barycenter.cli.failure import fail, in_words
-from pulsar_barycenter.cli.terminal import printable
+from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.metadata.open import SCHEMES
+from pulsar_barycenter.questions.monitored import UNREADABLE, monitored
 from pulsar_barycenter.status.broker_tables import MonitoredBroker, broker_table, overall_table
+from pulsar_barycenter.terminal.errors import in_words
+from pulsar_barycenter.terminal.tables import printable
 
 _OVERALL_EVERY_S: Final = 60.0
 
@@ -49,7 +50,7 @@ def command(place: str | None, extensions: bool, interval_s: float, once: bool) 
     overall_at = time.monotonic()
     while True:
         try:
-            now = {broker.name: broker for broker in asyncio.run(monitored(address))}
+            now = {broker.name: broker for broker in asyncio.run(monitored(asking_client, address))}
         except UNREADABLE as error:
             text = in_words(error) or f"{address} did not tell in time"
             if once or not known:

@@ -6,13 +6,14 @@ from typing import Final
 
 import click
 
-from pulsar_barycenter.cli.ask.running_cluster import ClusterError, snapshot_of
-from pulsar_barycenter.cli.asking.client import asked_url
+from pulsar_barycenter.attach.running_cluster import ClusterError, snapshot_of
+from pulsar_barycenter.cli.asking.client import asked_url, asking_client
 from pulsar_barycenter.cli.asking.options import with_client_conf
-from pulsar_barycenter.cli.failure import fail, in_words
-from pulsar_barycenter.cli.terminal import count_of
+from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.load.snapshot.document import encode_snapshot
 from pulsar_barycenter.snapshots.snapshot_file import write_snapshot
+from pulsar_barycenter.terminal.errors import in_words
+from pulsar_barycenter.terminal.tables import count_of
 
 _OUT: Final = "The file to write: columns if it ends with .parquet, else JSON; - is standard output."
 
@@ -28,7 +29,7 @@ def command(url: str | None, out: Path) -> None:
     `barycenter decide` needs to say what the leader would do.
     """
     try:
-        document = asyncio.run(snapshot_of(asked_url(url)))
+        document = asyncio.run(snapshot_of(asking_client, asked_url(url)))
         if str(out) == "-":
             click.echo(encode_snapshot(document))
         else:

@@ -9,16 +9,16 @@ import click
 import msgspec
 
 from pulsar_barycenter.attach.collector import admin_urls
-from pulsar_barycenter.cli.ask.examination import Asked, examine
-from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url
+from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url, asking_client
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.formats import with_format
-from pulsar_barycenter.cli.terminal import Column, Kind, count_of, print_table, printable
 from pulsar_barycenter.doctor.finding import Severity
 from pulsar_barycenter.doctor.reading.cluster import ClusterUnreadableError
 from pulsar_barycenter.load.bundle_load import IN_AND_OUT, LOAD_BYTES, LOAD_RATE, NEWEST
 from pulsar_barycenter.load.reasons import format_figure
+from pulsar_barycenter.questions.examination import Asked, examine
 from pulsar_barycenter.status.cluster_status import BrokerStatus, ClusterStatus, status_of
+from pulsar_barycenter.terminal.tables import Column, Kind, count_of, print_table, printable
 
 SICK: Final = 1
 BLIND: Final = 2
@@ -51,7 +51,7 @@ def command(url: str | None, timeout_s: float, form: str) -> None:
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     try:
-        picture, diagnosis = asyncio.run(examine(Asked(urls, timeout_s=timeout_s)))
+        picture, diagnosis = asyncio.run(examine(asking_client, Asked(urls, timeout_s=timeout_s)))
     except ClusterUnreadableError as error:
         click.echo(f"barycenter: cannot look at the cluster: {error}", err=True)
         sys.exit(BLIND)

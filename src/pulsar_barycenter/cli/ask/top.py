@@ -6,16 +6,16 @@ from typing import Final
 
 import click
 
-from pulsar_barycenter.cli.ask.running_cluster import decisions_of, snapshot_of
-from pulsar_barycenter.cli.ask.screen.top_screen import ClusterView, TopScreen
-from pulsar_barycenter.cli.ask.screen.topics import topics_of
-from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url
+from pulsar_barycenter.attach.running_cluster import decisions_of, snapshot_of
+from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url, asking_client
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.failure import fail
-from pulsar_barycenter.cli.terminal import count_of
 from pulsar_barycenter.load.bundle_load import IN_AND_OUT, NEWEST
 from pulsar_barycenter.load.managers import short_name
+from pulsar_barycenter.questions.topics import topics_of
+from pulsar_barycenter.screen.top_screen import ClusterView, TopScreen
 from pulsar_barycenter.status.board import board_of
+from pulsar_barycenter.terminal.tables import count_of
 
 _DECISIONS: Final = 500
 """So many of each broker's last decisions are asked for."""
@@ -46,7 +46,7 @@ def command(url: str | None, interval_s: float) -> None:
         raise click.UsageError("top needs a terminal; `barycenter status` prints once, and as JSON with --json")
     address = asked_url(url)
 
-    screen = TopScreen(lambda: seen_at(address), lambda bundles: topics_of(address, bundles), interval_s)
+    screen = TopScreen(lambda: seen_at(address), lambda bundles: topics_of(asking_client, address, bundles), interval_s)
     screen.run()
     if screen.return_code:
         fail("the screen ended with an error")
@@ -59,7 +59,7 @@ async def seen_at(address: str) -> ClusterView:
         ClusterError: it does not answer.
     """
     snapshot, (decisions, _) = await asyncio.gather(
-        snapshot_of(address), decisions_of(address, {"limit": str(_DECISIONS)})
+        snapshot_of(asking_client, address), decisions_of(asking_client, address, {"limit": str(_DECISIONS)})
     )
     board = board_of(snapshot)
     about = f"{count_of(len(board.brokers), 'broker')}, {count_of(len(board.bundles), 'bundle')}"

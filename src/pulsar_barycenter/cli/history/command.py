@@ -11,17 +11,15 @@ import click
 import pyarrow as pa
 from rich.console import Console
 
-from pulsar_barycenter.cli.failure import fail, in_words
-from pulsar_barycenter.cli.folders import WrongFolderError, check_load_folder
+from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.groups import CommandGroup
 from pulsar_barycenter.cli.history.rows import PLAIN_WIDTH, one_owner_at_a_time, print_rows, trend
 from pulsar_barycenter.cli.moments import Seconds, moment_ms
 from pulsar_barycenter.cli.pipeline.data_folder import opened
-from pulsar_barycenter.cli.progress import spark_progress, with_progress
-from pulsar_barycenter.cli.terminal import output_width, printable
 from pulsar_barycenter.load.bundle_load import IN_AND_OUT
 from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.logs.data_folder import WrongFolderError, check_load_folder
 from pulsar_barycenter.logs.decision_log import Kind
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.errors import InvalidNameError
@@ -31,6 +29,9 @@ from pulsar_barycenter.pipeline.local_sql import QueryError, run_local_sql
 from pulsar_barycenter.pipeline.running.job_options import DataFolder, with_spark_settings
 from pulsar_barycenter.pipeline.storage.files import local_folder
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.terminal.errors import in_words
+from pulsar_barycenter.terminal.progress import spark_progress, with_progress
+from pulsar_barycenter.terminal.tables import output_width, printable
 
 _LOAD: Final = "load"
 _OWNERS: Final = "owners"

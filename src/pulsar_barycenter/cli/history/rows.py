@@ -10,9 +10,9 @@ import click
 import msgspec
 import pyarrow as pa
 
-from pulsar_barycenter.cli.terminal import Column, Kind, output_width, print_table
 from pulsar_barycenter.load.reasons import format_figure
 from pulsar_barycenter.pipeline.tables.schemas import ENDED_MOVED
+from pulsar_barycenter.terminal.tables import Column, Kind, output_width, print_table
 
 _MOST_ROWS: Final = 200
 _BARS: Final = "▁▂▃▄▅▆▇█"

@@ -5,7 +5,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pulsar_barycenter.cli.ask.running_cluster import decision_page
+from pulsar_barycenter.attach.running_cluster import decision_page
+from pulsar_barycenter.cli.asking.client import asking_client
 from pulsar_barycenter.cli.operate.carrying_out import open_cluster
 from pulsar_barycenter.logs.decision_log import DecisionRecord
 from pulsar_barycenter.logs.decision_pages import DecisionQuestion
@@ -34,7 +35,7 @@ async def way_back(url: str, broker: str) -> WayBack:
     Raises:
         NotNowError, RefusedError, TimeoutError, ClusterError: the cluster does not tell.
     """
-    drains = await decision_page(url, DecisionQuestion(broker=broker, kind="drain", limit=1))
+    drains = await decision_page(asking_client, url, DecisionQuestion(broker=broker, kind="drain", limit=1))
     if not drains.decisions:
         return WayBack()
     begun = drains.decisions[-1].at
@@ -47,7 +48,7 @@ async def _left(url: str, question: DecisionQuestion) -> list[DecisionRecord]:
     """Return the decisions that answer a question, oldest first, of at most MOST_MOVES the last ones."""
     found: list[DecisionRecord] = []
     while len(found) < MOST_MOVES:
-        page = await decision_page(url, question)
+        page = await decision_page(asking_client, url, question)
         found = page.decisions + found
         if not page.next:
             break

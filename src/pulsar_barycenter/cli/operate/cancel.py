@@ -9,10 +9,11 @@ from typing import Final
 import click
 
 from pulsar_barycenter.cli.asking.options import with_why
-from pulsar_barycenter.cli.failure import fail, in_words
+from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.operate.carrying_out import journal_of
-from pulsar_barycenter.cli.terminal import printable
 from pulsar_barycenter.operations.journal import Journal, JournalError, MoveState
+from pulsar_barycenter.terminal.errors import in_words
+from pulsar_barycenter.terminal.tables import printable
 
 _LOOKS_AGAIN_S: Final = 0.1
 

@@ -9,9 +9,9 @@ from typing import Final
 
 import click
 
-from pulsar_barycenter.cli.ask.running_cluster import ClusterError
+from pulsar_barycenter.attach.running_cluster import ClusterError
 from pulsar_barycenter.cli.asking.client import asked_url
-from pulsar_barycenter.cli.failure import fail, in_words
+from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.operate.carrying_out import (
     STOPPED,
     asked_by,
@@ -22,8 +22,6 @@ from pulsar_barycenter.cli.operate.carrying_out import (
     with_pace,
 )
 from pulsar_barycenter.cli.operate.drained import CarriedLoad, Drained, set_drained, to_drain
-from pulsar_barycenter.cli.suggestions import did_you_mean
-from pulsar_barycenter.cli.terminal import Column, Kind, count_of, print_table, printable
 from pulsar_barycenter.load.bundle_load import IN_AND_OUT, LOAD_BYTES, LOAD_RATE, NEWEST
 from pulsar_barycenter.load.reasons import format_figure
 from pulsar_barycenter.operations.draining import keeping_policy
@@ -31,6 +29,9 @@ from pulsar_barycenter.operations.executor import NotNowError, Pace, RefusedErro
 from pulsar_barycenter.operations.journal import Journal
 from pulsar_barycenter.operations.plan import plan_of
 from pulsar_barycenter.snapshots.decided_by import UNUSABLE
+from pulsar_barycenter.terminal.errors import in_words
+from pulsar_barycenter.terminal.suggestions import did_you_mean
+from pulsar_barycenter.terminal.tables import Column, Kind, count_of, print_table, printable
 
 UNREACHABLE: Final = (NotNowError, RefusedError, TimeoutError, ClusterError, *UNUSABLE)
 _WIDTH: Final = 120

@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from pulsar_barycenter.cli.ask.running_cluster import snapshot_of
+from pulsar_barycenter.attach.running_cluster import snapshot_of
+from pulsar_barycenter.cli.asking.client import asking_client
 from pulsar_barycenter.cli.operate.carrying_out import open_cluster
 from pulsar_barycenter.load.cycle.told_rounds import placement_lines
 from pulsar_barycenter.load.policies import DRAINED_KEY, IsolationPolicies, drained_names, drained_text
@@ -163,7 +164,7 @@ _Placed: TypeAlias = tuple[list[PlannedMove], dict[str, str], dict[str, CarriedL
 async def _placed(url: str, broker: str, bundles: list[str], drained: tuple[str, ...]) -> _Placed:
     """Return where the leader would place the bundles of a broker that is drained, one counting for the next; why
     others stay; what brokers carry; what bundles carry."""
-    document = await snapshot_of(url)
+    document = await snapshot_of(asking_client, url)
     found = of_document(document, Path(url))
     config = configured(found, changes=[f"{DRAINED_KEY}={drained_text(drained)}"])
     moves, stay = [], {}

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from pulsar_barycenter.cli.asking.client import asked_url
-from pulsar_barycenter.cli.failure import fail, in_words
+from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.operate.carrying_out import (
     carry_out,
     journal_of,
@@ -18,6 +18,7 @@ from pulsar_barycenter.cli.operate.carrying_out import (
 from pulsar_barycenter.operations.executor import Pace
 from pulsar_barycenter.operations.journal import Journal, JournalError, left_of
 from pulsar_barycenter.operations.plan import PlanError
+from pulsar_barycenter.terminal.errors import in_words
 
 
 @click.command(name="execute")

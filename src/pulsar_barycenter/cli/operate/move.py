@@ -6,10 +6,9 @@ from pathlib import Path
 
 import click
 
-from pulsar_barycenter.cli.ask.past.state import Subject
-from pulsar_barycenter.cli.ask.running_cluster import ClusterError
-from pulsar_barycenter.cli.ask.topic_names import NoSuchTopicError, bundles_of_topic
-from pulsar_barycenter.cli.asking.client import asked_url
+from pulsar_barycenter.attach.running_cluster import ClusterError
+from pulsar_barycenter.attach.topic_names import NoSuchTopicError, bundles_of_topic
+from pulsar_barycenter.cli.asking.client import asked_url, asking_client
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.operate.carrying_out import (
     carry_out,
@@ -19,13 +18,14 @@ from pulsar_barycenter.cli.operate.carrying_out import (
     with_audit,
     with_cluster,
 )
-from pulsar_barycenter.cli.suggestions import did_you_mean
-from pulsar_barycenter.cli.terminal import printable
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.operations.executor import NotNowError, Pace, RefusedError
 from pulsar_barycenter.operations.journal import Journal
 from pulsar_barycenter.operations.plan import PlannedMove, plan_of
+from pulsar_barycenter.questions.past_state import Subject
+from pulsar_barycenter.terminal.suggestions import did_you_mean
+from pulsar_barycenter.terminal.tables import printable
 
 
 @click.command(name="move")
@@ -91,7 +91,10 @@ def _meant(url: str, name: str) -> list[tuple[str, str]]:
         raise click.UsageError(f"{name} is a broker; to empty it: barycenter drain {name}")
     if subject.kind == "bundle":
         return [(subject.name, "")]
-    return [(each.bundle, str(each)) for each in asyncio.run(bundles_of_topic(url, TopicName.parse(subject.name)))]
+    return [
+        (each.bundle, str(each))
+        for each in asyncio.run(bundles_of_topic(asking_client, url, TopicName.parse(subject.name)))
+    ]
 
 
 async def _sources(url: str, bundles: Sequence[str], destination: str, *, gives_owners: bool) -> list[str]:

@@ -5,9 +5,10 @@ from pathlib import Path
 import click
 import msgspec
 
-from pulsar_barycenter.cli.failure import fail, in_words
+from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.operations.journal import Journal, JournalError
 from pulsar_barycenter.operations.undo import backward
+from pulsar_barycenter.terminal.errors import in_words
 
 
 @click.command(name="undo")

@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from pulsar_barycenter.cli.asking.client import asked_url
-from pulsar_barycenter.cli.failure import fail, in_words
+from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.operate.bring_back import WayBack, way_back
 from pulsar_barycenter.cli.operate.carrying_out import (
     asked_by,
@@ -21,11 +21,12 @@ from pulsar_barycenter.cli.operate.carrying_out import (
 )
 from pulsar_barycenter.cli.operate.drain import UNREACHABLE
 from pulsar_barycenter.cli.operate.drained import set_drained, who_is_drained
-from pulsar_barycenter.cli.suggestions import did_you_mean
-from pulsar_barycenter.cli.terminal import count_of, printable
 from pulsar_barycenter.operations.executor import Pace
 from pulsar_barycenter.operations.journal import Journal
 from pulsar_barycenter.operations.plan import plan_of
+from pulsar_barycenter.terminal.errors import in_words
+from pulsar_barycenter.terminal.suggestions import did_you_mean
+from pulsar_barycenter.terminal.tables import count_of, printable
 
 _MOST_TOLD: Final = 20
 

@@ -11,14 +11,15 @@ import msgspec
 
 from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url
 from pulsar_barycenter.cli.asking.options import with_client_conf
-from pulsar_barycenter.cli.failure import fail, in_words
+from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.operate.bring_back import WITHIN_S, owned_by_brokers
 from pulsar_barycenter.cli.operate.carrying_out import plan_in
-from pulsar_barycenter.cli.terminal import Column, print_table, printable
 from pulsar_barycenter.operations.executor import NotNowError, RefusedError
 from pulsar_barycenter.operations.plan import PlanError
 from pulsar_barycenter.operations.verify import Verdict, verified
+from pulsar_barycenter.terminal.errors import in_words
+from pulsar_barycenter.terminal.tables import Column, print_table, printable
 
 _NOT_ALL: Final = 1
 _MOST_SHOWN: Final = 50

@@ -3,7 +3,7 @@
 from collections.abc import Callable, MutableMapping
 from typing import Any, Final
 
-from pulsar_barycenter.cli.terminal import count_of, printable
+from pulsar_barycenter.terminal.tables import count_of, printable
 
 Event = MutableMapping[str, Any]
 

@@ -9,11 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from pulsar_barycenter.cli.failure import fail, in_words
-from pulsar_barycenter.cli.folders import WrongFolderError, check_load_folder
-from pulsar_barycenter.cli.progress import spark_progress
-from pulsar_barycenter.cli.terminal import count_of
+from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.load.reports.windows import HISTORY_GAP_MS
+from pulsar_barycenter.logs.data_folder import WrongFolderError, check_load_folder
 from pulsar_barycenter.pipeline.batch.from_logs import refold_logs
 from pulsar_barycenter.pipeline.batch.recorded import Comparison, compare_with_recorded
 from pulsar_barycenter.pipeline.batch.refold import Refolded, refold
@@ -25,6 +23,9 @@ from pulsar_barycenter.pipeline.storage.files import Storage, local_folder
 from pulsar_barycenter.pipeline.tables.files import table_files
 from pulsar_barycenter.pipeline.tables.reading import raise_damage
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
+from pulsar_barycenter.terminal.errors import in_words
+from pulsar_barycenter.terminal.progress import spark_progress
+from pulsar_barycenter.terminal.tables import count_of
 
 TOLERANCE: Final = 1e-9
 

@@ -10,13 +10,13 @@ import msgspec
 
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.pipeline.data_folder import opened
-from pulsar_barycenter.cli.terminal import count_of
 from pulsar_barycenter.pipeline.running.job_options import DataFolder, with_spark_settings
 from pulsar_barycenter.pipeline.running.status import PipelineStatus, read_status
 from pulsar_barycenter.pipeline.storage.files import Storage
 from pulsar_barycenter.pipeline.storage.layout import QUARANTINE
 from pulsar_barycenter.pipeline.storage.lock import is_running
 from pulsar_barycenter.standalone.restarts import Restart, read_restart
+from pulsar_barycenter.terminal.tables import count_of
 
 _WELL: Final = {"starting", "running", "stopped"}
 

@@ -21,13 +21,14 @@ from pulsar_barycenter.attach.report_numbers import ReportNumbers
 from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asking_client, asking_conf, named_url
 from pulsar_barycenter.cli.asking.client_conf import ClientConf
 from pulsar_barycenter.cli.asking.options import with_client_conf
-from pulsar_barycenter.cli.failure import fail, in_words
+from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.folders import keep_private
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.moments import Seconds
 from pulsar_barycenter.cli.run.process_log import configure_logging
-from pulsar_barycenter.cli.terminal import count_of
 from pulsar_barycenter.logs.load_report_log import FileReportLog
+from pulsar_barycenter.terminal.errors import in_words
+from pulsar_barycenter.terminal.tables import count_of
 
 _TIMEOUT_S: Final = 20.0
 _MOST_BYTES: Final = 256 * 2**20

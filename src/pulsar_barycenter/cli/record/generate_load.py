@@ -5,13 +5,18 @@ from pathlib import Path
 
 import click
 
-from pulsar_barycenter.cli.failure import fail, in_words
-from pulsar_barycenter.cli.folders import WrongFolderError, check_no_history, keep_private
+from pulsar_barycenter.cli.failure import fail
+from pulsar_barycenter.cli.folders import keep_private
 from pulsar_barycenter.cli.moments import moment_ms, span_ms
-from pulsar_barycenter.cli.progress import with_progress
-from pulsar_barycenter.demo.load_generator import Distribution, LoadGenerator, LoadPlan, NamespaceTraces
-from pulsar_barycenter.demo.traces import TraceError, read_trace
+from pulsar_barycenter.lab.trace_files import trace_in
+from pulsar_barycenter.logs.data_folder import WrongFolderError, check_no_history
 from pulsar_barycenter.logs.load_report_log import FileReportLog
+from pulsar_barycenter.replay.errors import ReplayInputError
+from pulsar_barycenter.replay.synthetic.reports import LoadGenerator, LoadPlan, NamespaceTraces
+from pulsar_barycenter.replay.synthetic.shapes import Distribution
+from pulsar_barycenter.replay.traces import read_trace_with_gaps
+from pulsar_barycenter.terminal.errors import in_words
+from pulsar_barycenter.terminal.progress import with_progress
 
 _KEEP_HOURS = 1e6
 
@@ -96,7 +101,7 @@ def command(
         log = FileReportLog(out / "load-reports", retention_hours=_KEEP_HOURS)
         for number in with_progress(range(reports), "writing reports"):
             log.append(generator.report(number))
-    except (TraceError, ValueError, OSError, WrongFolderError) as error:
+    except (ReplayInputError, ValueError, OSError, WrongFolderError) as error:
         fail(in_words(error))
     click.echo(f"{reports:,} reports of {brokers:,} brokers with {bundles:,} bundles → {out / 'load-reports'}")
 
@@ -105,10 +110,12 @@ def _namespaces(folder: Path) -> tuple[NamespaceTraces, ...]:
     """The folder's CSV files as one namespace, or those of its folders as one each."""
     folders = [folder] if any(folder.glob("*.csv")) else sorted(each for each in folder.iterdir() if each.is_dir())
     found = [
-        NamespaceTraces(each.resolve().name, tuple(read_trace(file) for file in sorted(each.glob("*.csv"))))
+        NamespaceTraces(
+            each.resolve().name, tuple(trace_in(file, read_trace_with_gaps) for file in sorted(each.glob("*.csv")))
+        )
         for each in folders
     ]
     with_traces = tuple(each for each in found if each.traces)
     if not with_traces:
-        raise TraceError(f"{folder} holds no .csv files of timestamp,value, nor folders of them")
+        raise ReplayInputError(f"{folder} holds no .csv files of timestamp,value, nor folders of them")
     return with_traces

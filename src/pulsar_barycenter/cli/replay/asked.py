@@ -1,12 +1,13 @@
-"""What `replay` and `advise` are asked alike: the input, its period and its seeds."""
+"""What `replay` and `advise` are asked alike: the input, its period and its seeds; and the command that asked."""
 
+import shlex
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
 
 from pulsar_barycenter.cli.moments import moment_ms, span_ms
-from pulsar_barycenter.cli.replay.inputs import GENERATED, InputSpec, shape_of
+from pulsar_barycenter.lab.inputs import GENERATED, InputSpec, shape_of
 from pulsar_barycenter.pipeline.history import END_OF_TIME
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -77,3 +78,16 @@ def seeds_of(text: str) -> list[int]:
     if not 1 <= len(found) <= 10_000:
         raise click.UsageError(f"--seeds {text}: give one to 10000 seeds")
     return list(found)
+
+
+def command_of(context: click.Context) -> str:
+    """Return the command line that a click command was called with, without what is as it would be anyway."""
+    words = ["barycenter", context.info_name or ""]
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if source is not click.core.ParameterSource.COMMANDLINE:
+            continue
+        value = context.params[parameter.name or ""]
+        for each in value if isinstance(value, tuple) else (value,):
+            words += [parameter.opts[0], str(each)]
+    return shlex.join(words)

@@ -2,37 +2,28 @@
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import median
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 import click
-import msgspec
 
-from pulsar_barycenter.cli.failure import fail, in_words
-from pulsar_barycenter.cli.progress import with_progress
+from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.replay.asked import seeds_of
-from pulsar_barycenter.cli.replay.bench_page import Figures, Table, page, print_table_of
-from pulsar_barycenter.cli.replay.processes import pool_of
-from pulsar_barycenter.cli.replay.published_page import ExperimentRuns, print_published, published_page
-from pulsar_barycenter.cli.replay.running import write_whole
+from pulsar_barycenter.lab.benches.bench import experiment_runs, scenario_tables, traced_cases
+from pulsar_barycenter.lab.benches.bench_page import page, print_table_of
+from pulsar_barycenter.lab.benches.front import FRONT
+from pulsar_barycenter.lab.benches.published_page import print_published, published_page
+from pulsar_barycenter.lab.running import write_whole
 from pulsar_barycenter.load.managers import StrategyError, in_its_place
-from pulsar_barycenter.replay.demand import ReplayInputError
-from pulsar_barycenter.replay.experiments.experiment import Experiment, experiments, run_experiment
-from pulsar_barycenter.replay.front import FRONT
+from pulsar_barycenter.replay.errors import ReplayInputError
+from pulsar_barycenter.replay.experiments.experiment import Experiment, experiments
 from pulsar_barycenter.replay.grid import settings_of
-from pulsar_barycenter.replay.inputs.csv_traces import read_trace
-from pulsar_barycenter.replay.measures import Measures
 from pulsar_barycenter.replay.references import REFERENCES
-from pulsar_barycenter.replay.scenario import BENCHED, Case, catalogue, run_case
-from pulsar_barycenter.replay.traced import traced_case
+from pulsar_barycenter.replay.scenario import BENCHED, Case, catalogue
+from pulsar_barycenter.terminal.errors import in_words
 
 UNEXPECTED = 3
-Subject = TypeVar("Subject")
-Job: TypeAlias = tuple[Subject, str, int]
-"""A scenario, or the name of an experiment; a strategy; a seed."""
-Run = TypeVar("Run")
 Chosen = TypeVar("Chosen")
 
 
@@ -81,14 +72,14 @@ def command(
             if strategy not in REFERENCES:
                 settings_of(strategy, {})
         if published:
-            told = _beside_published(_chosen(names, experiments()), strategies, numbers, processes)
+            told = experiment_runs(_chosen(names, experiments()), strategies, numbers, processes)
             print_published(told)
             text, expected = published_page(told, seeds), all(each.holds for each in told)
         else:
             front = {} if strategies else FRONT
             benched = strategies or (*BENCHED, *REFERENCES)
-            measured = _chosen(names, catalogue()) + _traced(traces)
-            tables = _run(measured, benched, front, numbers, processes)
+            measured = _chosen(names, catalogue()) + traced_cases(traces)
+            tables = scenario_tables(measured, benched, front, numbers, processes)
             for table in tables:
                 print_table_of(table)
             text = page(tables, benched, seeds, has_traces=bool(traces))
@@ -107,77 +98,3 @@ def _chosen(names: Sequence[str], known: Mapping[str, Chosen]) -> list[Chosen]:
     if unknown:
         raise click.UsageError(f"--scenario {unknown[0]}: there is none; {in_its_place(unknown[0], known)}")
     return [known[name] for name in names] or list(known.values())
-
-
-def _traced(traces: Sequence[Path]) -> list[Case]:
-    """Return the scenario of these files, if there are any.
-
-    Raises:
-        ReplayInputError: a folder has none, or one is wrong.
-        OSError: one cannot be read.
-    """
-    files = sorted(file for each in traces for file in (each.glob("*.csv") if each.is_dir() else [each]))
-    if not traces:
-        return []
-    found = []
-    for file in files:
-        with file.open(newline="") as lines:
-            found.append(read_trace(file.stem, lines))
-    return [traced_case(found)]
-
-
-def _run(
-    cases: list[Case], strategies: tuple[str, ...], front: Mapping[str, str], seeds: list[int], processes: int
-) -> list[Table]:
-    run = (*strategies, *front.values())
-    jobs = [(case, strategy, seed) for case in cases for strategy in run for seed in seeds]
-    measured = _together(_measured, jobs, processes)
-    of = {(case.name, *rest): found for (case, *rest), found in zip(jobs, measured, strict=True)}
-    tables = []
-    for case in cases:
-        medians = {name: _medians([of[case.name, name, seed] for seed in seeds]) for name in run}
-        bands = {band: medians[name] for band, name in front.items()}
-        tables.append(Table(case, {name: medians[name] for name in strategies}, bands))
-    return tables
-
-
-def _beside_published(
-    chosen: list[Experiment], strategies: tuple[str, ...], seeds: list[int], processes: int
-) -> list[ExperimentRuns]:
-    jobs = [
-        (each.name, strategy, seed)
-        for each in chosen
-        for strategy in dict.fromkeys((*each.strategies, *strategies))
-        for seed in seeds
-    ]
-    told = {each.name: ExperimentRuns(each, {}) for each in chosen}
-    for (name, strategy, _), figures in zip(jobs, _together(_figures, jobs, processes), strict=True):
-        told[name].runs.setdefault(strategy, []).append(figures)
-    return list(told.values())
-
-
-def _together(run: Callable[[Job[Subject]], Run], jobs: list[Job[Subject]], processes: int) -> list[Run]:
-    if processes == 1 or len(jobs) == 1:
-        return [run(job) for job in with_progress(jobs, "replaying")]
-    with pool_of(min(processes, len(jobs))) as pool:
-        waiting = [pool.submit(run, job) for job in jobs]
-        return [task.result() for task in with_progress(waiting, "replaying")]
-
-
-def _measured(job: Job[Case]) -> Measures:
-    return run_case(*job)
-
-
-def _figures(job: Job[str]) -> dict[str, float]:
-    name, strategy, seed = job
-    return run_experiment(experiments()[name], strategy, seed)
-
-
-def _medians(runs: list[Measures]) -> Figures:
-    """Return the median of each figure that is a number; of when it was even that after the last event."""
-    found: dict[str, float] = {}
-    rows: list[Mapping[str, object]] = [msgspec.structs.asdict(run) for run in runs]
-    for name in rows[0]:
-        values = [value[-1] if isinstance(value := row[name], tuple) else value for row in rows]
-        found[name] = median(float("inf") if value is None else float(str(value)) for value in values)
-    return found

@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pulsar_barycenter.cli.failure import fail, in_words
-from pulsar_barycenter.cli.folders import WrongFolderError
-from pulsar_barycenter.cli.progress import with_progress
-from pulsar_barycenter.cli.replay.asked import input_of, seeds_of, with_input
-from pulsar_barycenter.cli.replay.inputs import Input, is_elsewhere, read_source
-from pulsar_barycenter.cli.replay.report.overview import About
-from pulsar_barycenter.cli.replay.report.page import command_of, write_report
-from pulsar_barycenter.cli.replay.results import RESULTS, print_board, write_results
-from pulsar_barycenter.cli.replay.running import (
+from pulsar_barycenter.cli.failure import fail
+from pulsar_barycenter.cli.replay.asked import command_of, input_of, seeds_of, with_input
+from pulsar_barycenter.lab.errors import UNUSABLE, GridError
+from pulsar_barycenter.lab.inputs import is_elsewhere, read_source, size_of
+from pulsar_barycenter.lab.report.overview import About
+from pulsar_barycenter.lab.report.page import write_report
+from pulsar_barycenter.lab.results import RESULTS, print_board, write_results
+from pulsar_barycenter.lab.running import (
     Ended,
-    GridError,
     GridFile,
     digest_of,
     one_command,
@@ -27,17 +25,15 @@ from pulsar_barycenter.cli.replay.running import (
     run_on_processes,
     waiting_of,
 )
-from pulsar_barycenter.config.broker_conf import ConfigError
-from pulsar_barycenter.load.managers import StrategyError
-from pulsar_barycenter.pipeline.history import NoHistoryError
 from pulsar_barycenter.pipeline.running.job_options import SparkMaster, with_spark_settings
-from pulsar_barycenter.replay.demand import ReplayInputError
+from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.grid import CONFIGURED, scenarios
+from pulsar_barycenter.terminal.errors import in_words
+from pulsar_barycenter.terminal.progress import with_progress
 
 if TYPE_CHECKING:
-    from pulsar_barycenter.cli.replay.spark_grid import SparkGrid
+    from pulsar_barycenter.lab.spark_grid import SparkGrid
 
-UNUSABLE = (ReplayInputError, NoHistoryError, WrongFolderError, ConfigError, StrategyError, GridError, OSError)
 _FAILURES_TOLD: Final = 10
 
 
@@ -103,7 +99,7 @@ def command(
             held.enter_context(one_command(out))
             for doubt in found.doubts:
                 click.echo(f"barycenter: {doubt}", err=True)
-            words = _in_words(found)
+            words = size_of(found)
             click.echo(f"{words}; {len(grid)} runs", err=True)
             waiting = waiting_of(grid, out)
             done = len(grid) - len(waiting)
@@ -128,7 +124,7 @@ def command(
 
 def _started(held: ExitStack, master: str | None, conf: Mapping[str, str]) -> "SparkGrid":
     # a grid of this machine needs neither the time nor the packages of Spark
-    from pulsar_barycenter.cli.replay.spark_grid import spark_started
+    from pulsar_barycenter.lab.spark_grid import spark_started
 
     return held.enter_context(spark_started(master, conf))
 
@@ -152,12 +148,6 @@ def _follow(ended: Generator[Ended], done: int, runs: int) -> None:
             f"{failed} of {runs} runs failed, so {RESULTS} is not written; the others are kept, and the same command"
             " tries only these again"
         )
-
-
-def _in_words(found: Input) -> str:
-    demand = found.demand
-    hours = demand.steps * demand.step_ms / 3_600_000
-    return f"{len(demand.bundles)} bundles on {len(found.cluster.brokers)} brokers, {hours:g} h in {demand.steps} steps"
 
 
 def _periods(steps: int, parts: int) -> list[tuple[int, int]]:

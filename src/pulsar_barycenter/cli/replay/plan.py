@@ -6,18 +6,16 @@ from typing import Final
 import click
 import msgspec
 
+from pulsar_barycenter.attach.running_cluster import ClusterError
 from pulsar_barycenter.cli.ask.decide import snapshot_given
 from pulsar_barycenter.cli.ask.decision_tables import headline
-from pulsar_barycenter.cli.ask.running_cluster import ClusterError
-from pulsar_barycenter.cli.ask.settings_in_force import told
 from pulsar_barycenter.cli.asking.options import with_client_conf
-from pulsar_barycenter.cli.failure import fail, in_words
+from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format
-from pulsar_barycenter.cli.terminal import Column, Kind, print_table, printable
 from pulsar_barycenter.config.broker_conf import with_overrides
 from pulsar_barycenter.load.managers import MANAGER_KEY
 from pulsar_barycenter.load.reasons import format_figure
-from pulsar_barycenter.replay.demand import ReplayInputError
+from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.what_if import (
     LONGEST_MINUTES,
     MOST_ADDED,
@@ -28,6 +26,9 @@ from pulsar_barycenter.replay.what_if import (
     forecast,
 )
 from pulsar_barycenter.snapshots.decided_by import UNUSABLE, WrongWordError, configured, manager_of
+from pulsar_barycenter.snapshots.settings_in_force import told
+from pulsar_barycenter.terminal.errors import in_words
+from pulsar_barycenter.terminal.tables import Column, Kind, print_table, printable
 
 _MOST_MOVES: Final = 50
 _WIDTH: Final = 160

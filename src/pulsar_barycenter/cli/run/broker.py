@@ -21,8 +21,8 @@ from pulsar_barycenter.broker.cluster.http_peers import HttpPeers
 from pulsar_barycenter.broker.environment import Environment
 from pulsar_barycenter.broker.rest.server import start_web
 from pulsar_barycenter.broker.start_errors import BrokerStartError, OpenToStrangersError
-from pulsar_barycenter.cli.failure import fail, in_words
-from pulsar_barycenter.cli.folders import LEDGERS, METADATA, WrongFolderError, check_metadata, keep_private
+from pulsar_barycenter.cli.failure import fail
+from pulsar_barycenter.cli.folders import check_metadata, keep_private
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.run.log_level import log_level
 from pulsar_barycenter.cli.run.process_log import configure_logging
@@ -38,6 +38,7 @@ from pulsar_barycenter.ledger.one_folder import check_one_folder
 from pulsar_barycenter.load.advice.configuration_advice import key_advice
 from pulsar_barycenter.load.managers import StrategyError
 from pulsar_barycenter.load.reports.load_over_time import LoadQuestion, LoadTables, RecordedLoad
+from pulsar_barycenter.logs.data_folder import LEDGERS, METADATA, WrongFolderError
 from pulsar_barycenter.metadata.clock import SystemClock
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.open import OF_ONE_MACHINE, UnknownStoreError, data_checks, open_store
@@ -46,6 +47,7 @@ from pulsar_barycenter.standalone.interruptible import unless
 from pulsar_barycenter.standalone.parent_watch import die_with_parent
 from pulsar_barycenter.standalone.ready import BrokerReady, broker_line
 from pulsar_barycenter.standalone.scheduling import take_short_turns
+from pulsar_barycenter.terminal.errors import in_words
 
 log = structlog.get_logger(__name__)
 

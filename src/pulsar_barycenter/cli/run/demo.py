@@ -11,7 +11,7 @@ import msgspec
 import pulsar  # noqa: F401  # clients are processes of their own; that they can run is seen before a cluster starts
 
 from pulsar_barycenter.admin.errors import AdminRequestError
-from pulsar_barycenter.cli.failure import fail, in_words
+from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.interrupt import InterruptedBySignal
 from pulsar_barycenter.cli.moments import Seconds
@@ -21,10 +21,14 @@ from pulsar_barycenter.demo.contenders import OURS, PLACEMENT_KEY, PULSARS_DEFAU
 from pulsar_barycenter.demo.report.comparison import SeenRun, render_comparison, table
 from pulsar_barycenter.demo.scenario import Demo, DemoSettings
 from pulsar_barycenter.demo.summary import verdict
-from pulsar_barycenter.demo.traces import TraceError, read_trace, synthetic_traces, unique_names
+from pulsar_barycenter.lab.trace_files import csv_files, trace_in
+from pulsar_barycenter.replay.errors import ReplayInputError
+from pulsar_barycenter.replay.synthetic.traces import synthetic_traces
+from pulsar_barycenter.replay.traces import Trace, read_trace_with_gaps, unique_names
 from pulsar_barycenter.snapshots.decided_by import WrongWordError, texts_of
 from pulsar_barycenter.standalone.cluster import free_ports
 from pulsar_barycenter.standalone.errors import StandaloneError
+from pulsar_barycenter.terminal.errors import in_words
 
 
 @click.command(name="demo")
@@ -99,7 +103,7 @@ def command(
                 f"--compare chooses the strategies itself: leave out --set {chosen_keys[0]}=…, or --compare"
             )
         out.mkdir(parents=True, exist_ok=True)
-        chosen = unique_names([read_trace(file) for file in trace_files(traces)]) if traces else synthetic_traces(seed)
+        chosen = _traces(traces) if traces else synthetic_traces(seed)
         free = free_ports(2 * brokers)
         settings = DemoSettings(
             out=out,
@@ -119,7 +123,7 @@ def command(
         runs, signalled = _run_all(every)
     except WrongWordError as error:
         raise click.UsageError(str(error)) from error
-    except (StandaloneError, TraceError, ConfigError, AdminRequestError, OSError) as error:
+    except (StandaloneError, ReplayInputError, ConfigError, AdminRequestError, OSError) as error:
         fail(in_words(error))
         return
     if not runs:
@@ -136,6 +140,10 @@ def command(
     lost = sum(run.summary["messages_lost"] for run in runs)
     if lost:
         fail(f"{lost} acknowledged messages did not arrive; logs are in {out}/**/data/logs")
+
+
+def _traces(paths: Sequence[Path]) -> Sequence[Trace]:
+    return unique_names([trace_in(file, read_trace_with_gaps) for file in csv_files(paths)])
 
 
 def _run_all(every: Sequence[DemoSettings]) -> tuple[list[SeenRun], int]:
@@ -179,21 +187,6 @@ async def _run(settings: DemoSettings) -> tuple[SeenRun | None, int]:
         return await running, 0
     except asyncio.CancelledError:
         return demo.write_so_far(), numbers[0]
-
-
-def trace_files(paths: tuple[Path, ...]) -> list[Path]:
-    """Return the CSV files among `paths`, those of a folder by name.
-
-    Raises:
-        TraceError: a folder has none.
-    """
-    files: list[Path] = []
-    for path in paths:
-        found = sorted(path.glob("*.csv")) if path.is_dir() else [path]
-        if not found:
-            raise TraceError(f"{path}: no CSV file in this folder")
-        files += found
-    return files
 
 
 def last_lines(runs: Sequence[SeenRun], out: Path) -> str:

@@ -9,8 +9,8 @@ import structlog
 from structlog.typing import EventDict, WrappedLogger
 
 from pulsar_barycenter.cli.run.library_log import install_library_log
-from pulsar_barycenter.cli.terminal import printable
 from pulsar_barycenter.logs.request_ids import merge_request
+from pulsar_barycenter.terminal.tables import printable
 
 LONGEST_TEXT: Final = 2_000
 """Characters of a value on a terminal."""

@@ -13,12 +13,12 @@ from typing import Protocol
 import click
 import msgspec
 
-from pulsar_barycenter.cli.failure import fail, in_words
-from pulsar_barycenter.cli.folders import WrongFolderError, check_metadata, keep_private
+from pulsar_barycenter.cli.failure import fail
+from pulsar_barycenter.cli.folders import check_metadata, keep_private
 from pulsar_barycenter.cli.formats import with_format
-from pulsar_barycenter.cli.progress import StartLines
 from pulsar_barycenter.config.broker_conf import ConfigError, load_broker_conf
 from pulsar_barycenter.load.advice.configuration_advice import advice, key_advice
+from pulsar_barycenter.logs.data_folder import WrongFolderError
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.open import UnknownStoreError, check_url, open_store
 from pulsar_barycenter.standalone.cluster import OWN_KEYS, ClusterSettings, StandaloneCluster, read_configuration
@@ -28,6 +28,8 @@ from pulsar_barycenter.standalone.errors import StandaloneError
 from pulsar_barycenter.standalone.interruptible import unless
 from pulsar_barycenter.standalone.progress import StartProgress
 from pulsar_barycenter.standalone.ready import ClusterReady
+from pulsar_barycenter.terminal.errors import in_words
+from pulsar_barycenter.terminal.progress import StartLines
 
 
 @click.command(name="standalone")

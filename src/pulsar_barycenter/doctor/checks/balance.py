@@ -7,7 +7,7 @@ from typing import Final
 from pulsar_barycenter.doctor.finding import Finding, Severity, found
 from pulsar_barycenter.doctor.picture import Picture
 from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData
-from pulsar_barycenter.load.reports.load_report import LocalBrokerData, ResourceUsage
+from pulsar_barycenter.load.reports.load_report import RESOURCES, LocalBrokerData, ResourceUsage
 
 _PAUSE_KEY: Final = "loadBalancerReportUpdateMaxIntervalMinutes"
 _USUAL_PAUSE_MIN: Final = 15.0
@@ -20,7 +20,6 @@ SWITCHES: Final[Mapping[str, str]] = {
     "loadBalancerSheddingEnabled": "no bundle ever leaves a broker because of its load",
 }
 """Keys that turn balancing off, and what comes of it."""
-_RESOURCES: Final = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
 _FIGURES: Final = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
 _UNKNOWN: Final = -1.0
 
@@ -76,7 +75,7 @@ def longest_silence_ms(picture: Picture) -> int:
 def absurd_reports(picture: Picture) -> Iterator[Finding]:
     """A report has figures that cannot be."""
     for broker, report, _ in _reports(picture):
-        faults = [fault for name in _RESOURCES if (fault := _fault(name, getattr(report, name)))]
+        faults = [fault for name in RESOURCES if (fault := _fault(name, getattr(report, name)))]
         faults += [f"{name} is {getattr(report, name)}" for name in _FIGURES if not _is_amount(getattr(report, name))]
         if faults:
             yield found(

@@ -16,12 +16,12 @@ Source: Pulsar's `CompactedTopicImpl`, whose ledgers have the same content in an
 
 import asyncio
 import struct
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, Protocol, Self
 
 import structlog
 
+from pulsar_barycenter.bounds.recent import Recent
 from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerError, LedgerUnavailableError
 from pulsar_barycenter.ledger.managed.cursor import Cursor
 from pulsar_barycenter.ledger.managed.entry_reads import EntryReads
@@ -97,8 +97,8 @@ class CompactedLedger:
         self._segments.append(segment)
         self._reads = EntryReads(storage, self._segments, TailWindow(storage.caches.tail), losses)
         # Where readers that go on will go on, and what the search for others came by.
-        self._starts: OrderedDict[Position, int] = OrderedDict()
-        self._places: OrderedDict[int, tuple[int, Position]] = OrderedDict()
+        self._starts: Recent[Position, int] = Recent(_REMEMBERED_STARTS)
+        self._places: Recent[int, tuple[int, Position]] = Recent(_REMEMBERED_PLACES)
         self._users = 0
         self._unused = asyncio.Event()
         self._unused.set()
@@ -128,15 +128,8 @@ class CompactedLedger:
             return []
         entries = [_original(entry) for entry in found]
         last = entries[-1].position
-        self._remember(self._starts, Position(last.ledger_id, last.entry_id + 1), found[-1].position.entry_id + 1)
+        self._starts.put(Position(last.ledger_id, last.entry_id + 1), found[-1].position.entry_id + 1)
         return entries
-
-    @staticmethod
-    def _remember(memory: "OrderedDict[Any, Any]", key: object, value: object) -> None:
-        memory[key] = value
-        memory.move_to_end(key)
-        if len(memory) > (_REMEMBERED_STARTS if isinstance(key, Position) else _REMEMBERED_PLACES):
-            memory.popitem(last=False)
 
     async def _find(self, start: Position) -> int:
         """Return where the entries at `start` and after begin."""
@@ -163,7 +156,7 @@ class CompactedLedger:
             if not found:
                 return None
             place = found[0].position.entry_id, _original(found[0]).position
-            self._remember(self._places, entry_id, place)
+            self._places.put(entry_id, place)
         return place
 
     async def last_entry(self) -> KeptEntry | None:

@@ -100,3 +100,8 @@ def _concerns(line: Decided, owners: set[str], bundle: str, namespace: str, brok
     if namespace:
         return line.bundle.rpartition("/")[0] == namespace
     return broker in (line.source, line.destination)
+
+
+def sources_of(lines: Iterable[Decided]) -> list[str]:
+    """Return the brokers that give bundles away, each once."""
+    return list(dict.fromkeys(line.source for line in lines if line.kind == "unload"))

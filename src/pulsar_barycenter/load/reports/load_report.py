@@ -10,7 +10,7 @@ Source: Pulsar's `ResourceUsage`, `SystemResourceUsage`, `NamespaceBundleStats`,
 import math
 import struct
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -69,6 +69,29 @@ class ResourceUsage(msgspec.Struct, frozen=True, gc=False):
 
 
 UNKNOWN_USAGE: Final = ResourceUsage(-1.0, -1.0)
+
+RESOURCES: Final = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
+"""The resources of a broker, by the fields of reports, in the order of all tables that have a row or column of each."""
+
+
+class HasResources(Protocol):
+    """A report or a measurement: it has a field for each of RESOURCES."""
+
+    @property
+    def cpu(self) -> ResourceUsage: ...
+    @property
+    def memory(self) -> ResourceUsage: ...
+    @property
+    def direct_memory(self) -> ResourceUsage: ...
+    @property
+    def bandwidth_in(self) -> ResourceUsage: ...
+    @property
+    def bandwidth_out(self) -> ResourceUsage: ...
+
+
+def resources_of(used: HasResources) -> tuple[ResourceUsage, ...]:
+    """Return the usage of each of RESOURCES."""
+    return used.cpu, used.memory, used.direct_memory, used.bandwidth_in, used.bandwidth_out
 
 
 class SystemResourceUsage(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):

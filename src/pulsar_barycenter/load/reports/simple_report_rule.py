@@ -6,7 +6,7 @@ Source: Pulsar's `SimpleLoadManagerImpl.writeLoadReportOnZookeeper` (4.2).
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pulsar_barycenter.load.reports.load_report import SystemResourceUsage
+from pulsar_barycenter.load.reports.load_report import SystemResourceUsage, resources_of
 from pulsar_barycenter.load.reports.simple_load_report import LoadReport
 
 if TYPE_CHECKING:
@@ -83,12 +83,6 @@ def judge_report(
 
 def largest_usage_change(before: SystemResourceUsage, now: SystemResourceUsage) -> int:
     """Return the largest change of a resource in whole points of its limit now, at most 100."""
-    pairs = (
-        (before.cpu, now.cpu),
-        (before.memory, now.memory),
-        (before.direct_memory, now.direct_memory),
-        (before.bandwidth_in, now.bandwidth_in),
-        (before.bandwidth_out, now.bandwidth_out),
-    )
+    pairs = zip(resources_of(before), resources_of(now), strict=True)
     changes = (abs((new.usage - old.usage) * 100 / new.limit) if new.limit > 0 else 0.0 for old, new in pairs)
     return int(min(100.0, max(changes)))

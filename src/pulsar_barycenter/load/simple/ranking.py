@@ -32,8 +32,6 @@ from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integer
 BYTES_PER_KILOBIT: Final = 128
 """Pulsar takes a kilobit for 1024 bits where it compares quotas with bandwidth limits."""
 TOLERANCE: Final = 5.0
-ESTIMATED: Final = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
-"""The rows of `Ranking.estimated`; the same as of `BrokerTable.usage`."""
 _COMPARED: Final = (1, 0, 3, 4)
 """After the load itself: memory, CPU, bandwidth in, bandwidth out."""
 _LONG_MAX: Final = 2**63 - 1
@@ -69,7 +67,7 @@ class Ranking:
 
     @cached_property
     def estimated(self) -> Floats:
-        """Percent, one row for each of ESTIMATED, at most 100."""
+        """Percent, one row for each of `load_report.RESOURCES`, at most 100."""
         brokers = self.snapshot.brokers
         allotted, coming = self._shares
         used = np.where(np.isnan(allotted), brokers.usage, np.maximum(brokers.usage, allotted))
@@ -206,7 +204,7 @@ def settled(preallocated: Pins, snapshot: LoadSnapshot) -> Pins:
 
 
 def room(limit: Floats, default: ResourceQuota, cpu_factor: float) -> Integers:
-    """Return how many bundles of the quota `default` fit into brokers of these limits (rows as ESTIMATED)."""
+    """Return how many bundles of the quota `default` fit into brokers of these limits (rows as RESOURCES)."""
     cpu, memory, _, bandwidth_in, bandwidth_out = limit
     with np.errstate(all="ignore"):
         least = np.minimum(

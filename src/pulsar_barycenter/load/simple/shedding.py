@@ -25,12 +25,17 @@ from pulsar_barycenter.load.decisions import OVERLOAD_KEY, Refusal, Unload
 from pulsar_barycenter.load.filters.namespace_policies import policy_candidates
 from pulsar_barycenter.load.filters.outcome import PlacementRequest
 from pulsar_barycenter.load.reasons import Code, Compared, Reason, format_figure
-from pulsar_barycenter.load.reports.load_report import COUNT_RESOLUTION, RATE_RESOLUTION, THROUGHPUT_RESOLUTION
+from pulsar_barycenter.load.reports.load_report import (
+    COUNT_RESOLUTION,
+    RATE_RESOLUTION,
+    RESOURCES,
+    THROUGHPUT_RESOLUTION,
+)
 from pulsar_barycenter.load.shedding.shedder import Shedder
 from pulsar_barycenter.load.simple.placement import Policies
 from pulsar_barycenter.load.simple.ranking import truncated
 from pulsar_barycenter.load.simple.settings import SimpleSettings
-from pulsar_barycenter.load.snapshot.load_snapshot import RESOURCES, Flags, Floats, Integers, LoadSnapshot
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
 
 if TYPE_CHECKING:
     from pulsar_barycenter.config.broker_config import BrokerConfig

@@ -19,6 +19,7 @@ from pulsar_barycenter.load.reports.load_report import (
     NamespaceBundleStats,
     TimeAverageBrokerData,
     TimeAverageMessageData,
+    resources_of,
 )
 from pulsar_barycenter.load.snapshot.load_snapshot import (
     LARGEST_COUNT,
@@ -124,7 +125,7 @@ def _broker_table(reports: Mapping[str, LocalBrokerData], averages: Mapping[str,
     names = tuple(sorted(reports))
     rows = [reports[name] for name in names]
     means = [averages.get(name) or TimeAverageBrokerData() for name in names]
-    usages = [(row.cpu, row.memory, row.direct_memory, row.bandwidth_in, row.bandwidth_out) for row in rows]
+    usages = [resources_of(row) for row in rows]
     usage, bad_usage = finite(np.array([[r.usage for r in row] for row in usages], float).reshape(-1, 5).T)
     limit, bad_limit = finite(np.array([[r.limit for r in row] for row in usages], float).reshape(-1, 5).T)
     bad_percent = ~np.isfinite(raw_percent(usage, limit))

@@ -32,9 +32,6 @@ Integers: TypeAlias = NDArray[np.int64]
 Indices: TypeAlias = NDArray[np.int32]
 Flags: TypeAlias = NDArray[np.bool_]
 
-RESOURCES = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
-"""The rows of `BrokerTable.usage`, `.limit` and `.percent`."""
-
 LARGEST_COUNT: Final = 2**53
 """Counts beyond it are bounded: sums of them stay exact in both kinds of numbers."""
 
@@ -65,8 +62,8 @@ class MessageColumns:
 class BrokerTable:
     """One row a live broker, sorted by id.
 
-    `usage` and `limit` have one row for each of RESOURCES, in its units. `latest` is what the newest report says of
-    the whole broker, `short` and `long` are the time averages (sums of the windows of its bundles).
+    `usage` and `limit` have one row for each of `load_report.RESOURCES`, in its units. `latest` is what the newest
+    report says of the whole broker, `short` and `long` are the time averages (sums of the windows of its bundles).
     """
 
     names: tuple[str, ...]

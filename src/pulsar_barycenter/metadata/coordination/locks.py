@@ -27,7 +27,7 @@ from typing import Final, Generic, TypeVar
 
 import structlog
 
-from pulsar_barycenter.metadata.back_off import BackOff
+from pulsar_barycenter.bounds.back_off import BackOff
 from pulsar_barycenter.metadata.codec import Codec, JsonCodec
 from pulsar_barycenter.metadata.errors import (
     BadVersionError,

@@ -8,6 +8,7 @@ import random
 from dataclasses import replace
 from typing import Final, Self
 
+from pulsar_barycenter.bounds.recent import Recent
 from pulsar_barycenter.metadata.clock import Clock, SystemClock
 from pulsar_barycenter.metadata.conditions import PutOptions, sequential_path
 from pulsar_barycenter.metadata.errors import (
@@ -78,7 +79,7 @@ class EtcdStore(RpcStore):
         self._watch = EtcdWatch(
             self._connection, self._layout, hear=self._hear, missed=self._keeper.fell_behind, source=source
         )
-        self._created: dict[str, int] = {}
+        self._created: Recent[str, int] = Recent(REMEMBERED)
         """The revisions in which this session created lasting keys, the oldest first."""
 
     @classmethod
@@ -150,7 +151,7 @@ class EtcdStore(RpcStore):
         answer = await self._commit("delete", path, request, session)
         if not delete_outcome(path, answer, writer, expected_version=expected_version, if_own=if_own, guard=guard):
             raise self._session_ended(session, path, "delete")
-        self._created.pop(path, None)
+        self._created.pop(path)
         self._listeners.invalidate(Notification(NotificationType.DELETED, path))
 
     async def children(self, path: str) -> list[str]:
@@ -183,9 +184,9 @@ class EtcdStore(RpcStore):
             raise self._session_ended(session, path, "put")
         stat = written.stat
         if stat.ephemeral:
-            self._created.pop(path, None)  # it is known by its lease
+            self._created.pop(path)  # it is known by its lease
         elif stat.version == 0 and session == self._session:
-            self._remember(path, written.created)
+            self._created.put(path, written.created)
         kind = NotificationType.MODIFIED if stat.version else NotificationType.CREATED
         self._listeners.invalidate(Notification(kind, path))
         return stat
@@ -231,12 +232,6 @@ class EtcdStore(RpcStore):
 
     def _reader(self, path: str) -> Writer:
         return Writer(self._session or -1, self._created.get(path))
-
-    def _remember(self, path: str, created: int) -> None:
-        self._created.pop(path, None)
-        self._created[path] = created
-        if len(self._created) > REMEMBERED:
-            del self._created[next(iter(self._created))]
 
     # ---- what lease and watch tell ----
 

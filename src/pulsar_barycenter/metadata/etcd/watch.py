@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable
 from typing import Final
 
-from pulsar_barycenter.metadata.back_off import BackOff
+from pulsar_barycenter.bounds.back_off import BackOff
 from pulsar_barycenter.metadata.errors import MetadataError, StoreRefusedError, StoreUnavailableError
 from pulsar_barycenter.metadata.etcd import etcd_api_pb2 as api
 from pulsar_barycenter.metadata.etcd.connection import EtcdConnection, EtcdLine, translated

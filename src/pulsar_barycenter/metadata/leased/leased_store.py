@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 
 import structlog
 
-from pulsar_barycenter.metadata.back_off import BackOff
+from pulsar_barycenter.bounds.back_off import BackOff
 from pulsar_barycenter.metadata.errors import (
     MetadataError,
     NotLeadingError,

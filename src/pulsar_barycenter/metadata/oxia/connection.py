@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import grpc
 from grpc import aio
 
-from pulsar_barycenter.metadata.back_off import BackOff
+from pulsar_barycenter.bounds.back_off import BackOff
 from pulsar_barycenter.metadata.errors import MetadataError, NotFoundError, StoreRefusedError, StoreUnavailableError
 from pulsar_barycenter.metadata.oxia import oxia_api_pb2 as api
 from pulsar_barycenter.metadata.oxia.layout import PARTITION_HASH

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
+from pulsar_barycenter.bounds.recent import Recent
 from pulsar_barycenter.metadata.clock import Clock, SystemClock
 from pulsar_barycenter.metadata.conditions import PutOptions, check_delete, check_guard, check_put, sequential_path
 from pulsar_barycenter.metadata.errors import (
@@ -100,7 +101,7 @@ class OxiaStore(RpcStore):
             missed=self._keeper.fell_behind,
             source=source,
         )
-        self._seen: dict[str, Known] = {}
+        self._seen: Recent[str, Known] = Recent(REMEMBERED)
         """How keys were when they were seen last, the one not seen for longest first."""
 
     @classmethod
@@ -173,7 +174,7 @@ class OxiaStore(RpcStore):
             try:
                 known = await self._write("put", path, request, session)
             except OtherVersionError:
-                self._seen.pop(path, None)
+                self._seen.pop(path)
                 look = None
                 continue
             self._remember(path, known)
@@ -200,7 +201,7 @@ class OxiaStore(RpcStore):
             if look.key is None:
                 raise NotFoundError(path)
             request = delete_request(self._layout.key(path), session, look.key)
-            self._seen.pop(path, None)
+            self._seen.pop(path)
             try:
                 await self._write("delete", path, request, session)
             except OtherVersionError:
@@ -273,11 +274,10 @@ class OxiaStore(RpcStore):
         return _Look(found_in(key), guarding, has_children)
 
     def _remember(self, path: str, known: Known | None) -> None:
-        self._seen.pop(path, None)
-        if known is not None:
-            self._seen[path] = known
-            if len(self._seen) > REMEMBERED:
-                del self._seen[next(iter(self._seen))]
+        if known is None:
+            self._seen.pop(path)
+        else:
+            self._seen.put(path, known)
 
     # ---- requests ----
 
@@ -347,6 +347,6 @@ class OxiaStore(RpcStore):
     def _hear(self, change: Notification, version_id: int | None) -> None:
         seen = self._seen.get(change.path)
         if seen is not None and seen.version_id != version_id:
-            del self._seen[change.path]
+            self._seen.pop(change.path)
         if not self._closed:
             self._listeners.change(change)

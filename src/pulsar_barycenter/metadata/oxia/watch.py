@@ -14,7 +14,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from pulsar_barycenter.metadata.back_off import BackOff
+from pulsar_barycenter.bounds.back_off import BackOff
 from pulsar_barycenter.metadata.errors import MetadataError, StoreRefusedError, StoreUnavailableError
 from pulsar_barycenter.metadata.oxia import oxia_api_pb2 as api
 from pulsar_barycenter.metadata.oxia.connection import Leader, NobodyLeadsError, OxiaConnection, OxiaLine, translated

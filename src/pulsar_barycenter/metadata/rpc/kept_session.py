@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, Protocol, TypeAlias
 
-from pulsar_barycenter.metadata.back_off import BackOff
+from pulsar_barycenter.bounds.back_off import BackOff
 from pulsar_barycenter.metadata.errors import MetadataError, NotFoundError
 from pulsar_barycenter.metadata.rpc.line import Line
 from pulsar_barycenter.metadata.rpc.troubles import Troubles

@@ -14,7 +14,8 @@ import msgspec
 
 from pulsar_barycenter.config.broker_conf import with_overrides
 from pulsar_barycenter.config.broker_config import BrokerConfig
-from pulsar_barycenter.replay.demand import Demand, ReplayInputError
+from pulsar_barycenter.replay.demand import Demand
+from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.events import Event
 from pulsar_barycenter.replay.grid import Scenario
 from pulsar_barycenter.replay.measures import Measures, measure

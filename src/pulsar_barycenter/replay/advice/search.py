@@ -31,7 +31,7 @@ from pulsar_barycenter.replay.advice.settings import (
     with_setting,
 )
 from pulsar_barycenter.replay.advice.weighing import Gain, Weighed, Weights, gain, least, weighed
-from pulsar_barycenter.replay.demand import ReplayInputError
+from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.grid import CONFIGURED, Scenario, scenarios
 
 CLIMBED: Final = 3

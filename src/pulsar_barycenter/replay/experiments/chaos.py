@@ -26,9 +26,9 @@ from pulsar_barycenter.replay.capacity import Capacity, CapacityModel
 from pulsar_barycenter.replay.demand import Demand
 from pulsar_barycenter.replay.events import BrokerAdded, BrokerRemoved, Event
 from pulsar_barycenter.replay.grid import settings_of
-from pulsar_barycenter.replay.inputs.generated import START_MS, broker_names, bundle_names
 from pulsar_barycenter.replay.outcome import Outcome
 from pulsar_barycenter.replay.simulator import Cluster
+from pulsar_barycenter.replay.synthetic.demand import START_MS, broker_names, bundle_names
 
 BROKERS: Final = 8
 BUNDLES: Final = 128

@@ -20,10 +20,10 @@ from pulsar_barycenter.replay.capacity import Capacity, CapacityModel
 from pulsar_barycenter.replay.demand import Demand
 from pulsar_barycenter.replay.events import BrokerSlowed
 from pulsar_barycenter.replay.grid import settings_of
-from pulsar_barycenter.replay.inputs.generated import START_MS, bundle_names
 from pulsar_barycenter.replay.outcome import Moved, Outcome
 from pulsar_barycenter.replay.scenario import MINUTE_MS, Expected, Setup
 from pulsar_barycenter.replay.simulator import Cluster, replay
+from pulsar_barycenter.replay.synthetic.demand import START_MS, bundle_names
 
 MIB: Final = 1024.0 * 1024.0
 THRESHOLD: Final = "ThresholdShedder+LeastResourceUsageWithWeight"

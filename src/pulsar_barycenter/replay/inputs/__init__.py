@@ -1,3 +1,3 @@
-"""Where demand comes from: `generated` from a seed, `csv_traces` and `workload_files` from files, `recorded` from the
-pipeline's tables, with a cluster.
+"""Where demand comes from if it is not synthetic: `trace_demand` makes it of traces, `workload_files` of files of the
+OpenMessaging benchmark, `recorded` of the pipeline's tables, with a cluster.
 """

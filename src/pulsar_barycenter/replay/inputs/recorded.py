@@ -20,7 +20,8 @@ from pulsar_barycenter.naming.bundle import Bundle, BundleRange
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.namespace import is_broker_bound
 from pulsar_barycenter.replay.capacity import Capacity, CapacityModel, Fit, fit
-from pulsar_barycenter.replay.demand import SPREAD, Demand, ReplayInputError, check
+from pulsar_barycenter.replay.demand import SPREAD, Demand, check
+from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.events import BrokerAdded, BrokerRemoved, Event
 from pulsar_barycenter.replay.simulator import Cluster
 

@@ -14,8 +14,9 @@ from msgspec import Meta
 
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.topic import TopicName
-from pulsar_barycenter.replay.demand import Demand, ReplayInputError, check
-from pulsar_barycenter.replay.inputs.generated import START_MS, broker_names, bundle_names
+from pulsar_barycenter.replay.demand import Demand, check
+from pulsar_barycenter.replay.errors import ReplayInputError
+from pulsar_barycenter.replay.synthetic.demand import START_MS, broker_names, bundle_names
 
 MOST_PARTITIONS: Final = 1_000_000
 _SUFFIX: Final = np.array(list("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"))

@@ -1,6 +1,5 @@
 """Every broker is overloaded, and there is nowhere to go."""
 
-from pulsar_barycenter.replay.inputs.generated import broker_names
 from pulsar_barycenter.replay.scenario import (
     Case,
     Expected,
@@ -12,6 +11,7 @@ from pulsar_barycenter.replay.scenario import (
     sizes,
     steady,
 )
+from pulsar_barycenter.replay.synthetic.demand import broker_names
 
 
 def make(seed: int) -> Setup:

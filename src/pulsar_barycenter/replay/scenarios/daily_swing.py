@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from pulsar_barycenter.replay.inputs.generated import DAY_S, broker_names
 from pulsar_barycenter.replay.scenario import (
     EVERY,
     Case,
@@ -15,14 +14,16 @@ from pulsar_barycenter.replay.scenario import (
     sizes,
     steady,
 )
+from pulsar_barycenter.replay.synthetic.demand import broker_names
+from pulsar_barycenter.replay.synthetic.shapes import daily_swing
 
 
 def make(seed: int) -> Setup:
     share = sizes(64, seed)
     rates = steady(share, rate_of_usage(0.5, brokers=5), 1_440, seed)
-    at_s = np.arange(1_440)[:, None] * 60.0
+    at_s = np.arange(1_440, dtype=np.float64)[:, None] * 60.0
     phase = np.where(np.random.default_rng([seed, 5]).random(64) < 0.5, 0.0, np.pi)
-    rates *= 1 + 0.7 * np.sin(2 * np.pi * at_s / DAY_S + phase)
+    rates *= daily_swing(at_s, 0.7, phase)
     return Setup(of_rates(rates, balanced(share, broker_names(5))), like_brokers(5))
 
 

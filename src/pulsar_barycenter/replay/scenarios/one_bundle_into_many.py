@@ -3,7 +3,6 @@
 import numpy as np
 
 from pulsar_barycenter.replay.demand import Demand
-from pulsar_barycenter.replay.inputs.generated import START_MS, broker_names, bundle_names
 from pulsar_barycenter.replay.scenario import (
     EVERY,
     MINUTE_MS,
@@ -14,6 +13,7 @@ from pulsar_barycenter.replay.scenario import (
     rate_of_usage,
     steady,
 )
+from pulsar_barycenter.replay.synthetic.demand import START_MS, broker_names, bundle_names
 
 
 def make(seed: int) -> Setup:

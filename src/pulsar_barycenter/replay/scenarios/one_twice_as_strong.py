@@ -1,9 +1,9 @@
 """One broker has twice the cores of the others, and as much traffic."""
 
 from pulsar_barycenter.replay.capacity import Capacity
-from pulsar_barycenter.replay.inputs.generated import broker_names
 from pulsar_barycenter.replay.scenario import Case, Expected, Setup, balanced, of_rates, rate_of_usage, sizes, steady
 from pulsar_barycenter.replay.simulator import Cluster
+from pulsar_barycenter.replay.synthetic.demand import broker_names
 
 
 def make(seed: int) -> Setup:

@@ -3,7 +3,6 @@
 import numpy as np
 
 from pulsar_barycenter.replay.events import ReportsLost
-from pulsar_barycenter.replay.inputs.generated import broker_names
 from pulsar_barycenter.replay.scenario import (
     Case,
     Expected,
@@ -16,6 +15,7 @@ from pulsar_barycenter.replay.scenario import (
     sizes,
     steady,
 )
+from pulsar_barycenter.replay.synthetic.demand import broker_names
 
 
 def make(seed: int) -> Setup:

@@ -1,7 +1,6 @@
 """All brokers are restarted, one after the other."""
 
 from pulsar_barycenter.replay.events import BrokerAdded, BrokerRemoved, Event
-from pulsar_barycenter.replay.inputs.generated import broker_names
 from pulsar_barycenter.replay.scenario import (
     NONE,
     Case,
@@ -15,6 +14,7 @@ from pulsar_barycenter.replay.scenario import (
     sizes,
     steady,
 )
+from pulsar_barycenter.replay.synthetic.demand import broker_names
 
 
 def make(seed: int) -> Setup:

@@ -5,7 +5,6 @@ import numpy as np
 from pulsar_barycenter.load.snapshot.load_snapshot import Integers
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.replay.demand import Demand
-from pulsar_barycenter.replay.inputs.generated import START_MS, broker_names, bundle_names
 from pulsar_barycenter.replay.scenario import (
     EVERY,
     MINUTE_MS,
@@ -18,6 +17,7 @@ from pulsar_barycenter.replay.scenario import (
     sizes,
     steady,
 )
+from pulsar_barycenter.replay.synthetic.demand import START_MS, broker_names, bundle_names
 
 
 def make(seed: int) -> Setup:

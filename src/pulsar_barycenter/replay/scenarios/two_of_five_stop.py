@@ -1,7 +1,6 @@
 """Two of five brokers are shut down."""
 
 from pulsar_barycenter.replay.events import BrokerRemoved
-from pulsar_barycenter.replay.inputs.generated import broker_names
 from pulsar_barycenter.replay.scenario import (
     EVERY,
     Case,
@@ -15,6 +14,7 @@ from pulsar_barycenter.replay.scenario import (
     sizes,
     steady,
 )
+from pulsar_barycenter.replay.synthetic.demand import broker_names
 
 
 def make(seed: int) -> Setup:

@@ -1,5 +1,6 @@
 """`barycenter advise`: what it reads, prints and writes, and what it refuses before any run."""
 
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 
@@ -10,16 +11,18 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pulsar_barycenter.attach.report_numbers import OF_APACHE_PULSAR
-from pulsar_barycenter.cli.advise import command as command_module
-from pulsar_barycenter.cli.advise import trying
 from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.cli.replay import advise as command_module
 from pulsar_barycenter.config.broker_conf import parse_broker_conf
+from pulsar_barycenter.lab.advising import trying
+from pulsar_barycenter.lab.advising.reality import reality_of
+from pulsar_barycenter.lab.inputs import InputSpec
 from pulsar_barycenter.load.managers import ManagerKind, manager_in_force
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
 from pulsar_barycenter.replay.advice.changes import commands, fragment
 from pulsar_barycenter.replay.advice.document import Advice, Verdict
-from pulsar_barycenter.replay.inputs.generated import START_MS
+from pulsar_barycenter.replay.synthetic.demand import START_MS
 from support.replayed_world import BROKERS, SHAPE, World
 from support.table_cases import at, write_tables
 
@@ -143,17 +146,23 @@ def test_what_is_for_barycenter_alone_is_said_in_the_files_of_an_advice(tmp_path
 
 def write_moves(data: Path, moves: int, step_s: int) -> None:
     """Write who owned a bundle: it went to and fro between two brokers, each time after so many seconds."""
+    write_owners(data, [(BROKERS[number % 2], number * step_s) for number in range(moves + 1)])
+
+
+def write_owners(data: Path, owners: Sequence[tuple[str, int]]) -> None:
+    """Write who owned a bundle, each from so many seconds on."""
     names = TABLES["ownership"].arrow_schema
+    ends = [since_s for _, since_s in owners[1:]]
     rows = [
         {
             "bundle": "public/ns-0000/0x00000000_0x20000000",
-            "broker": BROKERS[number % 2],
+            "broker": broker,
             "incarnation": "",
-            "owned_from": at(START_MS + number * step_s * 1000),
-            "owned_to": at(START_MS + (number + 1) * step_s * 1000) if number < moves else None,
-            "ended": "moved" if number < moves else None,
+            "owned_from": at(START_MS + since_s * 1000),
+            "owned_to": None if until_s is None else at(START_MS + until_s * 1000),
+            "ended": None if until_s is None else "moved",
         }
-        for number in range(moves + 1)
+        for (broker, since_s), until_s in zip(owners, [*ends, None], strict=True)
     ]
     folder = data / "tables" / "ownership" / f"date={at(START_MS):%Y-%m-%d}"
     folder.mkdir(parents=True)
@@ -174,6 +183,14 @@ def test_of_a_recorded_history_its_own_moves_and_its_brokers_are_told(tmp_path: 
     assert any("the real balance is not known" in each for each in told.doubts)
     weak = [each for each in told.findings if each.subject == BROKERS[1]]
     assert [round(each.figures["factor"], 1) for each in weak] == [1.6]
+
+
+def test_a_bundle_that_comes_back_by_way_of_another_broker_within_an_hour_has_flapped(tmp_path: Path) -> None:
+    data = recorded(tmp_path / "data")
+    write_owners(data, [(BROKERS[0], 0), (BROKERS[1], 600), ("third:8080", 1_700), (BROKERS[0], 3_700)])
+    observed = reality_of(InputSpec(paths=(str(data),))).observed
+    assert observed is not None
+    assert observed.flaps == 2, "1,100 s after the move before; 3,100 s after it had left"
 
 
 def test_a_history_without_owners_and_balance_is_told_by_its_replay_alone(tmp_path: Path) -> None:

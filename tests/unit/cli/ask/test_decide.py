@@ -10,13 +10,13 @@ from click.testing import CliRunner, Result
 
 from pulsar_barycenter.cli.main import main
 from pulsar_barycenter.load.reports.load_report import (
+    RESOURCES,
     NamespaceBundleStats,
     ResourceUsage,
     SystemResourceUsage,
     encode_without_none,
 )
 from pulsar_barycenter.load.reports.simple_load_report import LoadReport
-from pulsar_barycenter.load.snapshot.load_snapshot import RESOURCES
 from pulsar_barycenter.load.strategies import APART
 from pulsar_barycenter.load.strategy import MemoryDocument
 from pulsar_barycenter.snapshots.snapshot_file import write_snapshot

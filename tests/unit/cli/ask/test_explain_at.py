@@ -12,7 +12,6 @@ from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
 from pulsar_barycenter.broker.load_manager.factory import load_manager_factory
-from pulsar_barycenter.cli.ask.past.state import Subject, state_at
 from pulsar_barycenter.cli.main import main
 from pulsar_barycenter.load.reasons import Code, Reason
 from pulsar_barycenter.logs.decision_log import DecisionLog
@@ -21,6 +20,7 @@ from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.pipeline.reports.decision_files import read_decisions
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from pulsar_barycenter.pipeline.tables.files import Tables
+from pulsar_barycenter.questions.past_state import Subject, state_at
 from support.load_cases import Cluster, bundle_name, equal_bundles
 from support.rest_cluster import RestCluster
 from support.table_cases import write_tables

@@ -3,7 +3,8 @@
 import pytest
 from aiohttp import web
 
-from pulsar_barycenter.cli.ask.running_cluster import ClusterError, decisions_of, snapshot_of
+from pulsar_barycenter.attach.running_cluster import ClusterError, decisions_of, snapshot_of
+from pulsar_barycenter.cli.asking.client import asking_client
 
 
 async def test_a_cluster_that_tells_no_decisions_is_to_be_recorded() -> None:
@@ -19,8 +20,8 @@ async def test_a_cluster_that_tells_no_decisions_is_to_be_recorded() -> None:
         host, port = runner.addresses[0]
         url = f"http://{host}:{port}"
         with pytest.raises(ClusterError, match="record the cluster with `barycenter collect`"):
-            await snapshot_of(url)
-        records, (trouble,) = await decisions_of(url, {})
+            await snapshot_of(asking_client, url)
+        records, (trouble,) = await decisions_of(asking_client, url, {})
         assert records == []
         assert trouble.endswith("Apache Pulsar's brokers do not tell any")
     finally:

@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pulsar_barycenter.cli.ask import decide as asked
-from pulsar_barycenter.cli.ask.settings_in_force import told
 from pulsar_barycenter.cli.main import main
 from pulsar_barycenter.config.pulsar_version import COMPATIBILITY_KEY
 from pulsar_barycenter.load.reasons import Code, Reason
@@ -18,6 +17,7 @@ from pulsar_barycenter.load.reports.load_report import LocalBrokerData
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument
 from pulsar_barycenter.logs.decision_log import DecisionLog
 from pulsar_barycenter.metadata.open import open_store
+from pulsar_barycenter.snapshots.settings_in_force import told
 from pulsar_barycenter.snapshots.snapshot_file import write_snapshot
 from support.load_cases import Cluster, equal_bundles
 from support.snapshot_cases import document_of
@@ -136,7 +136,7 @@ def test_the_version_that_is_followed_is_said_and_decides_the_strategies(tmp_pat
 
 
 def test_a_snapshot_of_a_running_cluster_has_the_settings_of_its_leader(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def snapshot_of(_url: str) -> SnapshotDocument:
+    async def snapshot_of(_new_client: object, _url: str) -> SnapshotDocument:
         return SnapshotDocument(taken_at=1, brokers={}, configuration={"clusterName": "c"})
 
     monkeypatch.setattr(asked, "snapshot_of", snapshot_of)

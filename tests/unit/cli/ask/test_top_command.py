@@ -9,16 +9,17 @@ from click.testing import CliRunner
 from textual.pilot import Pilot
 from textual.widgets import DataTable, Input, Static
 
+from pulsar_barycenter.attach.running_cluster import ClusterError
 from pulsar_barycenter.broker.load_manager.factory import load_manager_factory
-from pulsar_barycenter.cli.ask.running_cluster import ClusterError
-from pulsar_barycenter.cli.ask.screen.top_screen import MOST_SHOWN, ClusterView, TopScreen
-from pulsar_barycenter.cli.ask.screen.topics import MOST_BUNDLES, MOST_TOPICS, SeenTopics, topics_of
 from pulsar_barycenter.cli.ask.top import seen_at
+from pulsar_barycenter.cli.asking.client import asking_client
 from pulsar_barycenter.cli.main import main
 from pulsar_barycenter.load.reasons import Code, Reason
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument
 from pulsar_barycenter.logs.decision_log import DecisionRecord
+from pulsar_barycenter.questions.topics import MOST_BUNDLES, MOST_TOPICS, SeenTopics, topics_of
+from pulsar_barycenter.screen.top_screen import MOST_SHOWN, ClusterView, TopScreen
 from pulsar_barycenter.status.board import Board, BundleRow, TopicRow, board_of
 from pulsar_barycenter.status.cluster_status import BrokerStatus
 from support.rest_cluster import RestCluster
@@ -227,11 +228,13 @@ async def test_a_running_cluster_is_seen(tmp_path: Path) -> None:
         await cluster.expect(204, "PUT", "/admin/v2/persistent/public/ns/t/subscription/s")
         found = await seen_at(str(broker.urls.web_url))
         bundle = BundleRow(bundle="public/ns/0x00000000_0xffffffff", broker=broker.broker_id)
-        topics = await topics_of(str(broker.urls.web_url), [bundle])
+        topics = await topics_of(asking_client, str(broker.urls.web_url), [bundle])
         for number in range(MOST_TOPICS):
             await cluster.expect(204, "PUT", f"/admin/v2/persistent/public/ns/more-{number}")
-        many = await topics_of(str(broker.urls.web_url), [bundle])
-        gone = await topics_of(str(broker.urls.web_url), [BundleRow(bundle="no/where/0x00000000_0xffffffff")])
+        many = await topics_of(asking_client, str(broker.urls.web_url), [bundle])
+        gone = await topics_of(
+            asking_client, str(broker.urls.web_url), [BundleRow(bundle="no/where/0x00000000_0xffffffff")]
+        )
     finally:
         await cluster.close()
     assert [each.broker for each in found.board.brokers] == [broker.broker_id]
@@ -246,7 +249,7 @@ async def test_a_running_cluster_is_seen(tmp_path: Path) -> None:
     with pytest.raises(ClusterError):
         await seen_at("http://127.0.0.1:9")
     with pytest.raises(ClusterError):
-        await topics_of("http://127.0.0.1:9", [bundle])
+        await topics_of(asking_client, "http://127.0.0.1:9", [bundle])
 
 
 def test_without_a_terminal_it_says_what_to_use() -> None:

@@ -10,20 +10,20 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pulsar_barycenter.cli.main import main
-from pulsar_barycenter.cli.replay.inputs import Input, InputSpec, read_input
-from pulsar_barycenter.cli.replay.results import RESULTS
-from pulsar_barycenter.cli.replay.results import Result as RunResult
-from pulsar_barycenter.cli.replay.running import RUNS, RunFile, run_scenario
 from pulsar_barycenter.config.broker_conf import with_overrides
 from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.lab.inputs import Input, InputSpec, read_input
+from pulsar_barycenter.lab.results import RESULTS
+from pulsar_barycenter.lab.results import Result as RunResult
+from pulsar_barycenter.lab.running import RUNS, RunFile, run_scenario
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.pipeline.tables.reading import DamagedTableError
 from pulsar_barycenter.replay.capacity import Capacity
 from pulsar_barycenter.replay.events import BrokerAdded, BrokerRemoved
 from pulsar_barycenter.replay.grid import Scenario
-from pulsar_barycenter.replay.inputs.generated import Shape, broker_names, generated
 from pulsar_barycenter.replay.measures import measure
 from pulsar_barycenter.replay.simulator import Cluster, replay
+from pulsar_barycenter.replay.synthetic.demand import Shape, broker_names, generated
 from support.replayed_world import BROKERS, SHAPE, World
 from support.table_cases import write_tables
 

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from pulsar_barycenter.cli.replay.board import figure_text, front, rows_of
-from pulsar_barycenter.cli.replay.report.overview import About, labels, verdict
-from pulsar_barycenter.cli.replay.report.page import report_page
-from pulsar_barycenter.cli.replay.report.run_detail import detail
-from pulsar_barycenter.cli.replay.report.thinning import (
+from pulsar_barycenter.lab.board import figure_text, front, rows_of
+from pulsar_barycenter.lab.report.overview import About, labels, verdict
+from pulsar_barycenter.lab.report.page import report_page
+from pulsar_barycenter.lab.report.run_detail import detail
+from pulsar_barycenter.lab.report.thinning import (
     MOST_BROKERS,
     MOST_MOVES,
     MOST_PARTED,
@@ -32,10 +32,10 @@ from pulsar_barycenter.cli.replay.report.thinning import (
     runs_shown,
     thinned,
 )
-from pulsar_barycenter.cli.replay.running import RunFile
-from pulsar_barycenter.cli.replay.series import USAGE_UNIT, packed, unpacked
-from pulsar_barycenter.replay.inputs.generated import START_MS
+from pulsar_barycenter.lab.running import RunFile
+from pulsar_barycenter.lab.series import USAGE_UNIT, packed, unpacked
 from pulsar_barycenter.replay.outcome import Moved
+from pulsar_barycenter.replay.synthetic.demand import START_MS
 from support.replay_report import HIGH, LOW, LOWER, MINUTE_MS, ODD_NAME, UPPER, WHOLE, few_runs, run_of
 
 POINTS = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=12)

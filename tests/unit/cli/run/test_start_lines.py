@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from pulsar_barycenter.cli.progress import StartLines
+from pulsar_barycenter.terminal.progress import StartLines
 
 IN_TERMINAL = """
-from pulsar_barycenter.cli.progress import StartLines
+from pulsar_barycenter.terminal.progress import StartLines
 lines = StartLines()
 lines.phase("broker-0", "starting")
 lines.phase("pipeline", "starting Spark")

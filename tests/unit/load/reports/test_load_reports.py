@@ -7,6 +7,7 @@ import pytest
 
 from pulsar_barycenter.load.reports.load_report import (
     DEFAULT_STATS,
+    RESOURCES,
     LocalBrokerData,
     NamespaceBundleStats,
     ResourceQuota,
@@ -22,10 +23,12 @@ from pulsar_barycenter.load.reports.load_report import (
     max_resource_usage,
     narrow_to_float32,
     percent_usage,
+    resources_of,
     stats_rank,
     weighted_resource_usage,
     with_stats,
 )
+from pulsar_barycenter.pipeline.tables import schemas as pipeline_tables
 
 
 @pytest.mark.parametrize(
@@ -46,6 +49,13 @@ from pulsar_barycenter.load.reports.load_report import (
 )
 def test_percentages_are_those_of_32_bit_floats(usage: float, limit: float, percent: float) -> None:
     assert percent_usage(usage, limit) == pytest.approx(percent, abs=0, nan_ok=True)
+
+
+def test_measurements_and_tables_of_the_pipeline_have_the_same_resources() -> None:
+    assert set(SystemResourceUsage.__struct_fields__) == set(RESOURCES)
+    assert tuple(pipeline_tables.RESOURCES) == RESOURCES
+    used = SystemResourceUsage(**{name: ResourceUsage(place, 10) for place, name in enumerate(RESOURCES)})
+    assert [each.usage for each in resources_of(used)] == [0, 1, 2, 3, 4]
 
 
 def test_memory_counts_in_no_usage() -> None:

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from pulsar_barycenter.cli.advise.reality import reality_of
 from pulsar_barycenter.cli.main import main
-from pulsar_barycenter.cli.replay.inputs import InputSpec, read_source
+from pulsar_barycenter.lab.advising.reality import reality_of
+from pulsar_barycenter.lab.inputs import InputSpec, read_source
 from pulsar_barycenter.load.reports.load_over_time import LoadQuestion
 from pulsar_barycenter.pipeline.history import History
 from pulsar_barycenter.pipeline.load_over_time import read_load

@@ -1,7 +1,8 @@
 """The simple load manager's figures for Prometheus: those of every load manager, and this broker's rank and quotas."""
 
 from pulsar_barycenter.broker.load_manager.metrics import LoadMetrics
-from pulsar_barycenter.load.simple.ranking import ESTIMATED, Ranking
+from pulsar_barycenter.load.reports.load_report import RESOURCES
+from pulsar_barycenter.load.simple.ranking import Ranking
 
 _QUOTAS = {
     "cpu": ("pulsar_lb_quota_pct_cpu", "CPU that the quotas of the broker's bundles allot, percent of its limit"),
@@ -31,4 +32,4 @@ class SimpleLoadMetrics(LoadMetrics):
             return
         self._rank.set(float(ranking.rank[row]))
         for resource, gauge in self._quotas.items():
-            gauge.set(float(ranking.allocated_percent[ESTIMATED.index(resource), row]))
+            gauge.set(float(ranking.allocated_percent[RESOURCES.index(resource), row]))

@@ -4,7 +4,6 @@ Tables are read for one answer at a time, and answers are kept for FRESH_S, as p
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
@@ -12,6 +11,7 @@ import msgspec
 import structlog
 from aiohttp import web
 
+from pulsar_barycenter.bounds.recent import Recent
 from pulsar_barycenter.broker.rest.errors import RestError
 from pulsar_barycenter.broker.rest.requests import whole_number
 from pulsar_barycenter.broker.rest.services import BrokerServices
@@ -53,7 +53,7 @@ class LoadAnswers:
         self._services = services
         self._reading = asyncio.Lock()
         self._waiting = 0
-        self._kept: OrderedDict[LoadQuestion, tuple[float, bytes]] = OrderedDict()
+        self._kept: Recent[LoadQuestion, tuple[float, bytes]] = Recent(_KEPT)
 
     def remembered(self, moments: Sequence[Moment]) -> bytes:
         """Return the JSON of what is remembered, as it was taken."""
@@ -102,16 +102,13 @@ class LoadAnswers:
         try:
             async with self._reading:
                 now = asyncio.get_running_loop().time()
-                made_at, body = self._kept.get(question, (now - FRESH_S, b""))
+                made_at, body = self._kept.get(question) or (now - FRESH_S, b"")
                 if now - made_at < FRESH_S:
                     return body
                 body = await asyncio.to_thread(
                     self._made, question, tuple(moments), report_holds_ms(self._services.config)
                 )
-                self._kept[question] = asyncio.get_running_loop().time(), body
-                self._kept.move_to_end(question)
-                while len(self._kept) > _KEPT:
-                    self._kept.popitem(last=False)
+                self._kept.put(question, (asyncio.get_running_loop().time(), body))
                 return body
         finally:
             self._waiting -= 1

@@ -13,14 +13,13 @@ import msgspec
 
 from pulsar_barycenter.config.sources import NotedChange
 from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData
-from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats
+from pulsar_barycenter.load.reports.load_report import RESOURCES, LocalBrokerData, NamespaceBundleStats
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument, loads_of
 
 MOST_BUNDLES: Final = 2_000
 _FEWEST_OF_BROKER: Final = 5
 _MOST_OF_BROKER: Final = 60
 _NO_REPORT: Final = BrokerLoadData()
-_RESOURCES: Final = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
 
 
 class BundleShare(msgspec.Struct, frozen=True, array_like=True):
@@ -164,7 +163,7 @@ def _row(
     unknown: int,
     most: int,
 ) -> BrokerShare:
-    usage = {name: getattr(report, name).percent for name in _RESOURCES}
+    usage = {name: getattr(report, name).percent for name in RESOURCES}
     at_ms = report.last_update if isinstance(report, LocalBrokerData) else report.reported_at
     topics = report.num_topics if isinstance(report, LocalBrokerData) else report.topics
     shares = [

@@ -1,0 +1,7 @@
+"""What keeps memory and effort bounded, whatever comes from outside.
+
+`recent` keeps the last so many things that were put into it; `back_off` says how long to wait before the next attempt.
+
+Caches with another bound than a number of keys (bytes, open files that are in use) are at home where these are:
+`ledger.tail_cache`, `ledger.caches`, `ledger.files.open_files`. Pure functions are memoised by `functools.lru_cache`.
+"""

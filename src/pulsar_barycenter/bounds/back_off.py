@@ -1,0 +1,38 @@
+"""How long to wait before the next attempt."""
+
+import random
+
+
+class Doubling:
+    """Waits that double from the first to the longest. Seconds."""
+
+    __slots__ = ("_first_s", "_longest_s", "_next_s")
+
+    def __init__(self, first_s: float, longest_s: float) -> None:
+        self._first_s = self._next_s = first_s
+        self._longest_s = longest_s
+
+    def next_s(self) -> float:
+        wait_s = self._next_s
+        self._next_s = min(2 * wait_s, self._longest_s)
+        return wait_s
+
+    def reset(self) -> None:
+        self._next_s = self._first_s
+
+
+class BackOff:
+    """Waits that double, each drawn between half of that and all of it: many who failed together must not try again
+    together. Seconds."""
+
+    __slots__ = ("_random", "_waits")
+
+    def __init__(self, source: random.Random, first_s: float, longest_s: float) -> None:
+        self._random = source
+        self._waits = Doubling(first_s, longest_s)
+
+    def next_s(self) -> float:
+        return self._waits.next_s() * (0.5 + 0.5 * self._random.random())
+
+    def reset(self) -> None:
+        self._waits.reset()

@@ -1,0 +1,47 @@
+"""A map of bounded size: it forgets what was put into it longest ago."""
+
+from collections.abc import ItemsView
+from typing import Generic, TypeVar
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+class Recent(Generic[_Key, _Value]):
+    """At most `most` keys with their values; beyond them the key that was put longest ago is forgotten.
+
+    Putting a key again makes it the newest, reading it does not.
+    """
+
+    __slots__ = ("_kept", "_most")
+
+    def __init__(self, most: int) -> None:
+        self._kept: dict[_Key, _Value] = {}
+        self._most = most
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._kept
+
+    def get(self, key: _Key) -> _Value | None:
+        return self._kept.get(key)
+
+    def put(self, key: _Key, value: _Value) -> None:
+        """Keep `value` as the newest, and forget the oldest key if there are too many."""
+        self._kept.pop(key, None)
+        self._kept[key] = value
+        if len(self._kept) > self._most:
+            del self._kept[next(iter(self._kept))]
+
+    def pop(self, key: _Key) -> _Value | None:
+        """Forget a key; return its value, None if it was not kept."""
+        return self._kept.pop(key, None)
+
+    def clear(self) -> None:
+        self._kept.clear()
+
+    def items(self) -> ItemsView[_Key, _Value]:
+        """Return a view of the keys with their values, the oldest first."""
+        return self._kept.items()

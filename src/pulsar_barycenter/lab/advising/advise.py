@@ -1,0 +1,140 @@
+"""An advice by a history: what is asked of it, the runs that answer, what no run can mend, and the files of it all."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from pulsar_barycenter.config.broker_conf import with_overrides
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.lab.advising.reality import Reality, reality_of, topic_names
+from pulsar_barycenter.lab.advising.trying import run
+from pulsar_barycenter.lab.inputs import Input, InputSpec, brokers_at
+from pulsar_barycenter.lab.running import write_whole
+from pulsar_barycenter.replay.advice.brokers import of_other_size, of_other_strength, told_too_little, too_little
+from pulsar_barycenter.replay.advice.changes import commands, fragment
+from pulsar_barycenter.replay.advice.document import Advice
+from pulsar_barycenter.replay.advice.finding import Finding
+from pulsar_barycenter.replay.advice.parts import Parts, parts_of
+from pulsar_barycenter.replay.advice.search import Question, checked, knobs_given
+from pulsar_barycenter.replay.advice.topics_and_bundles import (
+    LEAST_SHARE,
+    loads_of,
+    namespaces_too_coarse,
+    topics_too_large,
+)
+from pulsar_barycenter.replay.advice.verdict import advice_of
+from pulsar_barycenter.replay.advice.weighing import Weights
+
+FRAGMENT: Final = "broker.conf.fragment"
+COMMANDS: Final = "commands.sh"
+DOCUMENT: Final = "advice.json"
+
+
+@dataclass(frozen=True)
+class Advisable:
+    """A history that can be advised upon: its question is checked, and what it shows by itself is read.
+
+    `starts` is how many configurations are tried before any search.
+    """
+
+    spec: InputSpec
+    found: Input
+    parts: Parts
+    question: Question
+    starts: int
+    reality: Reality
+    findings: Sequence[Finding]
+
+    def advice(self, seeds: Sequence[int], processes: int) -> Advice:
+        """Return the advice, by runs on so many processes; how far it is goes to standard error."""
+        known = run(self.question, self.starts, self.spec, seeds, self.parts, processes)
+        return advice_of(
+            self.question,
+            known,
+            self.parts,
+            self.found.demand,
+            observed=self.reality.observed,
+            findings=self.findings,
+            doubts=(*_idle(self.found), *self.found.doubts, *self.reality.doubts),
+        )
+
+
+def advisable(
+    spec: InputSpec, found: Input, strategies: tuple[str, ...], sets: Sequence[str], price: float
+) -> Advisable:
+    """Return what an advice starts from. `price` is what disturbing all clients once a day weighs, in points of cost.
+
+    Raises:
+        ReplayInputError: the history is too short, or a setting is none.
+        StrategyError, ConfigError: a strategy or a value is none.
+        OSError: what the history shows by itself cannot be read.
+    """
+    parts = parts_of(found.demand.steps, found.demand.step_ms)
+    question = Question(
+        base=dict(found.settings),
+        strategies=strategies,
+        given=knobs_given(sets),
+        weights=_weights(found, parts, price),
+        whole=(0, found.demand.steps),
+    )
+    starts = checked(question, sets)
+    reality = reality_of(spec)
+    return Advisable(spec, found, parts, question, len(starts), reality, _findings(spec, found, reality))
+
+
+def _weights(found: Input, parts: Parts, price: float) -> Weights:
+    hours = found.demand.step_ms / 3_600_000
+    return Weights(
+        price=price,
+        sessions=int(found.demand.sessions.sum()),
+        bundles=len(found.demand.bundles),
+        choosing_hours=tuple((end - first) * hours for first, end in parts.choosing),
+        telling_hours=tuple((end - first) * hours for first, end in parts.telling),
+    )
+
+
+def _findings(spec: InputSpec, found: Input, reality: Reality) -> list[Finding]:
+    brokers = brokers_at(found)
+    if not brokers:
+        return []
+    demand, model = found.demand, found.cluster.model
+    limit = with_overrides(BrokerConfig(), found.settings).load_balancer_broker_overloaded_threshold_percentage / 100
+    loads = loads_of(demand, model, brokers.values())
+    told = [
+        *too_little(demand, model, brokers, limit),
+        *topics_too_large(demand, loads, topic_names(spec, found)),
+        *namespaces_too_coarse(demand, loads),
+        *of_other_size(brokers),
+    ]
+    if reality.usages is not None:
+        told += [*of_other_strength(reality.usages), *told_too_little(reality.usages)]
+    return told
+
+
+def _idle(found: Input) -> Sequence[str]:
+    brokers = brokers_at(found)
+    fair = loads_of(found.demand, found.cluster.model, brokers.values()).fair if brokers else 1.0
+    if fair >= LEAST_SHARE:
+        return ()
+    more = "; --shape scale=N makes more of traces" if found.demand.hashes.max(initial=-1) >= 0 else ""
+    return (f"all load is {fair:.1%} of what the brokers have: there is next to nothing to balance{more}",)
+
+
+def write_advice(out: Path, advice: Advice) -> None:
+    """Write FRAGMENT, COMMANDS and DOCUMENT into a folder, which is made.
+
+    Raises:
+        OSError: one cannot be written.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    write_whole(out / FRAGMENT, fragment(advice).encode())
+    write_whole(out / COMMANDS, commands(advice).encode())
+    write_whole(out / DOCUMENT, document(advice))
+
+
+def document(advice: Advice) -> bytes:
+    """Return an advice as JSON, its keys in order."""
+    return msgspec.json.format(msgspec.json.encode(advice, order="sorted"), indent=1) + b"\n"

@@ -1,0 +1,169 @@
+"""An advice on a terminal: one sentence first, then the evidence."""
+
+import textwrap
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+from pulsar_barycenter.replay.advice.document import Advice, Configuration, Period, Verdict
+from pulsar_barycenter.terminal.tables import Column, Kind, output_width, print_table, printable
+
+_WIDTH: Final = 120
+_MOST_TOLD: Final = 12
+"""Rows of a table of configurations, the best first; all are in the document."""
+
+
+def print_advice(advice: Advice) -> None:
+    """Print it."""
+    _print_text("", advice.sentence)
+    if advice.changes:
+        _print_title("What changes")
+        for change in advice.changes:
+            click.echo(printable(f"{change.key}={change.advised}"))
+            dynamic = "running brokers take it" if change.is_dynamic else "read when a broker starts"
+            _print_text("    ", f"today {change.today or 'blank'}; {change.why}; {dynamic}")
+    _print_title("What was held out, and not used for choosing")
+    print_evidence(_shown(advice), advice.rule.price)
+    if advice.advised is not None:
+        _print_title("What gets worse by it")
+        if advice.worse:
+            print_differences(advice)
+        else:
+            click.echo("Of what is measured nothing, once it has settled.")
+        over, today = advice.advised.going_over, advice.today.going_over
+        _print_text(
+            "",
+            f"Going over to it: in the first {_minutes(advice.settling)} it unloaded {over.unloads:.3g} bundles and"
+            f" disturbed {over.sessions_disturbed:.4g} sessions, where today's unloaded {today.unloads:.3g} and"
+            f" disturbed {today.sessions_disturbed:.4g}.",
+        )
+    if advice.sensitivity:
+        _print_title("One setting a notch off")
+        print_notches(advice)
+        others = sum(not each.stands for each in advice.sensitivity)
+        if others:
+            _print_text(
+                "",
+                f"{others} of these {len(advice.sensitivity)} would have another verdict: the more they are, the more"
+                " hangs on this very setting and this very load.",
+            )
+    if advice.by_seed and advice.best is not None:
+        gains = ", ".join(f"{each.gain:+.2g} by seed {each.seed}" for each in advice.by_seed)
+        what = "advised" if advice.advised is not None else "nearest"
+        _print_text("", f"What the {what} one saves on what was held out, points of cost: {gains}.")
+    if advice.observed:
+        _print_title("The history itself, and its replay with today's configuration")
+        print_observed(advice)
+        _print_text(
+            "",
+            "What people moved, changes of settings or of the leader, and what a shedder remembered are not replayed;"
+            " usage in the history is as brokers reported it, weighted and at most their limits.",
+        )
+    if advice.findings:
+        _print_title("What no balancing can mend")
+    for finding in advice.findings:
+        _print_text(f"{finding.kind}  ", finding.sentence, 4)
+        _print_text("    → ", finding.mend, 6)
+    if advice.doubts:
+        _print_title("Mind")
+    for doubt in advice.doubts:
+        _print_text("- ", doubt, 2)
+
+
+def _minutes(period: Period) -> str:
+    minutes = (period.until_ms - period.since_ms) / 60_000
+    return f"{minutes / 60:.3g} h" if minutes >= 120 else f"{minutes:.3g} min"
+
+
+def _shown(advice: Advice) -> list[tuple[str, Configuration]]:
+    """Return the rows that are told: what is compared first, then the others by their cost."""
+    found = [("today", advice.today)]
+    if advice.best is not None:
+        found.append(("advised" if advice.verdict is Verdict.CHANGE else "nearest", advice.best))
+    told = {each.title for _, each in found}
+    others = [each for each in advice.configurations if each.title not in told]
+    plain = [each for each in others if set(each.settings) <= set(advice.today.settings)]
+    return found + [("", each) for each in plain[: _MOST_TOLD - len(found)]]
+
+
+def print_evidence(rows: Sequence[tuple[str, Configuration]], price: float) -> None:
+    figures = [
+        [
+            f"{each.held_out.cost:.3g}",
+            f"{100 * each.held_out.regret:.3g}",
+            f"{each.held_out.disturbed_a_day:.2g}",
+            f"{each.held_out.unloads_a_day:.3g}",
+            f"{each.measures['max_over_mean']:.3g}",
+            f"{each.measures['overloaded_s']:.4g}",
+            f"{each.measures['flaps']:.3g}",
+            f"{each.measures['wrong_placements']:.3g}",
+            f"{each.choosing.cost:.3g}",
+        ]
+        for _, each in rows
+    ]
+    titles = ("cost", "regret %", "disturbed a day", "unloads a day", "max / mean", "overloaded s", "flaps", "wrong")
+    columns = [Column(""), Column("configuration", Kind.SENTENCE)]
+    columns += [Column(title, Kind.FIGURE) for title in (*titles, "cost when choosing")]
+    names = [[what, f"{each.words}, other settings" if each.settings else each.words] for what, each in rows]
+    print_table(columns, [[*name, *row] for name, row in zip(names, figures, strict=True)], plain_width=_WIDTH)
+    _print_text("", f"cost = regret in % of a broker + {price:g} × disturbances of an average client a day")
+
+
+def print_differences(advice: Advice) -> None:
+    scale = {each.title: 100.0 if each.unit == "%" else 1.0 for each in advice.worse}
+    print_table(
+        [Column("measure"), Column("today", Kind.FIGURE), Column("advised", Kind.FIGURE), Column("unit")],
+        [
+            [each.title, f"{each.today * scale[each.title]:.4g}", f"{each.advised * scale[each.title]:.4g}", each.unit]
+            for each in advice.worse
+        ],
+        plain_width=_WIDTH,
+    )
+
+
+def print_notches(advice: Advice) -> None:
+    columns = [Column("setting"), Column("instead of", Kind.FIGURE)]
+    columns += [
+        Column(title, Kind.FIGURE)
+        for title in ("saves over today when choosing", "noise", "saves on what was held out", "noise")
+    ]
+    rows = [
+        [
+            f"{each.key}={each.value}",
+            each.instead_of,
+            f"{each.gain.points:+.2g}",
+            f"{each.gain.noise:.2g}",
+            f"{each.gain_held_out.points:+.2g}",
+            f"{each.gain_held_out.noise:.2g}",
+            "stands" if each.stands else "would be another",
+        ]
+        for each in advice.sensitivity
+    ]
+    print_table([*columns, Column("the verdict")], rows, plain_width=_WIDTH)
+
+
+def print_observed(advice: Advice) -> None:
+    print_table(
+        [Column(""), Column("recorded", Kind.FIGURE), Column("replayed", Kind.FIGURE)],
+        [[each.title, f"{each.recorded:.4g}", f"{each.replayed:.4g}"] for each in advice.observed],
+        plain_width=_WIDTH,
+    )
+
+
+def _print_title(text: str) -> None:
+    click.echo()
+    click.echo(click.style(text, bold=True))
+
+
+def _print_text(start: str, text: str, indent: int | None = None) -> None:
+    """Print a text whose further lines are indented; names that are wider than the line stay whole."""
+    lines = textwrap.wrap(
+        printable(" ".join(text.split())),
+        max(40, output_width(_WIDTH)),
+        initial_indent=start,
+        subsequent_indent=" " * (len(start) if indent is None else indent),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    click.echo("\n".join(lines))

@@ -1,0 +1,108 @@
+"""What the history of a data folder itself shows, beside its replay: moves, balance, what brokers reported."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pulsar_barycenter.lab.inputs import GENERATED, REPORT_COLUMNS, USAGE_COLUMNS, Input, InputSpec, usages_of
+from pulsar_barycenter.load.moved_back import Whereabouts
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.pipeline.history import History, NoHistoryError
+from pulsar_barycenter.pipeline.storage.files import local_folder
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.replay.advice.document import Observed
+from pulsar_barycenter.replay.inputs.recorded import Usages
+from pulsar_barycenter.replay.measures import FLAPS
+
+_ALL: Final = 1 << 40
+_OF_MOVES: Final = ["at", "bundle", "source", "destination", "ended", "since_last_s", "is_back", "principal"]
+_TOPICS_OF_A_TRACE: Final = 4
+
+
+@dataclass(frozen=True)
+class Reality:
+    """What there is of it; `doubts` say what could not be read, and why."""
+
+    observed: Observed | None = None
+    usages: Usages | None = None
+    doubts: tuple[str, ...] = ()
+
+
+def reality_of(spec: InputSpec) -> Reality:
+    """Return what a recorded history shows; nothing of made-up load and traces.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    name = spec.paths[0]
+    if name == GENERATED or name.endswith(".csv"):
+        return Reality()
+    folder = local_folder(name)
+    if folder is None:
+        return Reality(doubts=(f"what {name} shows of real moves is not read: it is not on this machine",))
+    history = History(PipelineLayout.of(Path(folder)), since_ms=spec.since_ms, until_ms=spec.until_ms)
+    doubts = []
+    moves: list[Mapping[str, Any]] | None = None
+    try:
+        moves = history.moves(_ALL).select(_OF_MOVES).to_pylist()
+    except NoHistoryError as error:
+        doubts.append(f"real moves are not known: {error}")
+    balance: pa.Table | None = None
+    try:
+        balance = history.imbalance()
+    except NoHistoryError as error:
+        doubts.append(f"the real balance is not known: {error}")
+    usages = usages_of(history.rows("broker_usage", USAGE_COLUMNS), history.rows("load_reports", REPORT_COLUMNS))
+    return Reality(_observed(moves, balance), usages, tuple(doubts))
+
+
+def _observed(moves: list[Mapping[str, Any]] | None, balance: pa.Table | None) -> Observed | None:
+    if moves is None and balance is None:
+        return None
+    found: dict[str, int | float | None] = {}
+    if moves is not None:
+        left = [each for each in moves if each["ended"] == "moved"]
+        found |= {"moves": len(left), "departures": len(moves) - len(left), "flaps": _flaps(moves)}
+    if balance is not None:
+        found["splits"] = pc.sum(balance.column("splits")).as_py()
+        found["max_over_mean"] = pc.mean(balance.column("usage_ratio")).as_py()
+        found["deviation"] = pc.mean(balance.column("usage_deviation")).as_py()
+    return Observed(**found)  # type: ignore[arg-type]
+
+
+def _flaps(moves: Iterable[Mapping[str, Any]]) -> int:
+    """Count the flaps among moves, oldest first; what people asked for, and the move after it, is none."""
+    manual: dict[str, bool] = {}
+    seen: dict[str, Whereabouts] = defaultdict(Whereabouts)
+    count = 0
+    for move in moves:
+        bundle, at_ms = seen[move["bundle"]], move["at"].timestamp() * 1000
+        is_manual, after_manual = move["principal"] is not None, manual.get(move["bundle"], False)
+        manual[move["bundle"]] = is_manual
+        since_last = None if move["since_last_s"] is None else move["since_last_s"] * 1000
+        # before the first move that is read, only that one's own columns say where the bundle had been
+        since_left = since_last if move["is_back"] else bundle.since_left(move["destination"], at_ms)
+        is_chosen = move["ended"] == "moved" and not is_manual and not after_manual
+        count += is_chosen and FLAPS.is_flap(since_last, since_left)
+        bundle.moved(move["source"], at_ms)
+    return count
+
+
+def topic_names(spec: InputSpec, found: Input) -> dict[int, str]:
+    """Return the names of the topics that traces drive, by their hashes; of other inputs none is known."""
+    if not spec.paths[0].endswith(".csv"):
+        return {}
+    space = Bundle.parse(found.demand.bundles[0]).namespace
+    count = int(spec.shape.get("topics", _TOPICS_OF_A_TRACE))
+    topics = [
+        TopicName.of("persistent", space, f"{Path(path).stem}-{number}")
+        for path in spec.paths
+        for number in range(count)
+    ]
+    return {topic.hash32: str(topic) for topic in topics}

@@ -1,0 +1,92 @@
+"""The runs of an advice, on the processors of this machine; each process reads the input for itself."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
+from functools import lru_cache
+from statistics import fmean
+from typing import Final
+
+import click
+import msgspec
+
+from pulsar_barycenter.lab.inputs import Input, InputSpec, read_input
+from pulsar_barycenter.lab.processes import pool_of
+from pulsar_barycenter.replay.advice.parts import Parts, Trial, attempt
+from pulsar_barycenter.replay.advice.search import CLIMBED, Question, wanted
+from pulsar_barycenter.replay.grid import Scenario
+from pulsar_barycenter.terminal.progress import with_progress
+
+_TOLD_FROM_S: Final = 120.0
+_ESTIMATED_BY: Final = 3
+_EXPECTED_MORE: Final = 14
+"""Configurations that a climb, and what is told in the end, ask for as a rule; of each climb."""
+
+_Job = tuple[Scenario, InputSpec, Mapping[str, str], Parts]
+
+
+def run(
+    question: Question, starts: int, spec: InputSpec, seeds: Sequence[int], parts: Parts, processes: int
+) -> dict[str, list[Trial]]:
+    """Return all runs that `search.wanted` asks for, one a seed, by the names of the scenarios with seed 0.
+
+    How far it is, and how long it may take, goes to standard error.
+    """
+    known: dict[str, list[Trial]] = {}
+    estimate = _Estimate((starts + CLIMBED * _EXPECTED_MORE) * len(seeds), processes)
+    with nullcontext() if processes == 1 else pool_of(processes) as pool:
+        while batch := wanted(question, known):
+            what = f"trying {len(batch)} configurations on {len(seeds)} seeds"
+            click.echo(f"{what}; {len(known)} are done", err=True)
+            # by seed, since a process keeps the input of one
+            jobs = [(each, seed) for seed in seeds for each in batch]
+            found: dict[tuple[str, int], Trial] = {}
+            ordered = [(msgspec.structs.replace(each, seed=seed), spec, question.base, parts) for each, seed in jobs]
+            for (each, seed), (trial, took_s) in zip(jobs, _results(pool, ordered, what), strict=True):
+                found[each.name, seed] = trial
+                estimate.one_is_done(took_s)
+            known |= {each.name: [found[each.name, seed] for seed in seeds] for each in batch}
+    return known
+
+
+def _results(pool: ProcessPoolExecutor | None, jobs: Sequence[_Job], what: str) -> Iterator[tuple[Trial, float]]:
+    """Yield what comes of the jobs, in their order."""
+    if pool is None:
+        yield from (_attempt(*job) for job in with_progress(jobs, what))
+        return
+    tasks = [pool.submit(_attempt, *job) for job in jobs]
+    yield from (task.result() for task in with_progress(tasks, what))
+
+
+class _Estimate:
+    """Tells once how long all may take, if that is long."""
+
+    def __init__(self, runs: int, processes: int) -> None:
+        self._runs, self._processes = runs, processes
+        self._times_s: list[float] = []
+
+    def one_is_done(self, took_s: float) -> None:
+        self._times_s.append(took_s)
+        if len(self._times_s) != _ESTIMATED_BY:
+            return
+        all_s = fmean(self._times_s) * self._runs / self._processes
+        if all_s > _TOLD_FROM_S:
+            click.echo(
+                f"this takes about {all_s / 60:.0f} min; a longer --step, a shorter period (--since, --until), fewer"
+                " --seeds, or fewer things to try (--strategy) make it shorter",
+                err=True,
+            )
+
+
+@lru_cache(maxsize=1)
+def _input_of(spec: bytes, seed: int) -> Input:
+    return read_input(msgspec.json.decode(spec, type=InputSpec), seed)
+
+
+def _attempt(scenario: Scenario, spec: InputSpec, base: Mapping[str, str], parts: Parts) -> tuple[Trial, float]:
+    """Return a run and the seconds it took, the reading of the input left out."""
+    found = _input_of(msgspec.json.encode(spec), scenario.seed)
+    began_s = time.monotonic()
+    trial = attempt(scenario, found.demand, found.cluster, found.events, base, parts)
+    return trial, time.monotonic() - began_s

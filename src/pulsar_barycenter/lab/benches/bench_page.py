@@ -1,0 +1,123 @@
+"""What `balance-bench` tells: a table a scenario on the terminal, and the page of all of them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import click
+
+from pulsar_barycenter.lab.benches.front import BANDS, not_dominated
+from pulsar_barycenter.replay.references import REFERENCES
+from pulsar_barycenter.replay.scenario import Case
+from pulsar_barycenter.terminal.tables import Column, Kind, print_table
+
+Figures: TypeAlias = Mapping[str, float]
+"""The medians over the seeds, by the names of `Measures`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A scenario with the figures of each strategy, and those of LeastDisturbance by its band."""
+
+    case: Case
+    figures: Mapping[str, Figures]
+    bands: Mapping[str, Figures]
+
+
+_COLUMNS: Final = (
+    ("regret", "regret %", 100.0),
+    ("area", "area usage h", 1.0),
+    ("max_over_mean", "max / mean", 1.0),
+    ("overloaded_s", "overloaded min", 1 / 60),
+    ("even_after_s", "even after min", 1 / 60),
+    ("unloads", "unloads", 1.0),
+    ("assignments", "assigned", 1.0),
+    ("splits", "splits", 1.0),
+    ("flaps", "flaps", 1.0),
+    ("wrong_placements", "wrong", 1.0),
+    ("sessions_disturbed", "sessions", 1.0),
+    ("unserved_topic_s", "without service topic s", 1.0),
+)
+
+
+def _text(figures: Figures, name: str, factor: float) -> str:
+    value = figures[name] * factor
+    return "never" if math.isinf(value) else f"{value:.4g}"
+
+
+def print_table_of(table: Table) -> None:
+    """Print what became of a scenario, and of what was expected."""
+    click.echo(f"\n{table.case.name}: {table.case.about}")
+    columns = [Column("strategy"), *(Column(title, Kind.FIGURE) for _, title, _ in _COLUMNS)]
+    rows = [
+        [name, *(_text(figures, each, factor) for each, _, factor in _COLUMNS)]
+        for name, figures in table.figures.items()
+    ]
+    print_table(columns, rows, plain_width=200)
+    for expected in table.case.expected:
+        click.echo(f"{'as expected' if expected.holds(table.figures) else 'NOT AS EXPECTED'}: {expected}")
+
+
+def page(tables: Sequence[Table], strategies: Sequence[str], seeds: str, *, has_traces: bool = False) -> str:
+    """Return the page in Markdown."""
+    command = f"barycenter balance-bench --seeds {seeds}{' --trace TRACES' * has_traces} --out docs/balance-bench.md"
+    words = [
+        "# balance-bench: every strategy in every scenario",
+        "",
+        f"Made by `{command}`; do not edit by hand.",
+        "Figures are medians over the seeds, by the defaults of each strategy and the settings that its scenario says;",
+        "[measures](measures.md) defines them, less is better of each. Adding a scenario is one file in",
+        "`src/pulsar_barycenter/replay/scenarios/`. In all of them",
+        "`loadBalancerDistributeBundlesEvenlyEnabled` is off, since it leaves a placement one candidate on a small",
+        "cluster, and bundles are split only where the scenario is about it.",
+        "",
+        "## Regret in % of a broker / unloads",
+        "",
+        _row(["scenario", *(name.replace("+", " + ") for name in strategies)]),
+        _row(["---"] * (len(strategies) + 1)),
+    ]
+    words += [
+        _row([f"[{table.case.name}](#{table.case.name})", *map(_both, table.figures.values())]) for table in tables
+    ]
+    words += ["", *(f"- {each.name}: {each.about}, a greedy that no leader can be." for each in REFERENCES.values())]
+    if all(table.bands for table in tables):
+        words += _front(tables)
+    for table in tables:
+        words += ["", f"## {table.case.name}", "", table.case.about, ""]
+        words += [_row(["strategy", *(title for _, title, _ in _COLUMNS)]), _row(["---"] * (len(_COLUMNS) + 1))]
+        for name, figures in table.figures.items():
+            words.append(_row([name, *(_text(figures, each, factor) for each, _, factor in _COLUMNS)]))
+        words.append("")
+        words += [
+            f"- {'As expected' if expected.holds(table.figures) else '**Not as expected**'}: {expected}."
+            for expected in table.case.expected
+        ]
+    return "\n".join(words) + "\n"
+
+
+def _front(tables: Sequence[Table]) -> list[str]:
+    words = [
+        "",
+        "## LeastDisturbance by its band",
+        "",
+        "The same two figures with bands of so many percent of a broker. A strategy is dominated if one of these has",
+        "no more regret and no more unloads, and less of one; told are those that none dominates.",
+        "",
+        _row(["scenario", *(f"{band} %" for band in BANDS), "equal to one", "better than each in one of the two"]),
+        _row(["---"] * (len(BANDS) + 3)),
+    ]
+    for table in tables:
+        equal, better = not_dominated(list(table.bands.values()), table.figures)
+        told = [f"{name.partition('+')[0]} {_both(table.figures[name])}" for name in better]
+        same = ", ".join(name.partition("+")[0] for name in equal)
+        words.append(_row([table.case.name, *map(_both, table.bands.values()), same, ", ".join(told)]))
+    return words
+
+
+def _both(figures: Figures) -> str:
+    return f"{figures['regret'] * 100:.1f} / {figures['unloads']:.0f}"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,105 @@
+"""What became of published experiments: a table of each on the terminal, and the page with both side by side."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+import click
+
+from pulsar_barycenter.replay.experiments.experiment import FIGURES, Experiment, Observed
+from pulsar_barycenter.terminal.tables import Column, Kind, print_table
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentRuns:
+    """An experiment with the figures of each run, by strategy."""
+
+    experiment: Experiment
+    runs: dict[str, list[dict[str, float]]]
+
+    def here(self, strategy: str, figure: str) -> str:
+        """Return the median over the seeds, and the least and the most if they differ."""
+        values = sorted(run[figure] for run in self.runs[strategy])
+        found = _text(median(values))
+        return found if values[0] == values[-1] else f"{found} ({_text(values[0])} to {_text(values[-1])})"
+
+    def as_published(self, observed: Observed) -> bool:
+        """Tell whether the median stands in the relation in which it has to."""
+        expected = observed.expected
+        medians = {expected.figure: median(run[expected.figure] for run in self.runs[expected.strategy])}
+        return expected.holds({expected.strategy: medians})
+
+    @property
+    def holds(self) -> bool:
+        return all(self.as_published(each) for each in self.experiment.observed)
+
+
+_BESIDE: Final = ("strategy", "figure", "published", "here", "has to be", "for")
+
+
+def _beside(told: ExperimentRuns) -> list[list[str]]:
+    rows = []
+    for each in told.experiment.observed:
+        expected = each.expected
+        verdict = f"{expected.relation} {expected.value:g}" + ("" if told.as_published(each) else ", and is NOT")
+        here = told.here(expected.strategy, expected.figure)
+        rows.append([expected.strategy, expected.figure, each.published, here, verdict, expected.why])
+    return rows
+
+
+def print_published(all_told: Sequence[ExperimentRuns]) -> None:
+    """Print for each experiment what was published beside what a replay makes of it, and then all figures."""
+    for told in all_told:
+        click.echo(f"\n{told.experiment.name}: {told.experiment.about}")
+        print_table([Column(title, Kind.SENTENCE) for title in _BESIDE], _beside(told), plain_width=200)
+        columns = [Column("strategy"), *(Column(name, Kind.FIGURE) for name in FIGURES)]
+        print_table(columns, _all(told), plain_width=200)
+
+
+def published_page(all_told: Sequence[ExperimentRuns], seeds: str) -> str:
+    """Return the page in Markdown."""
+    words = [
+        "# Published experiments, replayed",
+        "",
+        f"Made by `barycenter balance-bench --published --seeds {seeds} --out docs/published-experiments.md`, not by",
+        "hand. Others ran these on real clusters and published loads of brokers and counts of unloads, but not the",
+        "bundles behind them, nor sizes of messages, nor hardware. So sizes of bundles are drawn from seeds such that",
+        "each broker begins with what was published, CPU is a line through the published points, and what has to hold",
+        "is an inequality. Settings are those of the experiments, behaviour that of Pulsar 4.x. Here: the median over",
+        "the seeds, and in brackets the least and the most.",
+        "",
+        "| figure | what |",
+        "| --- | --- |",
+        *(_row([name, about]) for name, about in FIGURES.items()),
+    ]
+    for told in all_told:
+        experiment = told.experiment
+        words += ["", f"## {experiment.name}", "", f"{experiment.about} Source: {experiment.source}.", ""]
+        words += [_row(_BESIDE), _row(["---"] * len(_BESIDE)), *map(_row, _beside(told)), ""]
+        words += [_row(["strategy", *FIGURES]), _row(["---"] * (len(FIGURES) + 1)), *map(_row, _all(told))]
+    words += [
+        "",
+        "## What was left out",
+        "",
+        "A month of production (one unload operation in it), and the placement by a hash over a list of brokers,",
+        "which Pulsar 5 draws at random instead. CPU that followed traffic by a curve, and brokers on whose machines",
+        "something else ran, are a line and a factor here.",
+    ]
+    return "\n".join(words) + "\n"
+
+
+def _all(told: ExperimentRuns) -> list[list[str]]:
+    return [
+        [strategy, *(_text(median(run[name] for run in runs)) for name in FIGURES)]
+        for strategy, runs in told.runs.items()
+    ]
+
+
+def _text(value: float) -> str:
+    return "-" if math.isinf(value) else f"{value:.3g}"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"

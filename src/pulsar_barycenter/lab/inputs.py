@@ -1,0 +1,296 @@
+"""What `barycenter replay --input` can name: a data folder, CSV traces, a workload file, or made-up load."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pulsar_barycenter.attach.report_numbers import OF_APACHE_PULSAR
+from pulsar_barycenter.lab.trace_files import trace_in
+from pulsar_barycenter.logs.data_folder import check_load_folder
+from pulsar_barycenter.pipeline.history import END_OF_TIME, History
+from pulsar_barycenter.pipeline.storage.files import Storage, local_folder
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.replay.capacity import Capacity
+from pulsar_barycenter.replay.demand import Demand
+from pulsar_barycenter.replay.errors import ReplayInputError
+from pulsar_barycenter.replay.events import BrokerAdded, BrokerCrashed, BrokerRemoved, Event
+from pulsar_barycenter.replay.inputs.recorded import Samples, Usages, recording
+from pulsar_barycenter.replay.inputs.trace_demand import demand_of
+from pulsar_barycenter.replay.inputs.workload_files import Workload, demand_of_workload, workload_of
+from pulsar_barycenter.replay.simulator import Cluster
+from pulsar_barycenter.replay.synthetic.demand import Shape, broker_names, generated
+from pulsar_barycenter.replay.traces import Trace
+from pulsar_barycenter.snapshots.settings_in_force import in_force
+
+GENERATED: Final = "generated"
+_CSV_KEYS: Final = {"brokers": int, "bundles": int, "topics": int, "scale": float, "bytes_a_message": float}
+_WORKLOAD_KEYS: Final = {"brokers": int, "bundles": int, "cores": float}
+_MOST_WORKLOAD: Final = 1 << 20
+_FIGURES: Final = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
+
+
+class InputSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What to read, as typed."""
+
+    paths: tuple[str, ...]
+    shape: dict[str, str] = {}
+    since_ms: int = 0
+    until_ms: int = END_OF_TIME
+    step_ms: int = 60_000
+
+
+@dataclass(frozen=True)
+class Input:
+    """What is replayed: `settings` are those that came with it, `doubts` what a reader should know of it.
+
+    `is_apache_pulsar`: it was recorded of brokers of Apache Pulsar, by their reports, which have no incarnation.
+    """
+
+    demand: Demand
+    cluster: Cluster
+    events: tuple[Event, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+    doubts: tuple[str, ...] = ()
+    is_apache_pulsar: bool = False
+
+
+@dataclass(frozen=True)
+class Source:
+    """All that is read of an input, from which `Input` is made for each seed."""
+
+    spec: InputSpec
+    traces: tuple[Trace, ...] = ()
+    workload: Workload | None = None
+    recorded: Input | None = None
+
+    def input(self, seed: int) -> Input:
+        """Return what is replayed; made-up load and the bundles of traces are drawn by `seed`.
+
+        Raises:
+            ReplayInputError: it cannot be replayed; the text says why.
+        """
+        if self.recorded is not None:
+            return self.recorded
+        if self.workload is not None:
+            return _of_workload(self.spec, self.workload, seed)
+        return _of_traces(self.spec, self.traces, seed) if self.traces else _generated(self.spec, seed)
+
+
+def read_source(spec: InputSpec, elsewhere: Storage | None = None) -> Source:
+    """Return what `spec` names; a data folder that `is_elsewhere` is given opened.
+
+    Raises:
+        ReplayInputError: it cannot be replayed; the text says why.
+        NoHistoryError: a data folder has no tables of that time.
+        WrongFolderError: a folder is none of load.
+        ConfigError: a broker.conf in it is none.
+        OSError: it cannot be read.
+    """
+    first = spec.paths[0]
+    if first == GENERATED:
+        return Source(spec)
+    if first.endswith(".csv"):
+        return Source(spec, traces=tuple(trace_in(Path(path)) for path in spec.paths))
+    if first.endswith((".yaml", ".yml")) and len(spec.paths) == 1:
+        return Source(spec, workload=_workload(Path(first)))
+    if len(spec.paths) > 1:
+        raise ReplayInputError(
+            f"give one data folder, one workload file, or CSV files alone, not {', '.join(spec.paths)}"
+        )
+    if spec.shape:
+        raise ReplayInputError(f"--shape is for CSV traces and made-up load; {first} has the shape that was recorded")
+    return Source(spec, recorded=_of_folder(spec, elsewhere or _local(first)))
+
+
+def read_input(spec: InputSpec, seed: int = 0) -> Input:
+    """Return what `spec` names, as replayed by `seed`; raises what `read_source` does."""
+    return read_source(spec).input(seed)
+
+
+def is_elsewhere(spec: InputSpec) -> bool:
+    """Say whether a data folder is at an address that only Spark reaches.
+
+    Raises:
+        ReplayInputError: an address is not to be understood, or traces are at one.
+    """
+    try:
+        found = [path for path in spec.paths if local_folder(path) is None]
+    except ValueError as error:
+        raise ReplayInputError(str(error)) from None
+    traces = [path for path in found if path.endswith(".csv")]
+    if traces:
+        raise ReplayInputError(f"{traces[0]}: CSV traces are read from this machine; copy the file here")
+    return bool(found)
+
+
+def _numbers(shape: Mapping[str, str], kinds: Mapping[str, Any], what: str) -> dict[str, Any]:
+    found = {}
+    for key, text in shape.items():
+        if key not in kinds:
+            raise ReplayInputError(f"--shape {key}={text}: {what} has {', '.join(sorted(kinds))}")
+        try:
+            found[key] = kinds[key](text)
+        except ValueError:
+            raise ReplayInputError(f"--shape {key}={text}: give a number") from None
+        if not 0 <= found[key] < 1e15:
+            raise ReplayInputError(f"--shape {key}={text}: give a number from 0 on")
+    return found
+
+
+def _generated(spec: InputSpec, seed: int) -> Input:
+    kinds = {each.name: int if each.type in (int, "int") else float for each in fields(Shape)} | {"cores": float}
+    numbers = _numbers(spec.shape, kinds, "made-up load")
+    capacity = Capacity(cores=numbers.pop("cores", Capacity().cores))
+    shape = Shape(**{"step_ms": spec.step_ms, **numbers})
+    return Input(generated(shape, seed), Cluster(dict.fromkeys(broker_names(shape.brokers), capacity)))
+
+
+def _workload(path: Path) -> Workload:
+    if path.stat().st_size > _MOST_WORKLOAD:
+        raise ReplayInputError(f"{path} is larger than a workload file can be")
+    return workload_of(str(path), path.read_bytes())
+
+
+def _of_workload(spec: InputSpec, workload: Workload, seed: int) -> Input:
+    numbers = _numbers(spec.shape, _WORKLOAD_KEYS, "a workload file")
+    capacity = Capacity(cores=numbers.pop("cores", Capacity().cores))
+    demand = demand_of_workload(workload, step_ms=spec.step_ms, seed=seed, **numbers)
+    return Input(demand, Cluster(dict.fromkeys(broker_names(numbers.get("brokers", 5)), capacity)))
+
+
+def _of_traces(spec: InputSpec, traces: Sequence[Trace], seed: int) -> Input:
+    numbers = _numbers(spec.shape, {**_CSV_KEYS, "cores": float}, "a CSV input")
+    capacity = Capacity(cores=numbers.pop("cores", Capacity().cores))
+    step_ms = min(spec.step_ms, traces[0].step_ms)
+    demand = demand_of(traces, step_ms=step_ms, seed=seed, **numbers)
+    within = _within(demand, spec)
+    return Input(within, Cluster(dict.fromkeys(broker_names(numbers.get("brokers", 5)), capacity)))
+
+
+def _within(demand: Demand, spec: InputSpec) -> Demand:
+    first = max(0, -(-(spec.since_ms - demand.start_ms) // demand.step_ms))
+    end = min(demand.steps, -(-(spec.until_ms - demand.start_ms) // demand.step_ms))
+    return demand.period(first, end)
+
+
+def _local(address: str) -> Storage:
+    folder = local_folder(address)
+    if folder is None:
+        raise ReplayInputError(f"{address} is read by Spark, which is not there")
+    check_load_folder(folder)
+    return PipelineLayout.of(folder)
+
+
+def _of_folder(spec: InputSpec, storage: Storage) -> Input:
+    history = History(storage, since_ms=spec.since_ms, until_ms=spec.until_ms)
+    samples = history.rows("bundle_samples", _SAMPLES)
+    usages = history.rows("broker_usage", USAGE_COLUMNS)
+    reports = history.rows("load_reports", REPORT_COLUMNS)
+    found = recording(_samples(samples), usages_of(usages, reports), step_ms=spec.step_ms)
+    settings, doubts = _settings(storage.local_root, found.demand.start_ms + found.demand.steps * spec.step_ms)
+    told = (str(found.fit),) if found.fit else ()
+    is_foreign = pc.any(pc.starts_with(reports.column("incarnation"), OF_APACHE_PULSAR)).as_py() or False
+    return Input(found.demand, found.cluster, found.events, settings, (*doubts, *told, *found.doubts), is_foreign)
+
+
+def _settings(folder: Path | None, at_ms: int) -> tuple[Mapping[str, str], tuple[str, ...]]:
+    if folder is not None:
+        return in_force(folder, at_ms)
+    return {}, ("settings are read of a folder of this machine only; those not given by --set have their defaults",)
+
+
+_IDENTITY: Final = ("broker", "incarnation", "sequence")
+_SAMPLES: Final = ("bundle", "broker", "reported_at", *_FIGURES, "topics", "consumers", "producers")
+USAGE_COLUMNS: Final = (
+    *(*_IDENTITY, "reported_at", "cpu_usage", "cpu_limit", "memory_limit", "bandwidth_in_limit"),
+    "bandwidth_out_limit",
+)
+REPORT_COLUMNS: Final = (*_IDENTITY, *_FIGURES)
+
+
+def _column(table: pa.Table, name: str) -> Any:
+    return table.column(name).to_numpy(zero_copy_only=False)
+
+
+def _texts(table: pa.Table, name: str) -> list[str]:
+    """Return a column of texts, with one text for all that are equal: a name stands in millions of rows."""
+    coded = table.column(name).combine_chunks().dictionary_encode()
+    texts: list[str] = np.array(coded.dictionary.to_pylist(), object)[coded.indices.to_numpy()].tolist()
+    return texts
+
+
+def _ms(table: pa.Table) -> Any:
+    return table.column("reported_at").cast(pa.int64()).to_numpy() // 1000
+
+
+def _samples(rows: pa.Table) -> Samples:
+    return Samples(
+        _texts(rows, "bundle"),
+        _texts(rows, "broker"),
+        _ms(rows),
+        np.array([_column(rows, name) for name in _FIGURES], float).reshape(4, -1),
+        _column(rows, "consumers") + _column(rows, "producers"),
+        _column(rows, "topics"),
+    )
+
+
+def usages_of(rows: pa.Table, reports: pa.Table) -> Usages:
+    """Return what brokers used, of the tables `broker_usage` (USAGE_COLUMNS) and `load_reports` (REPORT_COLUMNS)."""
+    keys = zip(*(reports.column(name).to_pylist() for name in _IDENTITY), strict=True)
+    row_of = {key: row for row, key in enumerate(keys)}
+    mine = zip(*(rows.column(name).to_pylist() for name in _IDENTITY), strict=True)
+    places = np.array([row_of.get(key, -1) for key in mine], np.int64)
+    known = places >= 0
+    rate_in, rate_out, bytes_in, bytes_out = (_column(reports, name)[places] for name in _FIGURES)
+    return Usages(
+        rows.column("broker").to_pylist(),
+        _ms(rows),
+        np.where(known, _column(rows, "cpu_usage"), -1.0),
+        _column(rows, "cpu_limit"),
+        _column(rows, "memory_limit"),
+        np.minimum(_column(rows, "bandwidth_in_limit"), _column(rows, "bandwidth_out_limit")),
+        rate_in + rate_out,
+        bytes_in + bytes_out,
+        _column(rows, "sequence"),
+    )
+
+
+def shape_of(pairs: Sequence[str]) -> dict[str, str]:
+    """Return the pairs of `--shape key=value`.
+
+    Raises:
+        ReplayInputError: one is none.
+    """
+    found = {}
+    for pair in pairs:
+        key, separator, value = pair.partition("=")
+        if not separator:
+            raise ReplayInputError(f"--shape {pair}: give key=value")
+        found[key.strip()] = value.strip()
+    return found
+
+
+def brokers_at(found: Input, at_ms: int | None = None) -> dict[str, Capacity]:
+    """Return the brokers that had come before `at_ms` (epoch ms) and had not gone; unless given, those of the end."""
+    brokers = dict(found.cluster.brokers)
+    for event in sorted(found.events, key=lambda each: each.at_ms):
+        if at_ms is not None and event.at_ms >= at_ms:
+            break
+        if isinstance(event, BrokerAdded):
+            brokers[event.broker] = event.capacity
+        elif isinstance(event, BrokerRemoved | BrokerCrashed):
+            brokers.pop(event.broker, None)
+    return brokers
+
+
+def size_of(found: Input) -> str:
+    """Return in words how large an input is."""
+    demand = found.demand
+    hours = demand.steps * demand.step_ms / 3_600_000
+    return f"{len(demand.bundles)} bundles on {len(found.cluster.brokers)} brokers, {hours:g} h in {demand.steps} steps"

@@ -1,0 +1,109 @@
+"""The bounds of a report, and how long series become short without losing what matters in them."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+
+from pulsar_barycenter.lab.running import RunFile
+from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats
+from pulsar_barycenter.replay.outcome import Divided, Moved
+
+MOST_ROWS: Final = 200
+"""Of the table: the first ones of the board."""
+MOST_RUNS: Final = 64
+"""Runs of which there are pictures."""
+MOST_POINTS: Final = 480
+"""Of a line, or of a broker in a heat map."""
+MOST_OVERVIEW_POINTS: Final = 240
+"""Of a line in the picture of several runs."""
+MOST_BROKERS: Final = 200
+"""Of a run: the fullest at their fullest, and the emptiest on average, half of each."""
+MOST_LINES: Final = 12
+"""Brokers that are drawn as lines; of more there is a heat map, in whole percents."""
+MOST_MOVES: Final = 1_000
+"""Of a run, with their reasons."""
+MOST_PARTED: Final = 1_000
+"""Bundles and parts of the splits that are told of a run."""
+MOST_RATED: Final = 400
+"""Bundles of a run of which it is told what they carried: those that moved first."""
+LONGEST_REASON: Final = 2_000
+"""Characters."""
+
+
+def group_size(steps: int, most: int) -> int:
+    """Return how many steps become one point, so that there are at most `most`."""
+    return max(1, -(-steps // most))
+
+
+def thinned(values: Floats, size: int, how: Callable[..., Floats]) -> Floats:
+    """Return a point for each `size` rows, the last of as many as are left: `how` of them, as numpy's nanmax.
+
+    A point of nothing but NaN is NaN.
+    """
+    rows = -(-len(values) // size)
+    padded = np.full((rows * size, *values.shape[1:]), np.nan)
+    padded[: len(values)] = values
+    groups = padded.reshape(rows, size, *values.shape[1:])
+    empty: Flags = np.asarray(np.isnan(groups).all(axis=1))
+    found: Floats = how(np.where(empty[:, None], 0.0, groups), axis=1)
+    return np.where(empty, np.nan, found)
+
+
+def brokers_shown(usage: Floats, most: int = MOST_BROKERS) -> list[int]:
+    """Return the columns of the brokers that a picture has room for, in their order."""
+    count = usage.shape[1]
+    if count <= most:
+        return list(range(count))
+    there = ~np.isnan(usage)
+    fullest = np.where(there, usage, 0.0).max(axis=0)
+    mean = np.where(there, usage, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+    chosen = set(np.argsort(-fullest, kind="stable")[: most // 2].tolist())
+    rest = [column for column in np.argsort(mean, kind="stable").tolist() if column not in chosen]
+    return sorted(chosen | set(rest[: most - len(chosen)]))
+
+
+def moves_shown(moves: Sequence[Moved], most: int = MOST_MOVES) -> list[Moved]:
+    """Return the moves that a page has room for, in their order: all of a bundle or none.
+
+    The bundles that moved the most traffic come first; of one that alone has too many moves, its first ones.
+    """
+    if len(moves) <= most:
+        return list(moves)
+    traffic: dict[str, float] = {}
+    count: dict[str, int] = {}
+    for move in moves:
+        traffic[move.bundle] = traffic.get(move.bundle, 0.0) + move.rate
+        count[move.bundle] = count.get(move.bundle, 0) + 1
+    left, kept = most, set[str]()
+    for bundle in sorted(traffic, key=lambda name: (-traffic[name], name)):
+        if count[bundle] <= left or not kept:
+            kept.add(bundle)
+            left -= count[bundle]
+    return [move for move in moves if move.bundle in kept][:most]
+
+
+def splits_shown(splits: Sequence[Divided], most: int = MOST_PARTED) -> list[Divided]:
+    """Return the first splits, which name at most so many bundles and parts."""
+    sizes = np.cumsum([1 + len(each.parts) for each in splits])
+    return list(splits[: int(np.searchsorted(sizes, most, side="right"))])
+
+
+def runs_shown(rows: Sequence[Sequence[RunFile]], most: int = MOST_RUNS) -> list[tuple[int, RunFile]]:
+    """Return the runs that there are pictures of, each with the place of its row, by rows.
+
+    Of each row the run whose regret is the median one, or just above, comes first; then each row's next ones in turn.
+    """
+    ordered = [_by_distance(runs) for runs in rows]
+    found: list[tuple[int, int, RunFile]] = []
+    for turn in range(max(map(len, ordered), default=0)):
+        for place, runs in enumerate(ordered):
+            if turn < len(runs) and len(found) < most:
+                found.append((place, turn, runs[turn]))
+    return [(place, run) for place, _, run in sorted(found, key=lambda each: each[:2])]
+
+
+def _by_distance(runs: Sequence[RunFile]) -> list[RunFile]:
+    ordered = sorted(runs, key=lambda run: run.measures.regret)
+    middle = ordered[len(ordered) // 2]
+    return [middle, *(run for run in runs if run is not middle)]

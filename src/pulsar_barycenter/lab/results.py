@@ -1,0 +1,129 @@
+"""What came out of a grid: `results.json`, Parquet, and a board."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pulsar_barycenter.lab.board import FIGURES, figure_text, heading, rows_of
+from pulsar_barycenter.lab.running import RunFile, write_whole
+from pulsar_barycenter.replay.grid import Scenario
+from pulsar_barycenter.replay.measures import Measures
+from pulsar_barycenter.terminal.tables import Column, Kind, print_table
+
+RESULTS: Final = "results.json"
+_WIDTH: Final = 160
+
+
+class Result(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """One run in `results.json`."""
+
+    name: str
+    scenario: Scenario
+    measures: Measures
+
+
+def write_results(out: Path, runs: Sequence[RunFile]) -> None:
+    """Write what all runs came to, in the order of the grid.
+
+    `results.json` has scenario and measures of each, `moves.parquet` and `splits.parquet` all decisions with their
+    reasons, `series.parquet` the balance of each step, `brokers.parquet` the usage of each broker then. The same runs
+    give the same bytes of `results.json`.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    results = [Result(name=run.scenario.name, scenario=run.scenario, measures=run.measures) for run in runs]
+    write_whole(out / RESULTS, msgspec.json.format(msgspec.json.encode(results, order="sorted"), indent=1) + b"\n")
+    moves = [{"run": run.scenario.name, **msgspec.structs.asdict(move)} for run in runs for move in run.moves]
+    splits = [
+        {"run": run.scenario.name, **msgspec.structs.asdict(split), "parts": list(split.parts)}
+        for run in runs
+        for split in run.splits
+    ]
+    _write_parquet(out / "moves.parquet", [pa.Table.from_pylist(moves, schema=_MOVES)], _MOVES)
+    _write_parquet(out / "splits.parquet", [pa.Table.from_pylist(splits, schema=_SPLITS)], _SPLITS)
+    series: dict[str, list[Any]] = defaultdict(list)
+    for run in runs:
+        series["run"] += [run.scenario.name] * len(run.series.at_ms)
+        for name in _SERIES.names[1:]:
+            series[name] += getattr(run.series, name)
+    _write_parquet(out / "series.parquet", [pa.table(dict(series), schema=_SERIES)], _SERIES)
+    _write_parquet(out / "brokers.parquet", map(_usages, runs), _BROKERS)
+
+
+_TEXT: Final = pa.string()
+_MOVES: Final = pa.schema(
+    {
+        "run": _TEXT,
+        "at_ms": pa.int64(),
+        "kind": _TEXT,
+        "bundle": _TEXT,
+        "source": _TEXT,
+        "destination": _TEXT,
+        "rate": pa.float64(),
+        "topics": pa.int64(),
+        "sessions": pa.int64(),
+        "gap_ms": pa.int64(),
+        "misplaced": pa.bool_(),
+        "why": _TEXT,
+    }
+)
+_SPLITS: Final = pa.schema(
+    {"run": _TEXT, "at_ms": pa.int64(), "bundle": _TEXT, "broker": _TEXT, "parts": pa.list_(_TEXT), "why": _TEXT}
+)
+_SERIES: Final = pa.schema(
+    {
+        "run": _TEXT,
+        "at_ms": pa.int64(),
+        "usage_max": pa.float64(),
+        "usage_mean": pa.float64(),
+        "usage_min": pa.float64(),
+        "floor": pa.float64(),
+        "brokers": pa.int64(),
+    }
+)
+
+
+_BROKERS: Final = pa.schema(
+    {"run": _TEXT, "at_ms": pa.int64(), "broker": _TEXT, "usage": pa.float64(), "live": pa.bool_()}
+)
+
+
+def _usages(run: RunFile) -> pa.Table:
+    """Return the usage of each broker at each step, the steps in their order; null while it was not there."""
+    usage = run.series.usages().ravel().round(4)
+    steps, names = len(run.series.at_ms), run.series.names
+    live = ~np.isnan(usage)
+    columns = {
+        "run": pa.repeat(run.scenario.name, len(usage)),
+        "at_ms": np.repeat(np.array(run.series.at_ms, np.int64), len(names)),
+        "broker": names * steps,
+        "usage": pa.array(usage, mask=~live),
+        "live": live,
+    }
+    return pa.table(columns, schema=_BROKERS)
+
+
+def _write_parquet(path: Path, tables: Iterable[pa.Table], schema: pa.Schema) -> None:
+    unfinished = path.with_name(f".{path.name}")
+    with pq.ParquetWriter(unfinished, schema, compression="zstd") as writer:
+        for table in tables:
+            writer.write_table(table)
+    unfinished.replace(path)
+
+
+def print_board(runs: Sequence[RunFile]) -> None:
+    """Print a row for each strategy and setting, medians over seeds and periods, the least regret first."""
+    columns = [Column("strategy", Kind.SENTENCE), Column("runs", Kind.FIGURE)]
+    columns += [Column(heading(figure), Kind.FIGURE) for figure in FIGURES]
+    print_table(
+        columns,
+        [[row.title, str(len(row.runs)), *map(figure_text, row.figures)] for row in rows_of(runs)],
+        plain_width=_WIDTH,
+    )

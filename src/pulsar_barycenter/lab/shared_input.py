@@ -1,0 +1,67 @@
+"""What was read of an input as one file, which the processes of a machine map into memory: there once for all of them.
+
+The file is the pickle of a `Source` with its arrays beside it: how many parts there are, the length of each, then the
+parts. It is written and read by one version of this program, within one command.
+"""
+
+import mmap
+import pickle
+import struct
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from pulsar_barycenter.lab.inputs import Input, Source
+
+_ALIGNED: Final = 64
+
+
+def write_source(path: Path, source: Source) -> None:
+    """Write the file.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    buffers: list[pickle.PickleBuffer] = []
+    head = pickle.dumps(source, protocol=5, buffer_callback=buffers.append)
+    parts = [memoryview(head), *(buffer.raw() for buffer in buffers)]
+    lengths = [len(part) for part in parts]
+    with path.open("wb") as file:
+        file.write(struct.pack(f"<{len(parts) + 1}q", len(parts), *lengths))
+        for part in parts:
+            file.write(bytes(-file.tell() % _ALIGNED))
+            file.write(part)
+
+
+def mapped_source(path: Path) -> Source:
+    """Return what is in the file; its arrays are read only, and in memory as far as somebody looked at them.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        content = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    (count,) = struct.unpack_from("<q", content)
+    lengths = struct.unpack_from(f"<{count}q", content, 8)
+    parts, at = [], 8 * (count + 1)
+    for length in lengths:
+        at += -at % _ALIGNED
+        parts.append(content[at : at + length])
+        at += length
+    found: Source = pickle.loads(parts[0], buffers=parts[1:])  # noqa: S301 - this command wrote it
+    return found
+
+
+@lru_cache(maxsize=1)
+def _source_in(path: Path) -> Source:
+    return mapped_source(path)
+
+
+@lru_cache(maxsize=1)
+def shared_input(path: Path, seed: int) -> Input:
+    """Return the input of a seed; a process that asks again for the same one has it at hand.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    return _source_in(path).input(seed)

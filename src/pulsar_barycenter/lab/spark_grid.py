@@ -1,0 +1,85 @@
+"""A grid of runs as one Spark job: a task a scenario, on the cores of a machine or of a cluster.
+
+The plan holds the scenarios. What was read of the input is a file that Spark brings to each machine once, where all
+tasks map it into memory; docs/decisions/0039 says why. What becomes of a run comes back as its task ends, and the
+driver writes it, as `running` does: the same files, the same bytes.
+"""
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pulsar_barycenter.lab.errors import GridError
+from pulsar_barycenter.lab.inputs import Input, InputSpec, Source, read_source
+from pulsar_barycenter.lab.running import SHARED, Ended, Runner, kept, text_of
+from pulsar_barycenter.lab.shared_input import shared_input, write_source
+from pulsar_barycenter.pipeline.spark.addresses import open_storage
+from pulsar_barycenter.pipeline.spark.java import JavaNotFoundError
+from pulsar_barycenter.pipeline.spark.session import SPARK_ERRORS, create_session
+from pulsar_barycenter.pipeline.spark.tasks import SETTINGS, BroughtFile, TaskError, answers, bring
+from pulsar_barycenter.replay.grid import Scenario
+from pulsar_barycenter.terminal.errors import in_words
+
+_CANNOT_START: tuple[type[Exception], ...] = (JavaNotFoundError, OSError, ValueError, *SPARK_ERRORS)
+
+
+@contextmanager
+def spark_started(master: str | None, conf: Mapping[str, str]) -> Iterator["SparkGrid"]:
+    """Start Spark for as long as the block lasts; without a master on one core of this machine, to read an input.
+
+    Raises:
+        GridError: it does not start.
+    """
+    settings = {"spark.driver.memory": "512m", **SETTINGS, **conf}
+    try:
+        session = create_session("barycenter replay", master or "local[1]", settings)
+    except _CANNOT_START as error:
+        raise GridError(f"Spark does not start: {in_words(error)}") from error
+    try:
+        yield SparkGrid(session)
+    finally:
+        session.stop()
+
+
+@dataclass(frozen=True)
+class _BroughtInput:
+    """Gives a task the input of a seed, by the file that Spark brought."""
+
+    file: BroughtFile
+
+    def __call__(self, seed: int) -> Input:
+        return shared_input(self.file.path(), seed)
+
+
+class SparkGrid:
+    """What a session of Spark does for a grid."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def read(self, spec: InputSpec) -> Source:
+        """Return what a data folder holds at an address that Spark reaches; raises what `read_source` does."""
+        return read_source(spec, open_storage(spec.paths[0], self._session))
+
+    def run(
+        self, scenarios: Sequence[Scenario], source: Source, base: Mapping[str, str], out: Path
+    ) -> Generator[Ended]:
+        """Run scenarios as one job, and yield each as it ends.
+
+        Raises:
+            GridError: Spark gave the job up.
+        """
+        write_source(out / SHARED, source)
+        runner = Runner(base, _BroughtInput(bring(self._session, out / SHARED)))
+        texts = [text_of(each) for each in scenarios]
+        try:
+            for place, answer in answers(self._session, runner, texts, what=f"replay of {len(texts)} scenarios"):
+                yield kept(out, scenarios[place], answer)
+        except TaskError as error:
+            which = "" if error.place is None else f" on {scenarios[error.place].told}"
+            raise GridError(
+                f"Spark gave up{which}: {error}; if memory is short, give executors more by --conf, or fewer cores:"
+                " the same command goes on with what is not done"
+            ) from error

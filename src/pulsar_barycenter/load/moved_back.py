@@ -1,0 +1,64 @@
+"""When a bundle moved again too soon, or went back to where it had been: one definition for all that counts it.
+
+A cluster that does so works without getting anywhere: the load has hardly been seen at the new place, or was not worth
+the move. How soon is too soon is a `Window`; docs/measures.md has that of the measures. Times are numbers of one unit.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A bundle flaps by a move less than `again` after its last one, or to a broker that it left less than `back` ago.
+
+    Both ends are exclusive.
+    """
+
+    again: float
+    back: float
+
+    def is_again(self, since_last: float | None) -> bool:
+        """Whether a move comes too soon after the last one; None: there was none."""
+        return since_last is not None and since_last < self.again
+
+    def is_back(self, since_left: float | None) -> bool:
+        """Whether a move goes to a broker that the bundle left too short a time ago; None: it never was there."""
+        return since_left is not None and since_left < self.back
+
+    def is_flap(self, since_last: float | None, since_left: float | None) -> bool:
+        return self.is_again(since_last) or self.is_back(since_left)
+
+
+class Whereabouts:
+    """Where one bundle has been: when it left each broker, and when it moved last."""
+
+    __slots__ = ("_left", "_moved_at")
+
+    def __init__(self) -> None:
+        self._left: dict[str, float] = {}
+        self._moved_at: float | None = None
+
+    def since_last(self, at: float) -> float | None:
+        """Return how long before `at` it moved last, None if it never did."""
+        return None if self._moved_at is None else at - self._moved_at
+
+    def since_left(self, broker: str, at: float) -> float | None:
+        """Return how long before `at` it left a broker, None if it never was there."""
+        left_at = self._left.get(broker)
+        return None if left_at is None else at - left_at
+
+    def lost(self, broker: str, at: float) -> None:
+        """The bundle left a broker, and may have no owner now."""
+        self._left[broker] = at
+
+    def moved(self, source: str, at: float) -> None:
+        """The bundle went from a broker to another one."""
+        self.lost(source, at)
+        self._moved_at = at
+
+    def copy(self) -> Self:
+        """Return the same for a part of the bundle, which goes its own way from now on."""
+        other = type(self)()
+        other._left, other._moved_at = dict(self._left), self._moved_at
+        return other

@@ -1,0 +1,112 @@
+"""How to look at a cluster as the doctor does: once, and again if what was found may be on its way."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pulsar_barycenter.admin.client import NewClient
+from pulsar_barycenter.doctor.catalogue import Diagnosis, confirmed, diagnose, needs_second_look
+from pulsar_barycenter.doctor.finding import Unseen
+from pulsar_barycenter.doctor.picture import Picture
+from pulsar_barycenter.doctor.reading.cluster import ClusterUnreadableError, read_cluster
+from pulsar_barycenter.doctor.reading.file import read_file
+from pulsar_barycenter.doctor.reading.ledgers import read_ledgers
+from pulsar_barycenter.doctor.reading.store import StoreUnreadableError, read_store
+from pulsar_barycenter.metadata.open import OF_ONE_MACHINE
+
+_MOST_BYTES: Final = 64 << 20
+_SECOND_LOOK_S: Final = 2.0
+_NO_STORE: Final = Unseen(
+    "locks, records and registrations in the metadata store",
+    "give --store URL, the metadataStoreUrl of the brokers, where it can be reached from here",
+    is_optional=True,
+)
+_NO_LEDGERS: Final = Unseen("the folder of the ledgers", "give --ledgers DIR where a broker runs", is_optional=True)
+_NO_FILE: Final = Unseen("broker.conf", "give --config FILE where a broker runs", is_optional=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What there is to look at: brokers at `urls`, a metadata store with its `metadataStoreConfigPath`, the folder of
+    ledgers, a `file` broker.conf. `timeout_s` is after which a broker does not answer."""
+
+    urls: Sequence[str]
+    store: str | None = None
+    store_config: str = ""
+    ledgers: str | None = None
+    file: str | None = None
+    timeout_s: float = 5.0
+
+
+async def examine(new_client: NewClient, asked: Asked, names: Sequence[str] = ()) -> tuple[Picture, Diagnosis]:
+    """Return what there is to see, and what the checks of these names, or all, find there.
+
+    It is looked at a second time if what was found may come of a cluster in motion.
+
+    Raises:
+        ClusterUnreadableError, StoreUnreadableError: nothing that was asked for can be read.
+    """
+    picture = await _picture(new_client, asked)
+    diagnosis = diagnose(picture, names)
+    if asked.urls and needs_second_look(diagnosis):
+        await asyncio.sleep(_SECOND_LOOK_S)
+        with suppress(ClusterUnreadableError, StoreUnreadableError):  # what was found is worth telling all the more
+            diagnosis = confirmed(diagnosis, diagnose(await _picture(new_client, asked), names))
+    return picture, diagnosis
+
+
+async def _picture(new_client: NewClient, asked: Asked) -> Picture:
+    """Return what brokers, store, folder of ledgers and file say.
+
+    Raises:
+        ClusterUnreadableError, StoreUnreadableError: nothing that was asked for can be read.
+    """
+    picture = await _of_cluster(new_client, asked)
+    if asked.file is None:
+        picture = replace(picture, unseen=(*picture.unseen, _NO_FILE))
+    else:
+        picture = replace(picture, file=await asyncio.to_thread(read_file, asked.file))
+    if asked.ledgers is None:
+        return replace(picture, unseen=(*picture.unseen, _NO_LEDGERS))
+    told = (broker.settings.get("metadataStoreUrl", "") for broker in picture.answering if broker.settings)
+    url = asked.store or next(told, "")
+    several = bool(url) and not url.startswith(OF_ONE_MACHINE)
+    return replace(picture, ledgers=await asyncio.to_thread(read_ledgers, asked.ledgers, several_machines=several))
+
+
+async def _of_cluster(new_client: NewClient, asked: Asked) -> Picture:
+    """Return what brokers and store say; of both, one that cannot be read is told as not looked at.
+
+    Raises:
+        ClusterUnreadableError, StoreUnreadableError: nothing that was asked for can be read.
+    """
+    picture = Picture(_now_ms(), unseen=() if asked.urls else (Unseen("the brokers", "give --url to ask them"),))
+    blind: ClusterUnreadableError | None = None
+    if asked.urls:
+        client = new_client(timeout_s=asked.timeout_s, most_bytes=_MOST_BYTES)
+        try:
+            picture = await read_cluster(asked.urls, client, now_ms=_now_ms)
+        except ClusterUnreadableError as error:
+            if not asked.store:
+                raise
+            blind = error
+        finally:
+            await client.close()
+    if not asked.store:
+        return replace(picture, unseen=(*picture.unseen, _NO_STORE))
+    try:
+        picture = replace(picture, store=await read_store(asked.store, asked.store_config))
+    except StoreUnreadableError as error:
+        if not asked.urls or blind is not None:
+            raise
+        picture = replace(picture, unseen=(*picture.unseen, Unseen("the metadata store", str(error))))
+    if blind is not None:
+        picture = replace(picture, unseen=(*picture.unseen, Unseen("the brokers", str(blind))))
+    return picture
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,141 @@
+"""Why a bundle is where it is, and why a broker sheds: the decisions about it, and what the leader would decide now."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pulsar_barycenter.admin.client import NewClient
+from pulsar_barycenter.attach.running_cluster import ClusterError, decisions_of, snapshot_of
+from pulsar_barycenter.attach.topic_names import bundles_of_topic
+from pulsar_barycenter.load.cycle.decided import Decided, concerning, sources_of, state_of
+from pulsar_barycenter.load.cycle.told_rounds import shedding_rounds, split_rounds
+from pulsar_barycenter.logs.decision_log import DecisionRecord, read_decisions
+from pulsar_barycenter.logs.decision_pages import Span
+from pulsar_barycenter.naming.bundle import may_leave_its_broker
+from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.operations.admin_cluster import nobody_serves
+from pulsar_barycenter.snapshots.decided_by import configured, manager_of
+from pulsar_barycenter.snapshots.settings_in_force import OF_LEADER, read_with_settings
+from pulsar_barycenter.snapshots.snapshot_file import SnapshotFile, of_document
+from pulsar_barycenter.terminal.suggestions import did_you_mean
+
+
+class UnknownNameError(ValueError):
+    """Nobody knows the broker, bundle or namespace that was asked for; the text names those nearest to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What is known about a bundle, a broker or a namespace.
+
+    `records` are the decisions, oldest first; `found` is what the leader decides upon, None if that is not known.
+    `is_unowned`: it is a bundle that no broker of the running cluster serves. `missing` says which brokers told
+    nothing.
+    """
+
+    records: list[DecisionRecord]
+    found: SnapshotFile | None = None
+    is_unowned: bool = False
+    missing: Sequence[str] = ()
+
+
+class Source:
+    """Where the answer is from: a running cluster, decision logs, or a saved snapshot. A snapshot is read once.
+
+    `url` is the web address of any broker, blank for files. Decisions before `since_ms` do not count.
+    """
+
+    def __init__(self, new_client: NewClient, url: str, data: Path | None, file: Path | None, since_ms: int) -> None:
+        self._new_client, self._url, self._since_ms = new_client, url, since_ms
+        self._snapshot = None if file is None else read_with_settings(file)
+        self._logged = None if data is None else read_decisions(data)
+
+    def of_topic(self, topic: TopicName) -> list[tuple[str, dict[str, str]]]:
+        """Return what to ask of a topic, each with a line that says which bundle it is about.
+
+        Raises:
+            ClusterError, NoSuchTopicError, UnknownNameError: its bundle is not known there.
+        """
+        found: list[tuple[str, str]] = []
+        if self._url:
+            found = [
+                (str(each), each.bundle) for each in asyncio.run(bundles_of_topic(self._new_client, self._url, topic))
+            ]
+        else:
+            span = Span.of_topic(topic)
+            known = [each.bundle for each in self._logged or ()]
+            known += [] if self._snapshot is None else self._snapshot.snapshot.bundles.names
+            # the last is the smallest after splits, as decisions are oldest first
+            covering = [each for each in dict.fromkeys(known) if span.is_covered_by(each)]
+            found = [(f"topic {topic} is in {covering[-1]}", covering[-1])] if covering else []
+        if not found:
+            raise UnknownNameError(f"nothing is known of topic {topic}: no bundle that has it is named there")
+        return [(heading, {"bundle": bundle, "broker": "", "namespace": ""}) for heading, bundle in found]
+
+    def about(self, asked: dict[str, str]) -> "About":
+        """Return what is known about what is asked for: a bundle, a broker or a namespace, the others blank.
+
+        Raises:
+            ClusterError, UnknownNameError: nobody answers, or knows the name.
+        """
+        if self._logged is not None:
+            _check_known(asked, self._logged, None)
+            return About([each for each in self._logged if each.at >= self._since_ms and each.concerns(**asked)])
+        if not self._url:
+            _check_known(asked, [], self._snapshot)
+            return About([], self._snapshot)
+        query = {name: value for name, value in asked.items() if value}
+        records, missing = asyncio.run(
+            decisions_of(self._new_client, self._url, {**query, "since": str(self._since_ms)})
+        )
+        try:
+            document = asyncio.run(snapshot_of(self._new_client, self._url))
+        except ClusterError as error:
+            missing.append(str(error))
+        else:
+            self._snapshot = replace(of_document(document, Path("the leader's snapshot")), settings=OF_LEADER)
+            bundle = asked["bundle"]
+            is_silent = bool(bundle) and not state_of(self._snapshot.snapshot, bundle)
+            if is_silent and asyncio.run(nobody_serves(self._new_client, self._url, bundle)):
+                return About(records, self._snapshot, is_unowned=True, missing=missing)
+        _check_known(asked, records, self._snapshot)
+        return About(records, self._snapshot, missing=missing)
+
+
+def _check_known(asked: dict[str, str], records: list[DecisionRecord], found: SnapshotFile | None) -> None:
+    """Return if the decisions or the snapshot name what is asked for.
+
+    Raises:
+        UnknownNameError: they do not.
+    """
+    kind, name = next((kind, name) for kind, name in asked.items() if name)
+    known: set[str] = set()
+    if kind == "broker":
+        known = {broker for each in records for broker in (each.by, each.source, each.destination) if broker}
+        known.update(found.snapshot.brokers.names if found is not None else ())
+    else:
+        known = {each.bundle for each in records if each.bundle}
+        known.update(found.snapshot.bundles.names if found is not None else ())
+        if kind == "bundle":  # those of a broker's own, as of its heartbeat, are nobody's typing error
+            known = {bundle for bundle in known if bundle == name or may_leave_its_broker(bundle)}
+        if kind == "namespace":
+            known = {bundle.rpartition("/")[0] for bundle in known}
+    if name in known:
+        return
+    # those of its namespace are nearest to a bundle, and few
+    namespace = name.rpartition("/")[0]
+    near = {each for each in known if each.rpartition("/")[0] == namespace} if kind == "bundle" else known
+    raise UnknownNameError(
+        f"nothing is known of {kind} {name}: no broker reports it, and no decision names it"
+        f"{did_you_mean(name, sorted(near or known))}"
+    )
+
+
+def decided_now(found: SnapshotFile, asked: dict[str, str]) -> tuple[list[Decided], list[str]]:
+    """Return what the leader would do now that concerns what is asked for, and which brokers would shed."""
+    config = configured(found)
+    manager = manager_of(found, None)
+    rounds, _ = shedding_rounds(found.snapshot, config, found.memory, 1, 0, manager)
+    lines = [*rounds[0], *split_rounds(found.snapshot, config, 1, manager)[0]]
+    return concerning(lines, found.snapshot, **asked), sources_of(rounds[0])

@@ -1,0 +1,97 @@
+"""Decisions made by a time: of a running cluster, of the logs of a folder (or one log), of the pipeline's tables."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import msgspec
+
+from pulsar_barycenter.admin.client import NewClient
+from pulsar_barycenter.attach.running_cluster import decision_page
+from pulsar_barycenter.load.reasons import Reason
+from pulsar_barycenter.logs.decision_log import DecisionRecord
+from pulsar_barycenter.logs.decision_pages import DecisionPage, DecisionQuestion, merged_pages, read_page
+from pulsar_barycenter.logs.record_pages import parse_cursor
+from pulsar_barycenter.pipeline.history import History, NoHistoryError
+from pulsar_barycenter.pipeline.storage.files import LocalStorage
+from pulsar_barycenter.pipeline.tables.schemas import DECISIONS
+from pulsar_barycenter.questions.past_state import Subject
+from pulsar_barycenter.snapshots.pipeline_tables import tables_below
+
+_MOST_PAGES: Final = 256
+_OF_TABLES: Final = 10_000
+"""Of the tables' decisions before the time the last ones."""
+
+Ask: TypeAlias = Callable[[DecisionQuestion], DecisionPage]
+
+
+def known_then(subject: Subject, at_ms: int, ask: Ask) -> tuple[list[DecisionRecord], DecisionPage]:
+    """Return the decisions that tell of a time, and a page that says what times are known, and who is silent."""
+    of_it, page = _whole(ask, subject.question(at_ms))
+    rounds, _ = _whole(ask, DecisionQuestion(kind="shed", until_ms=at_ms, limit=1))
+    return [*of_it, *rounds], page
+
+
+def of_cluster(new_client: NewClient, url: str) -> Ask:
+    """Ask a running cluster: any broker, which asks all."""
+    return lambda question: asyncio.run(decision_page(new_client, url, question))
+
+
+def of_files(data: Path) -> Ask:
+    """Ask the logs of a data folder or a folder of logs, or one log, and the tables of the pipeline if there are any.
+
+    Raises:
+        OSError: a table cannot be read.
+    """
+    folder = data / "decisions" if (data / "decisions").is_dir() else data
+    of_tables: dict[int, list[DecisionRecord]] = {}
+
+    def ask(question: DecisionQuestion) -> DecisionPage:
+        if question.until_ms not in of_tables:
+            of_tables[question.until_ms] = _of_tables(data, question.until_ms)
+        page = read_page(folder, question)
+        again = read_page(None, question, of_tables[question.until_ms])
+        return merged_pages([page, again], question.limit)
+
+    return ask
+
+
+def _whole(ask: Ask, question: DecisionQuestion) -> tuple[list[DecisionRecord], DecisionPage]:
+    """Ask on, page by page, until there are as many as were asked for or no older ones."""
+    found: list[DecisionRecord] = []
+    for _ in range(_MOST_PAGES):
+        page = ask(question)
+        found = page.decisions + found
+        if not page.next or len(found) >= question.limit:
+            break
+        before = parse_cursor(page.next)
+        if question.before is not None and before >= question.before:
+            break
+        question = replace(question, before=before)
+    return found, page
+
+
+def _of_tables(data: Path, until_ms: int) -> list[DecisionRecord]:
+    tables = tables_below(data) if data.is_dir() else None
+    if tables is None and not (data / "tables" / "decisions").is_dir():
+        return []
+    root = tables.parent if tables is not None and tables.name == "tables" else data
+    columns = [name for name in DecisionRecord.__struct_fields__ if name in DECISIONS.names and name != "reason"]
+    try:
+        # the end is exclusive there
+        rows = History(LocalStorage(root), until_ms=until_ms + 1).decisions(_OF_TABLES, columns=[*columns, "reason"])
+    except NoHistoryError:
+        return []
+    return [_of_row(row) for row in rows.to_pylist()]
+
+
+def _of_row(row: Mapping[str, object]) -> DecisionRecord:
+    at = row["at"]
+    assert isinstance(at, datetime)
+    fields = {name: value for name, value in row.items() if value is not None}
+    fields["at"] = round(at.replace(tzinfo=at.tzinfo or UTC).timestamp() * 1000)
+    fields["reason"] = msgspec.json.decode(str(row["reason"]), type=Reason)
+    return msgspec.convert(fields, DecisionRecord)

@@ -1,0 +1,89 @@
+"""What brokers tell of topics: of the bundles that are asked for, and of no more than are shown.
+
+A look at a cluster's topics costs a list for each bundle, and a question for each topic that is shown.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from pulsar_barycenter.admin.client import AdminClient, NewClient
+from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.attach.answers import without_report
+from pulsar_barycenter.attach.running_cluster import ClusterError
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.errors import InvalidNameError
+from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.status.board import BundleRow, TopicRow, topic_row
+
+MOST_TOPICS: Final = 200
+"""So many topics are asked for their figures, the first by name of each bundle in turn."""
+MOST_BUNDLES: Final = 20
+"""So many bundles are asked for their topics where no bundle is chosen."""
+_AT_ONCE: Final = 16
+_TIMEOUT_S: Final = 10.0
+_MOST_BYTES: Final = 16 << 20
+_NOT_THERE: Final = (404, 405)
+"""What a broker says of a topic that it has not loaded, and of a domain that is switched off."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenTopics:
+    """`rows` of the first topics of all that there are, which are `count`."""
+
+    rows: Sequence[TopicRow] = ()
+    count: int = 0
+
+
+async def topics_of(new_client: NewClient, url: str, bundles: Sequence[BundleRow]) -> SeenTopics:
+    """Return the topics of bundles with their figures; `url` is the web address of any broker.
+
+    Raises:
+        ClusterError: it does not answer, or not so.
+    """
+    client = new_client(timeout_s=_TIMEOUT_S, most_bytes=_MOST_BYTES)
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def ask(path: str, **params: str) -> Any:
+        async with gate:
+            return await _told(client, url, path, params)
+
+    async def names(row: BundleRow) -> list[tuple[str, BundleRow]]:
+        try:
+            bundle = Bundle.parse(row.bundle)
+        except InvalidNameError as error:
+            raise ClusterError(f"{row.bundle}: {error}") from error
+        stored, passing = await asyncio.gather(
+            ask(f"/persistent/{bundle.namespace}", bundle=str(bundle.range)),
+            ask(f"/non-persistent/{bundle.namespace}/{bundle.range}"),
+        )
+        found = msgspec.convert([*(stored or ()), *(passing or ())], list[str])
+        return [(topic, row) for topic in found]
+
+    async def row_of(topic: str, row: BundleRow) -> TopicRow:
+        stats = await ask(f"/{TopicName.parse(topic).lookup_name}/stats")
+        return topic_row(topic, row.bundle, row.broker, stats)
+
+    try:
+        found = [pair for pairs in await asyncio.gather(*map(names, bundles)) for pair in pairs]
+        rows = await asyncio.gather(*(row_of(topic, row) for topic, row in found[:MOST_TOPICS]))
+    except AdminRequestError as error:
+        raise ClusterError(f"no topics: {without_report(error)}") from error
+    except (msgspec.ValidationError, InvalidNameError) as error:
+        raise ClusterError(f"no topics from {url}: {error}") from error
+    finally:
+        await client.close()
+    return SeenTopics(rows, len(found))
+
+
+async def _told(client: AdminClient, url: str, path: str, params: dict[str, str]) -> Any:
+    """Return an answer, None if there is nothing to tell."""
+    try:
+        return await client.call("GET", url, f"/admin/v2{path}", params=params)
+    except AdminRequestError as error:
+        if error.status in _NOT_THERE:
+            return None
+        raise

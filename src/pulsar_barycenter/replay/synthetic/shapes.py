@@ -1,0 +1,44 @@
+"""What all synthetic load is made of: how sizes spread, and how load swings over the day."""
+
+from enum import StrEnum
+from typing import Final, TypeVar
+
+import numpy as np
+
+from pulsar_barycenter.load.snapshot.load_snapshot import Floats
+
+DAY_S: Final = 86_400
+
+_Number = TypeVar("_Number", float, Floats)
+
+
+class Distribution(StrEnum):
+    """How the mean rates of bundles spread."""
+
+    EVEN = "even"
+    LOGNORMAL = "lognormal"
+    """With the usual sigma of 1 half of the bundles are below 0.61 of the mean, one of a hundred is above 6.2."""
+    PARETO = "pareto"
+    """Alpha 1.5: a third of the load is in one bundle of a hundred or so."""
+    ZIPF = "zipf"
+    """The k-th busiest has 1/k of the busiest one's rate."""
+
+
+def drawn_sizes(distribution: Distribution, count: int, chance: np.random.Generator, *, sigma: float = 1.0) -> Floats:
+    """Return so many sizes, to be scaled to the mean or sum that is wanted; `sigma` is that of LOGNORMAL."""
+    if distribution is Distribution.LOGNORMAL:
+        return chance.lognormal(0.0, sigma, count)
+    if distribution is Distribution.PARETO:
+        return chance.pareto(1.5, count) + 1.0
+    if distribution is Distribution.ZIPF:
+        return chance.permutation(1.0 / np.arange(1, count + 1))
+    return np.ones(count)
+
+
+def daily_swing(at_s: _Number, amplitude: float, phase: _Number | float = 0.0) -> _Number:
+    """Return the factor of a time of day: 1 on average over a day, from 1 - `amplitude` to 1 + `amplitude`.
+
+    `at_s` are seconds from any midnight on, `phase` is an angle (radians).
+    """
+    found: _Number = 1 + amplitude * np.sin(2 * np.pi * at_s / DAY_S + phase)
+    return found

@@ -13,7 +13,7 @@ from pulsar_barycenter.ledger.files import file_format as fmt
 from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
 from pulsar_barycenter.ledger.files.folder import ledger_path
 from pulsar_barycenter.ledger.files.repair import FileState, inspect, repair
-from pulsar_barycenter.ledger.files.survey import survey
+from pulsar_barycenter.ledger.files.salvage import salvage
 
 LEDGER_ID = 77
 ENTRY = st.tuples(st.binary(max_size=60), st.integers(0, 2**32 - 1), st.integers(0, 2**62))
@@ -62,12 +62,12 @@ def examined(file: bytearray, entry_count: int | None) -> fmt.Scan:
     try:
         header = fmt.decode_header("file", read(0, fmt.HEADER_SIZE), LEDGER_ID)
     except LedgerCorruptedError:
-        return survey(read, len(file), LEDGER_ID, None, entry_count=entry_count)
-    return survey(read, len(file), LEDGER_ID, header, entry_count=entry_count)
+        return salvage(read, len(file), LEDGER_ID, None, entry_count=entry_count)
+    return salvage(read, len(file), LEDGER_ID, header, entry_count=entry_count)
 
 
 def kept(scan: fmt.Scan, file: bytearray) -> dict[int, tuple[bytes, int, int]]:
-    """Return the entries that a survey found, by id."""
+    """Return the entries that a salvage found, by id."""
     assert scan.offsets is not None
     found = {}
     for entry_id, offset in enumerate(scan.offsets):
@@ -123,7 +123,7 @@ def test_a_ledger_left_open_keeps_exactly_its_whole_entries(items: Items, steps:
 @given(ENTRIES, DAMAGE)
 def test_a_file_of_version_1_loses_no_whole_entry(items: Items, steps: list[tuple[str, int, int]]) -> None:
     """Its entries do not say which they are: all are found in order, none before its place; at its place unless the
-    survey says that a number is in doubt."""
+    salvage says that a number is in doubt."""
     file, begins = written(items, version=1)
     file[8] = 1
     identity = bytes(file[:32])

@@ -91,14 +91,14 @@ load
     advice
 
 ledger
-    errors settings position
-    entry_index write_room
+    errors ledger_settings position
+    entry_index disk_full
     reader tail_cache
     caches
     storage
     files
     managed
-    inspection one_folder
+    inspection folder_identity
 
 broker
     bounded_log instruments

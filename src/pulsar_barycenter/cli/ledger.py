@@ -18,6 +18,7 @@ from pulsar_barycenter.cli.progress import with_progress
 from pulsar_barycenter.cli.suggestions import did_you_mean
 from pulsar_barycenter.ledger.errors import LedgerError
 from pulsar_barycenter.ledger.files.folder import exclusive
+from pulsar_barycenter.ledger.folder_identity import check_same_folder
 from pulsar_barycenter.ledger.inspection import (
     LedgerReport,
     ListedLedger,
@@ -26,7 +27,6 @@ from pulsar_barycenter.ledger.inspection import (
     repair_ledger,
     unlisted_files,
 )
-from pulsar_barycenter.ledger.one_folder import check_same_folder
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.open import UnknownStoreError, open_store
 

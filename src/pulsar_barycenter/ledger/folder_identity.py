@@ -1,8 +1,9 @@
-"""That all brokers of a cluster see one folder of ledgers: its name for itself, kept in it and in the metadata store.
+"""Makes sure that all brokers of a cluster use the same folder of ledgers, by an identity in the folder and in the
+store.
 
-The first broker that comes writes down which folder it found. One that finds another does not start: it would not find
-the ledgers of the topics that it takes over. Such is an empty folder, be it that the ledgers were removed or that their
-disk is not mounted, and the machine's own disk where a shared one is not mounted.
+The first broker creates the identity and stores it. A broker whose folder has another identity, or none, does not
+start: it would not find the ledgers of the topics that it takes over. This happens when the ledgers were removed, when
+their disk is not mounted, or when a broker writes to a local disk because the shared one is not mounted.
 """
 
 import os
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from pulsar_barycenter.ledger.errors import LedgerError, LedgerFolderUnfitError
-from pulsar_barycenter.ledger.files.folder import FILE_MODE, in_our_terms
+from pulsar_barycenter.ledger.files.folder import FILE_MODE, ledger_error
 from pulsar_barycenter.metadata.errors import BadVersionError
 from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore
 
@@ -24,21 +25,22 @@ _FORM: Final = re.compile(r"[0-9a-f]{32}")
 
 
 async def check_one_folder(store: MetadataStore, folder: str) -> None:
-    """Return if the folder, which is there, is that of the cluster; it becomes that if the cluster has none yet.
+    """Check that `folder`, which exists, is the folder of the cluster. If the cluster has none yet, `folder` becomes
+    it.
 
     Raises:
-        LedgerFolderUnfitError: the cluster has another.
-        LedgerError: its name cannot be read or written.
+        LedgerFolderUnfitError: the cluster has another folder.
+        LedgerError: the identity cannot be read or written.
         MetadataError: the store did not answer.
     """
     if await store.get(FOLDER_KEY) is None:
         with suppress(BadVersionError):  # another broker was faster
-            await store.put(FOLDER_KEY, named(folder).encode(), expected_version=MUST_NOT_EXIST)
+            await store.put(FOLDER_KEY, create_identity(folder).encode(), expected_version=MUST_NOT_EXIST)
     await check_same_folder(store, folder)
 
 
 async def check_same_folder(store: MetadataStore, folder: str) -> None:
-    """Return if the folder is that of the cluster, or if the cluster has none; nothing is written.
+    """Check that `folder` is the folder of the cluster, or that the cluster has none. Writes nothing.
 
     Raises:
         LedgerFolderUnfitError, LedgerError, MetadataError: as `check_one_folder`.
@@ -48,27 +50,25 @@ async def check_same_folder(store: MetadataStore, folder: str) -> None:
         return
     expected, given = found.value.decode(errors="replace"), identity_of(folder)
     if expected != given:
-        what = (
-            f"its file {IDENTITY} says {given}" if given else f"it has no file {IDENTITY}, so it is new or was emptied"
-        )
+        what = f"its file {IDENTITY} contains {given}" if given else f"it has no file {IDENTITY}, so it is new or empty"
         raise LedgerFolderUnfitError(
             folder,
             [
                 (
-                    f"it is another folder than the one that the brokers of this metadata store use: {what}",
-                    "mount that one here and set barycenterDataDir, or restore it from a copy; or, to go on with this"
-                    f" one and without the messages of that one, write {expected!r} into {folder}/{IDENTITY},"
-                    f" which is the value of the key {FOLDER_KEY} of the store",
+                    f"the brokers of this metadata store use another folder: {what}",
+                    "mount that folder here and set barycenterDataDir, or restore it from a copy; or, to use this"
+                    f" folder without the messages of that one, write {expected!r} into {folder}/{IDENTITY}; that is"
+                    f" the value of the key {FOLDER_KEY} of the store",
                 )
             ],
         )
 
 
 def identity_of(folder: str) -> str | None:
-    """Return the folder's name for itself, None if it has none.
+    """Return the folder's identity, 32 hexadecimal digits; None if it has none.
 
     Raises:
-        LedgerError: it cannot be read, or is none.
+        LedgerError: the file cannot be read, or does not contain an identity.
     """
     path = Path(folder) / IDENTITY
     try:
@@ -77,17 +77,18 @@ def identity_of(folder: str) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise in_our_terms(error) from error
+        raise ledger_error(error) from error
     if not _FORM.fullmatch(text):
-        raise LedgerError(f"{path}: is not the name of a folder of ledgers; restore it from a copy")
+        raise LedgerError(f"{path}: does not contain 32 hexadecimal digits; restore it from a copy")
     return text
 
 
-def named(folder: str) -> str:
-    """Return the folder's name for itself, given to it now if it has none; of several that name it one wins.
+def create_identity(folder: str) -> str:
+    """Return the folder's identity, and create one first if it has none. When several brokers create one, one of them
+    wins.
 
     Raises:
-        LedgerError: it cannot be read or written.
+        LedgerError: the identity cannot be read or written.
     """
     given = identity_of(folder)
     if given is not None:
@@ -104,8 +105,10 @@ def named(folder: str) -> str:
             os.close(descriptor)
             os.unlink(unfinished)
     except OSError as error:
-        raise in_our_terms(error) from error
+        raise ledger_error(error) from error
     given = identity_of(folder)
     if given is None:
-        raise LedgerError(f"{folder}/{IDENTITY}: is gone again; keep others from the folder, and start the broker anew")
+        raise LedgerError(
+            f"{folder}/{IDENTITY}: was deleted again; keep other programs out of the folder and restart the broker"
+        )
     return given

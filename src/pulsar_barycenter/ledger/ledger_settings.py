@@ -1,4 +1,4 @@
-"""How large ledgers grow and how often cursors are written."""
+"""The settings of managed ledgers: the size of ledgers, the rate of cursor writes, and what happens at damage."""
 
 from dataclasses import dataclass
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 class LedgerSettings:
     """Settings of managed ledgers.
 
-    A ledger is followed by a new one once it has `max_entries_per_ledger` entries or `max_bytes_per_ledger`
-    bytes; both are checked per group of appends, so the last group goes beyond. A cursor is written at most
-    `mark_delete_per_second` times a second (0: at every change) with at most `max_persisted_ranges` ranges of
-    entries acknowledged out of order; what was not written is delivered again after a crash.
-
-    With `skip_non_recoverable` reading goes on behind entries and ledgers that cannot be read, which are never
-    delivered then; without, it stops before them with an error.
+    A ledger is full at `max_entries_per_ledger` entries or `max_bytes_per_ledger` bytes. Both are checked after each
+    group of appends, so the last group may exceed them.
+    A cursor is written at most `mark_delete_per_second` times a second (0: at every change), with at most
+    `max_persisted_ranges` ranges of entries acknowledged out of order. After a crash, acknowledgements that were not
+    written are delivered again.
+    With `skip_non_recoverable`, reading skips entries and ledgers that cannot be read; they are never delivered.
+    Without it, reading stops before them with an error.
 
     Source: Pulsar's managedLedgerMaxEntriesPerLedger, managedLedgerMaxSizePerLedgerMbytes,
     managedLedgerDefaultMarkDeleteRateLimit, managedLedgerMaxUnackedRangesToPersist and autoSkipNonRecoverableData.

@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from pulsar_barycenter.ledger.errors import LedgerError, LedgerFolderUnfitError
-from pulsar_barycenter.ledger.one_folder import FOLDER_KEY, IDENTITY, check_one_folder, identity_of, named
+from pulsar_barycenter.ledger.folder_identity import (
+    FOLDER_KEY,
+    IDENTITY,
+    check_one_folder,
+    create_identity,
+    identity_of,
+)
 from pulsar_barycenter.metadata.open import open_store
 from pulsar_barycenter.metadata.store import MetadataStore
 
@@ -32,10 +38,10 @@ async def test_the_first_broker_decides_and_another_folder_is_refused(
     shared, own = folders
     await check_one_folder(store, shared)
     await check_one_folder(store, shared)
-    with pytest.raises(LedgerFolderUnfitError, match="another folder than the one"):
+    with pytest.raises(LedgerFolderUnfitError, match="brokers of this metadata store use another folder"):
         await check_one_folder(store, own)
     assert identity_of(own) is None, "nothing is written into a folder that is refused"
-    named(own)
+    create_identity(own)
     with pytest.raises(LedgerFolderUnfitError, match=FOLDER_KEY):
         await check_one_folder(store, own)
     expected = await store.get(FOLDER_KEY)
@@ -50,12 +56,12 @@ async def test_brokers_that_come_at_once_agree(store: MetadataStore, folders: tu
     found = await store.get(FOLDER_KEY)
     assert found is not None
     assert found.value.decode() == identity_of(shared)
-    given = await asyncio.gather(*(asyncio.to_thread(named, own) for _ in range(8)))
+    given = await asyncio.gather(*(asyncio.to_thread(create_identity, own) for _ in range(8)))
     assert len(set(given)) == 1
     assert [path.name for path in Path(own).iterdir()] == [IDENTITY]
 
 
 async def test_a_name_that_is_none_is_told(store: MetadataStore, folders: tuple[str, str]) -> None:
     (Path(folders[0]) / IDENTITY).write_text("mine")
-    with pytest.raises(LedgerError, match="is not the name of a folder"):
+    with pytest.raises(LedgerError, match="does not contain 32 hexadecimal digits"):
         await check_one_folder(store, folders[0])

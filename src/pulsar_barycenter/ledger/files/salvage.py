@@ -1,13 +1,14 @@
-"""What is whole in a damaged ledger file: before the damage, and behind it. No I/O here.
+"""Finds the intact entries of a damaged ledger file, before the damage and after it. No I/O here.
 
-Where the head of an entry does not hold, its length is not known, so the next entry is looked for byte by byte: it
-begins where a head and the data behind it both hold. Which entry that is stands in the checksum of its head, and with
-it how many are lost between.
+If the head of an entry is damaged, its length is unknown. The next entry is then searched byte by byte: it begins where
+both a head and the data after it match their checksums. The seed of the head's checksum gives the id of that entry, and
+so the number of entries lost in between.
 
-Heads of version 1 do not tell. There the number lost is one where the damaged head still leads to the next entry, or
-its data still holds, or there is no room for two; it is what lacks to the known number of entries, if one place alone
-is in doubt. Else as many are taken as there is room for: a position may then be higher than it was, so that messages
-come again, and never lower, which would lose them.
+Heads of version 1 do not contain the id. Then the number of lost entries is
+- one, if the damaged head still leads to the next entry, if its data still matches, or if there is no space for two;
+- the difference to the known number of entries, if this is the only place in doubt;
+- otherwise the most for which there is space. A position may then be higher than it was, so that messages are delivered
+  again. It is never lower, which would lose messages.
 """
 
 import re
@@ -29,7 +30,7 @@ Read = Callable[[int, int], bytes]
 
 
 class _Bytes:
-    """The bytes of a file by windows; `get` returns fewer than asked for only at the end."""
+    """The bytes of a file, read in windows. `get` returns fewer bytes than requested only at the end of the file."""
 
     def __init__(self, read: Read, size: int) -> None:
         self._read = read
@@ -46,7 +47,9 @@ class _Bytes:
 
 @dataclass(slots=True)
 class _Hole:
-    """Bytes without a whole entry, before the entry that was found as number `before`: `fewest` to `most` are lost."""
+    """Bytes without an intact entry, before the entry that was found with index `before`. `fewest` to `most` entries
+    are lost in them, both inclusive.
+    """
 
     before: int
     begin: int
@@ -57,7 +60,7 @@ class _Hole:
 
 @dataclass(slots=True)
 class _Found:
-    """What the walk through a file finds: entries without their ids, and holes between them."""
+    """The result of the walk through a file: entries without their ids, and the holes between them."""
 
     offsets: "array[int]" = field(default_factory=lambda: array("Q"))
     heads: list[tuple[int, int, int]] = field(default_factory=list)
@@ -65,10 +68,10 @@ class _Found:
     holes: list[_Hole] = field(default_factory=list)
     end: int = fmt.HEADER_SIZE
     rest: int = fmt.HEADER_SIZE
-    """Where the bytes begin in which no entry was found to the end of the file."""
+    """The offset from which no entry was found up to the end of the file."""
 
 
-def survey(
+def salvage(
     read: Read,
     size: int,
     ledger_id: int,
@@ -76,12 +79,12 @@ def survey(
     *,
     entry_count: int | None = None,
 ) -> fmt.Scan:
-    """Find every whole entry of a file of `size` bytes, its data checked too, and what is lost between.
+    """Return every intact entry of a file of `size` bytes, its data checked too, and the entries lost in between.
 
-    `read(offset, length)` returns the file's bytes, fewer only at its end. `header` None says that it is damaged: what
-    is found then goes by the version that finds more. `entry_count` is how many the ledger is known to have; those
-    that lack at the end are lost. Without it entries behind the last whole one are cut as a torn tail, unless they
-    lie before the durable mark.
+    `read(offset, length)` returns bytes of the file, fewer only at its end. If the header is damaged (`header` None),
+    the version that finds more entries is used. `entry_count` is the number of entries that the ledger is known to
+    have; those absent at the end are lost. Without it, bytes after the last intact entry are cut as a torn tail, unless
+    they are before the durable mark.
     """
     data = _Bytes(read, size)
     if header is None:
@@ -95,7 +98,9 @@ def survey(
 
 
 def _walk(data: _Bytes, heads: fmt.Heads, durable: int | None, entry_count: int | None) -> _Found:
-    """Go through the file; unless its entries are counted, what does not hold at or behind `durable` ends it."""
+    """Walk through the file. Without `entry_count`, the first bytes at or after `durable` that do not match end the
+    walk.
+    """
     found = _Found()
     at, entry_id = fmt.HEADER_SIZE, 0
     is_counted = entry_count is not None
@@ -104,7 +109,7 @@ def _walk(data: _Bytes, heads: fmt.Heads, durable: int | None, entry_count: int 
         end = _end_of(data, at, heads.begin(entry_id))
         if end is not None and end > data.size:
             break
-        if end is None or not _holds(data, at, end):
+        if end is None or not _data_matches(data, at, end):
             if durable is not None and at >= durable and not is_counted:
                 break
             after = (end, entry_id + 1) if end is not None else _next_entry(data, at, heads, entry_id)
@@ -125,25 +130,29 @@ def _walk(data: _Bytes, heads: fmt.Heads, durable: int | None, entry_count: int 
 
 
 def _end_of(data: _Bytes, at: int, head_begin: int) -> int | None:
-    """Return where the entry at `at` ends, maybe beyond the file; None if its head does not hold."""
+    """Return the end of the entry at `at`, which may be beyond the file; None if its head does not match."""
     end = fmt.entry_end(data.get(at, fmt.ENTRY_HEADER_SIZE), 0, head_begin, with_data=False)
     return None if end is None else at + end
 
 
-def _holds(data: _Bytes, at: int, end: int) -> bool:
+def _data_matches(data: _Bytes, at: int, end: int) -> bool:
+    """Return whether the data of the entry at `at` matches its checksum, or the entry is marked as removed."""
     length, _, _, checksum, _ = fmt.ENTRY.unpack(data.get(at, fmt.ENTRY_HEADER_SIZE))
     whole = crc32c(data.get(at + fmt.ENTRY_HEADER_SIZE, end - at - fmt.ENTRY_HEADER_SIZE)) == checksum
     return whole or (not length and checksum == fmt.GONE)
 
 
 def _next_entry(data: _Bytes, at: int, heads: fmt.Heads, entry_id: int) -> tuple[int, int] | None:
-    """Return where the first whole entry behind `at` begins, and its id (with version 1: the least that it can be)."""
+    """Return the offset of the first intact entry after `at`, and its id (with version 1: the lowest id it can
+    have).
+    """
     nothing = bytes(fmt.ENTRY_HEADER_SIZE - 4)
     plain = crc32c(nothing)
-    # A checksum begun with b is that begun with 0, xor what b alone makes of as many zeros.
+    # CRC is linear: the checksum with seed b equals the checksum with seed 0, xor that of the same number of zeros with
+    # seed b (relative to seed 0). So one table of ids serves all offsets.
     ids: dict[int, int] = {}
     known = entry_id
-    for place in _places(data, at + 1):
+    for place in _possible_heads(data, at + 1):
         while heads.mask and known <= entry_id + (place - at) // fmt.ENTRY_HEADER_SIZE:
             ids[crc32c(nothing, heads.begin(known)) ^ plain] = known
             known += 1
@@ -153,13 +162,13 @@ def _next_entry(data: _Bytes, at: int, heads: fmt.Heads, entry_id: int) -> tuple
         found = ids.get(crc32c(head[:-4]) ^ int.from_bytes(head[-4:], "little"))
         if found is not None:
             end = place + fmt.ENTRY_HEADER_SIZE + _LENGTH.unpack_from(head)[0]
-            if end <= data.size and _holds(data, place, end):
+            if end <= data.size and _data_matches(data, place, end):
                 return place, found
     return None
 
 
-def _places(data: _Bytes, begin: int) -> Iterator[int]:
-    """Yield where a head may stand: its length keeps within the file, and it is not all zeros."""
+def _possible_heads(data: _Bytes, begin: int) -> Iterator[int]:
+    """Yield the offsets at which a head may begin: its length fits into the file, and it is not all zeros."""
     last = data.size - fmt.ENTRY_HEADER_SIZE
     while begin <= last:
         window = data.get(begin, min(_WINDOW, data.size - begin))
@@ -185,7 +194,7 @@ def _places(data: _Bytes, begin: int) -> Iterator[int]:
 def _lost(
     data: _Bytes, at: int, after: tuple[int, int], entry_id: int, heads: fmt.Heads, *, head_holds: bool
 ) -> tuple[int, int]:
-    """Return how many entries, at least and at most, stood in the bytes from `at` to `after`."""
+    """Return the least and the greatest number of entries that can have been in the bytes from `at` to `after`."""
     place, next_id = after
     room = place - at
     most = max(room // fmt.ENTRY_HEADER_SIZE, 1)
@@ -199,7 +208,7 @@ def _lost(
 
 
 def _numbered(found: _Found, version: int, size: int, durable: int, entry_count: int | None) -> fmt.Scan:
-    """Give the entries their ids, the holes between them theirs."""
+    """Return the entries with their ids; the holes between them get theirs."""
     scan = fmt.Scan(version=version, end=found.end, offsets=array("Q"))
     assert scan.offsets is not None
     columns = fmt.Columns(scan.index)
@@ -219,7 +228,7 @@ def _numbered(found: _Found, version: int, size: int, durable: int, entry_count:
             fmt.join_ranges(scan.gone, columns.count, columns.count)
         scan.offsets.append(found.offsets[at])
         columns.add(*head)
-    while hole is not None:  # the last entry's data is damaged
+    while hole is not None:  # the data of the last entry is damaged
         _lose(scan, columns, hole.fewest, hole.begin, hole.end, exact=True)
         hole = next(holes)
     _finish(scan, columns, found.rest, size, durable, entry_count)
@@ -227,7 +236,7 @@ def _numbered(found: _Found, version: int, size: int, durable: int, entry_count:
 
 
 def _spare(found: _Found, entry_count: int | None) -> int:
-    """How many more entries than the fewest possible were lost between others, at most."""
+    """Return the greatest number of entries, beyond the fewest possible, that can have been lost between others."""
     if entry_count is None:
         return sum(hole.most - hole.fewest for hole in found.holes)
     return max(entry_count - len(found.heads) - sum(hole.fewest for hole in found.holes), 0)
@@ -245,7 +254,7 @@ def _lose(scan: fmt.Scan, columns: fmt.Columns, count: int, begin: int, end: int
 
 
 def _finish(scan: fmt.Scan, columns: fmt.Columns, rest: int, size: int, durable: int, entry_count: int | None) -> None:
-    """Judge what is behind the last whole entry."""
+    """Decide whether the bytes after the last intact entry are a torn tail, damage, or a file that was shortened."""
     assert scan.offsets is not None
     scan.torn = rest < size
     if entry_count is not None:

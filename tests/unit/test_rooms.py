@@ -63,11 +63,11 @@ credentials
 
 metadata
     errors store
-    back_off clock codec conditions files listeners serials session settings_file timed_store
+    back_off clock codec conditions files key_locks listeners session settings_file timed_store
     store_client
     cache
     coordination
-    leased rpc
+    grpc_client leader_writes
     memory sqlite
     zookeeper etcd oxia
     open

@@ -1,10 +1,10 @@
-"""How long to wait before the next attempt: not so that many who failed together try again together."""
+"""The delay before the next attempt, with jitter, so that clients that failed together do not try again together."""
 
 import random
 
 
 class BackOff:
-    """Doubles from the first wait to the longest; each is drawn between half of that and all of it. Seconds."""
+    """Delays in seconds: they double from `first_s` up to `longest_s`; each is drawn from 50 % to 100 % of that."""
 
     __slots__ = ("_first_s", "_longest_s", "_next_s", "_random")
 

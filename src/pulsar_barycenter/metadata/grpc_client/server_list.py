@@ -1,4 +1,4 @@
-"""One server of a list at a time, and the turns that requests take."""
+"""Selects one server of a list at a time, and limits the number of concurrent requests."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -6,19 +6,21 @@ from contextlib import asynccontextmanager
 from typing import Final, Generic, TypeVar
 
 from pulsar_barycenter.metadata.errors import StoreUnavailableError
-from pulsar_barycenter.metadata.rpc.line import Line
+from pulsar_barycenter.metadata.grpc_client.server_channel import ServerChannel
 
-L = TypeVar("L", bound=Line)
+L = TypeVar("L", bound=ServerChannel)
 
 MAX_AT_ONCE: Final = 128
-"""Requests of a store under way; more wait for their turn."""
+"""The maximum number of concurrent requests of a store; further ones wait."""
 
 
-class Lines(Generic[L]):
-    """The line in use, and the next one when it is left. Made on a running event loop."""
+class ServerList(Generic[L]):
+    """The channel to the current server, and to the next one when that is left. Create it on a running event loop."""
 
     def __init__(self, name: str, endpoints: Sequence[str], open_line: Callable[[str], L]) -> None:
-        """`name` is what tasks call the store; `open_line` opens a line to one of `endpoints`, tried in their order."""
+        """`name` is the store's name in task names. `open_line` opens a channel to one of `endpoints`, which are tried
+        in order.
+        """
         self._name = name
         self._endpoints = endpoints
         self._open_line = open_line
@@ -29,10 +31,10 @@ class Lines(Generic[L]):
 
     @asynccontextmanager
     async def turn(self, operation: str, path: str, timeout_s: float, *, is_taken: bool) -> AsyncIterator[None]:
-        """Have a request be one of MAX_AT_ONCE meanwhile; not `is_taken`: it goes at once, beside them.
+        """Run the block as one of at most MAX_AT_ONCE requests. If not `is_taken`, it runs at once and is not counted.
 
         Raises:
-            StoreUnavailableError: its turn did not come within `timeout_s`.
+            StoreUnavailableError: there was no free slot within `timeout_s`.
         """
         if not is_taken:
             yield
@@ -48,7 +50,7 @@ class Lines(Generic[L]):
             self._turns.release()
 
     def leave(self, line: L) -> None:
-        """Go on with the next server, if `line` is still the one in use."""
+        """Use the next server, if `line` is still the current one."""
         if line is self.line:
             self._index = (self._index + 1) % len(self._endpoints)
             self.line = self._open_line(self._endpoints[self._index])
@@ -59,7 +61,7 @@ class Lines(Generic[L]):
         await asyncio.gather(*self._closing, return_exceptions=True)
 
     def _drop(self, line: L) -> None:
-        line.give_up()
+        line.abandon()
         task = asyncio.create_task(line.close(), name=f"{self._name} close {line.endpoint}")
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)

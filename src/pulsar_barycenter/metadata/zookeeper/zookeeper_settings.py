@@ -1,8 +1,8 @@
-"""How ZooKeeper's servers are reached beside their addresses: the file of `metadataStoreConfigPath`.
+"""How ZooKeeper's servers are reached, besides their addresses: the file of `metadataStoreConfigPath`.
 
-It has lines `key=value`, as the file of ZooKeeper's own clients that Pulsar reads there. Keys and meanings are
-ZooKeeper's; `user` and `password` are ours, as ZooKeeper has them in programs only. Stores of keys and trust are PEM.
-Nothing that is said of a file that is refused repeats what stands in it.
+It has lines `key=value`, like the file of ZooKeeper's own clients that Pulsar reads there. Keys and meanings are
+ZooKeeper's. `user` and `password` are additions, because ZooKeeper has these only in programs. Key and trust stores are
+PEM. An error about the file never repeats its content, because that may be a secret.
 
 Source: ZooKeeper's `ZKClientConfig` and `ClientX509Util`.
 """
@@ -36,7 +36,7 @@ KEYS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperSettings:
-    """Whom to trust, and as whom to come. The PEM files are read at each connection, so they may be renewed."""
+    """TLS and credentials. The PEM files are read at each connection, so they may be renewed."""
 
     tls: bool = False
     trusted_certificates: str | None = None
@@ -47,53 +47,60 @@ class ZooKeeperSettings:
     password: str = field(default="", repr=False)
 
     def client_options(self) -> dict[str, Any]:
-        """Return what kazoo's client is made with. Of a user, what it creates is for that user alone."""
+        """Return the arguments for kazoo's client. With a user, only that user may access the nodes that it creates."""
         options: dict[str, Any] = {"use_ssl": self.tls}
         if self.user:
             options |= {"auth_data": [("digest", f"{self.user}:{self.password}")], "default_acl": CREATOR_ALL_ACL}
         return options
 
     def tls_context(self) -> ssl.SSLContext:
-        """Return what a connection's TLS goes by, of the PEM files as they are now.
+        """Return the TLS context of a connection, from the current content of the PEM files.
 
         Raises:
-            StoreSettingsError: one of them cannot be read, or has something else in it.
+            StoreSettingsError: a file cannot be read, or has another content.
         """
         trusted, own = self.trusted_certificates, self.certificate_and_key
         try:
             context = ssl.create_default_context(cafile=trusted)
         except (OSError, ValueError) as error:
-            raise StoreSettingsError(trusted or "", f"{_TRUST}: {_why(error, 'is no PEM of certificates')}") from None
+            raise StoreSettingsError(
+                trusted or "", f"{_TRUST}: {_why(error, 'does not contain PEM certificates')}"
+            ) from None
         context.check_hostname = self.checks_host_names
-        context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # of Python 3.13, which refuses authorities that Java takes
+        # set by Python 3.13; it refuses certificate authorities that Java accepts
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         try:
             if own:
                 context.load_cert_chain(own, password=self.key_password or "")
         except (OSError, ValueError) as error:
-            why = _why(error, f"is no PEM of a certificate and its key, or {_KEY_PASSWORD} is not the key's")
+            why = _why(error, f"does not contain a PEM certificate and its key, or {_KEY_PASSWORD} is wrong")
             raise StoreSettingsError(own or "", f"{_KEY}: {why}") from None
         return context
 
 
 def read_settings(config_path: str) -> ZooKeeperSettings:
-    """Return what the file says; a blank path, that servers are reached without TLS and credentials.
+    """Return the settings in the file. A blank path: no TLS and no credentials.
 
     Raises:
-        StoreSettingsError: it, or a file that it names, cannot be read, or says what cannot be.
+        StoreSettingsError: it, or a file that it names, cannot be read, or a setting is invalid.
     """
     pairs = _read_pairs(config_path) if config_path else {}
     unknown = sorted(pairs.keys() - set(KEYS))
     if unknown:
-        raise StoreSettingsError(config_path, f"has a key that is not known: {unknown[0]}; there are {', '.join(KEYS)}")
+        raise StoreSettingsError(config_path, f"unknown key {unknown[0]}; known are {', '.join(KEYS)}")
     if _boolean(config_path, pairs, _SASL, default=False):
-        raise StoreSettingsError(config_path, f"{_SASL}: SASL is not spoken; give user and password, or a certificate")
+        raise StoreSettingsError(
+            config_path, f"{_SASL}: SASL is not supported; set user and password, or a certificate"
+        )
     for location, kind in ((_TRUST, _TRUST_TYPE), (_KEY, _KEY_TYPE)):
         if location in pairs and pairs.get(kind, "PEM").upper() != "PEM":
-            raise StoreSettingsError(config_path, f"{kind}: only PEM is read; `keytool` and `openssl` convert to it")
+            raise StoreSettingsError(
+                config_path, f"{kind}: only PEM is supported; convert it with `keytool` and `openssl`"
+            )
     if bool(pairs.get(_USER)) != bool(pairs.get(_PASSWORD)):
-        raise StoreSettingsError(config_path, "user and password go together")
+        raise StoreSettingsError(config_path, "set both user and password, or neither")
     if ":" in pairs.get(_USER, ""):
-        raise StoreSettingsError(config_path, "a user of ZooKeeper has no colon in its name")
+        raise StoreSettingsError(config_path, "user must not contain a colon")
     settings = ZooKeeperSettings(
         tls=_boolean(config_path, pairs, _SECURE, default=False),
         trusted_certificates=pairs.get(_TRUST) or None,
@@ -104,23 +111,23 @@ def read_settings(config_path: str) -> ZooKeeperSettings:
         password=pairs.get(_PASSWORD, ""),
     )
     if settings.tls:
-        settings.tls_context()  # so that what is wrong is told now, and not at each connection
+        settings.tls_context()  # so that an error is reported now, and not at each connection
     elif _TRUST in pairs or _KEY in pairs:
-        raise StoreSettingsError(config_path, f"names certificates, but not {_SECURE}=true")
+        raise StoreSettingsError(config_path, f"certificates need {_SECURE}=true")
     return settings
 
 
 def _read_pairs(path: str) -> dict[str, str]:
     try:
         return read_pairs(read_settings_file(path).decode(), path)
-    except (ConfigError, UnicodeDecodeError):  # quotes the line
-        raise StoreSettingsError(path, "is not a text of lines key=value") from None
+    except (ConfigError, UnicodeDecodeError):  # its text quotes the line
+        raise StoreSettingsError(path, "must have lines key=value") from None
 
 
 def _boolean(path: str, pairs: dict[str, str], key: str, *, default: bool) -> bool:
     text = pairs.get(key, "").lower()
     if text not in ("", "true", "false"):
-        raise StoreSettingsError(path, f"{key} is true or false")
+        raise StoreSettingsError(path, f"{key} must be true or false")
     return default if not text else text == "true"
 
 

@@ -1,19 +1,20 @@
-"""When sessions are over: the leader's rule, without clock and I/O.
+"""The leader's rule when sessions end, without clock and I/O.
 
-| state   | its broker …               | leaves it by                                                            |
-|---------|----------------------------|-------------------------------------------------------------------------|
-| OPEN    | may write                  | SILENT, nothing was heard for `silence_s` -> MARKING; SAID -> OVER       |
-| MARKING | writes nothing any more    | MARKED, the mark is known to be in the store -> WAITING; SAID -> OVER    |
-| WAITING | finds the mark, and stops  | EXPIRED, a whole lease after that -> OVER; SAID -> OVER                  |
-| OVER    | does nothing by it         | its keys are removed, then `forget`                                     |
+| state   | its broker …                 | leaves it by                                                             |
+|---------|------------------------------|--------------------------------------------------------------------------|
+| OPEN    | may write                    | SILENT, no message for `silence_s` → MARKING; SAID → OVER                 |
+| MARKING | can no longer write          | MARKED, the mark is known to be in the store → WAITING; SAID → OVER       |
+| WAITING | finds the mark, and stops    | EXPIRED, a whole lease after that → OVER; SAID → OVER                     |
+| OVER    | does not use the session     | its keys are removed, then `forget`                                      |
 
-SAID: the broker said itself that it does nothing by the session any more. What is not in TRANSITIONS changes nothing.
+SAID: the broker reported that it does not use the session any more. An event that is not in TRANSITIONS changes
+nothing.
 
-Leader and broker may have different timeouts, as while one is changed broker by broker: of the two the longer counts,
-for silence and for the wait after a mark.
+Leader and broker may have different timeouts, for example while the timeout is changed broker by broker. The longer one
+applies, for silence and for the wait after a mark.
 
-A leader that stood still heard nobody: between two calls of `tick` at most two ticks count as silence. A new leader
-begins to count anew, and so does the wait after a mark that it finds.
+A leader that was paused received nothing, so at most two ticks count as silence between two calls of `tick`. A new
+leader starts to count again, and so does the wait after a mark that it finds.
 """
 
 import enum
@@ -24,6 +25,8 @@ from typing import Final
 
 
 class LeaseState(enum.Enum):
+    """The state of a session at the leader; see the table of this module."""
+
     OPEN = "open"
     MARKING = "marking"
     WAITING = "waiting"
@@ -51,37 +54,37 @@ TRANSITIONS: Final[Mapping[tuple[LeaseState, LeaseEvent], LeaseState]] = {
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """Seconds, made of the timeout that a session has in all: half of silence, then a lease of the other half."""
+    """Times in seconds, derived from the timeout of a session: half of it for silence, the other half for a lease."""
 
     timeout_s: float
 
     @property
     def silence_s(self) -> float:
-        """After so much silence of a broker the leader marks its session."""
+        """The leader marks a session after this time without a message from its broker."""
         return self.timeout_s / 2
 
     @property
     def lease_s(self) -> float:
-        """So long after the mark the leader leaves the session's keys alone."""
+        """After the mark the leader does not touch the session's keys for this time."""
         return self.timeout_s / 2
 
     @property
     def lease_ms(self) -> int:
-        """The lease as a broker tells of it, rounded up."""
+        """The lease that a broker reports, in milliseconds, rounded up."""
         return math.ceil(self.lease_s * 1000)
 
     def at_least(self, lease_ms: int) -> "LeaseTimes":
-        """Return these times, or longer ones for a broker whose lease is longer."""
+        """Return these times, or longer ones for a broker with a longer lease."""
         return LeaseTimes(max(self.timeout_s, 2 * lease_ms / 1000))
 
     @property
     def look_s(self) -> float:
-        """So often a broker reads its record."""
+        """The interval at which a broker reads its record."""
         return self.lease_s / 6
 
     @property
     def live_s(self) -> float:
-        """So often a broker tells the leader that it lives."""
+        """The interval of a broker's heartbeats to the leader."""
         return self.silence_s / 6
 
     @property
@@ -99,7 +102,7 @@ class _Session:
 
 
 class SessionTable:
-    """The sessions as a leader of one term knows them. Times are seconds of any monotonic clock."""
+    """The sessions that the leader of one term knows. Times are seconds of any monotonic clock."""
 
     def __init__(self, times: LeaseTimes, now_s: float) -> None:
         self._times = times
@@ -113,12 +116,12 @@ class SessionTable:
         return session in self._sessions
 
     def found(self, session: str, now_s: float, *, is_marked: bool, lease_ms: int) -> None:
-        """Take over a session of a former term: it may have been granted, or marked, just now."""
+        """Add a session of a former term. It may have been granted, or marked, just now."""
         state = _WAITING if is_marked else _OPEN
         self._sessions[session] = _Session(state, self._times.at_least(lease_ms), marked_at_s=now_s)
 
     def opened(self, session: str, lease_ms: int) -> None:
-        """Hear that a session is in the store; its broker relies on it for `lease_ms` at a time."""
+        """Add a session that is in the store now. Its broker relies on it for `lease_ms` at a time."""
         self._sessions[session] = _Session(_OPEN, self._times.at_least(lease_ms))
 
     def is_open(self, session: str) -> bool:
@@ -126,14 +129,14 @@ class SessionTable:
         return known is not None and known.state is _OPEN
 
     def heard(self, session: str) -> bool:
-        """Hear of a session's broker; return whether the session goes on."""
+        """Record a message from the session's broker; return whether the session is alive."""
         if not self.is_open(session):
             return False
         self._sessions[session].silent_s = 0.0
         return True
 
     def admit(self, session: str, number: int, over_below: int) -> bool:
-        """Return whether somebody may wait for the answer to a request of that number."""
+        """Return whether the broker may still wait for the answer to the request with that number."""
         known = self._sessions.get(session)
         if known is None:
             return True
@@ -141,7 +144,7 @@ class SessionTable:
         return number >= known.over_below
 
     def tick(self, now_s: float) -> None:
-        """Count what has passed since the last tick."""
+        """Count the time since the last tick."""
         passed_s = min(now_s - self._ticked_at_s, 2 * self._times.tick_s)
         self._ticked_at_s = now_s
         for session, known in self._sessions.items():
@@ -153,12 +156,12 @@ class SessionTable:
                 self._feed(session, LeaseEvent.EXPIRED)
 
     def marked(self, session: str, now_s: float) -> None:
-        """Hear that the mark is in the store."""
+        """Record that the mark is in the store."""
         if self._feed(session, LeaseEvent.MARKED):
             self._sessions[session].marked_at_s = now_s
 
     def said(self, session: str) -> None:
-        """Hear from its broker that a session is over."""
+        """Record that the session's broker does not use it any more."""
         self._feed(session, LeaseEvent.SAID)
 
     def to_mark(self) -> list[str]:
@@ -168,7 +171,7 @@ class SessionTable:
         return self._in(_OVER)
 
     def forget(self, session: str) -> None:
-        """Nothing is left of a session in the store."""
+        """Drop a session of which nothing is left in the store."""
         self._sessions.pop(session, None)
 
     def _in(self, state: LeaseState) -> list[str]:

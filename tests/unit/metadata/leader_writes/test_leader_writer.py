@@ -9,8 +9,10 @@ import pytest
 
 from pulsar_barycenter.metadata import errors
 from pulsar_barycenter.metadata.coordination.epochs import epoch_path, read_epoch
-from pulsar_barycenter.metadata.leased.leased_store import MOST_AT_ONCE
-from pulsar_barycenter.metadata.leased.records import (
+from pulsar_barycenter.metadata.leader_writes.leader_writer import LeaderWriter
+from pulsar_barycenter.metadata.leader_writes.leased_store import MOST_AT_ONCE
+from pulsar_barycenter.metadata.leader_writes.leased_values import leased, split_lease
+from pulsar_barycenter.metadata.leader_writes.session_records import (
     LEASED_ROOT,
     SECRET_PATH,
     SESSIONS_ROOT,
@@ -19,7 +21,8 @@ from pulsar_barycenter.metadata.leased.records import (
     session_path,
     session_value,
 )
-from pulsar_barycenter.metadata.leased.requests import (
+from pulsar_barycenter.metadata.leader_writes.session_table import LeaseTimes, SessionTable
+from pulsar_barycenter.metadata.leader_writes.write_requests import (
     MOST_BYTES,
     MOST_INFLATED,
     Change,
@@ -30,9 +33,6 @@ from pulsar_barycenter.metadata.leased.requests import (
     error_of,
     failed,
 )
-from pulsar_barycenter.metadata.leased.session_table import LeaseTimes, SessionTable
-from pulsar_barycenter.metadata.leased.values import leased, split_lease
-from pulsar_barycenter.metadata.leased.writer import LeaderWriter
 from pulsar_barycenter.metadata.memory.memory_store import MemoryStore
 from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, Guard, Notification
 from support.leased_backend import LEADER, NUMBERS, SECRET, InLeased, Leader

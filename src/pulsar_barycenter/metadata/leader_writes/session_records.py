@@ -1,4 +1,4 @@
-"""What the leader keeps in the store: a record of each session, and the secret of those who may ask it to write."""
+"""What the leader stores: a record of each session, and the secret that a broker needs to send it writes."""
 
 import hmac
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import msgspec
 
 from pulsar_barycenter.metadata.codec import JsonCodec
 from pulsar_barycenter.metadata.errors import BadVersionError, GuardError
-from pulsar_barycenter.metadata.leased.requests import LeaseMs
+from pulsar_barycenter.metadata.leader_writes.write_requests import LeaseMs
 from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, Guard, MetadataStore, Record
 
 LEASED_ROOT: Final = "/loadbalance/leased"
@@ -17,8 +17,10 @@ SECRET_PATH: Final = f"{LEASED_ROOT}/secret"
 
 
 class SessionRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """Once `is_marked`, whoever has this session does nothing by it any more, `lease_ms` later at the latest: each
-    broker has a timeout of its own. 0: it did not say, and has the leader's."""
+    """The session of a broker. Once `is_marked`, its broker stops to use it within `lease_ms`.
+
+    Brokers may have different timeouts. 0: the broker did not give a lease, so the leader's applies.
+    """
 
     broker_id: str = ""
     is_marked: bool = False
@@ -42,22 +44,26 @@ def session_value(record: SessionRecord) -> bytes:
 
 
 def session_of(record: Record) -> SessionRecord:
-    """Raises InvalidValueError: it is none."""
+    """Return the session record that a stored record contains.
+
+    Raises:
+        InvalidValueError: it contains something else.
+    """
     return _SESSION.decode(record.stat.path, record.value)
 
 
 async def read_secret(store: MetadataStore) -> str | None:
-    """Return the secret; None: no leader has drawn one yet.
+    """Return the secret; None: no leader has created one yet.
 
     Raises:
-        InvalidValueError: something else is stored there.
+        InvalidValueError: the stored value is not a secret.
     """
     record = await store.get(SECRET_PATH)
     return None if record is None else _SECRET.decode(SECRET_PATH, record.value).secret
 
 
-async def have_secret(store: MetadataStore, guard: Guard, draw: Callable[[], str]) -> str:
-    """Return the secret, drawn now if there is none yet.
+async def get_or_create_secret(store: MetadataStore, guard: Guard, draw: Callable[[], str]) -> str:
+    """Return the secret, created by `draw` if there is none yet.
 
     Raises:
         GuardError: another leader has a later epoch.
@@ -77,5 +83,5 @@ async def have_secret(store: MetadataStore, guard: Guard, draw: Callable[[], str
 
 
 def same_secret(one: str, other: str) -> bool:
-    """Compare in a time that does not tell how much is alike."""
+    """Compare two secrets in a time that does not depend on how much of them is equal."""
     return hmac.compare_digest(one.encode(errors="surrogateescape"), other.encode(errors="surrogateescape"))

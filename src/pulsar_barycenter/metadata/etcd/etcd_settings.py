@@ -1,7 +1,7 @@
-"""Where the servers are and how to reach them: the store's URL and the file of `metadataStoreConfigPath`.
+"""The addresses of etcd's servers and how to connect: the store's URL and the file of `metadataStoreConfigPath`.
 
-The file is YAML. Its keys are those of the file that Pulsar reads for etcd, and `user` and `password`, which Pulsar has
-no names for. Nothing that is said of a file that is refused repeats what stands in it.
+The file is YAML. Its keys are those of the file that Pulsar reads for etcd, and `user` and `password`, for which Pulsar
+has no names. An error about the file never repeats its content, because that may be a secret.
 
 Source: Pulsar's `EtcdConfig` and `EtcdMetadataStore`.
 """
@@ -14,21 +14,21 @@ from urllib.parse import urlsplit
 import msgspec
 
 from pulsar_barycenter.metadata.errors import StoreSettingsError
-from pulsar_barycenter.metadata.rpc.line import Tls
+from pulsar_barycenter.metadata.grpc_client.server_channel import Tls
 from pulsar_barycenter.metadata.settings_file import read_settings_file
 
 DEFAULT_PORT: Final = 2379
-"""Of the file and of each that it names."""
+"""The port of etcd, if an address has none."""
 _CHROOT: Final = re.compile(r"(/[A-Za-z0-9._-]{1,255}){1,16}")
-_FORM: Final = "expected etcd:http://HOST:PORT,http://HOST:PORT, https for TLS, /FOLDER behind the last if wanted"
+_FORM: Final = "expected etcd:http://HOST:PORT,http://HOST:PORT; https for TLS; optionally /FOLDER after the last"
 
 
 class EtcdConfigFile(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """The keys of the file. Names of files are taken as they are, relative ones from the broker's folder."""
+    """The keys of the file. Relative file names start from the broker's working directory."""
 
     use_tls: bool = False
     tls_provider: str | None = None
-    """Of Netty; read so that Pulsar's files pass, without effect."""
+    """A setting of Netty. It is accepted, so that Pulsar's files can be used, and has no effect."""
     tls_trust_certs_file_path: str | None = None
     tls_key_file_path: str | None = None
     tls_certificate_file_path: str | None = None
@@ -39,29 +39,29 @@ class EtcdConfigFile(msgspec.Struct, frozen=True, rename="camel", forbid_unknown
 
 @dataclass(frozen=True, slots=True)
 class EtcdSettings:
-    """All that a client needs; what it read from files is in it, so that a file replaced later changes nothing."""
+    """Everything that a client needs. It contains the files' contents, so replacing a file later changes nothing."""
 
     endpoints: tuple[str, ...]
     """HOST:PORT of each server, in the order in which they are tried."""
     chroot: str = ""
-    """What stands before every path in the keys: blank, or `/NAME` once or more."""
+    """The prefix of every path in the keys: blank, or `/NAME` one or more times."""
     tls: Tls = field(default=Tls())
     user: str = ""
     password: str = field(default="", repr=False)
 
 
 def read_settings(url: str, config_path: str = "") -> EtcdSettings:
-    """Return what `url`, without its `etcd:`, and the file `config_path` (blank: none) say.
+    """Return the settings in `url`, without its `etcd:`, and in the file `config_path` (blank: none).
 
     Raises:
-        StoreSettingsError: one of them cannot be read, or says what cannot be.
+        StoreSettingsError: a file cannot be read, or a setting is invalid.
     """
     file = _read_file(config_path) if config_path else EtcdConfigFile()
     schemes, endpoints, chroot = _parse(url)
     if (file.tls_key_file_path is None) != (file.tls_certificate_file_path is None):
-        raise StoreSettingsError(config_path, "tlsKeyFilePath and tlsCertificateFilePath go together")
+        raise StoreSettingsError(config_path, "set both tlsKeyFilePath and tlsCertificateFilePath, or neither")
     if bool(file.user) != bool(file.password):
-        raise StoreSettingsError(config_path, "user and password go together")
+        raise StoreSettingsError(config_path, "set both user and password, or neither")
     return EtcdSettings(
         endpoints=endpoints,
         chroot=chroot,
@@ -78,9 +78,11 @@ def read_settings(url: str, config_path: str = "") -> EtcdSettings:
 
 
 def _parse(url: str) -> tuple[set[str], tuple[str, ...], str]:
-    """Return the schemes, the endpoints and the chroot of an URL."""
-    if "@" in url:  # not repeated: what stands there may be a password
-        raise StoreSettingsError("etcd:", "user and password belong into the file of metadataStoreConfigPath")
+    """Return the schemes, the endpoints and the chroot of a URL."""
+    if "@" in url:  # not repeated, because it may be a password
+        raise StoreSettingsError(
+            "etcd:", "the URL must not have user and password; set them in the file of metadataStoreConfigPath"
+        )
     schemes, endpoints, chroot = set(), [], ""
     *others, last = url.split(",")
     for part in (*others, last):
@@ -108,7 +110,7 @@ def _read_file(path: str) -> EtcdConfigFile:
         return msgspec.yaml.decode(content, type=EtcdConfigFile)
     except msgspec.ValidationError as error:  # names keys and types, no values
         raise StoreSettingsError(path, str(error)) from None
-    except msgspec.DecodeError:  # quotes the line
+    except msgspec.DecodeError:  # its text quotes the line
         raise StoreSettingsError(path, "is not YAML") from None
 
 

@@ -1,9 +1,9 @@
-"""The way to the server that leads the shard of our keys.
+"""The connection to the server that leads the shard of the store's keys.
 
-A server of the list is asked who leads; what follows goes to that one. Whoever notices that it does not answer, or
-leads no more, leaves it: what was under way fails, and the next server of the list is asked anew. A request is sent a
-second time only if it is certain that nothing was done: when nobody was found who leads, or who was found refused for
-that he does not.
+A server of the list is asked which server leads; requests then go to that one. Any part of the client that finds that
+the leader does not answer, or no longer leads, leaves it. Running requests fail, and the next server of the list is
+asked. A request is sent a second time only if it was certainly not executed: no leader was found, or the server refused
+because it does not lead.
 """
 
 import asyncio
@@ -18,14 +18,14 @@ from grpc import aio
 
 from pulsar_barycenter.metadata.back_off import BackOff
 from pulsar_barycenter.metadata.errors import MetadataError, NotFoundError, StoreRefusedError, StoreUnavailableError
+from pulsar_barycenter.metadata.grpc_client import grpc_errors
+from pulsar_barycenter.metadata.grpc_client.grpc_errors import details_of
+from pulsar_barycenter.metadata.grpc_client.server_channel import ServerChannel, Tokens, open_channel
+from pulsar_barycenter.metadata.grpc_client.server_list import ServerList
 from pulsar_barycenter.metadata.oxia import oxia_api_pb2 as api
 from pulsar_barycenter.metadata.oxia.layout import PARTITION_HASH
 from pulsar_barycenter.metadata.oxia.oxia_api_pb2_grpc import OxiaClientStub
-from pulsar_barycenter.metadata.oxia.settings import OxiaSettings
-from pulsar_barycenter.metadata.rpc import failures
-from pulsar_barycenter.metadata.rpc.failures import details_of
-from pulsar_barycenter.metadata.rpc.line import Line, Tokens, open_channel
-from pulsar_barycenter.metadata.rpc.lines import Lines
+from pulsar_barycenter.metadata.oxia.oxia_settings import OxiaSettings
 
 if TYPE_CHECKING:
     from pulsar_barycenter.metadata.oxia.oxia_api_pb2_grpc import OxiaClientAsyncStub
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 LOOK_S: Final = 5.0
-"""How long a server may take to say who leads."""
+"""How long a server may take to return the leader."""
 RETRY_S: Final = 0.05
 MAX_RETRY_S: Final = 1.0
 
@@ -42,8 +42,8 @@ _NO_SESSION: Final = "session not found"
 _REFUSED: Final = ("namespace not found", "invalid session timeout", "notifications not enabled")
 
 
-class NobodyLeadsError(Exception):
-    """There is no server now that would do it, and none did."""
+class NoLeaderError(Exception):
+    """No server leads the shard now, and the request was not executed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ class Leader:
     tokens: Tokens
 
 
-class OxiaLine(Line):
-    """One server of the list, and the leader that it names, until they are given up."""
+class OxiaChannel(ServerChannel):
+    """The channel to one server of the list, and to the leader that it names, until they are abandoned."""
 
     def __init__(self, endpoint: str, settings: OxiaSettings) -> None:
         super().__init__(endpoint, open_channel(endpoint, settings.tls))
@@ -64,16 +64,16 @@ class OxiaLine(Line):
         self._finding: asyncio.Task[Leader] | None = None
 
     async def leader(self) -> Leader:
-        """Return who leads; this is found out once.
+        """Return the leader. It is found out once.
 
         Raises:
-            NobodyLeadsError: the server did not say, or nobody does.
-            StoreRefusedError: it tells us nothing.
-            StoreSettingsError: there is no token to show.
+            NoLeaderError: the server did not answer, or there is no leader.
+            StoreRefusedError: the server refuses this client.
+            StoreSettingsError: the token cannot be read.
         """
         if self._finding is None:
-            self._finding = asyncio.create_task(self._find(), name="oxia find leader")
-            self._finding.add_done_callback(_seen)
+            self._finding = asyncio.create_task(self._find_leader(), name="oxia find leader")
+            self._finding.add_done_callback(_mark_retrieved)
         return await asyncio.shield(self._finding)
 
     async def close(self) -> None:
@@ -81,7 +81,7 @@ class OxiaLine(Line):
             self._finding.cancel()
         await super().close()
 
-    async def _find(self) -> Leader:
+    async def _find_leader(self) -> Leader:
         settings, (channel,) = self._settings, self._channels
         token = settings.token_now()
         tokens = (("authorization", f"Bearer {token}"),) if token else ()
@@ -91,32 +91,34 @@ class OxiaLine(Line):
             async with asyncio.timeout(LOOK_S):
                 answer = await call.read()
         except TimeoutError:
-            raise NobodyLeadsError(f"{self.endpoint} does not say who leads") from None
+            raise NoLeaderError(f"{self.endpoint} did not return the leader of the shard") from None
         except aio.AioRpcError as error:
             with translated("session", "/"):
                 if error.code() in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED):
                     raise
                 if any(text in details_of(error) for text in _REFUSED):
                     raise
-            raise NobodyLeadsError(f"{self.endpoint} does not say who leads: {details_of(error)}") from None
+            raise NoLeaderError(
+                f"{self.endpoint} did not return the leader of the shard: {details_of(error)}"
+            ) from None
         finally:
             call.cancel()
         if not isinstance(answer, api.ShardAssignments):
-            raise NobodyLeadsError(f"{self.endpoint} does not say who leads")
+            raise NoLeaderError(f"{self.endpoint} did not return the leader of the shard")
         shard = shard_of(answer, settings.namespace)
         if shard is None or not shard.leader:
-            raise NobodyLeadsError(f"{self.endpoint} says that nobody leads the shard of our keys")
+            raise NoLeaderError(f"{self.endpoint} reports that the shard of the store's keys has no leader")
         if shard.leader != self.endpoint:
             channel = open_channel(shard.leader, settings.tls)
             self._channels.append(channel)
         return Leader(shard.shard, OxiaClientStub(channel), tokens)
 
 
-class OxiaConnection(Lines[OxiaLine]):
-    """`timeout_s` is how long a request may take, its wait for a turn included."""
+class OxiaConnection(ServerList[OxiaChannel]):
+    """`timeout_s` is the maximum duration of a request, including its wait for a free slot."""
 
     def __init__(self, settings: OxiaSettings, *, timeout_s: float, source: random.Random) -> None:
-        super().__init__("oxia", settings.endpoints, lambda endpoint: OxiaLine(endpoint, settings))
+        super().__init__("oxia", settings.endpoints, lambda endpoint: OxiaChannel(endpoint, settings))
         self._timeout_s = timeout_s
         self._source = source
 
@@ -129,14 +131,14 @@ class OxiaConnection(Lines[OxiaLine]):
         timeout_s: float | None = None,
         takes_turn: bool = True,
     ) -> Answer:
-        """Return the answer of `call`, which gets who leads and its time in seconds.
+        """Return the answer of `call`, which gets the leader and its time in seconds.
 
-        A request that takes no turn goes at once.
+        With `takes_turn` False the request does not wait for a free slot.
 
         Raises:
-            StoreUnavailableError: no answer; whether a write took effect is unknown.
+            StoreUnavailableError: no answer; it is unknown whether a write took effect.
             StoreRefusedError: the server refused; nothing was done.
-            NotFoundError: the session that the request names has ended.
+            NotFoundError: the session in the request has ended.
         """
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
         deadline_s = asyncio.get_running_loop().time() + timeout_s
@@ -154,7 +156,7 @@ class OxiaConnection(Lines[OxiaLine]):
                     async with line.used(deadline_s):
                         leader = await line.leader()
                         return await call(leader, max(0.001, deadline_s - loop.time()))
-            except NobodyLeadsError as error:
+            except NoLeaderError as error:
                 self.leave(line)
                 wait_s = back_off.next_s()
                 if loop.time() + wait_s >= deadline_s:
@@ -163,7 +165,7 @@ class OxiaConnection(Lines[OxiaLine]):
 
 
 def shard_of(answer: api.ShardAssignments, namespace: str) -> api.ShardAssignment | None:
-    """Return the shard that has our keys."""
+    """Return the shard with the store's keys."""
     for shard in answer.namespaces[namespace].assignments:
         hashes = shard.int32_hash_range
         if hashes.min_hash_inclusive <= PARTITION_HASH <= hashes.max_hash_inclusive:
@@ -173,22 +175,22 @@ def shard_of(answer: api.ShardAssignments, namespace: str) -> api.ShardAssignmen
 
 @contextmanager
 def translated(operation: str, path: str) -> Iterator[None]:
-    """Have what gRPC raises be an error of the store, or NobodyLeadsError."""
+    """Raise exceptions of gRPC as errors of the store, or as NoLeaderError."""
 
     def known(error: aio.AioRpcError) -> MetadataError | None:
         details = details_of(error)
         if any(text in details for text in _NOT_LEADING):
-            raise NobodyLeadsError(details) from None
+            raise NoLeaderError(details) from None
         if _NO_SESSION in details:
             return NotFoundError(path)
         if any(text in details for text in _REFUSED):
             return StoreRefusedError(path, f"{operation} refused: {details}")
         return None
 
-    with failures.translated(operation, path, known):
+    with grpc_errors.translated(operation, path, known):
         yield
 
 
-def _seen(task: asyncio.Task[Leader]) -> None:
+def _mark_retrieved(task: asyncio.Task[Leader]) -> None:
     if not task.cancelled():
-        task.exception()  # marks it as seen; whoever waited has it
+        task.exception()  # marks the exception as retrieved; the callers get it from the task

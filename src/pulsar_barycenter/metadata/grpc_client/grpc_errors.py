@@ -1,4 +1,4 @@
-"""What gRPC raises, in the store's words."""
+"""Converts exceptions of gRPC to errors of the store."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -9,31 +9,32 @@ from grpc import aio
 
 from pulsar_barycenter.metadata.errors import MetadataError, StoreRefusedError, StoreUnavailableError
 
-_NO_RIGHTS = (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED)
+_REFUSED_CODES = (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED)
 
 
 @contextmanager
 def translated(
     operation: str, path: str, known: Callable[[aio.AioRpcError], MetadataError | None] = lambda error: None
 ) -> Iterator[None]:
-    """Have what gRPC raises be an error of the store; `known` tells what this store's servers mean by one, if it does.
+    """Raise exceptions of gRPC as errors of the store. `known` returns the error for an exception whose meaning this
+    store knows, else None.
 
     Raises:
-        StoreRefusedError: the server takes nothing from this client.
-        StoreUnavailableError: all else; whether a write took effect is unknown.
+        StoreRefusedError: the server accepts nothing from this client.
+        StoreUnavailableError: any other failure; it is unknown whether a write took effect.
     """
     try:
         yield
     except aio.AioRpcError as error:
         raise known(error) or _error(operation, path, error) from None
     except TimeoutError:
-        raise StoreUnavailableError(path, f"{operation} failed: no answer, or the connection was given up") from None
-    except (aio.BaseError, asyncio.InvalidStateError) as error:  # of a channel or call that was closed
+        raise StoreUnavailableError(path, f"{operation} failed: no answer, or the connection was abandoned") from None
+    except (aio.BaseError, asyncio.InvalidStateError) as error:  # the channel or call was closed
         raise StoreUnavailableError(path, f"{operation} failed: {error}") from None
-    except asyncio.CancelledError:  # of a call; one of the caller passes
+    except asyncio.CancelledError:  # raised by a cancelled call; a cancellation of the caller's task passes
         if _is_cancelled():
             raise
-        raise StoreUnavailableError(path, f"{operation} failed: the connection was given up") from None
+        raise StoreUnavailableError(path, f"{operation} failed: the connection was abandoned") from None
 
 
 def details_of(error: aio.AioRpcError) -> str:
@@ -42,7 +43,7 @@ def details_of(error: aio.AioRpcError) -> str:
 
 def _error(operation: str, path: str, error: aio.AioRpcError) -> MetadataError:
     code, details = error.code(), details_of(error)
-    if code in _NO_RIGHTS:
+    if code in _REFUSED_CODES:
         return StoreRefusedError(path, f"{operation} refused: {details}")
     return StoreUnavailableError(path, f"{operation} failed: {code.name.lower()}: {details}")
 

@@ -1,7 +1,8 @@
-"""What a broker asks of the leader, and what the leader answers, as JSON.
+"""The requests of a broker to the leader, and the leader's answers, as JSON.
 
-Bounds: a path has at most LONGEST_PATH characters, a value MOST_BYTES, deflated if it has more, and MOST_INFLATED
-before that, a lease LONGEST_LEASE_MS, a session's id is 32 hexadecimal digits. What is outside of them is no request.
+Limits: LONGEST_PATH characters of a path; MOST_BYTES of a value in a request, which is compressed if it is larger;
+MOST_INFLATED of a value before compression; LONGEST_LEASE_MS of a lease. A session id has 32 hexadecimal digits. A
+request outside of these limits is invalid.
 """
 
 import zlib
@@ -30,9 +31,9 @@ from pulsar_barycenter.metadata.store import Guard, Stat
 
 LONGEST_PATH: Final = 4_000
 MOST_BYTES: Final = 600_000
-"""Of a value: so much fits into a request of the admin REST."""
+"""The maximum size of a value in a request to the admin REST interface."""
 MOST_INFLATED: Final = 8 << 20
-"""Bytes of a value that is deflated on its way: a load report of 30,000 bundles."""
+"""The maximum size in bytes of a value before compression: a load report of 30,000 bundles."""
 MOST_FORMER: Final = 8
 LONGEST_LEASE_MS: Final = LONGEST_LEASED_SESSION_MS // 2
 
@@ -49,9 +50,10 @@ class GuardedBy(msgspec.Struct, frozen=True):
 
 
 class Open(msgspec.Struct, frozen=True, tag="open"):
-    """Begin the session; whoever asks does nothing any more by those of `former`, which are over.
+    """Open a session. The broker has stopped to use the sessions in `former`, which have ended.
 
-    `lease_ms` is how long after a read that found no mark the broker may rely on its session; 0: as long as the leader.
+    `lease_ms` is how long the broker relies on its session after a read that found no mark; 0: as long as the leader
+    does.
     """
 
     broker_id: Annotated[str, msgspec.Meta(max_length=300)]
@@ -60,11 +62,11 @@ class Open(msgspec.Struct, frozen=True, tag="open"):
 
 
 class Live(msgspec.Struct, frozen=True, tag="live"):
-    """The broker of the session lives."""
+    """A heartbeat: the broker of the session is alive."""
 
 
 class Close(msgspec.Struct, frozen=True, tag="close"):
-    """The session is over: its broker does nothing any more by it."""
+    """The session has ended: its broker does not use it any more."""
 
 
 class Put(msgspec.Struct, frozen=True, tag="put", omit_defaults=True):
@@ -80,7 +82,7 @@ class Put(msgspec.Struct, frozen=True, tag="put", omit_defaults=True):
 
 
 class DeflatedPut(Put, frozen=True, tag="put deflated", omit_defaults=True):
-    """A put whose `value` is deflated (zlib)."""
+    """A put whose `value` is compressed by zlib."""
 
 
 class Delete(msgspec.Struct, frozen=True, tag="delete", omit_defaults=True):
@@ -96,8 +98,11 @@ Change: TypeAlias = Open | Live | Close | Put | DeflatedPut | Delete
 
 
 class Request(msgspec.Struct, frozen=True):
-    """`epoch` is that of the leader who is asked. Requests of a session are numbered from 1; of those below
-    `over_below` nobody waits for the answer, and what comes late is not done any more."""
+    """A request to the leader of `epoch`.
+
+    The requests of a session are numbered from 1. No broker waits for the answers to numbers below `over_below`; such a
+    request is not executed if it arrives late.
+    """
 
     secret: Annotated[str, msgspec.Meta(max_length=100)]
     epoch: Number
@@ -108,13 +113,13 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Done(msgspec.Struct, frozen=True, tag="done"):
-    """`stat` is that of a put."""
+    """The request was executed. `stat` is the result of a put."""
 
     stat: Stat | None = None
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
-    """Of `not done` it is certain that nothing was written: ask again, perhaps another broker."""
+    """The request failed. `not done`: nothing was written, so the broker may ask again, maybe another leader."""
 
     kind: Literal[
         "not done",
@@ -151,7 +156,7 @@ def not_done(path: str, why: str) -> Failed:
 
 
 def failed(error: MetadataError) -> Failed:
-    """Return the answer that tells of an error; `error_of` makes it again on the other side."""
+    """Return the answer for an error. `error_of` creates the same error on the other side."""
     match error:
         case GuardError():
             return Failed("guard", error.path, error.detail, error.expected, error.actual)
@@ -176,6 +181,7 @@ def failed(error: MetadataError) -> Failed:
 
 
 def error_of(answer: Failed) -> MetadataError:
+    """Return the error that an answer describes."""
     path, detail = answer.path, answer.detail
     match answer.kind:
         case "not done":
@@ -203,32 +209,32 @@ def error_of(answer: Failed) -> MetadataError:
 
 
 def fitted(put: Put) -> Put:
-    """Return a put as it goes into a request.
+    """Return a put as it is sent in a request, compressed if necessary.
 
     Raises:
-        ValueTooLargeError: it does not fit into one.
+        ValueTooLargeError: the value is too large even if it is compressed.
     """
     size = len(put.value)
     if size <= MOST_BYTES:
         return put
     deflated = zlib.compress(put.value, 1) if size <= MOST_INFLATED else b""
     if not 0 < len(deflated) <= MOST_BYTES:
-        limit = f"{MOST_BYTES:,} bytes pass to the leader, deflated if there are more, and {MOST_INFLATED:,} of these"
+        limit = f"a request to the leader has up to {MOST_BYTES:,} bytes, after compression of up to {MOST_INFLATED:,}"
         raise ValueTooLargeError(put.path, size, limit)
     return DeflatedPut(put.path, deflated, put.expected_version, put.ephemeral, put.sequential, put.if_own, put.guard)
 
 
 def inflated(put: DeflatedPut) -> Put:
-    """Return the put as it was.
+    """Return the put with its original value.
 
     Raises:
-        InvalidValueError: its value is not deflated, or larger than MOST_INFLATED.
+        InvalidValueError: the value is not compressed, or is larger than MOST_INFLATED.
     """
     inflating = zlib.decompressobj()
     try:
         value = inflating.decompress(put.value, MOST_INFLATED)
     except zlib.error:
-        raise InvalidValueError(put.path, "a value that is not deflated as it says") from None
+        raise InvalidValueError(put.path, "the value is not valid zlib data") from None
     if not inflating.eof:
-        raise InvalidValueError(put.path, f"a value that is cut short, or has more than {MOST_INFLATED:,} bytes")
+        raise InvalidValueError(put.path, f"the value is truncated, or has more than {MOST_INFLATED:,} bytes")
     return Put(put.path, value, put.expected_version, put.ephemeral, put.sequential, put.if_own, put.guard)

@@ -1,4 +1,4 @@
-"""A channel to one server, and how to open one."""
+"""A gRPC channel to one server, and its TLS settings."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,16 +10,16 @@ import grpc
 from grpc import aio
 
 Tokens: TypeAlias = tuple[tuple[str, str], ...]
-"""What is sent beside each request."""
+"""Metadata that is sent with each request."""
 
 MAX_ANSWER_BYTES: Final = 16 << 20
-"""Of one answer; the longest tell many keys."""
+"""The maximum size of one answer; the longest ones list many keys."""
 
 _OPTIONS: Final[list[tuple[str, int | str]]] = [
     ("grpc.enable_retries", 0),
     ("grpc.enable_http_proxy", 0),
     ("grpc.service_config_disable_resolution", 1),
-    ("grpc.use_local_subchannel_pool", 1),  # else a new channel waits as long as the last one would have
+    ("grpc.use_local_subchannel_pool", 1),  # otherwise a new channel waits as long as the last one would have
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.max_receive_message_length", MAX_ANSWER_BYTES),
@@ -28,19 +28,19 @@ _OPTIONS: Final[list[tuple[str, int | str]]] = [
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Whether and how TLS is spoken; all files as PEM, read already."""
+    """Whether and how TLS is used. All files are PEM; these are their contents."""
 
     enabled: bool = False
     trusted_certificates: bytes | None = None
-    """None trusts whom gRPC trusts."""
+    """None: the authorities that gRPC trusts by default."""
     certificate: bytes | None = None
     key: bytes | None = field(default=None, repr=False)
     authority: str = ""
-    """The name that a server's certificate is held against, instead of the host it was reached by."""
+    """The name that a server's certificate must have, if it is not the host of its address."""
 
 
 def open_channel(endpoint: str, tls: Tls) -> aio.Channel:
-    """Return a channel to `HOST:PORT`, which connects when it is first used."""
+    """Return a channel to `HOST:PORT`, which connects at the first request."""
     options = list(_OPTIONS)
     if tls.authority:
         name = "grpc.ssl_target_name_override" if tls.enabled else "grpc.default_authority"
@@ -53,32 +53,33 @@ def open_channel(endpoint: str, tls: Tls) -> aio.Channel:
     return aio.secure_channel(endpoint, credentials, options=options)
 
 
-class Line:
-    """What goes to one server, until it is given up."""
+class ServerChannel:
+    """The channel to one server, until it is abandoned."""
 
     def __init__(self, endpoint: str, channel: aio.Channel) -> None:
         self.endpoint = endpoint
         self._channels = [channel]
         self._uses: dict[asyncio.Timeout, None] = {}
-        self._is_given_up = False
+        self._is_abandoned = False
 
     @asynccontextmanager
     async def used(self, until_s: float | None = None) -> AsyncIterator[None]:
-        """Have the block raise TimeoutError when the line is given up, or at `until_s` of the loop's time.
+        """Raise TimeoutError in the block when the channel is abandoned, or at `until_s` of the event loop's time.
 
-        What gRPC does with calls on a channel that is closed is not relied upon: some are neither answered nor ended.
+        gRPC's own handling of calls on a closed channel is not sufficient: some are neither answered nor ended.
         """
         async with asyncio.timeout_at(until_s) as use:
             self._uses[use] = None
-            if self._is_given_up:
+            if self._is_abandoned:
                 use.reschedule(0)
             try:
                 yield
             finally:
                 del self._uses[use]
 
-    def give_up(self) -> None:
-        self._is_given_up = True
+    def abandon(self) -> None:
+        """Abandon the channel: every block in `used` ends with TimeoutError."""
+        self._is_abandoned = True
         for use in self._uses:
             if not use.expired():
                 use.reschedule(0)

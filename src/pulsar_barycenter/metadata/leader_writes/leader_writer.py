@@ -1,8 +1,9 @@
-"""The leader's side: in one term it alone writes, under its epoch, for the sessions that it finds and opens.
+"""The leader's side of leader writes: during one term it alone writes, under its epoch, for the sessions that it knows.
 
-What is done to one key is done one after the other, so that a look at a key and the write that follows are one step:
-nobody else writes there, but who does so by hand is noticed by the version. Which keys are leased to whom is read at
-the beginning of the term, below `roots`, and kept from then on; no key is leased elsewhere.
+Operations on one key run one after the other, so a read of a key and the write that follows are one step. No other
+process writes these keys, except an operator by hand; the version detects that. The leader reads at the beginning of
+the term, below `roots`, which keys are leased to which session, and tracks changes from then on. No key is leased
+outside of `roots`.
 """
 
 import asyncio
@@ -28,17 +29,20 @@ from pulsar_barycenter.metadata.errors import (
     StoreRefusedError,
     StoreUnavailableError,
 )
-from pulsar_barycenter.metadata.leased.records import (
+from pulsar_barycenter.metadata.key_locks import KeyLocks
+from pulsar_barycenter.metadata.leader_writes.leased_values import leased, split_lease
+from pulsar_barycenter.metadata.leader_writes.session_records import (
     LEASED_ROOT,
     SESSIONS_ROOT,
     SessionRecord,
-    have_secret,
+    get_or_create_secret,
     same_secret,
     session_of,
     session_path,
     session_value,
 )
-from pulsar_barycenter.metadata.leased.requests import (
+from pulsar_barycenter.metadata.leader_writes.session_table import LeaseTimes, SessionTable
+from pulsar_barycenter.metadata.leader_writes.write_requests import (
     Answer,
     Close,
     DeflatedPut,
@@ -53,9 +57,6 @@ from pulsar_barycenter.metadata.leased.requests import (
     inflated,
     not_done,
 )
-from pulsar_barycenter.metadata.leased.session_table import LeaseTimes, SessionTable
-from pulsar_barycenter.metadata.leased.values import leased, split_lease
-from pulsar_barycenter.metadata.serials import Serials
 from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore, Record, Stat
 
 log = structlog.get_logger(__name__)
@@ -63,14 +64,17 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 MOST_SESSIONS: Final = 10_000
-_AT_ONCE: Final = 32
-_RACES: Final = 10
+_MAX_CONCURRENT_READS: Final = 32
+_MAX_RACES: Final = 10
 
 
 class LeaderWriter:
-    """One term. `end_term` hears that the epoch is over, or that a write has an unknown outcome. `may_write` tells of a
-    path whether the leader writes it for others. Two levels below `numbers` are keys that drew a number. Those of
-    `roots` that have few keys, `small_roots`, are read again and again."""
+    """The writer of one term.
+
+    `end_term` is called when the epoch has ended, or when a write has an unknown outcome. `may_write` returns whether
+    the leader writes a path for other brokers. Two levels below `numbers` are keys of counters that reserved a number.
+    `small_roots`, those of `roots` with few keys, are read repeatedly.
+    """
 
     def __init__(
         self,
@@ -96,12 +100,12 @@ class LeaderWriter:
         self._end_term = end_term
         self._table = SessionTable(times, asyncio.get_running_loop().time())
         self._secret: str | None = None
-        """None until all that was in the store at the beginning has been read: nothing is done before."""
+        """None until the existing sessions have been read. No request is executed before."""
         self._keys: dict[str, dict[str, None]] = {}
-        """Session -> the keys that may be leased to it."""
+        """Session → the keys that may be leased to it."""
         self._all_keys_known = False
         self._under_way: Counter[str] = Counter()
-        self._serials = Serials[str]()
+        self._key_locks = KeyLocks[str]()
         self._due = asyncio.Event()
         self._clearing: dict[str, asyncio.Task[None]] = {}
         self._tasks: dict[asyncio.Task[Answer], None] = {}
@@ -110,9 +114,11 @@ class LeaderWriter:
     # ---- the term ----
 
     async def run(self) -> None:
-        """Read what there is, then look after the sessions; to be cancelled at the end of the term, then `close`."""
-        await self._until_done(self._load, "sessions")
-        looking = asyncio.create_task(self._until_done(self._know_keys, "leased keys"), name="find leased keys")
+        """Read what is stored, then monitor the sessions. Cancel it at the end of the term, then call `close`."""
+        await self._retry_until_done(self._load, "sessions")
+        looking = asyncio.create_task(
+            self._retry_until_done(self._load_leased_keys, "leased keys"), name="find leased keys"
+        )
         loop = asyncio.get_running_loop()
         look_again_s = loop.time() + self._times.timeout_s
         try:
@@ -130,14 +136,14 @@ class LeaderWriter:
             looking.cancel()
 
     async def close(self) -> None:
-        """Do nothing more, and give up what is being written. Idempotent."""
+        """Execute nothing more, and cancel running writes. Idempotent."""
         self.is_over = True
         tasks: list[asyncio.Task[Any]] = [*self._tasks, *self._clearing.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _until_done(self, work: Callable[[], Awaitable[None]], what: str) -> None:
+    async def _retry_until_done(self, work: Callable[[], Awaitable[None]], what: str) -> None:
         while True:
             try:
                 await work()
@@ -151,7 +157,7 @@ class LeaderWriter:
             await asyncio.sleep(self._times.tick_s)
 
     async def _load(self) -> None:
-        secret = await have_secret(self._store, self.epoch.guard, self._draw_secret)
+        secret = await get_or_create_secret(self._store, self.epoch.guard, self._draw_secret)
         sessions = await self._store.children(SESSIONS_ROOT)
         records = await self._read([session_path(session) for session in sessions])
         now_s = asyncio.get_running_loop().time()
@@ -162,19 +168,20 @@ class LeaderWriter:
         self._secret = secret
         log.info("leader_writes_for_all", epoch=self.epoch.number, sessions=len(self._table))
 
-    async def _know_keys(self) -> None:
-        """Find what is leased already, and remove what nobody needs."""
+    async def _load_leased_keys(self) -> None:
+        """Find the keys that are leased already, and remove abandoned counter keys."""
         await self._find_keys(self._roots)
         self._all_keys_known = True
         self._due.set()
-        await self._remove_litter()
+        await self._remove_abandoned_numbers()
 
     async def _find_keys(self, roots: tuple[str, ...]) -> None:
-        """Find what is leased below some paths, level by level. What is leased to no session that there is, as after
-        the store was restored, goes as if its session were over."""
+        """Find the leased keys below `roots`, level by level. A key that is leased to an unknown session, for example
+        after a restore of the store, is removed as if its session had ended.
+        """
         level = list(roots)
         while level:
-            names = await self._each(level, self._store.children)
+            names = await self._in_batches(level, self._store.children)
             level = [f"{path.rstrip('/')}/{name}" for path, below in zip(level, names, strict=True) for name in below]
             for path, record in zip(level, await self._read(level), strict=True):
                 session = None if record is None else split_lease(record.value)[0]
@@ -184,20 +191,22 @@ class LeaderWriter:
             if session not in self._table and await self._store.get(session_path(session)) is None:
                 self._table.found(session, asyncio.get_running_loop().time(), is_marked=True, lease_ms=0)
 
-    async def _remove_litter(self) -> None:
-        """Remove keys that drew a number; whoever is about to do so himself does not mind."""
+    async def _remove_abandoned_numbers(self) -> None:
+        """Remove counter keys that were left behind. A broker that is about to delete its own key ignores that it is
+        missing.
+        """
         for counter in await self._store.children(self._numbers):
             for drawn in await self._store.children(f"{self._numbers}/{counter}"):
                 with suppress(NotFoundError):
                     await self._store.delete(f"{self._numbers}/{counter}/{drawn}", guard=self.epoch.guard)
 
     async def _read(self, paths: list[str]) -> list[Record | None]:
-        return await self._each(paths, self._store.get)
+        return await self._in_batches(paths, self._store.get)
 
-    async def _each(self, paths: list[str], ask: Callable[[str], Coroutine[Any, Any, T]]) -> list[T]:
+    async def _in_batches(self, paths: list[str], ask: Callable[[str], Coroutine[Any, Any, T]]) -> list[T]:
         found: list[T] = []
-        for start in range(0, len(paths), _AT_ONCE):
-            found += await asyncio.gather(*map(ask, paths[start : start + _AT_ONCE]))
+        for start in range(0, len(paths), _MAX_CONCURRENT_READS):
+            found += await asyncio.gather(*map(ask, paths[start : start + _MAX_CONCURRENT_READS]))
         return found
 
     # ---- sessions ----
@@ -214,7 +223,7 @@ class LeaderWriter:
             self._clear_soon(session)
 
     async def _mark(self, session: str) -> None:
-        """Have the record say that the session is over; its broker stops within a lease from then on."""
+        """Mark the session's record as ended. Its broker stops to use the session within a lease."""
         path = session_path(session)
         record = await self._store.get(path)
         if record is not None and not (known := _session_of(record)).is_marked:
@@ -231,12 +240,14 @@ class LeaderWriter:
         return task
 
     async def _clear(self, session: str) -> None:
-        """Remove what is leased to a session that is over, then its record; what is left is for the next look."""
+        """Remove the keys leased to a session that has ended, then its record. What cannot be removed is tried again
+        later.
+        """
         if self._under_way[session] or not self._all_keys_known:
             return
         try:
             paths = sorted(self._keys.get(session, ()))
-            await self._each(paths, lambda path: self._remove(session, path))
+            await self._in_batches(paths, lambda path: self._remove(session, path))
             with suppress(NotFoundError):
                 await self._store.delete(session_path(session), guard=self.epoch.guard)
         except MetadataError as error:
@@ -248,7 +259,7 @@ class LeaderWriter:
             log.info("session_cleared", session=session[:8], keys=len(paths))
 
     async def _remove(self, session: str, path: str) -> None:
-        async with self._serials.hold(path):
+        async with self._key_locks.hold(path):
             record = await self._store.get(path)
             if record is not None and split_lease(record.value)[0] == session:
                 await self._store.delete(path, expected_version=record.stat.version, guard=self.epoch.guard)
@@ -256,28 +267,28 @@ class LeaderWriter:
     # ---- requests ----
 
     def knows(self, secret: str) -> bool:
-        """Tell whether this is the secret that requests have to carry."""
+        """Return whether this is the secret that requests must have."""
         return self._secret is not None and same_secret(secret, self._secret)
 
     async def answer(self, request: Request) -> Answer:
-        """Do what a broker asks; never raises but for a cancellation."""
+        """Execute a broker's request. Raises nothing except a cancellation."""
         if self._secret is None or self.is_over:
-            return not_done("/", "the leader does not know yet what is stored")
+            return not_done("/", "the leader has not read the store yet")
         if not self.knows(request.secret):
-            return not_done("/", "the secret of this cluster's metadata store is another one")
+            return not_done("/", "the request's secret is not the secret of this cluster")
         if request.epoch != self.epoch.number:
-            return not_done("/", f"it is leader epoch {self.epoch.number}, and the request is for {request.epoch}")
+            return not_done("/", f"the leader epoch is {self.epoch.number}, the request is for {request.epoch}")
         if not self._table.admit(request.session, request.number, request.over_below):
-            return not_done("/", "nobody waits for it any more")
+            return not_done("/", "the broker does not wait for this request any more")
         task = asyncio.create_task(self._do(request), name="write by the leader")
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
         try:
-            return await asyncio.shield(task)  # whoever asks may go away; the outcome has to be known here
+            return await asyncio.shield(task)  # the broker may disconnect, but the leader must learn the outcome
         except asyncio.CancelledError:
             if not task.cancelled():
                 raise
-            return failed(StoreUnavailableError("/", "the leader stopped on the way"))
+            return failed(StoreUnavailableError("/", "the leader stopped while it executed the request"))
 
     async def _do(self, request: Request) -> Answer:
         session = request.session
@@ -307,7 +318,7 @@ class LeaderWriter:
 
     @contextmanager
     def _counted(self, session: str) -> Iterator[None]:
-        """Count a write that is under way: what is leased to the session is not removed before."""
+        """Count a running write: the keys leased to the session are not removed while one runs."""
         self._under_way[session] += 1
         try:
             yield
@@ -317,7 +328,7 @@ class LeaderWriter:
                 del self._under_way[session]
 
     def _end_of_term(self, error: MetadataError) -> None:
-        """End the term if it is over, or if what an error tells of may still be stored."""
+        """End the term if another leader has a later epoch, or if a write that failed may still take effect."""
         if isinstance(error, (GuardError, StoreUnavailableError)):
             self._end_term(self.epoch)
 
@@ -326,7 +337,9 @@ class LeaderWriter:
             self._table.said(former)
             await asyncio.shield(self._clear_soon(former))
         if len(self._table) >= MOST_SESSIONS:
-            return failed(StoreRefusedError(session_path(session), f"there are {MOST_SESSIONS:,} sessions already"))
+            return failed(
+                StoreRefusedError(session_path(session), f"there are {MOST_SESSIONS:,} sessions already, the maximum")
+            )
         value = session_value(SessionRecord(change.broker_id, lease_ms=change.lease_ms))
         await self._store.put(session_path(session), value, expected_version=MUST_NOT_EXIST, guard=self.epoch.guard)
         self._table.opened(session, change.lease_ms)
@@ -335,12 +348,12 @@ class LeaderWriter:
     async def _change(self, session: str, change: Put | Delete) -> Answer:
         path = change.path
         if not self._may_write(path) or path == LEASED_ROOT or path.startswith(f"{LEASED_ROOT}/"):
-            return failed(StoreRefusedError(path, "the leader writes this for nobody"))
+            return failed(StoreRefusedError(path, "the leader does not write this key for brokers"))
         mine = self.epoch.guard
         if change.guard is not None and change.guard != GuardedBy(mine.path, mine.version):
             return failed(GuardError(change.guard.path, change.guard.version, mine.version))
-        async with self._serials.hold(path):
-            for _ in range(_RACES):
+        async with self._key_locks.hold(path):
+            for _ in range(_MAX_RACES):
                 if not self._table.is_open(session):
                     return failed(_lost(path))
                 try:
@@ -350,12 +363,12 @@ class LeaderWriter:
                     return Done()
                 except _RacedError:
                     continue
-        return not_done(path, "it keeps changing")
+        return not_done(path, "the key kept changing")
 
     async def _put(self, session: str, change: Put) -> Stat:
         path, guard = change.path, self.epoch.guard
         if change.ephemeral and not path.startswith(tuple(f"{root.rstrip('/')}/" for root in self._roots)):
-            raise StoreRefusedError(path, "nothing is leased there")
+            raise StoreRefusedError(path, "ephemeral keys are not allowed at this path")
         if change.sequential:
             value = leased(session, change.value) if change.ephemeral else change.value
             stat = await self._store.put(path, value, expected_version=MUST_NOT_EXIST, sequential=True, guard=guard)
@@ -389,7 +402,7 @@ class LeaderWriter:
 
 
 class _RacedError(Exception):
-    """Somebody who is no leader wrote in between."""
+    """An operator changed the key between the read and the write."""
 
 
 async def _unraced(write: Coroutine[Any, Any, T]) -> T:
@@ -406,7 +419,7 @@ def _lost(path: str) -> SessionLostError:
 
 
 def _session_of(record: Record) -> SessionRecord:
-    """What cannot be read is no record of a session that goes on."""
+    """Return the session record. A record that cannot be decoded counts as marked."""
     try:
         return session_of(record)
     except InvalidValueError:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsar_barycenter.metadata.leased.session_table import (
+from pulsar_barycenter.metadata.leader_writes.session_table import (
     TRANSITIONS,
     LeaseEvent,
     LeaseState,

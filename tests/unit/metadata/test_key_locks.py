@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from pulsar_barycenter.metadata.serials import Serials
+from pulsar_barycenter.metadata.key_locks import KeyLocks
 
 
 async def test_one_key_waits_in_order_and_others_do_not() -> None:
-    serials, done = Serials[str](), list[str]()
+    serials, done = KeyLocks[str](), list[str]()
     go_on = asyncio.Event()
 
     async def work(key: str, name: str) -> None:
@@ -29,7 +29,7 @@ async def test_one_key_waits_in_order_and_others_do_not() -> None:
 
 
 async def test_who_fails_or_gives_up_waiting_lets_the_next_go_on() -> None:
-    serials = Serials[str]()
+    serials = KeyLocks[str]()
 
     async def fails() -> None:
         async with serials.hold("a"):

@@ -1,8 +1,8 @@
-"""Where the servers are and how to reach them: the store's URL and the file of `metadataStoreConfigPath`.
+"""The addresses of Oxia's servers and how to connect: the store's URL and the file of `metadataStoreConfigPath`.
 
-The file has lines `key=value`. Its keys are those of the file that Oxia's Java client reads and Pulsar names, as far as
-they mean something here, and the names of PEM files, which it has no keys for. Nothing that is said of a file that is
-refused repeats what stands in it.
+The file has lines `key=value`. Its keys are those of the file that Oxia's Java client reads and that Pulsar documents,
+as far as they have a meaning here, and the names of PEM files, for which that client has no keys. An error about the
+file never repeats its content, because that may be a secret.
 
 Source: Pulsar's `OxiaMetadataStoreProvider`, the Java client's `OxiaClientBuilderImpl`.
 """
@@ -14,13 +14,15 @@ from urllib.parse import unquote, urlsplit
 
 from pulsar_barycenter.config.broker_conf import ConfigError, read_pairs
 from pulsar_barycenter.metadata.errors import StoreSettingsError
-from pulsar_barycenter.metadata.rpc.line import Tls
+from pulsar_barycenter.metadata.grpc_client.server_channel import Tls
 from pulsar_barycenter.metadata.settings_file import read_settings_file
 
 DEFAULT_NAMESPACE: Final = "default"
 DEFAULT_PORT: Final = 6648
 MAX_SERVERS: Final = 64
-_FORM: Final = "expected oxia://HOST:PORT/NAMESPACE, HOST:PORT,HOST:PORT for several, /FOLDER behind it if wanted"
+_FORM: Final = (
+    "expected oxia://HOST:PORT/NAMESPACE; HOST:PORT,HOST:PORT for several servers; optionally /FOLDER after it"
+)
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,255}")
 _MAX_FOLDERS: Final = 16
 
@@ -36,24 +38,24 @@ KEYS: Final = (_TLS, _PLUGIN, _TOKEN, _TRUST, _CERTIFICATE, _KEY, _AUTHORITY)
 
 @dataclass(frozen=True, slots=True)
 class OxiaSettings:
-    """All that a client needs; what it read from files is in it, but for a token in a file of its own."""
+    """Everything that a client needs. It contains the files' contents, except a token in a file of its own."""
 
     endpoints: tuple[str, ...]
-    """HOST:PORT of servers that know who leads, in the order in which they are tried."""
+    """HOST:PORT of servers that know the leader, in the order in which they are tried."""
     namespace: str = DEFAULT_NAMESPACE
     chroot: str = ""
-    """What stands before every path in the keys: blank, or `/NAME` once or more."""
+    """The prefix of every path in the keys: blank, or `/NAME` one or more times."""
     tls: Tls = field(default=Tls())
     token: str = field(default="", repr=False)
-    """What shows who this client is; blank: nothing."""
+    """The token that identifies this client; blank: none."""
     token_file: str = ""
-    """Where it stands instead, read whenever a server is turned to: it may be renewed."""
+    """The file of the token instead. It is read at each new connection, because the token may be renewed."""
 
     def token_now(self) -> str:
         """Return the token to use from now on.
 
         Raises:
-            StoreSettingsError: its file cannot be read, or has no token in it.
+            StoreSettingsError: its file cannot be read, or has no token.
         """
         if not self.token_file:
             return self.token
@@ -61,21 +63,21 @@ class OxiaSettings:
 
 
 def read_settings(url: str, config_path: str = "") -> OxiaSettings:
-    """Return what `url`, without its `oxia:`, and the file `config_path` (blank: none) say.
+    """Return the settings in `url`, without its `oxia:`, and in the file `config_path` (blank: none).
 
     Raises:
-        StoreSettingsError: one of them cannot be read, or says what cannot be.
+        StoreSettingsError: a file cannot be read, or a setting is invalid.
     """
     endpoints, namespace, chroot = _parse(url)
     pairs = _read_pairs(config_path) if config_path else {}
     unknown = sorted(pairs.keys() - set(KEYS))
     if unknown:
-        raise StoreSettingsError(config_path, f"has a key that is not known: {unknown[0]}; there are {', '.join(KEYS)}")
+        raise StoreSettingsError(config_path, f"unknown key {unknown[0]}; known are {', '.join(KEYS)}")
     if bool(pairs.get(_CERTIFICATE)) != bool(pairs.get(_KEY)):
-        raise StoreSettingsError(config_path, f"{_CERTIFICATE} and {_KEY} go together")
+        raise StoreSettingsError(config_path, f"set both {_CERTIFICATE} and {_KEY}, or neither")
     enabled = pairs.get(_TLS, "").lower()
     if enabled not in ("", "true", "false"):
-        raise StoreSettingsError(config_path, f"{_TLS} is true or false")
+        raise StoreSettingsError(config_path, f"{_TLS} must be true or false")
     tls = Tls(
         enabled=enabled == "true",
         trusted_certificates=_pem(pairs.get(_TRUST)),
@@ -84,17 +86,19 @@ def read_settings(url: str, config_path: str = "") -> OxiaSettings:
         authority=pairs.get(_AUTHORITY, ""),
     )
     if not tls.enabled and (tls.trusted_certificates or tls.certificate):
-        raise StoreSettingsError(config_path, f"names certificates, but not {_TLS}=true")
+        raise StoreSettingsError(config_path, f"certificates need {_TLS}=true")
     token, token_file = _credentials(config_path, pairs)
     settings = OxiaSettings(endpoints, namespace, chroot, tls, token, token_file)
-    settings.token_now()  # so that what is wrong is told now, and not at each connection
+    settings.token_now()  # so that an error is reported now, and not at each connection
     return settings
 
 
 def _parse(url: str) -> tuple[tuple[str, ...], str, str]:
-    """Return the endpoints, the namespace and the chroot of an URL."""
-    if "@" in url:  # not repeated: what stands there may be a password
-        raise StoreSettingsError("oxia:", "a token belongs into the file of metadataStoreConfigPath")
+    """Return the endpoints, the namespace and the chroot of a URL."""
+    if "@" in url:  # not repeated, because it may be a password
+        raise StoreSettingsError(
+            "oxia:", "the URL must not have a token; set it in the file of metadataStoreConfigPath"
+        )
     refused = StoreSettingsError(f"oxia:{url}", _FORM)
     if not url.startswith("//"):
         raise refused
@@ -116,7 +120,7 @@ def _parse(url: str) -> tuple[tuple[str, ...], str, str]:
 
 
 def _credentials(config_path: str, pairs: dict[str, str]) -> tuple[str, str]:
-    """Return a token, or the file in which it stands; both blank if none is given."""
+    """Return a token, or the file that contains it; both blank if there is none."""
     given = pairs.get(_TOKEN, "")
     if not given:
         return "", ""
@@ -127,25 +131,25 @@ def _credentials(config_path: str, pairs: dict[str, str]) -> tuple[str, str]:
         split = urlsplit(given)
         if not split.netloc:
             return "", unquote(split.path)
-    raise StoreSettingsError(config_path, f"{_TOKEN} is token:TOKEN or file:///PATH")
+    raise StoreSettingsError(config_path, f"{_TOKEN} must be token:TOKEN or file:///PATH")
 
 
 def _token(source: str, content: bytes) -> str:
-    """Return what is sent of a token: printable characters, as headers have them."""
+    """Return the token in `content`: printable characters, as in an HTTP header."""
     try:
         token = content.decode("ascii").strip()
     except UnicodeDecodeError:
         token = ""
     if not token or not token.isprintable():
-        raise StoreSettingsError(source, "has no token in it")
+        raise StoreSettingsError(source, "does not contain a token")
     return token
 
 
 def _read_pairs(path: str) -> dict[str, str]:
     try:
         return read_pairs(read_settings_file(path).decode(), path)
-    except (ConfigError, UnicodeDecodeError):  # quotes the line
-        raise StoreSettingsError(path, "is not a text of lines key=value") from None
+    except (ConfigError, UnicodeDecodeError):  # its text quotes the line
+        raise StoreSettingsError(path, "must have lines key=value") from None
 
 
 def _pem(path: str | None) -> bytes | None:

@@ -1,8 +1,8 @@
-"""The way to one of the servers: a channel at a time, the token of the user, errors in the store's words.
+"""The connection to one of the servers: one channel at a time, the user's token, errors of the store.
 
-Whoever notices that a server does not answer leaves its channel: what was under way on it fails, and all that follows
-goes to the next server of the list. Nothing is sent a second time, but for what a server refused for a token that it
-does not know (any more), which it did not do.
+Any part of the client that finds that a server does not answer leaves its channel. Running requests on it fail, and
+later ones use the next server of the list. A request is sent a second time only if the server refused it because of an
+unknown or expired token, and so did not execute it.
 """
 
 import asyncio
@@ -21,23 +21,23 @@ from pulsar_barycenter.metadata.errors import (
 )
 from pulsar_barycenter.metadata.etcd import etcd_api_pb2 as api
 from pulsar_barycenter.metadata.etcd.etcd_api_pb2_grpc import AuthStub, KVStub, LeaseStub, WatchStub
-from pulsar_barycenter.metadata.etcd.settings import EtcdSettings
-from pulsar_barycenter.metadata.rpc import failures
-from pulsar_barycenter.metadata.rpc.failures import details_of
-from pulsar_barycenter.metadata.rpc.line import Line, Tokens, open_channel
-from pulsar_barycenter.metadata.rpc.lines import Lines
+from pulsar_barycenter.metadata.etcd.etcd_settings import EtcdSettings
+from pulsar_barycenter.metadata.grpc_client import grpc_errors
+from pulsar_barycenter.metadata.grpc_client.grpc_errors import details_of
+from pulsar_barycenter.metadata.grpc_client.server_channel import ServerChannel, Tokens, open_channel
+from pulsar_barycenter.metadata.grpc_client.server_list import ServerList
 
 Answer = TypeVar("Answer")
 
-REQUEST_LIMIT: Final = "a request to etcd has up to 1.5 MiB, or what its --max-request-bytes says"
+REQUEST_LIMIT: Final = "a request to etcd has up to 1.5 MiB, or the value of its --max-request-bytes"
 
 _UNKNOWN_TOKEN: Final = ("invalid auth token", "revision in header is old")
 _NO_SUCH_USER: Final = "authentication failed"
 _TOO_LARGE: Final = ("request is too large", "larger than max", "trying to send message larger")
 
 
-class EtcdLine(Line):
-    """A channel to one server, until it is given up."""
+class EtcdChannel(ServerChannel):
+    """The channel to one server, until it is abandoned."""
 
     def __init__(self, endpoint: str, channel: aio.Channel) -> None:
         super().__init__(endpoint, channel)
@@ -47,12 +47,12 @@ class EtcdLine(Line):
         self.auth = AuthStub(channel)
 
 
-class EtcdConnection(Lines[EtcdLine]):
-    """`timeout_s` is how long a request may take, its wait for a turn included."""
+class EtcdConnection(ServerList[EtcdChannel]):
+    """`timeout_s` is the maximum duration of a request, including its wait for a free slot."""
 
     def __init__(self, settings: EtcdSettings, *, timeout_s: float) -> None:
         super().__init__(
-            "etcd", settings.endpoints, lambda endpoint: EtcdLine(endpoint, open_channel(endpoint, settings.tls))
+            "etcd", settings.endpoints, lambda endpoint: EtcdChannel(endpoint, open_channel(endpoint, settings.tls))
         )
         self._settings = settings
         self._timeout_s = timeout_s
@@ -63,20 +63,21 @@ class EtcdConnection(Lines[EtcdLine]):
         self,
         operation: str,
         path: str,
-        call: Callable[[EtcdLine, Tokens, float], Awaitable[Answer]],
+        call: Callable[[EtcdChannel, Tokens, float], Awaitable[Answer]],
         *,
         size: int = 0,
         timeout_s: float | None = None,
         takes_turn: bool = True,
     ) -> Answer:
-        """Return the answer of `call`, which gets a line, what to send beside the request, and its time in seconds.
+        """Return the answer of `call`, which gets a channel, the metadata to send, and its time in seconds.
 
-        `size` is that of the value that the request carries, in bytes. A request that takes no turn goes at once.
+        `size` is the size in bytes of the value in the request. With `takes_turn` False the request does not wait for a
+        free slot.
 
         Raises:
-            StoreUnavailableError: no answer; whether a write took effect is unknown.
-            StoreRefusedError: the server refused; nothing was done. ValueTooLargeError if for the size of the value.
-            NotFoundError: the lease that the request names has ended.
+            StoreUnavailableError: no answer; it is unknown whether a write took effect.
+            StoreRefusedError: the server refused; nothing was done. ValueTooLargeError if the value is too large.
+            NotFoundError: the lease in the request has ended.
         """
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
         deadline_s = asyncio.get_running_loop().time() + timeout_s
@@ -85,7 +86,7 @@ class EtcdConnection(Lines[EtcdLine]):
                 return await self._ask(call, deadline_s)
 
     async def tokens(self) -> Tokens:
-        """Return what to send beside a request of one's own; raises what gRPC raises."""
+        """Return the metadata for a request. Raises what gRPC raises."""
         if not self._settings.user:
             return ()
         if self._token is None:
@@ -96,11 +97,11 @@ class EtcdConnection(Lines[EtcdLine]):
         return (("token", self._token or ""),)
 
     def forget(self, tokens: Tokens) -> None:
-        """Authenticate anew before the next request, if these are still the tokens in use."""
+        """Authenticate again before the next request, if these tokens are still in use."""
         if tokens == (("token", self._token),):
             self._token = None
 
-    async def _ask(self, call: Callable[[EtcdLine, Tokens, float], Awaitable[Answer]], deadline_s: float) -> Answer:
+    async def _ask(self, call: Callable[[EtcdChannel, Tokens, float], Awaitable[Answer]], deadline_s: float) -> Answer:
         loop = asyncio.get_running_loop()
         for is_last in (False, True):
             async with asyncio.timeout_at(deadline_s):
@@ -124,12 +125,12 @@ class EtcdConnection(Lines[EtcdLine]):
     def _authenticated(self, task: asyncio.Task[None]) -> None:
         self._authenticating = None
         if not task.cancelled():
-            task.exception()  # marks it as seen; whoever waited has it
+            task.exception()  # marks the exception as retrieved; the callers get it from the task
 
 
 @contextmanager
 def translated(operation: str, path: str, size: int = 0) -> Iterator[None]:
-    """Have what gRPC raises be an error of the store; `size` is that of the value under way, in bytes."""
+    """Raise exceptions of gRPC as errors of the store. `size` is the size in bytes of the value in the request."""
 
     def known(error: aio.AioRpcError) -> MetadataError | None:
         details = details_of(error)
@@ -141,5 +142,5 @@ def translated(operation: str, path: str, size: int = 0) -> Iterator[None]:
             return StoreRefusedError(path, f"{operation} refused: {details}")
         return None
 
-    with failures.translated(operation, path, known):
+    with grpc_errors.translated(operation, path, known):
         yield

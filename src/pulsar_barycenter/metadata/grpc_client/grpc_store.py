@@ -1,4 +1,4 @@
-"""The life of a store that is reached by gRPC: how it begins, ends, and has no session any more when a task fails."""
+"""Opens and closes a store that is reached by gRPC, and ends its session if one of its tasks fails."""
 
 import asyncio
 from typing import Final, Protocol, Self
@@ -7,19 +7,19 @@ import structlog
 
 from pulsar_barycenter.metadata.clock import Clock
 from pulsar_barycenter.metadata.errors import SessionLostError, StoreRefusedError, StoreUnavailableError
-from pulsar_barycenter.metadata.rpc.kept_session import KeptSession, Servers
+from pulsar_barycenter.metadata.grpc_client.heartbeat_session import HeartbeatSession, Servers
 from pulsar_barycenter.metadata.store import SessionEvent
 from pulsar_barycenter.metadata.store_client import StoreClient
 
 log = structlog.get_logger(__name__)
 
 OPENING_S: Final = 10.0
-"""How long to look for a server that answers."""
+"""How long to search for a server that answers."""
 OPENING_RETRY_S: Final = 0.1
 
 
 class Connection(Servers, Protocol):
-    """The way to the servers, which ends."""
+    """The connection to the servers."""
 
     async def close(self) -> None: ...
 
@@ -29,20 +29,22 @@ class Watch(Protocol):
 
     @property
     def begun(self) -> asyncio.Future[None]:
-        """Done when changes are followed for the first time, or with the reason for which they never will be."""
+        """Done when changes are followed for the first time; has an exception if they never will be."""
         ...
 
     async def run(self) -> None:
-        """Follow for ever, or until the servers refuse the first time."""
+        """Follow the changes for ever, or until the servers refuse the first attempt."""
         ...
 
 
-class RpcStore(StoreClient):
-    """`name` is what logs and errors call the store. A store makes its parts when it is made."""
+class GrpcStore(StoreClient):
+    """The base of stores that are reached by gRPC. `name` is the store's name in logs and errors. A subclass creates
+    the connection, the session and the watch in its constructor.
+    """
 
     name: str
     _connection: Connection
-    _keeper: KeptSession
+    _keeper: HeartbeatSession
     _watch: Watch
 
     def __init__(self, clock: Clock) -> None:
@@ -61,10 +63,10 @@ class RpcStore(StoreClient):
         await asyncio.shield(self._ending)
 
     async def _opened(self, endpoints: tuple[str, ...]) -> Self:
-        """Open the session and return this store; if that fails, close it.
+        """Open the session and return this store; close it if that fails.
 
         Raises:
-            StoreUnavailableError, StoreRefusedError: with the servers' names.
+            StoreUnavailableError, StoreRefusedError: the message has the servers' addresses.
         """
         try:
             await self._begin()
@@ -103,10 +105,10 @@ class RpcStore(StoreClient):
             async with asyncio.timeout(OPENING_S):
                 await self._watch.begun
         except TimeoutError:
-            raise StoreUnavailableError("/", "the servers do not tell of changes") from None
+            raise StoreUnavailableError("/", "the servers did not answer the request to watch changes") from None
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
-        """Have no session any more when one of the tasks that a session lives by ends by a fault of ours."""
+        """End the session if a task that it depends on has failed, which only a bug can cause."""
         if self._closed or task.cancelled() or task.exception() is None:
             return
         log.error("metadata_store_failed", task=task.get_name(), exc_info=task.exception())

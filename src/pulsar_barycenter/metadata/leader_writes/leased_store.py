@@ -1,12 +1,12 @@
-"""The store of a broker that does not write itself: it reads the metadata store, and the leader writes.
+"""The store of a broker that does not write itself: it reads the metadata store, and the leader writes for it.
 
-| path                                             | read by     | written by                   |
-|--------------------------------------------------|-------------|------------------------------|
-| owners' own (`is_own`): topics', drawn numbers   | this broker | this broker                  |
-| all others                                       | this broker | the leader, when it is asked |
+| path                                                       | read by     | written by                     |
+|------------------------------------------------------------|-------------|--------------------------------|
+| owners' own (`is_own`): records of topics, counter numbers | this broker | this broker                    |
+| all others                                                 | this broker | the leader, on request         |
 
-Where nobody leads, a write waits for a while for somebody who does. What owners write themselves is never ephemeral:
-a key that drew a number and was left behind is litter, which a leader removes. Nothing else differs from other stores.
+While there is no leader, a write waits some time for one. Keys that owners write themselves are never ephemeral: a
+leader removes counter keys that were left behind. Nothing else differs from other stores.
 """
 
 import asyncio
@@ -27,8 +27,10 @@ from pulsar_barycenter.metadata.errors import (
     StoreRefusedError,
     StoreUnavailableError,
 )
-from pulsar_barycenter.metadata.leased.lease import Lease
-from pulsar_barycenter.metadata.leased.requests import (
+from pulsar_barycenter.metadata.leader_writes.leased_values import split_lease
+from pulsar_barycenter.metadata.leader_writes.session_lease import Lease
+from pulsar_barycenter.metadata.leader_writes.session_table import LeaseTimes
+from pulsar_barycenter.metadata.leader_writes.write_requests import (
     LONGEST_PATH,
     MOST_FORMER,
     Answer,
@@ -44,8 +46,6 @@ from pulsar_barycenter.metadata.leased.requests import (
     fitted,
     guard_of,
 )
-from pulsar_barycenter.metadata.leased.session_table import LeaseTimes
-from pulsar_barycenter.metadata.leased.values import split_lease
 from pulsar_barycenter.metadata.listeners import StoreListeners
 from pulsar_barycenter.metadata.store import (
     CONNECTED_EVENTS,
@@ -63,20 +63,23 @@ from pulsar_barycenter.metadata.store import (
 log = structlog.get_logger(__name__)
 
 AskLeader: TypeAlias = Callable[[str, int, int, Change], Awaitable[Answer]]
-"""Ask the leader of now, once: session, number of the request, the number below which all are over, the change."""
+"""Sends one request to the current leader: session, number of the request, the number below which no request is waited
+for, the change.
+"""
 
 MOST_AT_ONCE: Final = 128
-"""Writes of a broker that the leader is asked for at once; what waits for more is not sent, so it is known not to be
-done if it is given up."""
+"""The maximum number of concurrent writes that a broker sends to the leader. Further ones wait and are not sent, so a
+write that gives up while it waits is known not to be executed.
+"""
 
-_AGAIN_S: Final = 0.1
-_BRIEF_S: Final = 0.5
-_LEAST_S: Final = 0.01
-"""With less time left to be answered, a write is not sent."""
+_RETRY_S: Final = 0.1
+_CLOSING_PATIENCE_S: Final = 0.5
+_MIN_TIME_LEFT_S: Final = 0.01
+"""With less time left for an answer, a write is not sent."""
 
 
 class LeasedStore:
-    """Implements `MetadataStore`. It reads, but cannot write before `open`."""
+    """Implements `MetadataStore`. It can read at once, but write only after `open`."""
 
     def __init__(
         self,
@@ -89,15 +92,16 @@ class LeasedStore:
         patience_s: float,
         source: random.Random,
     ) -> None:
-        """`patience_s` is how long a write waits for somebody who leads, and for his answer; `source` is what pauses
-        between attempts are drawn from."""
+        """`patience_s` is how long a write waits for a leader and its answer. `source` draws the delays between
+        attempts.
+        """
         self._store = store
         self._ask_leader = ask_leader
         self._times = times
         self._is_own = is_own
         self._draw_session = draw_session
         self._patience_s = patience_s
-        self._back_off = BackOff(source, _AGAIN_S, _AGAIN_S)
+        self._back_off = BackOff(source, _RETRY_S, _RETRY_S)
         self._broker_id = ""
         self._listeners = StoreListeners()
         self._lease = Lease(store, times, self._listeners.session_events)
@@ -110,16 +114,16 @@ class LeasedStore:
         self._stop_listening = [
             store.add_session_listener(self._on_session_event),
             store.add_invalidator(self._listeners.invalidate),
-            store.add_listener(self._tell_change),
+            store.add_listener(self._on_change),
         ]
 
     # ---- the session ----
 
     async def open(self, broker_id: str, within_s: float) -> None:
-        """Have the leader open a session for this broker, and keep one from now on.
+        """Open a session for this broker at the leader, and keep one from now on.
 
         Raises:
-            StoreUnavailableError: nobody led within that time.
+            StoreUnavailableError: no leader answered within `within_s`.
         """
         self._broker_id = broker_id
         try:
@@ -129,7 +133,7 @@ class LeasedStore:
             raise StoreUnavailableError("/", f"no leader granted a session within {within_s:.0f} s") from None
         self._tasks = [
             asyncio.create_task(self._keep_session(), name="session with the leader"),
-            asyncio.create_task(self._show_life(), name="life shown to the leader"),
+            asyncio.create_task(self._send_heartbeats(), name="heartbeats to the leader"),
         ]
 
     async def _open_once(self) -> bool:
@@ -139,13 +143,13 @@ class LeasedStore:
             opening = Open(self._broker_id, tuple(self._former), self._times.lease_ms)
             await self._request(session, opening, "/")
             asked_at_s = asyncio.get_running_loop().time()
-            goes_on = await self._lease.goes_on(session)
+            is_alive = await self._lease.is_alive(session)
         except MetadataError as error:
             if not isinstance(error, NotLeadingError):
-                self._former.append(session)  # it may have been opened all the same
+                self._former.append(session)  # it may have been opened nevertheless
             log.info("session_not_granted", reason=str(error))
             return False
-        if not goes_on:
+        if not is_alive:
             return False
         self._former = []
         self._lease.begin(session, asked_at_s)
@@ -159,14 +163,14 @@ class LeasedStore:
             await self._open_again()
 
     async def _open_again(self) -> None:
-        """Ask until a session was opened."""
+        """Ask until a session is open."""
         while True:
             if await self._open_once():
                 return
             await asyncio.sleep(self._back_off.next_s())
 
-    async def _show_life(self) -> None:
-        """Tell the leader again and again that this broker lives; that nobody leads is no matter."""
+    async def _send_heartbeats(self) -> None:
+        """Send heartbeats to the leader. It does not matter if there is no leader."""
         while True:
             session = self._lease.session
             if session is not None:
@@ -184,16 +188,18 @@ class LeasedStore:
         return self._lease.is_overdue
 
     def _on_session_event(self, event: SessionEvent) -> None:
-        """The session with the store itself is of no account here, but notifications may have been missed."""
+        """The session with the store itself does not matter here, but notifications may have been missed."""
         if event in CONNECTED_EVENTS:
             self._lease.fell_behind()
 
     def be_brief(self) -> None:
-        """From now on wait no longer than it takes who leads now to answer: this broker closes."""
-        self._patience_s = min(self._patience_s, _BRIEF_S)
+        """Wait only briefly for the leader from now on, because this broker is closing."""
+        self._patience_s = min(self._patience_s, _CLOSING_PATIENCE_S)
 
     async def close(self) -> None:
-        """Let the session go: its keys vanish as soon as the leader hears of it. The store stays open. Idempotent."""
+        """End the session. Its keys are deleted when the leader receives that. The wrapped store stays open.
+        Idempotent.
+        """
         if self._closed:
             return
         self._closed = True
@@ -226,8 +232,8 @@ class LeasedStore:
         """Ask the leader once.
 
         Raises:
-            NotLeadingError: it was certainly not done.
-            MetadataError: as the leader answers.
+            NotLeadingError: the request was certainly not executed.
+            MetadataError: the leader's answer.
         """
         with self._numbered() as number:
             answer = await self._ask_leader(session, number, min(self._under_way), change)
@@ -236,10 +242,11 @@ class LeasedStore:
         return answer
 
     async def _in_turn(self, session: str, change: Put | Delete) -> Stat | None:
-        """Ask when it is its turn; what waits here until the patience ends was certainly not done.
+        """Send the change when there is a free slot. A change that waits until the time is over is certainly not
+        executed.
 
         Raises:
-            StoreUnavailableError: it was not; else as `_request`.
+            StoreUnavailableError: it was not sent. Otherwise as `_request`.
         """
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + self._patience_s
@@ -247,19 +254,19 @@ class LeasedStore:
             async with asyncio.timeout_at(deadline_s):
                 await self._turns.acquire()
             try:
-                if deadline_s - loop.time() > _LEAST_S:
+                if deadline_s - loop.time() > _MIN_TIME_LEFT_S:
                     return await self._request(session, change, change.path, deadline_s)
             finally:
                 self._turns.release()
         raise StoreUnavailableError(change.path, "not sent: too many requests wait for the leader")
 
     async def _request(self, session: str, change: Change, path: str, deadline_s: float | None = None) -> Stat | None:
-        """Ask until somebody who leads has answered, until `deadline_s` or for as long as the patience lasts.
+        """Ask until a leader has answered, until `deadline_s`, or for `patience_s` if that is None.
 
         Raises:
-            NotLeadingError: nobody did; it was certainly not done.
-            StoreUnavailableError: unknown whether it was.
-            MetadataError: as the leader answers.
+            NotLeadingError: no leader answered; the request was certainly not executed.
+            StoreUnavailableError: it is unknown whether the request was executed.
+            MetadataError: the leader's answer.
         """
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + self._patience_s if deadline_s is None else deadline_s
@@ -272,12 +279,12 @@ class LeasedStore:
             except TimeoutError:
                 raise StoreUnavailableError(path, "the leader did not answer") from None
             except NotLeadingError:
-                if loop.time() + _AGAIN_S >= deadline_s:
+                if loop.time() + _RETRY_S >= deadline_s:
                     raise
             await asyncio.sleep(self._back_off.next_s())
 
     async def _change(self, path: str, change: Put | Delete) -> Stat | None:
-        """Have the leader write, in the session of now.
+        """Let the leader write, in the current session.
 
         Raises:
             MetadataError
@@ -291,7 +298,9 @@ class LeasedStore:
         try:
             return await self._in_turn(session, change)
         except NotLeadingError as error:
-            raise StoreUnavailableError(path, f"nobody leads who could write it: {error.detail}. Try again.") from error
+            raise StoreUnavailableError(
+                path, f"there is no leader that can write it: {error.detail}. Try again."
+            ) from error
         except SessionLostError:
             self._lease.ended(session)
             raise
@@ -335,7 +344,7 @@ class LeasedStore:
         """See `MetadataStore.put`.
 
         Raises:
-            ValueTooLargeError: the value does not pass to the leader.
+            ValueTooLargeError: the value is too large for a request to the leader.
         """
         if self._is_own(path):
             self._check_open(path)
@@ -348,7 +357,7 @@ class LeasedStore:
                 guard=guard,
             )
         if split_lease(value)[0] is not None:
-            raise StoreRefusedError(path, "a value that begins as one that is leased")
+            raise StoreRefusedError(path, "the value begins like the value of a leased key")
         put = Put(path, value, expected_version, ephemeral, sequential, if_own, guard_of(guard))
         stat = await self._change(path, fitted(put))
         assert stat is not None, "a put is answered with a stat"
@@ -369,12 +378,12 @@ class LeasedStore:
     # ---- listeners ----
 
     def _forget(self, change: Notification) -> None:
-        """Have the caches forget what this broker has had written, before it goes on."""
-        for each in notifications_of(change):
-            self._listeners.invalidate(each)
+        """Make the caches drop what the leader has written for this broker, before the caller continues."""
+        for notification in notifications_of(change):
+            self._listeners.invalidate(notification)
 
-    def _tell_change(self, change: Notification) -> None:
-        self._listeners.tell(change)
+    def _on_change(self, change: Notification) -> None:
+        self._listeners.notify(change)
 
     def add_listener(self, listener: Callable[[Notification], None]) -> Callable[[], None]:
         return self._listeners.add_listener(listener)

@@ -46,7 +46,7 @@ protocol
     send_runs
     commands
     client_commands
-    connection
+    connection_state
 
 credentials
     bounds errors issuers

@@ -1,12 +1,12 @@
-"""One connection of the binary protocol, without I/O: what is legal now, the handshake, keep-alive.
+"""The state of one connection of the binary protocol, without I/O: which command is legal now, handshake, keep-alive.
 
-The handshake is two tables: what each role may take and may say in each state before OPEN, and the state that
-follows. `close()` or a RemoteProtocolError lead to CLOSED from anywhere. Once OPEN the state stays, and legal is what
-_LEGAL_WHEN_OPEN has. PING is answered and PONG is swallowed here. Which producers and consumers exist is not this
-module's business.
+The handshake is two tables. They list, for each role and state before OPEN, which commands it may receive and send, and
+the next state. `close()` or a RemoteProtocolError leads to CLOSED from any state. The state OPEN stays;
+_LEGAL_WHEN_OPEN lists the legal commands. PING is answered and PONG is consumed here. Whether a producer or consumer
+exists is not checked here.
 
-Keep-alive (reference 3.1, the same on both sides): at each tick the handshake must be complete and an earlier
-PING answered by something, else the peer is gone; otherwise a PING is due. The ticks are the caller's.
+Keep-alive (reference 3.1, the same on both sides): at each tick the handshake must be complete, and something must have
+arrived since an earlier PING. Otherwise the peer is gone. If both hold, a PING is due. The caller provides the ticks.
 """
 
 import enum
@@ -21,14 +21,17 @@ from pulsar_barycenter.protocol.parsing import FIELD_OF_TYPE, parse_command
 from pulsar_barycenter.protocol.send_runs import SHORTEST_RUN, run_at
 
 Received: TypeAlias = tuple[int, Any, bytes]
-"""A command: its type, its sub-message (`Send` of a SEND), and the entry behind it (only SEND and MESSAGE have one);
-or several: `SEND_RUN`, a `SendRun`, and nothing."""
+"""A command: its type, its sub-message (`Send` for a SEND), and the entry that follows it (SEND and MESSAGE only). Or
+several commands: `SEND_RUN`, a `SendRun`, and b"".
+"""
 
 SEND_RUN: Final = -1
-"""In place of a command's type: SENDs that are given together."""
+"""In place of a command's type: several SENDs, given as one `SendRun`."""
 
 
 class Role(enum.Enum):
+    """The side of a connection."""
+
     BROKER = "broker"
     CLIENT = "client"
 
@@ -41,7 +44,7 @@ class State(enum.Enum):
 
 
 class KeepAlive(enum.Enum):
-    """What a tick of the keep-alive asks for."""
+    """The result of a tick of the keep-alive."""
 
     WAIT = "wait"
     PING = "ping"
@@ -92,7 +95,7 @@ _LEGAL_WHEN_OPEN: Final[dict[Role, frozenset[int]]] = {
     Role.CLIENT: frozenset(_TO_CLIENT - {api.BaseCommand.CONNECTED} | _BOTH_WAYS),
     Role.BROKER: frozenset(set(FIELD_OF_TYPE) - _TO_CLIENT - {api.BaseCommand.CONNECT}),
 }
-_TAKEN: Final[Mapping[tuple[Role, State], Mapping[int, State]]] = {
+_RECEIVABLE: Final[Mapping[tuple[Role, State], Mapping[int, State]]] = {
     (Role.BROKER, State.FRESH): {api.BaseCommand.CONNECT: State.CONNECTING},
     (Role.BROKER, State.CONNECTING): {api.BaseCommand.AUTH_RESPONSE: State.CONNECTING},
     (Role.CLIENT, State.CONNECTING): {
@@ -101,19 +104,19 @@ _TAKEN: Final[Mapping[tuple[Role, State], Mapping[int, State]]] = {
         api.BaseCommand.AUTH_CHALLENGE: State.CONNECTING,
     },
 }
-"""What a role may receive in a state of the handshake, and the state that follows; nothing where there is no entry."""
-_SAID: Final[Mapping[tuple[Role, State], Mapping[int, State]]] = {
+"""What a role may receive in a state of the handshake, and the next state; nothing if there is no entry."""
+_SENDABLE: Final[Mapping[tuple[Role, State], Mapping[int, State]]] = {
     (Role.BROKER, State.CONNECTING): {api.BaseCommand.CONNECTED: State.OPEN},
     (Role.CLIENT, State.FRESH): {api.BaseCommand.CONNECT: State.CONNECTING},
 }
-"""What a role may say in a state of the handshake, likewise."""
+"""What a role may send in a state of the handshake, and the next state."""
 _NOTHING: Final[Mapping[int, State]] = {}
 MOST_HANDSHAKE_BYTES: Final = 64 << 10
-"""Bytes of the largest command before the connection is open: a proof of who somebody is has at most 8,000."""
+"""The maximum size of a command in bytes before the connection is open. Credentials have at most 8,000."""
 MOST_COMMAND_BYTES: Final = 2 << 20
-"""Bytes of the largest command that a broker takes, the entry behind it not counted: its parts are parsed at once."""
+"""The maximum size in bytes of a command that a broker receives, without the entry: its parts are parsed at once."""
 _FRAME_OVERHEAD: Final = 128
-"""What a frame that waits takes beside its bytes."""
+"""The memory in bytes that a waiting frame takes in addition to its content."""
 _WITH_ENTRY: Final = frozenset({api.BaseCommand.SEND, api.BaseCommand.MESSAGE})
 _SEND: Final = int(api.BaseCommand.SEND)
 _PING: Final = int(api.BaseCommand.PING)
@@ -123,12 +126,12 @@ _PONG: Final = int(api.BaseCommand.PONG)
 class Connection:
     """The protocol state of one connection, for either role.
 
-    After `receive_data` there may be something in `data_to_send`. After a RemoteProtocolError the state is
-    CLOSED and the transport is to be closed.
+    After `receive_data`, `data_to_send` may return bytes. After a RemoteProtocolError the state is CLOSED and the
+    caller must close the transport.
 
-    What a client says behind its CONNECT, without awaiting the answer, waits until `accept`, and is then returned by
-    the next `receive_data`, which may be given nothing. At most a frame of the limit may wait, as bytes of commands and
-    entries.
+    A client may send commands after its CONNECT without waiting for the answer. They wait until `accept`; the next
+    `receive_data` returns them, even if it is called with no bytes. Their commands and entries together may have at
+    most the size of one frame.
     """
 
     __slots__ = ("_decoder", "_early", "_early_bytes", "_joins_sends", "_max_frame_size", "_out", "_ping_open",
@@ -141,12 +144,14 @@ class Connection:
         max_frame_size: int = DEFAULT_MAX_MESSAGE_SIZE + FRAME_PADDING,
         joins_sends: bool = False,
     ) -> None:
-        """With `joins_sends` a broker gets SENDs that are alike together, as `SEND_RUN`; their entries are checked."""
+        """With `joins_sends` a broker gets similar SENDs together, as `SEND_RUN`; the checksums of their entries are
+        verified then.
+        """
         self.role: Final = role
         self._joins_sends = joins_sends and role is Role.BROKER
         self.state = State.FRESH
         self.peer_version = 0
-        """The peer's protocol version, once its CONNECT or CONNECTED came."""
+        """The peer's protocol version, after its CONNECT or CONNECTED."""
         self._decoder = FrameDecoder(max_frame_size)
         self._max_frame_size = max_frame_size
         self._early: list[Frame] = []
@@ -157,11 +162,11 @@ class Connection:
     # ---- bytes in and out ----
 
     def receive_data(self, data: bytes) -> list[Received]:
-        """Return the commands completed by `data`, oldest first.
+        """Return the commands that `data` completes, oldest first.
 
         Raises:
-            RemoteProtocolError: the peer broke the protocol. Commands of the same read that were legal before
-                the fault are lost with the connection, as those that were still on their way.
+            RemoteProtocolError: the peer broke the protocol. Legal commands of the same read before the fault are lost
+                with the connection, as if they had not arrived.
         """
         self._ping_open = False
         try:
@@ -179,7 +184,7 @@ class Connection:
             raise
 
     def _take_runs(self, data: bytes) -> tuple[list[Received], int]:
-        """Take the runs of SENDs with which `data` begins; return also where they end."""
+        """Return the runs of SENDs at the start of `data`, and the offset of their end."""
         received: list[Received] = []
         offset = 0
         while (found := run_at(data, offset, self._max_frame_size)) is not None:
@@ -196,14 +201,14 @@ class Connection:
         for command, entry in frames:
             if len(command) > longest:
                 when = "" if is_open else " before the connection is open"
-                raise RemoteProtocolError(f"a command of {len(command)} bytes{when}; {longest} are allowed")
+                raise RemoteProtocolError(f"a command of {len(command)} bytes{when}; the limit is {longest}")
             number, message = parse_command(command)
-            if takes_sends and number == _SEND:  # what comes most often is asked nothing else
+            if takes_sends and number == _SEND:  # the most frequent command needs no further check
                 received.append((number, message, entry))
                 continue
             if not is_open:
-                if self._is_early(number):
-                    self._keep_early(command, entry)
+                if self._must_wait_for_accept(number):
+                    self._keep_until_accept(command, entry)
                     continue
                 is_open = self._advance(number, message)
                 longest = self._longest_command(is_open=is_open)
@@ -212,7 +217,7 @@ class Connection:
             if number == _PING:
                 self._out.append(commands.PONG)
             elif entry and number not in _WITH_ENTRY:
-                raise RemoteProtocolError(f"{_name(number)} with {len(entry)} bytes behind it")
+                raise RemoteProtocolError(f"{_name(number)} is followed by {len(entry)} bytes, but has no entry")
             elif number != _PONG:
                 received.append((number, message, entry))
         return received
@@ -222,8 +227,8 @@ class Connection:
             return MOST_HANDSHAKE_BYTES
         return MOST_COMMAND_BYTES if self.role is Role.BROKER else self._max_frame_size
 
-    def _is_early(self, number: int) -> bool:
-        """Whether a client's command is to wait until its CONNECT is answered."""
+    def _must_wait_for_accept(self, number: int) -> bool:
+        """Whether a client's command must wait until its CONNECT is answered."""
         return (
             self.role is Role.BROKER
             and self.state is State.CONNECTING
@@ -231,15 +236,15 @@ class Connection:
             and number != api.BaseCommand.AUTH_RESPONSE
         )
 
-    def _keep_early(self, command: bytes, entry: bytes) -> None:
+    def _keep_until_accept(self, command: bytes, entry: bytes) -> None:
         self._early_bytes += _FRAME_OVERHEAD + len(command) + len(entry)
         if self._early_bytes > self._max_frame_size:
             raise RemoteProtocolError(f"more than {self._max_frame_size} bytes before CONNECT was answered")
         self._early.append((command, entry))
 
     def _advance(self, number: int, message: Any) -> bool:
-        """Take a command before the connection is open; tell whether it is open now."""
-        after = _TAKEN.get((self.role, self.state), _NOTHING).get(number)
+        """Process a command before the connection is open; return whether it is open now."""
+        after = _RECEIVABLE.get((self.role, self.state), _NOTHING).get(number)
         if after is None:
             raise self._illegal(number)
         if number in (api.BaseCommand.CONNECT, api.BaseCommand.CONNECTED):
@@ -253,7 +258,7 @@ class Connection:
         return RemoteProtocolError(f"{_name(number)} in state {self.state.value} of a {self.role.value}'s connection")
 
     def data_to_send(self) -> bytes:
-        """Return and forget what this side owes the peer: PONGs, and frames given to `send`."""
+        """Return and drop the bytes to send to the peer: PONGs, and frames passed to `send`."""
         if not self._out:
             return b""
         data = b"".join(self._out)
@@ -273,8 +278,8 @@ class Connection:
     # ---- handshake ----
 
     def connect(self, client_version: str, *, protocol_version: int = commands.PROTOCOL_VERSION, **proof: Any) -> None:
-        """Client: queue CONNECT; `proof` is what else `client_commands.connect` takes, about who this is."""
-        self._say(api.BaseCommand.CONNECT)
+        """Client: queue CONNECT. `proof` are the credentials, further arguments of `client_commands.connect`."""
+        self._advance_by_sending(api.BaseCommand.CONNECT)
         self._out.append(client_commands.connect(client_version, protocol_version=protocol_version, **proof))
 
     def accept(
@@ -285,7 +290,7 @@ class Connection:
         feature_flags: api.FeatureFlags | None = None,
     ) -> None:
         """Broker: queue CONNECTED with the lower of both protocol versions."""
-        self._say(api.BaseCommand.CONNECTED)
+        self._advance_by_sending(api.BaseCommand.CONNECTED)
         self._out.append(
             commands.connected(
                 server_version,
@@ -295,9 +300,9 @@ class Connection:
             )
         )
 
-    def _say(self, number: api.BaseCommand.Type.ValueType) -> None:
-        """Go where saying this command of the handshake leads; raise LocalProtocolError if it is not to be said now."""
-        after = _SAID.get((self.role, self.state), _NOTHING).get(number)
+    def _advance_by_sending(self, number: api.BaseCommand.Type.ValueType) -> None:
+        """Change the state as sending this handshake command does; raise LocalProtocolError if it is not legal now."""
+        after = _SENDABLE.get((self.role, self.state), _NOTHING).get(number)
         if after is None:
             raise LocalProtocolError(
                 f"{api.BaseCommand.Type.Name(number)} by a {self.role.value} in state {self.state.value}"
@@ -305,22 +310,22 @@ class Connection:
         self.state = after
 
     def close(self) -> None:
-        """Nothing is legal any more. Idempotent."""
+        """Make every command illegal. Idempotent."""
         self.state = State.CLOSED
 
     # ---- keep-alive ----
 
     def keep_alive(self, *, reading: bool = True) -> KeepAlive:
-        """Decide at a tick of the keep-alive interval; for PING the frame is queued.
+        """Decide at a tick of the keep-alive interval. For PING the frame is queued.
 
-        `reading` False says that this side stopped reading (back-pressure): silence proves nothing then.
+        `reading` is False if this side has stopped to read (back-pressure): then silence of the peer proves nothing.
         """
         if self.state is not State.OPEN:
             return KeepAlive.PEER_IS_GONE
         if self._ping_open:
             return KeepAlive.PEER_IS_GONE if reading else KeepAlive.WAIT
         if self.peer_version < 1:
-            return KeepAlive.WAIT  # clients before version 1 know no PING
+            return KeepAlive.WAIT  # clients before version 1 do not know PING
         self._ping_open = True
         self._out.append(commands.PING)
         return KeepAlive.PING

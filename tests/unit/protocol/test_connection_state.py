@@ -2,7 +2,7 @@ import pytest
 
 from pulsar_barycenter.protocol import client_commands, commands
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
-from pulsar_barycenter.protocol.connection import Connection, KeepAlive, Role, State
+from pulsar_barycenter.protocol.connection_state import Connection, KeepAlive, Role, State
 from pulsar_barycenter.protocol.errors import (
     FrameTooLargeError,
     LocalProtocolError,
@@ -72,7 +72,7 @@ def test_bytes_behind_a_command_that_takes_none_are_refused():
     broker, _ = open_pair()
     flow = client_commands.flow(1, 1)
     padded = (len(flow) - 4 + 3).to_bytes(4, "big") + flow[4:] + b"abc"
-    with pytest.raises(RemoteProtocolError, match="3 bytes behind it"):
+    with pytest.raises(RemoteProtocolError, match="followed by 3 bytes"):
         broker.receive_data(padded)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from pulsar_barycenter.protocol import client_commands, commands, frames
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
-from pulsar_barycenter.protocol.connection import Connection, Role
+from pulsar_barycenter.protocol.connection_state import Connection, Role
 
 READ_SIZE = 256 * 1024
 

@@ -11,11 +11,11 @@ from pulsar_barycenter.metadata.coordination.epochs import (
     EpochGate,
     FencedStore,
     Predecessor,
+    announce_release,
     epoch_path,
     read_epoch,
     release_path,
     take_epoch,
-    tell_release,
 )
 from pulsar_barycenter.metadata.errors import (
     BadVersionError,
@@ -148,7 +148,7 @@ async def test_who_takes_an_epoch_knows_who_led_before_and_whether_he_gave_it_up
     assert first.before is None
     second = await elected(other, former=store)
     assert second.before == Predecessor("a:1", has_released=False)
-    await tell_release(other, LEADER, second.number, "a:1")
+    await announce_release(other, LEADER, second.number, "a:1")
     third = await elected(store, former=other)
     assert third.before == Predecessor("a:1", has_released=True)
     fourth = await elected(other, former=store)  # what was given up is an epoch of before
@@ -199,7 +199,7 @@ async def test_those_who_take_an_epoch_at_once_never_get_the_same(store):
 async def test_a_gate_lets_commands_of_the_epoch_of_now_pass(backend, store):
     other = await backend.connect()
     gate = EpochGate(other, LEADER)
-    with pytest.raises(StoreUnavailableError, match="nothing is known here of leader epoch 1"):
+    with pytest.raises(StoreUnavailableError, match="this broker does not know leader epoch 1 yet"):
         await gate.admit(1)
     first = await elected(store)
 

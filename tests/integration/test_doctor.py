@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pulsar_barycenter.ledger.one_folder import FOLDER_KEY
+from pulsar_barycenter.ledger.folder_identity import FOLDER_KEY
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.metadata.open import open_store
 from pulsar_barycenter.standalone.cluster import StandaloneCluster

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsar_barycenter.broker.compaction.compactor import Compactor
+from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
 from pulsar_barycenter.ledger.managed.cursor import Cursor
 from pulsar_barycenter.ledger.position import Entry, Position
-from pulsar_barycenter.ledger.settings import LedgerSettings
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from support.compaction_cases import (
     Message,

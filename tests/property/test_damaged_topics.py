@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pulsar_barycenter.ledger.errors import LedgerCorruptedError, LedgerNotFoundError
+from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
 from pulsar_barycenter.ledger.position import EARLIEST, Entry, Position
-from pulsar_barycenter.ledger.settings import LedgerSettings
 from support.ledger_world import LedgerWorld, Owner
 
 ENTRIES = 24

@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pulsar_barycenter.ledger.errors import LedgerError
-from pulsar_barycenter.ledger.settings import LedgerSettings
+from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
 from support.ledger_world import LedgerWorld, Owner
 from support.memory_ledgers import MemoryLedgerStorage
 

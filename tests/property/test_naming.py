@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from pulsar_barycenter.naming.bundle import MAX_HASH, Bundle, BundleRange
 from pulsar_barycenter.naming.bundles import NamespaceBundles
 from pulsar_barycenter.naming.errors import InvalidNameError
-from pulsar_barycenter.naming.namespace import UNSAYABLE, NamespaceName
+from pulsar_barycenter.naming.namespace import RESERVED_PATH_SEGMENTS, NamespaceName
 from pulsar_barycenter.naming.topic import TopicName, decode_local_name
 
 ENTITY = st.text(string.ascii_letters + string.digits + "_-=:.", min_size=1, max_size=8).filter(
-    lambda text: text not in UNSAYABLE
+    lambda text: text not in RESERVED_PATH_SEGMENTS
 )
 NAMESPACES = st.builds(NamespaceName.of, ENTITY, ENTITY)
 LOCAL_NAMES = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=20
-).filter(lambda text: text not in UNSAYABLE and text.strip() and "/" not in text)
+).filter(lambda text: text not in RESERVED_PATH_SEGMENTS and text.strip() and "/" not in text)
 TOPICS = st.builds(TopicName.of, st.sampled_from(["persistent", "non-persistent"]), NAMESPACES, LOCAL_NAMES)
 HASHES = st.integers(0, MAX_HASH)
 RANGES = st.tuples(HASHES, HASHES).filter(lambda ends: ends[0] != ends[1]).map(lambda ends: BundleRange(*sorted(ends)))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pulsar_barycenter.protocol import client_commands, commands, frames
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
-from pulsar_barycenter.protocol.connection import SEND_RUN, Connection, Role
+from pulsar_barycenter.protocol.connection_state import SEND_RUN, Connection, Role
 from pulsar_barycenter.protocol.errors import ProtocolError
 from support import client_requests
 

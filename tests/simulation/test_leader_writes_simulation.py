@@ -13,7 +13,7 @@ import pytest
 
 from pulsar_barycenter.broker.cluster.leadership import CHANNEL_LEADER_PATH, LEADER_PATH
 from pulsar_barycenter.load.managers import ManagerKind
-from pulsar_barycenter.metadata.leased.session_table import LeaseTimes, SessionTable
+from pulsar_barycenter.metadata.leader_writes.session_table import LeaseTimes, SessionTable
 from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
 from pulsar_barycenter.metadata.session import SessionWatch
 from pulsar_barycenter.metadata.store import Notification
@@ -151,7 +151,7 @@ def test_a_broker_that_goes_on_without_its_lease_is_caught(monkeypatch: pytest.M
     class Endless(SessionWatch):
         deadline_s = float("inf")  # type: ignore[assignment]
 
-    monkeypatch.setattr("pulsar_barycenter.metadata.leased.lease.SessionWatch", Endless)
+    monkeypatch.setattr("pulsar_barycenter.metadata.leader_writes.session_lease.SessionWatch", Endless)
     found = check_that_fails(range(60), faults=("store partition", "partition", "lookups", "burst"))
     assert found in {"one server", "fencing", "epochs rise"}
 

@@ -23,9 +23,9 @@ from pathlib import Path
 from unittest.mock import patch
 
 from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
+from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
 from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
 from pulsar_barycenter.ledger.position import Position, positions
-from pulsar_barycenter.ledger.settings import LedgerSettings
 from pulsar_barycenter.metadata.coordination.counter import next_counter_value
 from pulsar_barycenter.metadata.sqlite.sqlite_store import SqliteStore
 from pulsar_barycenter.metadata.store import MUST_NOT_EXIST

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from pulsar_barycenter.broker.compaction.compactor import Compacted, Compactor, KeepsEarlier
 from pulsar_barycenter.ledger.files.folder import ledger_files
+from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
 from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger, managed_ledger_path
 from pulsar_barycenter.ledger.managed.records import ManagedLedgerRecord, decode
 from pulsar_barycenter.ledger.position import Position
-from pulsar_barycenter.ledger.settings import LedgerSettings
 from pulsar_barycenter.naming.topic import TopicName
 from support.compaction_cases import Message, compacted_places, publish_entry, single
 from support.ledger_world import TOPIC, LedgerWorld, Owner

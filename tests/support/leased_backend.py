@@ -5,9 +5,11 @@ import itertools
 import random
 
 from pulsar_barycenter.metadata.coordination.epochs import Epoch, take_epoch
-from pulsar_barycenter.metadata.leased.leased_store import LeasedStore
-from pulsar_barycenter.metadata.leased.records import LEASED_ROOT
-from pulsar_barycenter.metadata.leased.requests import (
+from pulsar_barycenter.metadata.leader_writes.leader_writer import LeaderWriter
+from pulsar_barycenter.metadata.leader_writes.leased_store import LeasedStore
+from pulsar_barycenter.metadata.leader_writes.session_records import LEASED_ROOT
+from pulsar_barycenter.metadata.leader_writes.session_table import LeaseTimes
+from pulsar_barycenter.metadata.leader_writes.write_requests import (
     Answer,
     Change,
     Request,
@@ -16,8 +18,6 @@ from pulsar_barycenter.metadata.leased.requests import (
     not_done,
     request_decoder,
 )
-from pulsar_barycenter.metadata.leased.session_table import LeaseTimes
-from pulsar_barycenter.metadata.leased.writer import LeaderWriter
 from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
 from pulsar_barycenter.metadata.store import MUST_NOT_EXIST
 

@@ -12,11 +12,11 @@ from typing import Any, Protocol, TypeVar
 
 from kazoo.client import KazooClient
 
+from pulsar_barycenter.metadata.etcd.etcd_settings import read_settings
 from pulsar_barycenter.metadata.etcd.etcd_store import EtcdStore
-from pulsar_barycenter.metadata.etcd.settings import read_settings
 from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend, MemoryStore
+from pulsar_barycenter.metadata.oxia.oxia_settings import read_settings as read_oxia_settings
 from pulsar_barycenter.metadata.oxia.oxia_store import OxiaStore
-from pulsar_barycenter.metadata.oxia.settings import read_settings as read_oxia_settings
 from pulsar_barycenter.metadata.sqlite.sqlite_file import SqliteFile
 from pulsar_barycenter.metadata.sqlite.sqlite_store import SqliteStore
 from pulsar_barycenter.metadata.store import MetadataStore, Notification, SessionEvent

@@ -9,7 +9,7 @@ from pulsar_barycenter.broker.system_topics.client import SystemTopicClient
 from pulsar_barycenter.broker.system_topics.settings import ClientSettings
 from pulsar_barycenter.protocol import commands
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
-from pulsar_barycenter.protocol.connection import Connection, Received, Role
+from pulsar_barycenter.protocol.connection_state import Connection, Received, Role
 from support.simulation.cluster import SimClock
 from support.simulation.loop import Node, VirtualTimeLoop
 from support.simulation.network import Network

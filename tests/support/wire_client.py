@@ -7,7 +7,7 @@ from typing import Any
 
 from pulsar_barycenter.protocol import client_commands, commands
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
-from pulsar_barycenter.protocol.connection import Connection, Received, Role
+from pulsar_barycenter.protocol.connection_state import Connection, Received, Role
 from pulsar_barycenter.protocol.frames import encode_entry
 from support import client_requests
 

@@ -51,7 +51,7 @@ protocol
     send_runs
     commands
     client_commands
-    connection
+    connection_state
 
 credentials
     bounds errors issuers
@@ -68,11 +68,11 @@ credentials
 
 metadata
     errors store
-    clock codec conditions files listeners serials session settings_file timed_store
+    clock codec conditions files key_locks listeners session settings_file timed_store
     store_client
     cache
     coordination
-    leased rpc
+    grpc_client leader_writes
     memory sqlite
     zookeeper etcd oxia
     open
@@ -96,14 +96,14 @@ load
     advice
 
 ledger
-    errors settings position
-    entry_index write_room
+    errors ledger_settings position
+    entry_index disk_full
     reader tail_cache
     caches
     storage
     files
     managed
-    inspection one_folder
+    inspection folder_identity
 
 broker
     bounded_log instruments

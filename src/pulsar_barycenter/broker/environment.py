@@ -33,8 +33,8 @@ class Peers(Protocol):
     ) -> None: ...
 
     async def write_by_leader(self, broker_url: str, secret: str, request: bytes) -> bytes:
-        """Bring a request to write to the leader, and return its answer: see `metadata.leased.requests`. The `secret`
-        is that of the request.
+        """Bring a request to write to the leader, and return its answer: see `metadata.leader_writes.write_requests`.
+        The `secret` is that of the request.
 
         Raises:
             ConnectionRefusedError: that broker is not reached, or refused to look at the request.

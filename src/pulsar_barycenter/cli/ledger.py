@@ -16,6 +16,7 @@ from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.groups import CommandGroup
 from pulsar_barycenter.ledger.errors import LedgerError
 from pulsar_barycenter.ledger.files.folder import exclusive
+from pulsar_barycenter.ledger.folder_identity import check_same_folder
 from pulsar_barycenter.ledger.inspection import (
     LedgerReport,
     ListedLedger,
@@ -24,7 +25,6 @@ from pulsar_barycenter.ledger.inspection import (
     repair_ledger,
     unlisted_files,
 )
-from pulsar_barycenter.ledger.one_folder import check_same_folder
 from pulsar_barycenter.logs.data_folder import LEDGERS, METADATA, WrongFolderError
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.open import UnknownStoreError, open_store

@@ -1,11 +1,17 @@
-"""The keys of broker.conf, under Pulsar's names.
+"""The keys of broker.conf, with Pulsar's names.
 
-`broker_config` is the list: one frozen value whose fields carry type, bounds, unit, effect, and whether they may change
-while a broker runs. It is put together of three: `serving_config` (the broker in its cluster, topics, clients,
-ledgers), `load_balancing_config` and `security_config`. `key` is how such a description is written and read back;
-`pulsar_version` says in which defaults Pulsar's lines differ. `addresses` says which names, hosts and listeners there
-can be; `broker_conf` parses the file, Pulsar's own format, and the overrides that are given at run time, and `sources`
-tells where a value in force comes from. `docs/configuration.md` is generated from the descriptions.
+Problem. Operators bring configuration files of Pulsar, change some keys while brokers run, and read the meaning of
+every key in the documentation. All of that must follow from one description of each key.
 
-Nothing here acts on a value: whether a combination is wise is for `load.advice`, what it does for those who read it.
+Rules. A key is a field of one frozen value. The field carries its type, limits, unit and effect, and whether it may
+change at run time. Parsing, error messages and `docs/configuration.md` are derived from that. A wrong value is refused
+with the key, the value and what is allowed.
+
+`broker_config` is the list of keys. It consists of three parts: `serving_config` (the broker in its cluster, topics,
+clients, ledgers), `load_balancing_config` and `security_config`. `key` describes a key; `pulsar_version` has the
+defaults in which Pulsar's versions differ. `addresses` validates names, hosts and listeners. `broker_conf` parses the
+file and the overrides at run time; `sources` says where a value comes from.
+
+No code here acts on a value. `load.advice` decides whether a combination is reasonable; the readers of a key define
+what it does.
 """

@@ -1,7 +1,7 @@
-"""Texts in broker.conf that are read again after the file: the cluster's name, hosts, listeners.
+"""Validates texts of broker.conf that are parsed further: the cluster's name, hosts, listeners.
 
-What they may be is what all that reads them later can: a broker's id is part of the name of its heartbeat namespace,
-in which `:` stands before the port alone.
+A text is valid if all later readers can use it. For example, a broker's id is part of the name of its heartbeat
+namespace, in which `:` may occur only before the port.
 """
 
 import ipaddress
@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 LISTENERS_ALLOWED: Final = "a list of name:pulsar://host:port or name:pulsar+ssl://host:port"
 ADVERTISED_ALLOWED: Final = (
-    "a host name or an IPv4 address without a port, as broker-1.example.org: an IPv6 address is no part of a broker's "
-    "id, and where bindAddress is one, a host name has to be given"
+    "a host name or an IPv4 address without a port, for example broker-1.example.org. A broker's id cannot contain an "
+    "IPv6 address: if bindAddress is one, set a host name"
 )
-CLUSTER_ALLOWED: Final = "1 to 255 letters, digits and _ - = : . of ASCII"
+CLUSTER_ALLOWED: Final = "1 to 255 ASCII letters, digits and _ - = : ."
 BIND_ALLOWED: Final = "a host name or an address of this machine, without a port"
 
 _SCHEMES: Final = ("pulsar", "pulsar+ssl")
@@ -24,7 +24,7 @@ _CLUSTER: Final = re.compile(r"[-=:.\w]{1,255}", re.ASCII)
 
 
 class ListenerError(ValueError):
-    """An entry of `advertisedListeners` that is not one; the text names it, and what is wrong."""
+    """An invalid entry of `advertisedListeners`; the message has the entry and the fault."""
 
 
 def is_cluster_name(text: str) -> bool:
@@ -32,13 +32,13 @@ def is_cluster_name(text: str) -> bool:
 
 
 def is_host_name(text: str) -> bool:
-    """Return whether `text` is a host name or an IPv4 address; an IPv6 address is none."""
+    """Return whether `text` is a host name or an IPv4 address. An IPv6 address is not."""
     labels = text.removesuffix(".").split(".")
     return len(text) <= _LONGEST_HOST and all(map(_LABEL.fullmatch, labels))
 
 
 def is_address(text: str) -> bool:
-    """Return whether one may listen at `text`: a host name or an IP address of either kind."""
+    """Return whether a socket may listen at `text`: a host name or an IP address of either kind."""
     try:
         ipaddress.ip_address(text)
     except ValueError:
@@ -47,10 +47,10 @@ def is_address(text: str) -> bool:
 
 
 def listener_urls(text: str) -> dict[str, dict[str, str]]:
-    """Read `name:pulsar://host:port,name:pulsar+ssl://host:port,…` into URLs by name and scheme.
+    """Parse `name:pulsar://host:port,name:pulsar+ssl://host:port,…` into URLs by name and scheme.
 
     Raises:
-        ListenerError: an entry has no name, no host or port, or another scheme, or repeats one.
+        ListenerError: an entry has no name, host or port, has another scheme, or repeats a scheme.
     """
     found: dict[str, dict[str, str]] = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):
@@ -59,11 +59,11 @@ def listener_urls(text: str) -> dict[str, dict[str, str]]:
         if not name or not separator:
             raise ListenerError(f"{entry!r} is not of the form name:pulsar://host:port")
         if scheme not in _SCHEMES:
-            raise ListenerError(f"{entry!r} has another scheme")
+            raise ListenerError(f"{entry!r} must have the scheme pulsar or pulsar+ssl")
         if not _has_host_and_port(url):
-            raise ListenerError(f"{entry!r} has no host and port")
+            raise ListenerError(f"{entry!r} lacks a valid host and port")
         if scheme in found.setdefault(name, {}):
-            raise ListenerError(f"{entry!r} repeats the listener's URL")
+            raise ListenerError(f"{entry!r} is a second URL of that listener and scheme")
         found[name][scheme] = url
     return found
 

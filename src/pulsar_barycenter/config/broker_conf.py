@@ -1,8 +1,8 @@
-"""Reading broker.conf, Pulsar's own format, and the same keys changed one by one at run time.
+"""Parses broker.conf, Pulsar's own format, and single keys that are changed at run time.
 
-A line is `key=value`; blanks around both are dropped; lines that begin with `#` or `!` are comments; a line that
-ends with a backslash goes on in the next one; a blank value is the default; of a key given twice the last counts.
-There are no escapes besides.
+A line is `key=value`; blanks around key and value are removed. Lines that begin with `#` or `!` are comments. A line
+that ends with a backslash continues in the next one. A blank value is the default. If a key is given twice, the last
+one counts. There are no other escapes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -36,20 +36,22 @@ FORMER_NAMES: Final = {
     "zooKeeperOperationTimeoutSeconds": ("metadataStoreOperationTimeoutSeconds", ""),
     "zooKeeperCacheExpirySeconds": ("metadataStoreCacheExpirySeconds", ""),
 }
-"""Older spellings: the key they stand for, and what their value lacks. The newer key wins if both are given."""
+"""Older names of keys: the current name, and a prefix that their value lacks. If both are given, the current one
+wins.
+"""
 
 
 HIDDEN: Final = "*****"
+"""Output in place of a secret value."""
 
 _SECRET_WORDS: Final = ("password", "secret", "privatekey", "authparam", "authenticationparam", "credential")
-"""Of names of keys that are not known here."""
-"""What is shown of a value that is a secret."""
+"""A key that is not known here has a secret value if its name contains one of these words."""
 
 
 class ConfigError(ValueError):
-    """A key whose value is not allowed; `allowed` says in words what is. The text has the value as it may be shown.
+    """A key whose value is not allowed. `allowed` describes the allowed values. The message hides a secret value.
 
-    `place` is the file and line where the value was read; blank if it is from no file.
+    `place` is the file and line of the value; blank if it does not come from a file.
     """
 
     def __init__(self, key: str, value: str, allowed: str, place: str = "") -> None:
@@ -61,7 +63,7 @@ class ConfigError(ValueError):
 
 
 class ConfFileError(ConfigError):
-    """A file that is no broker.conf: not text, or a line without `=`."""
+    """A file that is not a broker.conf: not text, or a line without `=`."""
 
     def __init__(self, place: str, line: str, detail: str) -> None:
         ValueError.__init__(self, f"{place}: {detail}")
@@ -72,7 +74,7 @@ class ConfFileError(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class ConfResult:
-    """A configuration, and the keys of its source that no broker here knows, in the order they came."""
+    """A configuration, and the keys of its source that are unknown to this program, in their order."""
 
     config: BrokerConfig
     unknown_keys: tuple[str, ...]
@@ -95,10 +97,10 @@ def dynamic_keys() -> tuple[str, ...]:
 
 
 def load_broker_conf(path: Path | str) -> ConfResult:
-    """Read and check a file.
+    """Read and validate a file.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
         ConfigError: a line or a value is not allowed.
     """
     return parse_broker_conf(read_conf_text(path), str(path))
@@ -108,8 +110,8 @@ def read_conf_text(path: Path | str) -> str:
     """Return the text of a file.
 
     Raises:
-        OSError: it cannot be read.
-        ConfFileError: it is not text.
+        OSError: the file cannot be read.
+        ConfFileError: the file is not text.
     """
     try:
         return Path(path).read_text(encoding="utf-8")
@@ -118,7 +120,7 @@ def read_conf_text(path: Path | str) -> str:
 
 
 def parse_broker_conf(text: str, source: str) -> ConfResult:
-    """Check the text of a file; `source` is its name in messages.
+    """Validate the text of a file; `source` is the file's name for messages.
 
     Raises:
         ConfigError: a line or a value is not allowed.
@@ -149,7 +151,7 @@ def parse_broker_conf(text: str, source: str) -> ConfResult:
 
 
 def read_pairs(text: str, source: str) -> dict[str, str]:
-    """Return the keys and values of a file as texts, in file order, unchecked.
+    """Return keys and values of a file as texts, in file order, without validation.
 
     Raises:
         ConfigError: a line has no `=`.
@@ -158,7 +160,7 @@ def read_pairs(text: str, source: str) -> dict[str, str]:
 
 
 def _numbered_pairs(text: str, source: str) -> dict[str, tuple[int, str]]:
-    """Return for each key the number of the line where it begins, and its value."""
+    """Return, for each key, the number of the line where it begins, and its value."""
     pairs: dict[str, tuple[int, str]] = {}
     for number, line in _logical_lines(text):
         name, separator, value = line.partition("=")
@@ -170,10 +172,10 @@ def _numbered_pairs(text: str, source: str) -> dict[str, tuple[int, str]]:
 
 
 def with_overrides(config: BrokerConfig, overrides: Mapping[str, str]) -> BrokerConfig:
-    """Return `config` with the given keys set from their texts; a blank text sets the default.
+    """Return `config` with the given keys set from their texts. A blank text sets the default.
 
-    If they change which version of Pulsar is followed, keys that still have the default of the one before get that of
-    the other.
+    If the overrides change the version of Pulsar, keys that have the default of the previous version get the default of
+    the new one.
 
     Raises:
         ConfigError: a key is unknown, or a value is not allowed.
@@ -181,18 +183,18 @@ def with_overrides(config: BrokerConfig, overrides: Mapping[str, str]) -> Broker
     version: PulsarVersion = config.barycenter_pulsar_compatibility
     if COMPATIBILITY_KEY in overrides:
         version = parse_value(COMPATIBILITY_KEY, overrides[COMPATIBILITY_KEY])
-        config = _moved(config, version)
+        config = _for_version(config, version)
     changes = {_known(name, text).attribute: parse_value(name, text, version) for name, text in overrides.items()}
     return structs.replace(config, **changes) if changes else config
 
 
 def default_config(version: PulsarVersion) -> BrokerConfig:
-    """Return the defaults by a version of Pulsar."""
-    return _moved(BrokerConfig(), version)
+    """Return the defaults of a version of Pulsar."""
+    return _for_version(BrokerConfig(), version)
 
 
-def _moved(config: BrokerConfig, version: PulsarVersion) -> BrokerConfig:
-    """Return `config` by another version: each default of the one before becomes the other's."""
+def _for_version(config: BrokerConfig, version: PulsarVersion) -> BrokerConfig:
+    """Return `config` for another version: each value that is the previous version's default becomes the new one's."""
     before = config.barycenter_pulsar_compatibility
     if version == before:
         return config
@@ -205,19 +207,21 @@ def _moved(config: BrokerConfig, version: PulsarVersion) -> BrokerConfig:
     return structs.replace(config, barycenter_pulsar_compatibility=version, **defaults)
 
 
-_READ_AS_OF_NOW: Final = ("sqlite:", "memory:", "etcd:")
-"""What the URLs of stores begin with of which a read returns what was written before it began, by whomever."""
+_STORES_WITH_CURRENT_READS: Final = ("sqlite:", "memory:", "etcd:")
+"""The URL prefixes of stores with up-to-date reads: a read returns everything that was written before it began, by any
+client.
+"""
 
 LONGEST_LEASED_SESSION_MS: Final = 3_600_000
-"""The longest session that a leader grants where it writes for all."""
-_NOT_WHERE_READS_ARE_OLD: Final = (
-    "false or administration where metadataStoreUrl is that of a ZooKeeper or an Oxia: reads may be of a while ago, "
-    "and brokers read there how long they may serve. docs/leader-epochs.md"
+"""The longest session that a leader grants when it writes for all brokers."""
+_NEEDS_CURRENT_READS: Final = (
+    "false or administration if metadataStoreUrl is a ZooKeeper or Oxia: their reads may be outdated, and brokers read "
+    "there how long they may serve. See docs/leader-epochs.md"
 )
 
 
 def parse_value(name: str, text: str, version: PulsarVersion = VERSIONS[0]) -> Any:
-    """Return the value of one key from its text; blank is the default by that version of Pulsar.
+    """Return the value of one key from its text. Blank: the default of that version of Pulsar.
 
     Raises:
         ConfigError: the key is unknown, or the value is not allowed.
@@ -230,28 +234,28 @@ def parse_value(name: str, text: str, version: PulsarVersion = VERSIONS[0]) -> A
 
 
 def validate_dynamic(name: str, text: str) -> None:
-    """Check a change at run time.
+    """Validate a change at run time.
 
     Raises:
         ConfigError: the key is unknown or not dynamic, or the value is not allowed.
     """
     if name not in keys() or not keys()[name].dynamic:
-        raise ConfigError(name, text, "a dynamic key, one of those at /admin/v2/brokers/configuration")
+        raise ConfigError(name, text, "a dynamic key; GET /admin/v2/brokers/configuration lists them")
     parse_value(name, text)
 
 
 def runtime_values(config: BrokerConfig) -> dict[str, str]:
-    """Return every key with its value as a text that parses back to the same configuration; secrets, too."""
+    """Return every key with its value as a text that parses to the same configuration. Secrets are included."""
     return {name: format_value(getattr(config, key.attribute)) for name, key in keys().items()}
 
 
 def shown_values(config: BrokerConfig) -> dict[str, str]:
-    """Return every key with its value as a text that anybody may see: of a secret only whether there is one."""
+    """Return every key with its value as a text for output. Secrets are hidden."""
     return {name: shown(name, text) for name, text in runtime_values(config).items()}
 
 
 def shown(key: str, text: str) -> str:
-    """Return a value as it may be shown: what is a secret, or by its name may be, is not, unless it is blank."""
+    """Return a value for output. A non-blank value that is a secret, or by the key's name may be one, is hidden."""
     known = keys().get(key)
     is_secret = (known is not None and known.secret) or any(word in key.lower() for word in _SECRET_WORDS)
     return HIDDEN if text and is_secret else text
@@ -276,17 +280,17 @@ def _check_together(config: BrokerConfig) -> None:
         raise ConfigError(
             "authorizationEnabled",
             "true",
-            "false unless authenticationEnabled=true: what somebody may goes by who it is",
+            "false unless authenticationEnabled=true: permissions need an authenticated role",
         )
     if config.authorization_enabled and not config.super_user_roles:
         raise ConfigError(
             "superUserRoles",
             "",
-            "the role of brokers among themselves, and of who administrates them, where authorizationEnabled=true",
+            "the roles of the brokers and of the administrators, because authorizationEnabled=true",
         )
     writes = config.leader_only_metadata_writes
-    if writes == "true" and not config.effective_metadata_store_url.startswith(_READ_AS_OF_NOW):
-        raise ConfigError("leaderOnlyMetadataWrites", writes, _NOT_WHERE_READS_ARE_OLD)
+    if writes == "true" and not config.effective_metadata_store_url.startswith(_STORES_WITH_CURRENT_READS):
+        raise ConfigError("leaderOnlyMetadataWrites", writes, _NEEDS_CURRENT_READS)
     session_ms = config.metadata_store_session_timeout_millis
     if writes == "true" and session_ms > LONGEST_LEASED_SESSION_MS:
         most = f"at most {LONGEST_LEASED_SESSION_MS:,} where leaderOnlyMetadataWrites=true"
@@ -310,7 +314,7 @@ def _check_addresses(config: BrokerConfig) -> None:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines that say something, each with the number of its first line, continuations joined."""
+    """Yield the lines that have content, each with the number of its first line. Continuation lines are joined."""
     joined, first = "", 0
     for number, raw in enumerate(text.split("\n"), 1):
         line = raw.strip()

@@ -1,8 +1,11 @@
-"""The keys of broker.conf, typed: names, units and defaults are Pulsar's unless the description says otherwise.
+"""The keys of broker.conf with their types. Names, units and defaults are Pulsar's unless the description says
+otherwise.
 
-Defaults are those of the newest version (`pulsar_version`). A percentage stays a whole number from 0 to 100 as Pulsar
-writes it. Keys that Pulsar counts in whole minutes or seconds take fractions here. Those that Pulsar has stand in
-`serving_config`, `security_config` and `load_balancing_config`, our own here. Source: `ServiceConfiguration`.
+Defaults are those of the newest version (`pulsar_version`). A percentage is a whole number from 0 to 100, as in Pulsar.
+Keys that Pulsar counts in whole minutes or seconds accept fractions here. Pulsar's keys are in `serving_config`,
+`security_config` and `load_balancing_config`, Barycenter's own in this module.
+
+Source: Pulsar's `ServiceConfiguration`.
 """
 
 import ipaddress
@@ -20,25 +23,27 @@ from pulsar_barycenter.config.pulsar_version import PulsarVersion
 
 
 class BrokerConfig(LoadBalancingConfig, frozen=True, kw_only=True, rename=key_name):
-    """The configuration of one broker. Values are checked when they are parsed (`broker_conf`), not here."""
+    """The configuration of one broker. Values are validated when they are parsed (`broker_conf`), not here."""
 
     # ---- Barycenter's own ----
     barycenter_pulsar_compatibility: Annotated[
         PulsarVersion,
-        about("Whose load balancing and defaults are followed; a key that is set wins. See pulsar-versions.md."),
+        about(
+            "Version of Pulsar whose load balancing and defaults apply; a key that is set wins. See pulsar-versions.md."
+        ),
     ] = "5.x"
     barycenter_data_dir: Annotated[
         str,
         about(
-            "Folder of the ledgers (`ledgers`), load reports (`load-reports`), decisions (`decisions`), changes by "
-            "administrators (`audit`) and of what the pipeline publishes (`pipeline/publication`) and keeps "
+            "Folder of ledgers (`ledgers`), load reports (`load-reports`), decisions (`decisions`), changes by "
+            "administrators (`audit`), and of the pipeline's publications (`pipeline/publication`) and tables "
             "(`tables`).",
             own=True,
         ),
     ] = "data"
     barycenter_log_level: Annotated[
         Literal["debug", "info", "warn", "error"],
-        about("Least level of events in the process log. The variable PULSAR_LOG_LEVEL comes first; see logs.md."),
+        about("Lowest level of events in the process log. The variable PULSAR_LOG_LEVEL wins; see logs.md."),
     ] = "info"
     load_report_log_enabled: Annotated[bool, about("Append every load report to the log that the pipeline reads.")] = (
         True
@@ -51,35 +56,41 @@ class BrokerConfig(LoadBalancingConfig, frozen=True, kw_only=True, rename=key_na
     ] = False
     load_balancer_pipeline_max_lag_seconds: Annotated[
         IntervalSeconds,
-        about("Age of the pipeline's figures at which the leader goes by its own until newer ones come.", dynamic=True),
+        about("Age of the pipeline's values from which the leader uses its own until newer ones arrive.", dynamic=True),
     ] = 60.0
     barycenter_extensible_pipeline_enabled: Annotated[
-        bool, about("The extensible load manager goes by the pipeline's windows while it keeps up.", dynamic=True)
+        bool, about("The extensible load manager uses the pipeline's windows while they are current.", dynamic=True)
     ] = False
     barycenter_drained_brokers: Annotated[
         DrainedBrokers,
         about(
-            "Ids of brokers that get no bundle while another may serve it; `barycenter drain` sets it. A comma alone: "
-            "nobody.",
+            "Ids of brokers that get no bundle while another one can serve it; `barycenter drain` sets it. A single "
+            "comma: no broker.",
             dynamic=True,
         ),
     ] = ()
     load_balancer_host_usage_scope: Annotated[
-        Literal["process", "host"], about("Whose CPU and network count as the broker's load.")
+        Literal["process", "host"],
+        about("Whether CPU and network usage of the process or of the host is the broker's load."),
     ] = "process"
     leader_only_metadata_writes: Annotated[
         Literal["false", "administration", "true"],
-        about("Who writes: any broker; the leader what administrators change; the leader all but what is of topics."),
+        about(
+            "Who writes metadata: every broker; the leader administrators'"
+            " changes; the leader everything except topics."
+        ),
     ] = "false"
 
     barycenter_unauthenticated_network_allowed: Annotated[
         bool,
-        about("Listen beyond loopback where whoever reaches the ports may do everything. See security.md."),
+        about(
+            "Listen beyond loopback although every client that reaches the ports may do everything. See security.md."
+        ),
     ] = False
 
     @property
     def effective_advertised_address(self) -> str | None:
-        """The address to advertise; None says that it is the name of the host, which is not known here."""
+        """The address to advertise; None: the name of the host, which is not known here."""
         if self.advertised_address:
             return self.advertised_address
         if self.bind_address == "localhost":
@@ -94,12 +105,12 @@ class BrokerConfig(LoadBalancingConfig, frozen=True, kw_only=True, rename=key_na
 
     @property
     def is_open_to_strangers(self) -> bool:
-        """Whether others than this machine reach the ports, and may do everything, whoever they are."""
+        """Whether clients on other machines reach the ports and may do everything without authentication."""
         return self.opened_to_strangers_by is not None
 
     @property
     def opened_to_strangers_by(self) -> str | None:
-        """The settings by which that is so; None if it is not."""
+        """The settings because of which `is_open_to_strangers` is True; None if it is False."""
         try:
             is_loopback = ipaddress.ip_address(self.bind_address).is_loopback
         except ValueError:

@@ -1,7 +1,7 @@
-"""How a configuration key is described: its kind, its bounds, its unit, and whether it may change at run time.
+"""Describes a configuration key: its type, limits, unit, and whether it may change at run time.
 
 A field of `BrokerConfig` carries its description in its annotation: `Annotated[Percent, about("…", dynamic=True)]`.
-`Key` is the same, read back for parsing, for messages and for the documentation.
+`Key` is the same description, read back for parsing, messages and documentation.
 """
 
 import math
@@ -50,7 +50,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 
 
 def key_name(attribute: str) -> str:
-    """Return Pulsar's spelling of an attribute."""
+    """Return Pulsar's name of an attribute."""
     if attribute.startswith("openid_"):
         return "openID" + "".join(word.capitalize() for word in attribute.split("_")[1:])
     head, *rest = attribute.split("_")
@@ -67,9 +67,12 @@ def about(
     blank_is_none: bool = False,
     own: bool = False,
 ) -> Meta:
-    """Describe a key. A key that is not `offered` is known, but refused with any other value than its default; the
-    value of a `secret` one is shown nowhere; a blank value of one that says so is none, and not its default. Each
-    broker has a value of its `own` for a port, an address, a folder, its certificate or its hardware."""
+    """Describe a key by its effect.
+
+    `offered` False: the key is known, but only its default is accepted. `secret`: the value is never shown.
+    `blank_is_none`: a blank value means none, and not the default. `own`: each broker has its own value, for a port, an
+    address, a folder, its certificate or its hardware.
+    """
     extra: dict[str, object] = {
         "dynamic": dynamic,
         "offered": offered,
@@ -84,10 +87,10 @@ def about(
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key: Pulsar's spelling, the attribute of `BrokerConfig`, and what is allowed.
+    """One key: Pulsar's name, the attribute of `BrokerConfig`, and what is allowed.
 
-    Bounds are inclusive except `above`. `default`, the newest, is None for an optional key that is unset;
-    `former_defaults` are those of other versions of Pulsar that have another one.
+    Limits are inclusive, except `above`. `default` is that of the newest version, None for an optional key that is not
+    set. `former_defaults` has the defaults of other versions of Pulsar that differ.
     """
 
     name: str
@@ -110,13 +113,13 @@ class Key:
     former_defaults: Mapping[PulsarVersion, Any]
 
     def default_of(self, version: PulsarVersion) -> Any:
-        """Return the default by a version of Pulsar."""
+        """Return the default of a version of Pulsar."""
         return self.former_defaults.get(version, self.default)
 
     def allowed(self) -> str:
-        """Return the allowed values in words: "a whole number from 0 to 100"."""
+        """Return the allowed values as text: "a whole number from 0 to 100"."""
         if not self.offered:
-            return f"{format_value(self.default) or 'blank'} (anything else is not offered)"
+            return f"{format_value(self.default) or 'blank'} (other values are not supported)"
         if self.choices:
             return " or ".join(self.choices)
         if self.kind is bool:
@@ -134,10 +137,10 @@ class Key:
         return f"{words} above {format_value(self.above)}" if self.above is not None else words
 
     def parse(self, text: str, version: PulsarVersion = VERSIONS[0]) -> Any:
-        """Return the value of `text`; blank is the default by that version of Pulsar, or none where the key says so.
+        """Return the value of `text`. Blank: the default of that version of Pulsar, or None if the key says so.
 
         Raises:
-            ValueError: the value is not allowed; says nothing, `allowed` does.
+            ValueError: the value is not allowed. It has no message; `allowed` describes the allowed values.
         """
         text = text.strip()
         if not text:
@@ -181,7 +184,7 @@ def _one_of(text: str, choices: tuple[str, ...]) -> str:
 
 
 def format_value(value: Any) -> str:
-    """Return the text that a broker.conf file has for `value`; None is blank, 15.0 is "15"."""
+    """Return the text of `value` in a broker.conf file. None is blank, 15.0 is "15"."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -194,7 +197,7 @@ def format_value(value: Any) -> str:
 
 
 def key_of(name: str, attribute: str, annotation: Any, default: Any) -> Key:
-    """Read the description of a field back from its annotation (with its `Annotated` extras)."""
+    """Return the description of a field from its annotation, including its `Annotated` extras."""
     metas: list[Meta] = []
     base = _unwrap(annotation, metas)
     optional = False
@@ -205,7 +208,7 @@ def key_of(name: str, attribute: str, annotation: Any, default: Any) -> Key:
     choices = tuple(get_args(item)) if get_origin(item) is Literal else ()
     kind = tuple if get_origin(base) is tuple else (str if choices else base)
     extra: dict[str, Any] = {}
-    for meta in reversed(metas):  # the outermost annotation comes last, and wins
+    for meta in reversed(metas):  # the outermost annotation is last, so it wins
         extra.update(meta.extra or {})
     return Key(
         name=name,
@@ -230,7 +233,7 @@ def key_of(name: str, attribute: str, annotation: Any, default: Any) -> Key:
 
 
 def _unwrap(annotation: Any, metas: list[Meta]) -> Any:
-    """Collect the `Meta` around a type, outermost first, and return the type."""
+    """Collect the `Meta` objects around a type, outermost first, and return the type."""
     while get_origin(annotation) is Annotated:
         annotation, *extras = get_args(annotation)
         metas.extend(meta for meta in reversed(extras) if isinstance(meta, Meta))

@@ -1,4 +1,4 @@
-"""The keys of broker.conf about load balancing, by any load manager."""
+"""The keys of broker.conf for load balancing, of every load manager."""
 
 from typing import Annotated, Literal
 
@@ -29,31 +29,32 @@ from pulsar_barycenter.config.security_config import SecurityConfig
 
 
 class LoadBalancingConfig(SecurityConfig, frozen=True, kw_only=True, rename=key_name):
-    """See `BrokerConfig`, which has these keys."""
+    """See `BrokerConfig`, which includes these keys."""
 
     # ---- Load balancing: general ----
     load_balancer_enabled: Annotated[bool, about("Master switch: reports, shedding, splitting.")] = True
     load_manager_class_name: Annotated[
-        str, about("Load manager, by class name or short name; running brokers exchange theirs.", dynamic=True)
+        str, about("Load manager, by class name or short name; running brokers replace theirs.", dynamic=True)
     ] = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
     load_manager_migration_enabled: Annotated[
-        bool, about("Change over broker by broker; how: extensible-load-manager.md.", dynamic=True)
+        bool,
+        about("Allow a change of the load manager broker by broker; see extensible-load-manager.md.", dynamic=True),
     ] = False
     load_balancer_placement_strategy: Annotated[
         str,
         about(
             "Placement of the simple load manager: leastLoadedServer, leastMsgPerSecond, or weightedRandomSelection, "
-            "which any other name means, too."
+            "which also applies to any other name."
         ),
     ] = "leastLoadedServer"
     load_balancer_load_placement_strategy: Annotated[
         str, about("Placement of the modular load manager, by class name or short name.")
     ] = "org.apache.pulsar.broker.loadbalance.impl.AvgShedder"
     load_balancer_load_shedding_strategy: Annotated[
-        str, about("Shedding, by class name or short name; in force from the next round on.", dynamic=True)
+        str, about("Shedding, by class name or short name; applies from the next round on.", dynamic=True)
     ] = "org.apache.pulsar.broker.loadbalance.impl.AvgShedder"
     topic_bundle_assignment_strategy: Annotated[
-        str, about("How topics are assigned to bundles: by CRC-32, the only one there is.", offered=False)
+        str, about("How topics are assigned to bundles: by CRC-32; there is no other.", offered=False)
     ] = "org.apache.pulsar.common.naming.ConsistentHashingTopicBundleAssigner"
     load_balancer_distribute_bundles_evenly_enabled: Annotated[
         bool, about("Prefer brokers with the fewest bundles of the namespace.", dynamic=True)
@@ -62,12 +63,12 @@ class LoadBalancingConfig(SecurityConfig, frozen=True, kw_only=True, rename=key_
     prefer_later_versions: Annotated[bool, about("Prefer brokers of the newest version.", dynamic=True)] = False
     failure_domains_enabled: Annotated[bool, about("Spread anti-affinity groups over domains.", dynamic=True)] = False
     load_balancer_debug_mode_enabled: Annotated[
-        bool, about("No effect: decisions are logged with their reasons anyway.", dynamic=True)
+        bool, about("No effect: decisions are always logged with their reasons.", dynamic=True)
     ] = False
 
     # ---- Load balancing: reports and measurement ----
     load_balancer_report_update_threshold_percentage: Annotated[
-        Percent, about("Change of load that makes a broker report before its time.", dynamic=True)
+        Percent, about("Change of load that makes a broker report early.", dynamic=True)
     ] = 10
     load_balancer_report_update_min_interval_millis: Annotated[
         IntervalMillis, about("Shortest time between reports.", dynamic=True)
@@ -92,7 +93,7 @@ class LoadBalancingConfig(SecurityConfig, frozen=True, kw_only=True, rename=key_
         CountOrOff,
         about(
             "Heaviest bundles whose averages the leader stores for each broker, or which each broker of the extensible "
-            "load manager tells of; -1 is all.",
+            "load manager reports; -1: all.",
             dynamic=True,
             unit="bundles",
         ),
@@ -100,7 +101,7 @@ class LoadBalancingConfig(SecurityConfig, frozen=True, kw_only=True, rename=key_
 
     # ---- Load balancing: weights and averages ----
     load_balancer_history_resource_percentage: Annotated[
-        Fraction, about("Weight of the past in a broker's smoothed usage.", dynamic=True)
+        Fraction, about("Weight of previous values in a broker's smoothed usage.", dynamic=True)
     ] = 0.9
     load_balancer_cpu_resource_weight: Annotated[Weight, about("Weight of CPU usage.", dynamic=True)] = 1.0
     load_balancer_memory_resource_weight: Annotated[Weight, about("Weight of memory usage.", dynamic=True)] = 0.0
@@ -114,10 +115,11 @@ class LoadBalancingConfig(SecurityConfig, frozen=True, kw_only=True, rename=key_
         Weight, about("Weight of outgoing bandwidth.", dynamic=True)
     ] = 1.0
     load_balancer_bandwith_in_resource_weight: Annotated[
-        Weight, about("Former spelling of `loadBalancerBandwidthInResourceWeight`; counts if that is 1.", dynamic=True)
+        Weight, about("Former spelling of `loadBalancerBandwidthInResourceWeight`; applies if that is 1.", dynamic=True)
     ] = 1.0
     load_balancer_bandwith_out_resource_weight: Annotated[
-        Weight, about("Former spelling of `loadBalancerBandwidthOutResourceWeight`; counts if that is 1.", dynamic=True)
+        Weight,
+        about("Former spelling of `loadBalancerBandwidthOutResourceWeight`; applies if that is 1.", dynamic=True),
     ] = 1.0
 
     # ---- Load balancing: placement ----
@@ -146,13 +148,13 @@ class LoadBalancingConfig(SecurityConfig, frozen=True, kw_only=True, rename=key_
         IntervalMinutes, about("How often the leader looks for overload.", dynamic=True)
     ] = 1.0
     load_balancer_shedding_grace_period_minutes: Annotated[
-        Minutes, about("Time during which a bundle that was unloaded is left alone.", dynamic=True)
+        Minutes, about("Time during which an unloaded bundle is not unloaded again.", dynamic=True)
     ] = 30.0
     barycenter_max_bundles_per_round: Annotated[
         Count,
         about(
-            "Most bundles that one round unloads (modular load manager), and that one check splits (simple one, too); "
-            "others wait for the next. 0 is no limit, as in Pulsar.",
+            "Maximum number of bundles that one round unloads (modular load manager) and one check splits (also simple "
+            "load manager); others wait for the next. 0: no limit, as in Pulsar.",
             dynamic=True,
             unit="bundles",
         ),
@@ -168,18 +170,20 @@ class LoadBalancingConfig(SecurityConfig, frozen=True, kw_only=True, rename=key_
     ] = False
     load_balancer_msg_rate_difference_shedder_threshold: Annotated[
         Weight,
-        about("Difference of message rates at which UniformLoadShedder sheds; 0 is off.", dynamic=True, unit="%"),
+        about("Difference of message rates at which UniformLoadShedder sheds; 0: off.", dynamic=True, unit="%"),
     ] = 50.0
     load_balancer_msg_throughput_multiplier_difference_shedder_threshold: Annotated[
-        Weight, about("Ratio of throughputs at which UniformLoadShedder sheds; 0 is off.", dynamic=True)
+        Weight, about("Ratio of throughputs at which UniformLoadShedder sheds; 0: off.", dynamic=True)
     ] = 4.0
     min_unload_message: Annotated[Count, about("Smallest rate worth an unload.", dynamic=True, unit="msg/s")] = 1_000
     min_unload_message_throughput: Annotated[
         Count, about("Smallest throughput worth an unload.", dynamic=True, unit="bytes/s")
     ] = 1_048_576
-    max_unload_percentage: Annotated[Fraction, about("Most of the difference unloaded at once.", dynamic=True)] = 0.5
+    max_unload_percentage: Annotated[
+        Fraction, about("Largest part of the difference that is unloaded at once.", dynamic=True)
+    ] = 0.5
     max_unload_bundle_num_per_shedding: Annotated[
-        CountOrOff, about("Most bundles unloaded at once; -1 is no limit.", dynamic=True, unit="bundles")
+        CountOrOff, about("Maximum number of bundles unloaded at once; -1: no limit.", dynamic=True, unit="bundles")
     ] = -1
     load_balancer_avg_shedder_low_threshold: Annotated[
         Percent, about("AvgShedder: difference that counts as a hit.", dynamic=True)
@@ -194,10 +198,10 @@ class LoadBalancingConfig(SecurityConfig, frozen=True, kw_only=True, rename=key_
         AtLeastOne, about("AvgShedder: heavy hits in a row before it sheds.", dynamic=True, unit="cycles")
     ] = 2
     barycenter_least_disturbance_band_percentage: Annotated[
-        Band, about("LeastDisturbance: how far above the reachable usage a broker may lie.", dynamic=True)
+        Band, about("LeastDisturbance: how far a broker may be above the reachable usage.", dynamic=True)
     ] = 8.0
     barycenter_least_disturbance_patience_minutes: Annotated[
-        Patience, about("LeastDisturbance: how long a change of load lasts before it counts.", dynamic=True)
+        Patience, about("LeastDisturbance: how long a change of load must last before it counts.", dynamic=True)
     ] = 12.0
     namespace_bundle_unloading_timeout_ms: Annotated[
         IntervalMillis, about("Time for the topics of an unloaded bundle to close.", dynamic=True)
@@ -205,7 +209,7 @@ class LoadBalancingConfig(SecurityConfig, frozen=True, kw_only=True, rename=key_
 
     # ---- Load balancing: splitting ----
     load_balancer_auto_bundle_split_enabled: Annotated[
-        bool, about("Split bundles that grew too large.", dynamic=True)
+        bool, about("Split bundles that are too large.", dynamic=True)
     ] = True
     load_balancer_auto_unload_split_bundles_enabled: Annotated[
         bool, about("Unload the parts after an automatic split.", dynamic=True)
@@ -214,7 +218,7 @@ class LoadBalancingConfig(SecurityConfig, frozen=True, kw_only=True, rename=key_
         AtLeastOne, about("Topics above which a bundle is split.", dynamic=True, unit="topics")
     ] = 1_000
     load_balancer_namespace_bundle_max_sessions: Annotated[
-        CountOrOff, about("Producers and consumers above which a bundle is split; -1 is off.", dynamic=True)
+        CountOrOff, about("Producers and consumers above which a bundle is split; -1: off.", dynamic=True)
     ] = 1_000
     load_balancer_namespace_bundle_max_msg_rate: Annotated[
         Count, about("Message rate, in and out, above which a bundle is split.", dynamic=True, unit="msg/s")
@@ -223,10 +227,10 @@ class LoadBalancingConfig(SecurityConfig, frozen=True, kw_only=True, rename=key_
         Count, about("Throughput, in and out, above which a bundle is split.", dynamic=True, unit="MiB/s")
     ] = 100
     load_balancer_namespace_maximum_bundles: Annotated[
-        AtLeastOne, about("Bundles of a namespace at which nothing is split any more.", dynamic=True, unit="bundles")
+        AtLeastOne, about("Bundles of a namespace from which none is split any more.", dynamic=True, unit="bundles")
     ] = 128
     supported_namespace_bundle_split_algorithms: Annotated[
-        tuple[SplitAlgorithm, ...], about("Algorithms that a split may ask for.", dynamic=True)
+        tuple[SplitAlgorithm, ...], about("Algorithms that a request for a split may name.", dynamic=True)
     ] = (
         "range_equally_divide",
         "topic_count_equally_divide",
@@ -237,7 +241,7 @@ class LoadBalancingConfig(SecurityConfig, frozen=True, kw_only=True, rename=key_
         SplitAlgorithm, about("Algorithm of a split that names none.", dynamic=True)
     ] = "range_equally_divide"
     flow_or_qps_difference_threshold_percentage: Annotated[
-        Percent, about("flow_or_qps_equally_divide: smallest difference worth a cut.", dynamic=True)
+        Percent, about("flow_or_qps_equally_divide: smallest difference that justifies a split.", dynamic=True)
     ] = 10
 
     # ---- Load balancing: extensible load manager ----
@@ -248,30 +252,30 @@ class LoadBalancingConfig(SecurityConfig, frozen=True, kw_only=True, rename=key_
         Count, about("Cycles in a row before TransferShedder sheds.", dynamic=True, unit="cycles")
     ] = 3
     load_balancer_transfer_enabled: Annotated[
-        bool, about("Unload to a chosen broker instead of to none.", dynamic=True)
+        bool, about("Unload a bundle to a chosen broker (transfer) instead of without a destination.", dynamic=True)
     ] = True
     load_balancer_max_number_of_broker_shedding_per_cycle: Annotated[
-        AtLeastOne, about("Most brokers shed in one cycle.", dynamic=True, unit="brokers")
+        AtLeastOne, about("Maximum number of brokers shed in one cycle.", dynamic=True, unit="brokers")
     ] = 3
     load_balance_shedding_delay_in_seconds: Annotated[
-        Seconds, about("Time after a move of a bundle before the next.", dynamic=True)
+        Seconds, about("Time after a move of a bundle before its next one.", dynamic=True)
     ] = 180.0
     load_balancer_broker_load_data_ttl_in_seconds: Annotated[
-        IntervalSeconds, about("Age at which load data no longer count.", dynamic=True)
+        IntervalSeconds, about("Age from which load data is ignored.", dynamic=True)
     ] = 1_800.0
     load_balancer_split_interval_minutes: Annotated[IntervalMinutes, about("How often to look for splits.")] = 1.0
     load_balancer_max_number_of_bundles_to_split_per_cycle: Annotated[
-        AtLeastOne, about("Most bundles split in one cycle.", dynamic=True, unit="bundles")
+        AtLeastOne, about("Maximum number of bundles split in one cycle.", dynamic=True, unit="bundles")
     ] = 10
     load_balancer_namespace_bundle_split_condition_hit_count_threshold: Annotated[
         Count, about("Cycles in a row before a bundle is split.", dynamic=True, unit="cycles")
     ] = 3
     load_balancer_service_unit_state_tombstone_delay_time_in_seconds: Annotated[
         Annotated[float, msgspec.Meta(ge=30, extra={"unit": "s"})],
-        about("Time that a released ownership record is kept."),
+        about("How long a released ownership record is kept."),
     ] = 3_600.0
     load_balancer_in_flight_service_unit_state_waiting_time_in_millis: Annotated[
-        Millis, about("Longest wait for an ownership change under way.")
+        Millis, about("Longest wait for a running ownership change.")
     ] = 30_000
     load_balancer_service_unit_state_monitor_interval_in_seconds: Annotated[
         IntervalSeconds, about("How often ownership records are checked.")
@@ -280,7 +284,7 @@ class LoadBalancingConfig(SecurityConfig, frozen=True, kw_only=True, rename=key_
         AtLeastOne, about("Ownership records repaired at once.", dynamic=True)
     ] = 64
     load_balancer_shedding_bundles_with_policies_enabled: Annotated[
-        bool, about("Also shed bundles that isolation policies bind.", dynamic=True)
+        bool, about("Also shed bundles that isolation policies restrict.", dynamic=True)
     ] = False
     load_balancer_multi_phase_bundle_unload: Annotated[
         bool, about("Keep clients connected until the new owner is ready.")
@@ -290,5 +294,5 @@ class LoadBalancingConfig(SecurityConfig, frozen=True, kw_only=True, rename=key_
     ] = "org.apache.pulsar.broker.loadbalance.extensions.channel.ServiceUnitStateTableViewImpl"
     load_balancer_service_unit_table_view_syncer: Annotated[
         Literal["None", "MetadataStoreToSystemTopicSyncer", "SystemTopicToMetadataStoreSyncer"],
-        about("Copying of ownership records between their two kinds of places.", dynamic=True),
+        about("Copies ownership records between the metadata store and the system topic.", dynamic=True),
     ] = "None"

@@ -1,6 +1,6 @@
-"""Which line of Pulsar's versions is followed, and the defaults in which the lines differ.
+"""The version of Pulsar to follow, and the defaults in which the versions differ.
 
-Source: Pulsar's "Configuration default changes from Pulsar 4.x to 5.0.x"; docs/pulsar-versions.md has the whole
+Source: Pulsar's "Configuration default changes from Pulsar 4.x to 5.0.x". docs/pulsar-versions.md has the whole
 comparison.
 """
 
@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 PulsarVersion: TypeAlias = Literal["4.x", "5.x"]
 
 VERSIONS: Final[tuple[PulsarVersion, ...]] = ("5.x", "4.x")
-"""The newest first, which is the default."""
+"""The versions, newest first. The newest is the default."""
 
 COMPATIBILITY_KEY: Final = "barycenterPulsarCompatibility"
 
@@ -25,4 +25,4 @@ FORMER_DEFAULTS: Final[Mapping[PulsarVersion, Mapping[str, Any]]] = {
         "default_number_of_system_namespace_bundles": None,
     },
 }
-"""Attribute of `BrokerConfig` to its default, of those whose default was another one than the newest."""
+"""For each version: attribute of `BrokerConfig` to its default, if that differs from the newest version's."""

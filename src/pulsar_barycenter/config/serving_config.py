@@ -1,4 +1,4 @@
-"""The keys of broker.conf about serving: the broker in its cluster, topics, clients, ledgers."""
+"""The keys of broker.conf for serving: the broker in its cluster, topics, clients, ledgers."""
 
 from typing import Annotated, Literal
 
@@ -24,7 +24,7 @@ from pulsar_barycenter.config.key import (
 
 
 class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
-    """See `BrokerConfig`, which has these keys."""
+    """See `BrokerConfig`, which includes these keys."""
 
     # ---- The broker and its cluster ----
     cluster_name: Annotated[str, about("Name of the cluster. Pulsar has no default.")] = "standalone"
@@ -35,37 +35,37 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
         ),
     ] = ""
     metadata_store_config_path: Annotated[
-        str, about("File: TLS keys, user, password or token of that store.", own=True)
+        str, about("File with TLS keys, user, password or token of that store.", own=True)
     ] = ""
     configuration_metadata_store_url: Annotated[
-        str, about("Store shared by clusters. Only the cluster's own store is offered, so leave it blank or equal.")
+        str, about("Store shared by clusters. Only the cluster's own store is supported: leave it blank or equal.")
     ] = ""
     metadata_store_session_timeout_millis: Annotated[
         IntervalMillis,
-        about("After this time without a sign of life a broker's session ends, and with it its ownership of bundles."),
+        about("After this time without a heartbeat a broker's session ends, and with it its ownership of bundles."),
     ] = 10_000
     metadata_store_operation_timeout_seconds: Annotated[
         IntervalSeconds, about("Longest wait for one answer of the store.")
     ] = 30.0
     metadata_store_cache_expiry_seconds: Annotated[
-        IntervalSeconds, about("Age at which a cached record is read again even if no change was told.")
+        IntervalSeconds, about("Age from which a cached record is read again even without a notification.")
     ] = 300.0
     zookeeper_session_expired_policy: Annotated[
         Literal["reconnect", "shutdown"],
-        about("When the session is lost: register again and go on, or end the process."),
+        about("When the session is lost: register again and continue, or end the process."),
     ] = "reconnect"
     broker_service_port: Annotated[
         Port | None,
-        about("Port of the binary protocol; 0 picks a free one, blank is none.", blank_is_none=True, own=True),
+        about("Port of the binary protocol; 0: a free one, blank: none.", blank_is_none=True, own=True),
     ] = 6650
     broker_service_port_tls: Annotated[Port | None, about("The same with TLS; see security.md.", own=True)] = None
     web_service_port: Annotated[
         Port | None,
-        about("Port of the REST interface; 0 picks a free one, blank is none.", blank_is_none=True, own=True),
+        about("Port of the REST interface; 0: a free one, blank: none.", blank_is_none=True, own=True),
     ] = 8080
     web_service_port_tls: Annotated[Port | None, about("The same with TLS.", own=True)] = None
     bind_address: Annotated[str, about("Address to listen at. Pulsar's default is 0.0.0.0.", own=True)] = "127.0.0.1"
-    bind_addresses: Annotated[str, about("More listeners. Not offered yet.", offered=False, own=True)] = ""
+    bind_addresses: Annotated[str, about("More listeners. Not supported yet.", offered=False, own=True)] = ""
     advertised_address: Annotated[
         str,
         about(
@@ -74,35 +74,37 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
         ),
     ] = ""
     advertised_listeners: Annotated[
-        str, about("Further addresses that clients may ask for: `name:pulsar://host:port,…`.", own=True)
+        str, about("Further addresses that clients may request: `name:pulsar://host:port,…`.", own=True)
     ] = ""
     internal_listener_name: Annotated[
-        str, about("The one of `advertisedListeners` that brokers use among themselves, and clients that name none.")
+        str, about("The one of `advertisedListeners` for brokers, and for clients that name none.")
     ] = ""
     broker_shutdown_timeout_ms: Annotated[
-        Millis, about("Time for an orderly shutdown; 0 ends at once.", dynamic=True)
+        Millis, about("Time for an orderly shutdown; 0: end at once.", dynamic=True)
     ] = 60_000
     status_file_path: Annotated[
         str, about("If set, `/status.html` answers 200 only while this file exists.", own=True)
     ] = ""
-    bootstrap_namespaces: Annotated[Names, about("Namespaces that a broker owns from its start.", own=True)] = ()
+    bootstrap_namespaces: Annotated[Names, about("Namespaces that a broker owns from its start on.", own=True)] = ()
     authorization_enabled: Annotated[
-        bool, about("Ask whether a client may do what it asks for; needs authentication. See authorization.md.")
+        bool, about("Check the permission for each request; needs authentication. See authorization.md.")
     ] = False
     authorization_allow_wildcards_matching: Annotated[
-        bool, about("Let roles in grants begin or end with `*`, which stands for any text.")
+        bool, about("Allow `*`, any text, at the start or end of roles in grants.")
     ] = False
-    super_user_roles: Annotated[Names, about("Roles with all rights; of no effect without authorization.")] = ()
+    super_user_roles: Annotated[Names, about("Roles with all permissions; no effect without authorization.")] = ()
 
     web_service_allowed_hosts: Annotated[
-        Names, about("More names of hosts under which the REST interface may be asked; `*` is any. See rest-api.md.")
+        Names, about("Further host names of the REST interface in requests; `*`: any. See rest-api.md.")
     ] = ()
     web_service_request_timeout_seconds: Annotated[
-        IntervalSeconds, about("Longest wait for a HTTP request to come with its whole header, and then for its body.")
+        IntervalSeconds, about("Longest wait for the whole header of an HTTP request, and then for its body.")
     ] = 30.0
-    max_http_server_connections: Annotated[Count, about("Most HTTP connections, more get 503; 0 is no limit.")] = 2_048
+    max_http_server_connections: Annotated[
+        Count, about("Maximum number of HTTP connections, more get 503; 0: no limit.")
+    ] = 2_048
     max_concurrent_http_requests: Annotated[
-        Count, about("HTTP requests under way at once, more get 503; 0 is no limit.")
+        Count, about("Maximum number of concurrent HTTP requests, more get 503; 0: no limit.")
     ] = 1_024
 
     # ---- Names, topics and limits ----
@@ -110,18 +112,24 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     default_number_of_system_namespace_bundles: Annotated[
         Bundles | None, about("Bundles of `pulsar/system`; none (4.x): `defaultNumberOfNamespaceBundles`.")
     ] = 64
-    max_tenants: Annotated[Count, about("Most tenants; 0 is no limit.", dynamic=True)] = 0
-    max_namespaces_per_tenant: Annotated[Count, about("Most namespaces of a tenant; 0 is no limit.", dynamic=True)] = 0
-    max_topics_per_namespace: Annotated[Count, about("Most topics of a namespace; 0 is no limit.", dynamic=True)] = 0
+    max_tenants: Annotated[Count, about("Maximum number of tenants; 0: no limit.", dynamic=True)] = 0
+    max_namespaces_per_tenant: Annotated[
+        Count, about("Maximum number of namespaces of a tenant; 0: no limit.", dynamic=True)
+    ] = 0
+    max_topics_per_namespace: Annotated[
+        Count, about("Maximum number of topics of a namespace; 0: no limit.", dynamic=True)
+    ] = 0
     max_num_partitions_per_partitioned_topic: Annotated[
-        Count, about("Most partitions of a topic; 0 is no other limit than 10,000, which holds always.", dynamic=True)
+        Count, about("Maximum number of partitions of a topic; 0: 10,000, which always applies.", dynamic=True)
     ] = 0
     allow_auto_topic_creation: Annotated[bool, about("Create a topic when it is first used.", dynamic=True)] = True
     allow_auto_topic_creation_type: Annotated[
         Literal["non-partitioned", "partitioned"], about("Kind of a topic created by use.", dynamic=True)
     ] = "non-partitioned"
     default_num_partitions: Annotated[Partitions, about("Partitions of a topic created by use.", dynamic=True)] = 1
-    allow_auto_subscription_creation: Annotated[bool, about("Create a subscription by its use.", dynamic=True)] = True
+    allow_auto_subscription_creation: Annotated[
+        bool, about("Create a subscription when it is first used.", dynamic=True)
+    ] = True
     broker_delete_inactive_topics_enabled: Annotated[
         bool, about("Delete topics without producers and subscriptions.", dynamic=True)
     ] = True
@@ -132,10 +140,10 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     force_delete_namespace_allowed: Annotated[bool, about("Allow `force=true` of namespaces.", dynamic=True)] = False
     force_delete_tenant_allowed: Annotated[bool, about("Allow `force=true` of tenants.", dynamic=True)] = False
     max_concurrent_lookup_request: Annotated[
-        AtLeastOne, about("Lookups under way at once; more are told to try again.", dynamic=True)
+        AtLeastOne, about("Maximum number of concurrent look-ups; more have to be retried.", dynamic=True)
     ] = 50_000
     max_concurrent_topic_load_request: Annotated[
-        AtLeastOne, about("Topics being loaded at once; more wait.", dynamic=True)
+        AtLeastOne, about("Maximum number of topics that are loaded concurrently; more wait.", dynamic=True)
     ] = 5_000
     topic_load_timeout_seconds: Annotated[IntervalSeconds, about("Longest load of a topic.", dynamic=True)] = 60.0
     enable_persistent_topics: Annotated[bool, about("Serve persistent topics.")] = True
@@ -143,26 +151,28 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
 
     # ---- Connections, producers and consumers ----
     broker_max_connections: Annotated[
-        Count, about("Most connections to the binary port, more are refused; 0 is no limit.")
+        Count, about("Maximum number of connections to the binary port, more are refused; 0: no limit.")
     ] = 0
     broker_max_connections_per_ip: Annotated[Count, about("The same from one address.")] = 0
     max_producers_per_topic: Annotated[
-        Count, about("Most producers of a topic; 0 is no limit. A namespace's policy wins.", dynamic=True)
+        Count, about("Maximum number of producers of a topic; 0: no limit. A namespace's policy wins.", dynamic=True)
     ] = 0
     max_consumers_per_topic: Annotated[
-        Count, about("Most consumers of a topic; 0 is no limit. A namespace's policy wins.", dynamic=True)
+        Count, about("Maximum number of consumers of a topic; 0: no limit. A namespace's policy wins.", dynamic=True)
     ] = 0
     max_consumers_per_subscription: Annotated[
-        Count, about("Most consumers of a subscription; 0 is no limit. A namespace's policy wins.", dynamic=True)
+        Count,
+        about("Maximum number of consumers of a subscription; 0: no limit. A namespace's policy wins.", dynamic=True),
     ] = 0
     max_subscriptions_per_topic: Annotated[
-        Count, about("Most subscriptions of a topic; 0 is no limit. A namespace's policy wins.", dynamic=True)
+        Count,
+        about("Maximum number of subscriptions of a topic; 0: no limit. A namespace's policy wins.", dynamic=True),
     ] = 0
     max_message_publish_buffer_size_in_mb: Annotated[
         CountOrOff,
         about(
-            "Memory for messages that are not stored yet, of all connections together: none is read on beyond it. -1 "
-            "is no limit. Pulsar takes half of its direct memory.",
+            "Memory for messages of all connections that are not stored yet; beyond it no connection is read. -1: no "
+            "limit. Pulsar's default is half of its direct memory.",
             unit="MiB",
         ),
     ] = 512
@@ -170,45 +180,50 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
         5_242_880
     )
     keep_alive_interval_seconds: Annotated[
-        IntervalSeconds, about("Silence after which a connection is pinged; closed after as much again.")
+        IntervalSeconds,
+        about("Silence after which a PING is sent; the connection is closed after the same time without an answer."),
     ] = 30.0
     connection_liveness_check_timeout_millis: Annotated[
         Millis,
-        about("Time for the holder of a name to prove it is alive, before a newcomer replaces it.", dynamic=True),
+        about(
+            "Time for the connection that uses a name to answer a PING, before another client replaces it.",
+            dynamic=True,
+        ),
     ] = 5_000
     max_pending_publish_requests_per_connection: Annotated[
         AtLeastOne, about("Unanswered messages of a connection at which the broker stops reading it.")
     ] = 1_000
     broker_deduplication_enabled: Annotated[bool, about("Drop messages that a producer sent twice.")] = False
     broker_deduplication_entries_interval: Annotated[
-        AtLeastOne, about("Messages after which a topic stores what it knows of its producers.", unit="entries")
+        AtLeastOne, about("Messages after which a topic stores the last sequence ids of its producers.", unit="entries")
     ] = 1_000
     broker_deduplication_snapshot_frequency_in_seconds: Annotated[
-        Seconds, about("How often to look for topics to store it by time; 0: never.")
+        Seconds, about("How often to look for topics that have to store them because of their age; 0: never.")
     ] = 120.0
     broker_deduplication_snapshot_interval_seconds: Annotated[
-        Seconds, about("Time after which a topic with new messages stores it; 0: after so many messages alone.")
+        Seconds, about("Time after which a topic with new messages stores them; 0: only by number of messages.")
     ] = 120.0
     broker_deduplication_max_number_of_producers: Annotated[
-        AtLeastOne, about("Most producers of a topic that are remembered; those that left first are forgotten first.")
+        AtLeastOne,
+        about("Maximum number of producers of a topic that are remembered; those that left first are dropped first."),
     ] = 10_000
     broker_deduplication_producer_inactivity_timeout_minutes: Annotated[
-        IntervalMinutes, about("Time after which a producer that left is forgotten.")
+        IntervalMinutes, about("Time after which a producer that left is dropped.")
     ] = 360.0
     max_unacked_messages_per_consumer: Annotated[
-        Count, about("Unacknowledged messages at which a consumer gets no more; 0 is no limit.", dynamic=True)
+        Count, about("Unacknowledged messages at which a consumer gets no more; 0: no limit.", dynamic=True)
     ] = 50_000
     max_unacked_messages_per_subscription: Annotated[
-        Count, about("Unacknowledged messages at which a subscription gets no more; 0 is no limit.", dynamic=True)
+        Count, about("Unacknowledged messages at which a subscription gets no more; 0: no limit.", dynamic=True)
     ] = 200_000
     active_consumer_failover_delay_time_millis: Annotated[
-        Millis, about("Delay before a Failover subscription goes to another consumer.")
+        Millis, about("Delay before a Failover subscription switches to another consumer.")
     ] = 1_000
     dispatcher_max_read_batch_size: Annotated[
-        AtLeastOne, about("Most entries read at once for a subscription.", dynamic=True, unit="entries")
+        AtLeastOne, about("Maximum number of entries read at once for a subscription.", dynamic=True, unit="entries")
     ] = 100
     broker_service_compaction_threshold_in_bytes: Annotated[
-        Count, about("Uncompacted bytes at which a topic is compacted; 0: by request.", dynamic=True, unit="bytes")
+        Count, about("Uncompacted bytes at which a topic is compacted; 0: only on request.", dynamic=True, unit="bytes")
     ] = 0
     broker_service_compaction_monitor_interval_in_seconds: Annotated[
         IntervalSeconds, about("How often to look for topics to be compacted.")
@@ -216,33 +231,34 @@ class ServingConfig(msgspec.Struct, frozen=True, kw_only=True, rename=key_name):
     topic_compaction_retain_null_key: Annotated[bool, about("Keep messages without a key in compacted topics.")] = False
     stats_update_frequency_in_secs: Annotated[IntervalSeconds, about("How often rates of topics are computed.")] = 60.0
     expose_topic_level_metrics_in_prometheus: Annotated[
-        bool, about("Show figures of every topic at `/metrics`, not only of every namespace.")
+        bool, about("Export metrics of every topic at `/metrics`, not only of every namespace.")
     ] = True
     expose_consumer_level_metrics_in_prometheus: Annotated[
-        bool, about("Show figures of every consumer at `/metrics`, too, where those of topics are shown.")
+        bool, about("Export metrics of every consumer at `/metrics`, if those of topics are exported.")
     ] = False
     expose_producer_level_metrics_in_prometheus: Annotated[
-        bool, about("Show figures of every producer at `/metrics`, too, where those of topics are shown.")
+        bool, about("Export metrics of every producer at `/metrics`, if those of topics are exported.")
     ] = False
     expose_bundles_metrics_in_prometheus: Annotated[
         bool,
-        about("Show figures of every bundle at `/metrics`. The extensible load manager's brokers: with 5.x alone."),
+        about("Export metrics of every bundle at `/metrics`. With the extensible load manager: only with 5.x."),
     ] = False
 
     # ---- Ledgers ----
     managed_ledger_max_entries_per_ledger: Annotated[
-        AtLeastOne, about("Entries after which a new ledger is begun.", unit="entries")
+        AtLeastOne, about("Entries after which a new ledger is created.", unit="entries")
     ] = 50_000
     managed_ledger_max_size_per_ledger_mbytes: Annotated[
-        AtLeastOne, about("Size after which a new ledger is begun.", unit="MiB")
+        AtLeastOne, about("Size after which a new ledger is created.", unit="MiB")
     ] = 2_048
     managed_ledger_default_mark_delete_rate_limit: Annotated[
-        Positive, about("Most writes a second of a cursor's position.", unit="1/s")
+        Positive, about("Maximum number of writes of a cursor's position per second.", unit="1/s")
     ] = 1.0
     auto_skip_non_recoverable_data: Annotated[
         bool,
-        about("Never deliver entries and ledgers that cannot be read; without, reading stops there.", dynamic=True),
+        about("Skip entries and ledgers that cannot be read; false: reading stops there.", dynamic=True),
     ] = False
     managed_ledger_cache_size_mb: Annotated[
-        Count, about("Memory for recent entries of all topics. Pulsar takes a fifth of its direct memory.", unit="MiB")
+        Count,
+        about("Memory for recent entries of all topics. Pulsar's default is a fifth of its direct memory.", unit="MiB"),
     ] = 64

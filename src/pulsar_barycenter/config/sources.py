@@ -1,4 +1,4 @@
-"""Where a value in force comes from, and who changed it."""
+"""Where a current value comes from, and who changed it."""
 
 import enum
 from typing import Annotated, Final
@@ -9,20 +9,22 @@ from pulsar_barycenter.config.broker_conf import shown
 
 
 class Source(enum.StrEnum):
+    """Where a current value comes from."""
+
     DEFAULT = "default"
     FILE = "broker.conf"
     DYNAMIC = "dynamic"
     UNKNOWN = "default or broker.conf"
-    """Of a broker of Apache Pulsar, whose defaults are not known here."""
+    """For a broker of Apache Pulsar, whose defaults are not known here."""
 
 
 LONGEST_NOTED: Final = 4_000
-"""Characters of a value, or of a reason, that a change tells."""
+"""The maximum number of characters of a value or a reason in the record of a change."""
 _Noted = Annotated[str, msgspec.Meta(max_length=LONGEST_NOTED)]
 
 
 class EarlierChange(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """By whom, at which epoch ms, why and by which request a part of a value was set."""
+    """Who set a part of a value, when (ms since 1970), why and by which request."""
 
     by: _Noted
     at: Annotated[int, msgspec.Meta(ge=0, le=2**53)]
@@ -31,12 +33,13 @@ class EarlierChange(msgspec.Struct, frozen=True, rename="camel", kw_only=True, o
 
 
 class NotedChange(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """The last change of a dynamic setting: by whom ("anonymous" while authentication is off), at which epoch ms, why,
-    by which request.
+    """The last change of a dynamic setting: by whom ("anonymous" while authentication is off), when (ms since 1970),
+    why, and by which request.
 
-    `value` is what it was set to, None if the override was removed, `before` what was in force; of what may be a secret
-    only whether there was one (`shown`). `earlier` is kept of the list barycenterDrainedBrokers alone: who added each
-    name that the change found and left there, as far as that was noted.
+    `value` is the new value, None if the override was removed; `before` is the previous value. Of a possible secret,
+    both only say whether there was a value (`shown`).
+    `earlier` exists for the list barycenterDrainedBrokers only: who added each name that was in the list before this
+    change and stayed in it, as far as that was recorded.
     """
 
     by: _Noted
@@ -48,12 +51,14 @@ class NotedChange(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omi
     earlier: dict[str, EarlierChange] = {}
 
     def is_of(self, key: str, override: str | None) -> bool:
-        """Tell whether it led to what is stored now: others change settings, too, and note nothing."""
+        """Return whether this change led to the value that is stored now. Other tools change settings too, and record
+        nothing.
+        """
         return self.value == (None if override is None else shown(key, override)[:LONGEST_NOTED])
 
 
 def source_of(value: str, default: str | None, override: str | None) -> Source:
-    """Return where a value comes from; `default` is None if it is not known, `override` if none is stored."""
+    """Return where a value comes from. `default` is None if it is unknown, `override` is None if none is stored."""
     if override is not None and override == value:
         return Source.DYNAMIC
     if default is None:

@@ -1,14 +1,19 @@
-"""Where messages lie: append-only ledgers, and the unbroken row of them that a topic is.
+"""Stores the entries of topics: append-only ledgers, and managed ledgers that join them to one sequence for each topic.
 
-Read `position`, then the two interfaces, `reader` and `storage`: append, make durable, fence, read. `files` keeps
-ledgers in a shared folder; `managed` makes topics of ledgers, with cursors, for one owner at a time. `settings` say
-how large ledgers grow. `entry_index` is what is known of a ledger's entries without their data; `tail_cache` and
-`caches` are the memory that all topics of a storage share. `write_room` remembers that the disk was full. The promise
-of the room: an entry that was reported as durable is found again, in order, by whoever takes over, and a former owner
-gets nothing more reported.
+Problem. A topic moves from broker to broker. A former owner may be paused, cut off or slow and not know that it lost
+the topic. The room promises that the next owner finds every entry that was reported as durable, in order, and that the
+former owner gets no later entry reported.
 
-`one_folder` holds all brokers of a cluster to the same folder. `inspection` checks and repairs the ledgers of a folder
-that no broker runs on.
+Rules. One owner writes a ledger, under the epoch of its ownership. The next owner fences the ledger first and reads it
+afterwards. A writer looks for a fence after its bytes are durable and before it reports them. No clock is involved.
 
-It opens no entry. What entries mean is the `protocol`'s business, who owns a topic under which epoch the `broker`'s.
+Read `position`, then the two interfaces, `reader` and `storage`: append, make durable, fence, read. `files` stores
+ledgers in a folder that brokers share. `managed` builds topics and cursors from ledgers, for one owner at a time.
+`ledger_settings` sets the size of ledgers. `entry_index` holds sizes, message counts and publish times of a ledger's
+entries without their data. All topics of a storage share the memory of `tail_cache` and `caches`. `disk_full` records
+that the disk is full. `folder_identity` makes sure that all brokers of a cluster use the same folder. `inspection`
+checks and repairs the ledgers of a folder while no broker runs on it.
+
+This room never looks into an entry. `protocol` knows what entries mean; `broker` knows who owns a topic under which
+epoch.
 """

@@ -1,4 +1,6 @@
-"""The memory that all managed ledgers of a storage share: the tail of entries, and the columns of older ledgers."""
+"""The memory that all managed ledgers of a storage share: the newest entries, and the entry indexes of older
+ledgers.
+"""
 
 from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
@@ -13,13 +15,17 @@ _DEFAULT_READER_BYTES = 32 << 20
 
 
 class Readable(Protocol):
-    """A ledger that has a reader while it is open for reading."""
+    """A ledger. Its `reader` is set while the ledger is open for reading."""
 
     reader: LedgerReader | None
 
 
 class ReaderCache:
-    """The ledgers that are open for reading besides those being written; the least recently used one closes first."""
+    """Readers of closed ledgers, up to `capacity_bytes` of entry indexes; the least recently used reader is closed
+    first.
+
+    A ledger that is being written keeps its reader and does not count here.
+    """
 
     def __init__(self, capacity_bytes: int) -> None:
         self.capacity_bytes = capacity_bytes
@@ -31,7 +37,9 @@ class ReaderCache:
             self._ledgers.move_to_end(ledger)
 
     def add(self, ledger: Readable) -> None:
-        """Account for the reader of a closed ledger; the one just added stays in any case."""
+        """Count the reader of a closed ledger, and close others beyond the capacity. The ledger just added always
+        stays.
+        """
         if ledger.reader is None or ledger in self._ledgers:
             return
         weight = _READER_BYTES + ledger.reader.index.memory_bytes
@@ -41,13 +49,15 @@ class ReaderCache:
             self.remove(next(iter(self._ledgers)))
 
     def open(self, ledger: Readable, reader: LedgerReader) -> None:
-        """Keep a reader for a closed ledger; if it got one meanwhile, that one stays and this serves one read."""
+        """Set the reader of a closed ledger and count it. If the ledger got another reader meanwhile, that one stays,
+        and the caller uses `reader` for one read.
+        """
         if ledger.reader is None:
             ledger.reader = reader
             self.add(ledger)
 
     def remove(self, ledger: Readable) -> None:
-        """Close a ledger's reader; reads under way finish."""
+        """Close a ledger's reader. Reads that have begun finish."""
         self._used -= self._ledgers.pop(ledger, 0)
         reader, ledger.reader = ledger.reader, None
         if reader is not None:
@@ -56,6 +66,8 @@ class ReaderCache:
 
 @dataclass(frozen=True, slots=True)
 class Caches:
+    """The two caches, and how often this process has each managed ledger open."""
+
     tail: TailCache
     readers: ReaderCache
     _open: Counter[str] = field(default_factory=Counter)
@@ -65,7 +77,7 @@ class Caches:
         return cls(TailCache(tail_bytes), ReaderCache(reader_bytes))
 
     def register(self, path: str) -> bool:
-        """Note that a managed ledger is being opened; return True if this process has it open only this once."""
+        """Count that a managed ledger is opened; return True if this process does not have it open otherwise."""
         self._open[path] += 1
         return self._open[path] == 1
 

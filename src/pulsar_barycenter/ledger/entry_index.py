@@ -1,4 +1,6 @@
-"""What is known of a ledger's entries without their data, in columns: 24 bytes an entry, no object each."""
+"""Sizes, message counts and publish times of a ledger's entries, in columns: 24 bytes an entry, and no object for
+each.
+"""
 
 from array import array
 from bisect import bisect_left, bisect_right
@@ -12,8 +14,8 @@ from pulsar_barycenter.ledger.position import EntryInfo
 class EntryIndex:
     """Sizes, message counts and publish times of the entries 0, 1, … of one ledger.
 
-    Sizes and counts are kept as running sums, so that any range is measured by one subtraction and a limit
-    is found by bisection.
+    Sizes and counts are stored as running sums. So the sum over a range is one subtraction, and a bisection finds where
+    a limit is reached.
     """
 
     __slots__ = ("_bytes", "_messages", "_times")
@@ -35,7 +37,7 @@ class EntryIndex:
         return 24 * len(self._times)
 
     def extend(self, sizes: Sequence[int], num_messages: Sequence[int], publish_times_ms: Sequence[int]) -> None:
-        """Append the entries whose columns are given; all three have one length."""
+        """Append entries, given as three columns of the same length."""
         self._extend_sum(self._bytes, sizes)
         self._extend_sum(self._messages, num_messages)
         self._times.extend(publish_times_ms)
@@ -50,11 +52,11 @@ class EntryIndex:
         return self._bytes[entry_id]
 
     def bytes_between(self, first: int, stop: int) -> int:
-        """Return the size of the entries `first` (inclusive) to `stop` (exclusive) together."""
+        """Return the total size of the entries `first` (inclusive) to `stop` (exclusive)."""
         return self._bytes[stop] - self._bytes[first]
 
     def messages_between(self, first: int, stop: int) -> int:
-        """Return the messages in the entries `first` (inclusive) to `stop` (exclusive)."""
+        """Return the number of messages in the entries `first` (inclusive) to `stop` (exclusive)."""
         return self._messages[stop] - self._messages[first]
 
     def info(self, entry_id: int) -> EntryInfo:
@@ -76,14 +78,16 @@ class EntryIndex:
         return max(self._times[first:stop])
 
     def first_published_at_or_after(self, time_ms: int) -> int | None:
-        """Return the first entry with that publish time or a later one; producers' clocks may run backwards."""
+        """Return the first entry whose publish time is `time_ms` or later. Searches all, because producers' clocks may
+        run backwards.
+        """
         return next((i for i, t in enumerate(self._times) if t >= time_ms), None)
 
     def stop_within(self, first: int, stop: int, max_bytes: int, max_messages: int | None) -> int:
-        """Return where to stop reading from `first`, exclusive and at most `stop`.
+        """Return the end, exclusive and at most `stop`, of a read that starts at `first`.
 
-        At least one entry is taken; beyond it no more than `max_bytes` together with it, and no entry that
-        begins at or after `max_messages` messages (the entry that reaches the number is taken whole).
+        The read has at least one entry. It ends before the entry that would make it exceed `max_bytes`, and after the
+        entry with which it reaches `max_messages` messages, which it takes whole.
         """
         if max_messages is not None and max_messages > 0:
             stop = bisect_left(self._messages, self._messages[first] + max_messages, first, stop)

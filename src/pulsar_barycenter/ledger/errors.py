@@ -2,17 +2,17 @@
 
 LedgerError
 ├── LedgerFencedError        a later owner took the ledger over; this writer must stop serving
-│   └── LedgerDeletedError   its record was deleted; this writer must stop serving as well
-├── LedgerCorruptedError     a damaged entry before the end of a ledger; names the file and the offset
+│   └── LedgerDeletedError   the ledger's record was deleted; this writer must stop serving as well
+├── LedgerCorruptedError     an entry before the end of a ledger is damaged; names the file and the offset
 ├── LedgerVersionError       a later release wrote the file
 ├── LedgerNotFoundError      the ledger's file is absent
-├── LedgerUnreadableError    the ledger's file may not be read, or is none; a hand can mend that
-├── LedgerFolderUnfitError   the folder cannot hold ledgers safely; nothing was written
-├── LedgerFolderLostError    the folder was removed or replaced while it was open; this process has to end
-├── LedgerFolderInUseError   brokers use the ledgers that are to be checked, or these are being checked
+├── LedgerUnreadableError    the file cannot be opened, or is not a file; an operator can fix that
+├── LedgerFolderUnfitError   the folder cannot store ledgers safely; nothing was written
+├── LedgerFolderLostError    the folder was removed or replaced while it was open; the process has to end
+├── LedgerFolderInUseError   brokers use the ledgers that are to be checked, or a check of them is running
 ├── LedgerFullError          the disk is full; nothing was acknowledged, existing data stays readable
-├── LedgerClosedError        the writer, or the whole storage, was closed
-└── LedgerUnavailableError   the metadata store did not answer; whether a write took effect is unknown
+├── LedgerClosedError        the writer, or the whole storage, is closed
+└── LedgerUnavailableError   the metadata store did not answer; it is unknown whether a write took effect
 """
 
 from collections.abc import Sequence
@@ -20,29 +20,31 @@ from pathlib import PurePath
 
 
 class LedgerError(Exception):
-    """Anything that a ledger operation can fail with."""
+    """Base class of every error of a ledger operation."""
 
 
 class LedgerFencedError(LedgerError):
     def __init__(self, ledger: str, epoch: int, fenced_by: int) -> None:
-        super().__init__(f"{ledger}: written under epoch {epoch}, taken over under epoch {fenced_by}")
+        super().__init__(f"{ledger}: this owner has epoch {epoch}, an owner of epoch {fenced_by} has taken it over")
         self.epoch = epoch
         self.fenced_by = fenced_by
 
 
 class LedgerDeletedError(LedgerFencedError):
-    """A kind of LedgerFencedError, because the writer stops as it does for a later owner. There is no `fenced_by`."""
+    """The record was deleted. A LedgerFencedError, because the writer stops in the same way; it has no `fenced_by`."""
 
     def __init__(self, ledger: str, epoch: int) -> None:
-        LedgerError.__init__(self, f"{ledger}: written under epoch {epoch}, and deleted since")
+        LedgerError.__init__(self, f"{ledger}: the record was deleted; this owner has epoch {epoch}")
         self.epoch = epoch
 
 
 class LedgerCorruptedError(LedgerError):
-    """`entries` are the first and the last entry that cannot be read, None if that is all of the ledger."""
+    """`entries` are the first and the last entry, both inclusive, that cannot be read; None: no entry of the ledger
+    can.
+    """
 
     def __init__(self, file: str, offset: int, detail: str, entries: tuple[int, int] | None = None) -> None:
-        super().__init__(f"{file}: damaged at byte {offset}: {detail}. {how_to_mend(file)}")
+        super().__init__(f"{file}: damaged at byte {offset}: {detail}. {repair_hint(file)}")
         self.file = file
         self.offset = offset
         self.detail = detail
@@ -52,7 +54,7 @@ class LedgerCorruptedError(LedgerError):
 class LedgerVersionError(LedgerError):
     def __init__(self, file: str, version: int, known: int) -> None:
         super().__init__(
-            f"{file}: written by format version {version}, this program reads up to {known}; run a later release"
+            f"{file}: has format version {version}, this release reads versions up to {known}; run a later release"
         )
         self.file = file
         self.version = version
@@ -66,16 +68,16 @@ class LedgerNotFoundError(LedgerError):
 
 class LedgerUnreadableError(LedgerError):
     def __init__(self, text: str, file: str) -> None:
-        super().__init__(f"{text}. Mend its rights, or put the right file in its place")
+        super().__init__(f"{text}. Correct its permissions, or replace it by the right file")
         self.file = file
 
 
 class LedgerFolderUnfitError(LedgerError):
-    """`problems` are pairs of why, and what to do."""
+    """`problems` are pairs (reason, remedy)."""
 
     def __init__(self, folder: str, problems: Sequence[tuple[str, str]]) -> None:
-        told = "; ".join(f"{why} ({mend})" for why, mend in problems)
-        super().__init__(f"{folder} cannot hold ledgers: {told}")
+        reasons = "; ".join(f"{reason} ({remedy})" for reason, remedy in problems)
+        super().__init__(f"{folder} cannot store ledgers: {reasons}")
         self.problems = tuple(problems)
 
 
@@ -99,10 +101,11 @@ class LedgerUnavailableError(LedgerError):
     pass
 
 
-def how_to_mend(file: str) -> str:
-    """Return what an operator does about a ledger's damaged or absent `file`."""
+def repair_hint(file: str) -> str:
+    """Return what an operator can do about a ledger's damaged or absent `file`, as text for an error or a log line."""
     ledgers = PurePath(file).parent.parent  # see `LedgerFolder.path`
     return (
-        f"Restore the file from a copy; or stop the brokers, see `barycenter ledger check --data {ledgers.parent}`, and"
-        " keep what is whole with `barycenter ledger repair`; or set autoSkipNonRecoverableData=true to go on without"
+        f"Restore the file from a copy; or stop the brokers, run `barycenter ledger check --data {ledgers.parent}`, and"
+        " save the intact entries with `barycenter ledger repair`; or set autoSkipNonRecoverableData=true to skip the"
+        " damaged ones"
     )

@@ -1,6 +1,7 @@
-"""All ledgers of a folder that no broker runs on, beside what the metadata store knows of them: checked, and repaired.
+"""Checks and repairs all ledgers of a folder that no broker runs on.
 
-The store tells which topics there are, which ledgers each has, and how many entries of those that were closed.
+The metadata store lists the topics, the ledgers of each topic, and the number of entries of each closed ledger. The
+files are compared with that.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -23,8 +24,11 @@ from pulsar_barycenter.naming.topic import TopicName, decode_local_name, encode_
 
 @dataclass(frozen=True, slots=True)
 class ListedLedger:
-    """A ledger that a topic's record lists. One `in_use` is wanted whole; another is what a compaction that was cut
-    short has left, in part or not at all, and is deleted when a broker opens the topic."""
+    """A ledger that a topic's record lists.
+
+    The topic needs a ledger that is `in_use`. Any other is the rest of an interrupted compaction, complete or not; a
+    broker deletes it when it opens the topic.
+    """
 
     topic: TopicName
     epoch: int
@@ -33,16 +37,16 @@ class ListedLedger:
 
     @property
     def entries(self) -> int | None:
-        """How many entries it has; None if it was not closed, so that only its file tells."""
+        """The number of entries; None if the ledger was not closed, so that only its file has the number."""
         return self.record.entries if self.record.closed else None
 
 
 class LedgerReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A ledger for people and scripts. Positions are `ledger:entry` or ranges of them, both ends inclusive.
+    """The state of one ledger, for output as text and JSON. Positions are `ledger:entry` or ranges of them, both ends
+    inclusive.
 
-    `lost` cannot be read, `gone` was marked so by an earlier repair. With `is_estimated` the positions behind the
-    first that is lost may be higher than they were; with `loses_end` entries at the end are lost whose number nobody
-    knows.
+    `lost` entries cannot be read; `gone` entries were removed by an earlier repair. With `is_estimated` the positions
+    after the first lost entry may be too high. With `loses_end` an unknown number of entries is lost at the end.
     """
 
     topic: str
@@ -57,9 +61,9 @@ class LedgerReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     loses_end: bool = False
     is_repaired: bool = False
     kept: str | None = None
-    """Where the damaged file is, once another is in its place."""
+    """The path of the damaged file, after a repaired file has replaced it."""
     error: str | None = None
-    """Why it could not be read, or repaired."""
+    """Why the ledger could not be read or repaired."""
 
     @property
     def is_whole(self) -> bool:
@@ -67,17 +71,17 @@ class LedgerReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
 
 
 async def listed_ledgers(store: MetadataStore) -> AsyncIterator[ListedLedger]:
-    """Yield the ledgers of every topic, by the topics' names, compacted ones last.
+    """Yield the ledgers of every topic, ordered by topic name; compacted ledgers last.
 
     Raises:
-        MetadataError: the store did not answer, or a record in it cannot be understood.
+        MetadataError: the store did not answer, or a record in it cannot be decoded.
     """
     async for path, value in _records(store, MANAGED_LEDGERS):
         *namespace, domain, local_name = path.removeprefix(f"{MANAGED_LEDGERS}/").split("/")
         try:
             topic = TopicName.of(domain, NamespaceName.parse("/".join(namespace)), decode_local_name(local_name))
         except InvalidNameError:
-            continue  # no broker finds it either
+            continue  # no broker finds this topic either
         record = decode(path, value, ManagedLedgerRecord)
         for ledger in record.ledgers:
             yield ListedLedger(topic, record.epoch, ledger)
@@ -93,7 +97,7 @@ async def _compacted_ledger(store: MetadataStore, topic_path: str) -> int | None
 
 
 async def _records(store: MetadataStore, folder: str) -> AsyncIterator[tuple[str, bytes]]:
-    """Yield the topmost keys below `folder`; what is below these are cursors."""
+    """Yield the topmost keys below `folder` that have a value; the keys below those are cursors."""
     for name in await store.children(folder):
         path = f"{folder}/{name}"
         found = await store.get(path)
@@ -105,7 +109,7 @@ async def _records(store: MetadataStore, folder: str) -> AsyncIterator[tuple[str
 
 
 def check_ledger(root: str, listed: ListedLedger) -> LedgerReport:
-    """Read all of a ledger; whatever hinders that is in the report."""
+    """Read a ledger from its first to its last entry. An error becomes part of the report."""
     try:
         return _report(listed, inspect(root, listed.record.ledger_id, listed.entries))
     except (OSError, LedgerError) as error:
@@ -113,7 +117,9 @@ def check_ledger(root: str, listed: ListedLedger) -> LedgerReport:
 
 
 def repair_ledger(root: str, listed: ListedLedger) -> LedgerReport:
-    """Read all of a ledger, and if it is damaged put a repaired file in its place; the report tells what was lost."""
+    """Read a whole ledger; if it is damaged, replace its file by a repaired one. The report says which entries were
+    lost.
+    """
     try:
         found = inspect(root, listed.record.ledger_id, listed.entries)
         report = _report(listed, found)
@@ -125,7 +131,9 @@ def repair_ledger(root: str, listed: ListedLedger) -> LedgerReport:
 
 
 def unlisted_files(root: str, listed: set[int]) -> Iterator[str]:
-    """Yield the files of ledgers that no topic has: of a deletion that was cut short, or of another folder."""
+    """Yield the files of ledgers that no topic lists: the rest of an interrupted deletion, or files of another
+    folder.
+    """
     for ledger_id, path in ledger_files(root):
         if ledger_id not in listed:
             yield path
@@ -138,8 +146,8 @@ def _report(listed: ListedLedger, found: LedgerFile) -> LedgerReport:
     def texts(ranges: list[tuple[int, int]]) -> tuple[str, ...]:
         return tuple(positions_text(ledger_id, first, last) for first, last in ranges)
 
-    inexact = [each for each in damage if not each.exact]
-    at_end = [each for each in inexact if each.last == len(found.found.index) - 1]
+    inexact = [range_ for range_ in damage if not range_.exact]
+    at_end = [range_ for range_ in inexact if range_.last == len(found.found.index) - 1]
     is_absent = found.state in (FileState.MISSING, FileState.UNREADABLE)
     return LedgerReport(
         topic=str(listed.topic),

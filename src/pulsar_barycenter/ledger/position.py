@@ -1,4 +1,4 @@
-"""Where an entry stands in a managed ledger, what is kept beside it, and an entry as dispatch gets it."""
+"""The position of an entry in a managed ledger, and an entry as dispatch receives it."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -6,11 +6,13 @@ from itertools import repeat
 from typing import Final, NamedTuple, TypeAlias
 
 NewEntry: TypeAlias = tuple[bytes, int, int]
-"""What is to be appended: data, number of messages, publish time in ms."""
+"""An entry to append: data, number of messages, publish time in ms."""
 
 
 class Position(NamedTuple):
-    """An entry's place. Later entries compare greater; `(ledger, -1)` is just before a ledger's first entry."""
+    """The position of an entry. Later entries compare greater; `(ledger, -1)` is just before the first entry of a
+    ledger.
+    """
 
     ledger_id: int
     entry_id: int
@@ -20,13 +22,13 @@ class Position(NamedTuple):
 
 
 def positions_text(ledger_id: int, first: int, last: int) -> str:
-    """Return a range of entries, both ends inclusive, for people: `3:7` or `3:7-3:9`."""
+    """Return a range of entries, both ends inclusive, as text: `3:7` or `3:7-3:9`."""
     begin = str(Position(ledger_id, first))
     return begin if first == last else f"{begin}-{Position(ledger_id, last)}"
 
 
 def joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return ranges (first, last) in order, those that touch or overlap as one."""
+    """Return the inclusive ranges (first, last) sorted; ranges that touch or overlap become one."""
     found: list[tuple[int, int]] = []
     for first, last in sorted(ranges):
         if found and first <= found[-1][1] + 1:
@@ -37,11 +39,13 @@ def joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 EARLIEST: Final = Position(-1, -1)
-"""Before every entry; also the last position of a topic that was never written."""
+"""The position before every entry; also the last position of a topic that was never written."""
 
 
 class EntryInfo(NamedTuple):
-    """What is kept beside an entry, so that dispatch never opens it. `publish_time_ms` is the producer's."""
+    """What is stored next to an entry, so that dispatch need not parse it. `publish_time_ms` is the producer's
+    clock.
+    """
 
     size: int
     num_messages: int
@@ -49,7 +53,7 @@ class EntryInfo(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """An entry with what dispatch needs beside it; `data` is as it was appended."""
+    """An entry with what dispatch needs to know of it; `data` is exactly what was appended."""
 
     position: Position
     data: bytes
@@ -62,8 +66,10 @@ class Entry(NamedTuple):
 
 
 class EntryRun(NamedTuple):
-    """Consecutive entries of a ledger, at least one: the id of the first, the data of each, and the messages and
-    bytes in all of them together."""
+    """One or more consecutive entries of a ledger.
+
+    `first` is the id of the first entry, `data` has the bytes of each; `num_messages` and `size` (bytes) are totals.
+    """
 
     ledger_id: int
     first: int
@@ -77,18 +83,18 @@ _new_entry = partial(tuple.__new__, Entry)
 
 
 def positions(ledger_id: int, first: int, stop: int) -> Iterator[Position]:
-    """Yield the positions `first` (inclusive) to `stop` (exclusive) of a ledger, made without Python code per item."""
+    """Yield the positions `first` (inclusive) to `stop` (exclusive) of a ledger, without Python code per item."""
     return map(_new_position, zip(repeat(ledger_id), range(first, stop)))
 
 
 def positions_of(pairs: Iterable[tuple[int, int]]) -> list[Position]:
-    """Return pairs of a ledger's and an entry's id as positions."""
+    """Return pairs (ledger id, entry id) as positions."""
     return list(map(_new_position, pairs))
 
 
 def entries(
     ledger_id: int, first: int, data: Sequence[bytes], counts: Iterable[int], times: Iterable[int]
 ) -> list[Entry]:
-    """Join consecutive entries of a ledger, `first` being the id of the first, with their columns."""
+    """Return consecutive entries of a ledger, built from their columns; `first` is the id of the first entry."""
     places = positions(ledger_id, first, first + len(data))
     return list(map(_new_entry, zip(places, data, counts, times, strict=True)))

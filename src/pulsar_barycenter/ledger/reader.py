@@ -1,4 +1,4 @@
-"""Reading a ledger, whichever storage it lies in: its columns in memory, its entries where they are."""
+"""The interface to read a ledger, of any storage: its entry index is in memory, its entries are read on demand."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -15,35 +15,37 @@ class LedgerReader(Protocol):
 
     @property
     def index(self) -> EntryIndex:
-        """The columns of the entries; the reader's own, not to be changed."""
+        """Sizes, counts and times of the entries. It belongs to the reader and must not be changed."""
         ...
 
     @property
     def file(self) -> str:
-        """Where the ledger lies, for people."""
+        """Where the ledger is stored, for messages and logs."""
         ...
 
     @property
     def gone(self) -> Sequence[tuple[int, int]]:
-        """The ranges (first, last) of entries that are no more, as a repair left them; sorted and disjoint."""
+        """The ranges (first, last), both inclusive, of entries that a repair removed; sorted and disjoint."""
         ...
 
     @property
     def damage(self) -> Sequence[tuple[int, int]]:
-        """The ranges (first, last) of entries that are known to be damaged; sorted and disjoint."""
+        """The ranges (first, last), both inclusive, of entries that are known to be damaged; sorted and disjoint."""
         ...
 
     def info(self, entry_id: int) -> EntryInfo: ...
 
     async def read(self, first: int, last: int, max_bytes: int) -> Sequence[bytes]:
-        """Return the entries `first`..`last`, both inclusive, oldest first; at least one, and no more than
-        `max_bytes` together beyond the first. What lies behind a damaged entry is left out.
+        """Return the entries `first` to `last`, both inclusive, oldest first.
+
+        Returns at least one entry, and further ones while the total is at most `max_bytes`. Entries after a damaged one
+        are left out.
 
         Raises:
-            LedgerCorruptedError: the first entry is damaged; the error says up to where.
+            LedgerCorruptedError: the first entry is damaged; the error has the range of damaged entries.
         """
         ...
 
     def close(self) -> None:
-        """Let the file go; reads under way finish."""
+        """Release the file. Reads that have begun finish."""
         ...

@@ -1,11 +1,11 @@
-"""Where ledgers live, as managed ledgers see it: append, make durable, fence, read.
+"""The interface of a ledger storage, as managed ledgers use it: append, make durable, fence, read.
 
-`FileLedgerStorage` keeps each ledger in a file of a shared folder. `tests/contract/test_ledger_storage.py` holds it to
-this, and the ledgers in memory that tests and simulation run on.
+`FileLedgerStorage` stores each ledger in a file of a shared folder. Tests and the simulation use a storage in memory.
+Both pass `tests/contract/test_ledger_storage.py`.
 
-Fencing. A ledger is written by one owner under one epoch. A later owner fences it first and reads it
-afterwards; a writer looks for the fence after its bytes are durable and before it reports them. So every entry
-that a former owner reported is among those that the later owner recovers, and none can be reported after.
+Fencing. One owner writes a ledger, under one epoch. A later owner fences the ledger first and reads it afterwards. A
+writer looks for the fence after its bytes are durable and before it reports them. So the later owner recovers every
+entry that a former owner reported, and a former owner cannot report an entry after that.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,36 +18,41 @@ from pulsar_barycenter.ledger.reader import LedgerReader
 
 
 class LedgerWriter(Protocol):
-    """The one appender of a ledger."""
+    """The only writer of a ledger."""
 
     @property
     def reader(self) -> LedgerReader:
-        """Read access to what is durable so far; it grows just before `on_durable` is called."""
+        """Read access to the entries that are durable so far. It grows just before `on_durable` is called."""
         ...
 
     def append(self, entry: bytes, num_messages: int, publish_time_ms: int) -> int:
-        """Queue `entry` for the next group commit and return its id (0, 1, …); it is not durable yet.
+        """Queue `entry` for the next group commit and return its id (0, 1, …). It is not durable yet.
 
-        Durability is reported to the `on_durable` of `LedgerStorage.create`, in order, once per group.
-        Raises LedgerClosedError after `close` and after a failure.
+        Durability is reported to the `on_durable` of `LedgerStorage.create`, in order, once for each group.
+
+        Raises:
+            LedgerClosedError: `close` was called, or a write failed.
         """
         ...
 
     def extend(self, entries: Sequence[NewEntry]) -> None:
-        """Queue `entries`, as `append` does one: all of them or, if it raises, none."""
+        """Queue `entries` as `append` queues one: all of them, or none if it raises."""
         ...
 
     async def close(self) -> None:
-        """Wait until all that was appended is durable or failed and reported, then release the file. Idempotent."""
+        """Wait until every appended entry is reported as durable or failed, then release the file. Idempotent."""
         ...
 
 
 OnDurable: TypeAlias = Callable[[int, LedgerError | None], None]
-"""Called on the event loop with the id of the last durable entry and None, or with the first entry that
-failed and why. After a failure no later entry of that writer becomes durable."""
+"""Called on the event loop with (id of the last durable entry, None), or with (id of the first failed entry, error).
+After a failure no later entry of that writer becomes durable.
+"""
 
 
 class LedgerStorage(Protocol):
+    """Creates, fences, opens and deletes ledgers."""
+
     @property
     def caches(self) -> Caches:
         """The memory shared by all managed ledgers of this storage."""
@@ -55,52 +60,53 @@ class LedgerStorage(Protocol):
 
     @property
     def identity(self) -> str:
-        """A text that no other storage object, of this or another process, ever has."""
+        """A text that no other storage object has, in this process or any other."""
         ...
 
     async def create(self, ledger_id: int, *, epoch: int, on_durable: OnDurable) -> LedgerWriter:
-        """Create an empty ledger written under `epoch`.
+        """Create an empty ledger that is written under `epoch`.
 
         Raises:
-            LedgerFullError: there is no space.
-            LedgerError: it exists already.
+            LedgerFullError: the disk is full.
+            LedgerError: the ledger exists already.
         """
         ...
 
     async def fence(self, ledger_id: int, *, epoch: int) -> LedgerReader:
         """Take a ledger over under `epoch`: no writer of a lower epoch gets another entry reported.
 
-        Returns a reader of all complete entries; an incomplete last entry (a torn tail) is cut.
-        Fencing twice is allowed; by a lower epoch than before, or than the writer's, raises LedgerFencedError.
+        Returns a reader of all complete entries. An incomplete last entry (a torn tail) is cut. A second fence with the
+        same or a higher epoch is allowed.
 
         Raises:
-            LedgerNotFoundError: there is no such ledger.
-            LedgerCorruptedError: nothing of it can be read; else the reader tells which entries are damaged.
+            LedgerFencedError: the ledger was fenced or created under a higher epoch.
+            LedgerNotFoundError: the ledger does not exist.
+            LedgerCorruptedError: no entry can be read. Otherwise the reader says which entries are damaged.
         """
         ...
 
     async def open(self, ledger_id: int, *, entry_count: int) -> LedgerReader:
-        """Open the first `entry_count` entries of a ledger that is known to have as many.
+        """Open the first `entry_count` entries of a ledger that is known to have that many.
 
         Raises:
-            LedgerNotFoundError: there is no such ledger.
-            LedgerCorruptedError: nothing of it can be read; else the reader tells which entries are damaged, those
-                that it lacks at the end among them.
+            LedgerNotFoundError: the ledger does not exist.
+            LedgerCorruptedError: no entry can be read. Otherwise the reader says which entries are damaged; entries
+                that are absent at the end count as damaged.
         """
         ...
 
     async def delete(self, ledger_id: int) -> None:
-        """Delete a ledger; one that is absent is no error."""
+        """Delete a ledger. It is no error if it does not exist."""
         ...
 
     async def has_room(self) -> bool:
-        """Tell whether the disk takes a few messages more, by trying.
+        """Return whether the disk has space for some more messages; writes a small file to find out.
 
         Raises:
-            LedgerError: it cannot be tried.
+            LedgerError: the file could not be written for another reason.
         """
         ...
 
     async def close(self) -> None:
-        """Wait for what was appended, then release files and threads. Idempotent."""
+        """Wait until appended entries are reported, then release files and threads. Idempotent."""
         ...

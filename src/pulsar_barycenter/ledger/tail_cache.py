@@ -1,7 +1,7 @@
-"""The entries appended last, kept in memory so that consumers who keep up are served without reading files.
+"""Keeps the newest entries in memory, so that consumers without a backlog are served without file reads.
 
-One `TailCache` is shared by all managed ledgers of a storage: it bounds their bytes together and lets the oldest
-group go first. Entries are kept in the groups in which they became durable, so nothing is paid per entry.
+All managed ledgers of a storage share one `TailCache`. It bounds their bytes in total and evicts the oldest group
+first. Entries are kept in the groups in which they became durable, so there is no cost per entry.
 """
 
 from bisect import bisect_right
@@ -13,7 +13,7 @@ from pulsar_barycenter.ledger.entry_index import EntryIndex
 _MERGE_BELOW_ENTRIES: Final = 64
 _MERGE_BELOW_SHARE: Final = 16
 _OVERHEAD_BYTES: Final = 48
-"""What CPython adds to an entry's bytes, list slot included, about."""
+"""About what CPython adds to an entry's bytes, list slot included."""
 
 
 class _Chunk:
@@ -28,12 +28,12 @@ class _Chunk:
         self.weight = 0
 
 
-def _place(chunk: _Chunk) -> tuple[int, int]:
+def _first_position(chunk: _Chunk) -> tuple[int, int]:
     return chunk.ledger_id, chunk.first
 
 
 class TailCache:
-    """The shared budget; `capacity_bytes` 0 keeps nothing."""
+    """The memory budget that all managed ledgers share. With `capacity_bytes` 0 nothing is kept."""
 
     __slots__ = ("_chunks", "_used", "capacity_bytes")
 
@@ -52,14 +52,14 @@ class TailCache:
             oldest.window.forget(oldest)
 
     def drop(self, chunks: list[_Chunk]) -> None:
-        """Give back what a closed managed ledger held."""
+        """Release the memory of a managed ledger that is closed."""
         for chunk in chunks:
             del self._chunks[chunk]
             self._used -= chunk.weight
 
 
 class TailWindow:
-    """The cached tail of one managed ledger: a contiguous run of its last entries."""
+    """The cached newest entries of one managed ledger, consecutive."""
 
     __slots__ = ("_cache", "_chunks")
 
@@ -68,7 +68,7 @@ class TailWindow:
         self._chunks: list[_Chunk] = []
 
     def append(self, ledger_id: int, first: int, entries: list[bytes], index: EntryIndex) -> None:
-        """Keep the durable entries `first`, … of a ledger; `index` must know them."""
+        """Keep the durable entries from `first` on of a ledger; `index` must contain them."""
         chunks = self._chunks
         last = chunks[-1] if chunks else None
         new = (
@@ -86,18 +86,18 @@ class TailWindow:
         self._cache.add(last, new=new, weight=weight)
 
     def forget(self, chunk: _Chunk) -> None:
-        """Let the oldest chunk go; the cache calls this when its budget is exceeded."""
+        """Drop the oldest chunk. The cache calls this when its budget is exceeded."""
         if self._chunks and self._chunks[0] is chunk:
             del self._chunks[0]
 
     def find(self, ledger_id: int, entry_id: int) -> tuple[int, list[bytes], EntryIndex] | None:
-        """Return the id of the first entry, the entries and the index of the chunk that holds an entry."""
+        """Return the chunk that contains an entry: id of its first entry, its entries, its index. None: not cached."""
         chunks = self._chunks
         if not chunks:
             return None
         chunk = chunks[-1]
         if (ledger_id, entry_id) < (chunk.ledger_id, chunk.first):
-            at = bisect_right(chunks, (ledger_id, entry_id), key=_place) - 1
+            at = bisect_right(chunks, (ledger_id, entry_id), key=_first_position) - 1
             if at < 0:
                 return None
             chunk = chunks[at]

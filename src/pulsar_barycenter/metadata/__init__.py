@@ -1,14 +1,23 @@
-"""What brokers agree on: versioned keys, ephemeral keys that die with their session, notifications.
+"""The state that brokers share: versioned keys, ephemeral keys that expire with their session, notifications.
 
-Read `store`, the interface with its promises, and `errors`. `cache` keeps typed values (`codec`) until the store says
-that they changed; `coordination` builds locks, elections and counters on any store. By `leased` a leader writes for all
-and grants their sessions: of the store no more is asked than a key of the leader's.
+Problem. Brokers have to agree on owners, leaders and policies, although any of them may be slow, paused or cut off.
+Clusters bring their own store for that, and stores differ in what they guarantee.
 
-The stores themselves: `memory` for units and simulation, `sqlite` for the processes of one machine, `zookeeper`, `etcd`
-and `oxia` for those of many; the last two by `rpc`. They are made of `store_client`, `listeners`, `conditions`, the
-state machine of `session`, and `serials`, which does one thing after the other to a key. `settings_file` reads what a
-store's settings name, `timed_store` measures how long each takes to answer, `clock` is the time of day, `files` finds
-files that were removed while they were open. `open` chooses by URL.
+Rules. One interface states the guarantees, and one test suite checks every backend against them. A write names the
+version that it replaces. A session proves that a process is alive; its ephemeral keys are deleted when it ends. A
+client stops to believe in its session before the store may give its keys to another client. What happened to a write
+without an answer is unknown, and the error says so.
 
-What the keys are called and what their values mean is left to those who write them, mostly the `broker`.
+Read `store`, the interface with its guarantees, and `errors`. `cache` keeps typed values (`codec`) until a notification
+says that they changed. `coordination` builds locks, elections and counters on any store. With `leader_writes` only the
+leader writes and grants sessions, so the store needs no more than persistent keys and one ephemeral key for the leader.
+
+The backends: `memory` for tests and simulation, `sqlite` for the processes of one machine, `zookeeper`, `etcd` and
+`oxia` for many machines; the last two use `grpc_client`. They share `store_client`, `listeners`, `conditions` (the
+version rules), the state machine of `session`, and `key_locks`, which serializes the operations on one key.
+`settings_file` reads files that a store's settings name, `timed_store` measures the duration of operations, `clock` is
+wall-clock time, `files` detects files that were removed while they were open.
+`open` selects the backend by URL.
+
+The names of the keys and the meaning of their values belong to the rooms that write them, mostly to `broker`.
 """

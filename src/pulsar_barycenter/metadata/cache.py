@@ -1,11 +1,11 @@
-"""Typed values of the metadata store, kept in memory until the store says that they changed.
+"""Typed values of the metadata store, kept in memory until a notification says that they changed.
 
-A read begins, the key changes, the notification comes, the read's answer comes: in that order the answer is
-old. So an invalidation also detaches the reads that are under way: their callers, who asked before the
-change, get the answer, but the cache does not keep it.
+A race: a read begins, the key changes, the notification arrives, then the read's answer arrives. That answer is
+outdated. So an invalidation also detaches the reads that are running. Their callers, who asked before the change, get
+the answer, but the cache does not keep it.
 
-Lost notifications do not make an entry wrong for ever: one older than `refresh_after_s` is read again in
-the background when it is used, one of twice that age is not used at all.
+A lost notification does not make an entry wrong for ever. An entry older than `refresh_after_s` is read again in the
+background when it is used; an entry twice as old is not used.
 
 Source: Pulsar's `MetadataCache`, and the children cache of its `AbstractMetadataStore`.
 """
@@ -45,7 +45,7 @@ FIRST_BACKOFF_S = 0.005
 MAX_BACKOFF_S = 3.0
 GIVE_UP_AFTER_S = 30.0
 REFRESH_AFTER_S = 300.0
-"""Unless a broker's `metadataStoreCacheExpirySeconds` says otherwise."""
+"""The default; a broker sets `metadataStoreCacheExpirySeconds`."""
 
 
 @dataclass(slots=True)
@@ -55,9 +55,9 @@ class _Entry(Generic[V]):
 
 
 class _LoadingCache(Generic[V]):
-    """Path → value, loaded once for all who ask at the same time. Times are the event loop's.
+    """Path → value, loaded once for all concurrent callers. Times are the event loop's.
 
-    Keeps at most `max_entries`; those loaded first go first.
+    Keeps at most `max_entries`; the entry that was loaded first is dropped first.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class _LoadingCache(Generic[V]):
         self._tasks: dict[asyncio.Task[V], None] = {}
 
     def peek(self, path: str) -> _Entry[V] | None:
-        """Return what is known of `path` now, without a thought of loading it."""
+        """Return the entry of `path` if it is known and not expired. Never starts a load."""
         entry = self._entries.get(path)
         if entry is None or _now() - entry.loaded_at_s >= self._expire_after_s:
             return None
@@ -91,7 +91,7 @@ class _LoadingCache(Generic[V]):
             return entry.value
         load = self.start_load(path)
         try:
-            return await asyncio.shield(load)  # a caller that gives up does not take the answer from the others
+            return await asyncio.shield(load)  # a caller that is cancelled must not cancel the load for the others
         except asyncio.CancelledError:
             if load.cancelled() and not _is_cancelled():
                 raise StoreClosedError(path) from None
@@ -108,11 +108,11 @@ class _LoadingCache(Generic[V]):
 
     @property
     def is_empty(self) -> bool:
-        """Nothing is known and nothing is being loaded."""
+        """Whether nothing is known and nothing is being loaded."""
         return not (self._entries or self._loads)
 
     def drop(self, path: str, *, reload: bool = False) -> None:
-        """Forget `path`; `reload` reads it again in the background if it was known."""
+        """Forget `path`. With `reload`, read it again in the background if it was known."""
         was_known = self._entries.pop(path) is not None
         was_loading = self._loads.pop(path, None) is not None
         if reload and (was_known or was_loading):
@@ -133,16 +133,15 @@ class _LoadingCache(Generic[V]):
         if is_current:
             del self._loads[path]
         if task.cancelled() or task.exception() is not None or not is_current:
-            return  # asking for the exception also marks it as seen; whoever waited has it
+            return  # reading the exception also marks it as retrieved; the callers get it from the task
         self._entries.put(path, _Entry(task.result(), _now()))
 
 
 class MetadataCache(Generic[T]):
-    """The values of one type in a store, decoded once per change; that a key is absent is remembered too.
+    """The values of one type in a store, decoded once per change. The absence of a key is cached too.
 
-    Values are shared between callers: treat them as immutable. Several caches may watch one store. The
-    caller's own writes, through any cache or the store itself, are seen by the caller's next read.
-    Close it before the store.
+    Values are shared between callers: treat them as immutable. Several caches may watch one store. A caller's next read
+    sees the caller's own writes, through any cache or the store itself. Close the cache before the store.
     """
 
     def __init__(
@@ -173,10 +172,10 @@ class MetadataCache(Generic[T]):
         self._closed = False
 
     async def get(self, path: str) -> T | None:
-        """Return the value at `path`, or None if there is none.
+        """Return the value at `path`, or None if the key does not exist.
 
         Raises:
-            InvalidValueError: what is stored is not of this type; nothing is cached then.
+            InvalidValueError: the stored value is not of this type; nothing is cached.
         """
         found = await self.get_with_stat(path)
         return None if found is None else found[0]
@@ -186,12 +185,12 @@ class MetadataCache(Generic[T]):
         return await self._values.get(path)
 
     def get_if_cached(self, path: str) -> T | None:
-        """Return the value if it is in memory; None means absent or not known. Never loads, never waits."""
+        """Return the value if it is in memory. None means absent or unknown. Never loads, never waits."""
         entry = self._values.peek(path)
         return None if entry is None or entry.value is None else entry.value[0]
 
     async def exists(self, path: str) -> bool:
-        """Tell whether `path` is a key, whether or not its value can be decoded."""
+        """Return whether `path` is a key, whether or not its value can be decoded."""
         self._check_open(path)
         try:
             return await self._values.get(path) is not None
@@ -199,7 +198,7 @@ class MetadataCache(Generic[T]):
             return True
 
     async def children(self, path: str) -> list[str]:
-        """Return the sorted names of the first-level children; the list is the caller's own."""
+        """Return the names of the first-level children, sorted. The caller may change the list."""
         self._check_open(path)
         return list(await self._children.get(path))
 
@@ -207,7 +206,7 @@ class MetadataCache(Generic[T]):
         """Store a new value and return it as a later read does.
 
         Raises:
-            AlreadyExistsError: there is one.
+            AlreadyExistsError: the key exists.
         """
         self._check_open(path)
         try:
@@ -217,22 +216,22 @@ class MetadataCache(Generic[T]):
         try:
             await self._values.get(path)
         except MetadataError as error:
-            log.debug("metadata_cache_load_failed", path=path, error=str(error))  # the creation succeeded
+            log.debug("metadata_cache_load_failed", path=path, error=str(error))  # the creation itself succeeded
         return value
 
     async def put(self, path: str, value: T, *, ephemeral: bool = False) -> Stat:
-        """Store `value` whatever was there."""
+        """Store `value` whatever the key contains."""
         self._check_open(path)
         return await self._put(path, value, ephemeral=ephemeral)
 
     async def read_modify_update_or_create(self, path: str, modify: Callable[[T | None], T]) -> T:
-        """Store `modify(value)` in place of the value, None where there is none, and return it.
+        """Replace the value by `modify(value)` and return it. `modify` gets None if the key does not exist.
 
-        `modify` gets a copy of its own and may be called several times, once more after each change that
-        somebody else made in between; it must be pure.
+        `modify` gets its own copy of the value. It must be pure, because it is called again after each concurrent
+        change.
 
         Raises:
-            BadVersionError: somebody else was faster for 30 seconds on end.
+            BadVersionError: for 30 seconds another client was always faster.
         """
         self._check_open(path)
         give_up_at_s = _now() + GIVE_UP_AFTER_S
@@ -258,7 +257,7 @@ class MetadataCache(Generic[T]):
         """Delete the key whatever its version.
 
         Raises:
-            NotFoundError: there is none.
+            NotFoundError: the key does not exist.
         """
         self._check_open(path)
         await self._store.delete(path)

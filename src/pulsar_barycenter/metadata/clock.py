@@ -1,6 +1,6 @@
-"""Wall-clock time: what people and other processes are told of when something happened.
+"""Wall-clock time: the times that persons and other processes see.
 
-Sessions, retries and timeouts are measured on monotonic time, so a wall clock that jumps ends none of them.
+Sessions, retries and timeouts use monotonic time, so a jump of the wall clock ends none of them.
 """
 
 import time
@@ -8,6 +8,8 @@ from typing import Protocol
 
 
 class Clock(Protocol):
+    """A source of wall-clock time."""
+
     def now_ms(self) -> int:
         """Return wall-clock time in milliseconds since 1970."""
         ...

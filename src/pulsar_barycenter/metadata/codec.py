@@ -1,4 +1,4 @@
-"""How values become bytes: JSON by default, whatever a caller brings otherwise."""
+"""Converts values to bytes and back: JSON, unless the caller passes another codec."""
 
 from typing import Generic, Protocol, TypeVar
 
@@ -10,19 +10,21 @@ T = TypeVar("T")
 
 
 class Codec(Protocol[T]):
+    """Converts values of one type."""
+
     def encode(self, value: T) -> bytes: ...
 
     def decode(self, path: str, data: bytes) -> T:
-        """Return the value that `data`, stored at `path`, means.
+        """Return the value that `data`, stored at `path`, represents.
 
         Raises:
-            InvalidValueError: it means none.
+            InvalidValueError: `data` does not represent such a value.
         """
         ...
 
 
 class JsonCodec(Generic[T]):
-    """UTF-8 JSON of one type, unknown fields ignored when reading."""
+    """UTF-8 JSON of one type. Unknown fields are ignored when reading."""
 
     def __init__(self, value_type: type[T]) -> None:
         self._encoder = msgspec.json.Encoder()

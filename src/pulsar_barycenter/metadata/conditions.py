@@ -1,4 +1,4 @@
-"""When a write may happen: the version rules, said once for the stores that decide them in our own code.
+"""The version rules of a write, for the stores that check them in this code.
 
 | expected version | key absent      | key present at version v        |
 |------------------|-----------------|---------------------------------|
@@ -23,7 +23,7 @@ from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, Guard
 
 @dataclass(frozen=True, slots=True)
 class PutOptions:
-    """The conditions and kind of one `MetadataStore.put`."""
+    """The conditions and the kind of one `MetadataStore.put`."""
 
     expected_version: int | None = None
     ephemeral: bool = False
@@ -33,13 +33,15 @@ class PutOptions:
 
 
 def check_guard(guard: Guard | None, actual: int | None) -> None:
-    """Raise unless there is no guard, or its key is at the version it wants; `actual` None: the key is absent."""
+    """Raise GuardError if there is a guard and its key has another version. `actual` is the version, None: the key is
+    absent.
+    """
     if guard is not None and guard.version != actual:
         raise GuardError(guard.path, guard.version, actual)
 
 
 def check_put(path: str, actual: int | None, options: PutOptions, *, own: bool) -> None:
-    """Raise unless a key at version `actual` (None: absent) may be written; `own`: by the session that created it."""
+    """Raise unless a key at version `actual` (None: absent) may be written. `own`: this session created it."""
     expected = options.expected_version
     if actual is None:
         if expected is not None and expected != MUST_NOT_EXIST:
@@ -54,7 +56,7 @@ def check_put(path: str, actual: int | None, options: PutOptions, *, own: bool) 
 def check_delete(
     path: str, actual: int | None, *, expected: int | None, if_own: bool, own: bool, has_children: bool
 ) -> None:
-    """Raise unless a key at version `actual` (None: absent) may be deleted."""
+    """Raise unless a key at version `actual` (None: absent) may be deleted. `own`: this session created it."""
     if actual is None:
         raise NotFoundError(path)
     if expected is not None and expected != actual:
@@ -66,5 +68,5 @@ def check_delete(
 
 
 def sequential_path(path: str, number: int) -> str:
-    """Return the real path of a sequential put; numbers up to ten digits sort as text too."""
+    """Return the full path of a sequential put. Numbers of up to ten digits sort as text too."""
     return f"{path}{number:010d}"

@@ -1,30 +1,30 @@
 """Errors of the metadata store, one shallow tree.
 
 MetadataError
-├── NotFoundError          the key is absent
-├── BadVersionError        the expected version did not hold
-│   ├── OtherSessionError  the key was to be this session's own and is another's
+├── NotFoundError          the key does not exist
+├── BadVersionError        the key has not the expected version
+│   ├── OtherSessionError  the key belongs to another session, not to this one
 │   └── GuardError         the key that the write depended on has another version
 ├── AlreadyExistsError     a typed create found the key
-├── InvalidPathError       the path is not of the store's form
-├── InvalidValueError      a stored value could not be decoded
+├── InvalidPathError       the store cannot have such a path
+├── InvalidValueError      a stored value cannot be decoded
 ├── LockBusyError          another session holds the lock
 ├── LockLostError          the lock was released or lost before the operation
-├── NotLeadingError        the write is the leader's, and this session's owner leads no more
-├── FormerEpochError       a command of a leader after which another one leads
+├── NotLeadingError        only the leader may write this key, and this broker does not lead
+├── FormerEpochError       a command of a former leader
 ├── HasChildrenError       a key with children cannot be deleted
-├── SessionLostError       the session ended; its ephemeral keys are gone
-├── StoreUnavailableError  the store did not answer; whether a write took effect is unknown
-├── StoreFileError         the store's file cannot be used: foreign, damaged, or of a newer version
-├── StoreSettingsError     what is configured cannot be: the store's URL, the file with its settings
-├── StoreRefusedError      the store will not do it, now or later; nothing was written
-│   └── ValueTooLargeError it takes no value of this size
+├── SessionLostError       the session has ended; its ephemeral keys are deleted
+├── StoreUnavailableError  the store did not answer; it is unknown whether a write took effect
+├── StoreFileError         the store's file cannot be used: of another program, damaged, or of a newer version
+├── StoreSettingsError     the store's URL or its settings file is invalid
+├── StoreRefusedError      the store refuses the operation, now or always; nothing was written
+│   └── ValueTooLargeError the value is larger than the store allows
 └── StoreClosedError       the store was closed
 """
 
 
 class MetadataError(Exception):
-    """Anything that a metadata store operation can fail with."""
+    """Base class of every error of a metadata store operation."""
 
     def __init__(self, path: str, detail: str) -> None:
         super().__init__(f"{path}: {detail}")
@@ -49,7 +49,9 @@ class BadVersionError(MetadataError):
 
 
 class OtherSessionError(BadVersionError):
-    """A kind of BadVersionError, because whoever expects a version of its own key treats both alike."""
+    """A kind of BadVersionError, because a caller that expects a version of its own key handles both in the same
+    way.
+    """
 
     def __init__(self, path: str, expected: int | None, actual: int) -> None:
         MetadataError.__init__(self, path, "belongs to another session")
@@ -58,7 +60,7 @@ class OtherSessionError(BadVersionError):
 
 
 class GuardError(BadVersionError):
-    """Of `path`, the guard's key. A kind of BadVersionError, because nothing was written, as with any other."""
+    """`path` is the guard's key. A kind of BadVersionError: nothing was written, as with any other."""
 
 
 class AlreadyExistsError(MetadataError):
@@ -68,7 +70,7 @@ class AlreadyExistsError(MetadataError):
 
 class InvalidPathError(MetadataError):
     def __init__(self, path: str) -> None:
-        super().__init__(repr(path), "a path starts with '/', does not end with '/' and is not blank")
+        super().__init__(repr(path), "not a valid path: it must start with '/' and must not end with '/'")
 
 
 class InvalidValueError(MetadataError):
@@ -77,7 +79,7 @@ class InvalidValueError(MetadataError):
 
 class LockBusyError(MetadataError):
     def __init__(self, path: str) -> None:
-        super().__init__(path, "held by another session")
+        super().__init__(path, "another session holds the lock")
 
 
 class LockLostError(MetadataError):
@@ -86,13 +88,15 @@ class LockLostError(MetadataError):
 
 
 class NotLeadingError(MetadataError):
-    def __init__(self, path: str, detail: str = "only the leader writes it, and this broker does not lead") -> None:
+    def __init__(
+        self, path: str, detail: str = "only the leader writes this key, and this broker is not the leader"
+    ) -> None:
         super().__init__(path, detail)
 
 
 class FormerEpochError(MetadataError):
     def __init__(self, path: str, epoch: int, current: int) -> None:
-        super().__init__(path, f"the command is of leader epoch {epoch}, which is over: it is epoch {current} now")
+        super().__init__(path, f"the command is of leader epoch {epoch}, which is over: the current epoch is {current}")
         self.epoch = epoch
         self.current = current
 

@@ -1,4 +1,4 @@
-"""Who is told of a store's changes and session events, and in which order. Shared by all stores."""
+"""The listeners and caches of a store, and the order in which they are called."""
 
 from collections.abc import Callable, Iterable
 from typing import TypeVar
@@ -9,14 +9,14 @@ from pulsar_barycenter.metadata.store import CONNECTED_EVENTS, Notification, Ses
 
 log = structlog.get_logger(__name__)
 
-Told = TypeVar("Told")
+Event = TypeVar("Event")
 
 
 class StoreListeners:
     """The listeners and caches of one store. All methods run on the store's event loop.
 
-    A listener that raises is logged and hinders nobody else; listeners added or removed while a
-    round is told count from the next one on.
+    A listener that raises is logged and does not affect the others. Listeners added or removed during a call take
+    effect at the next one.
     """
 
     def __init__(self) -> None:
@@ -34,29 +34,30 @@ class StoreListeners:
         return _add(self._session_listeners, listener)
 
     def invalidate(self, change: Notification | None) -> None:
-        """Have the caches forget `change`'s path, or everything."""
+        """Make the caches drop `change`'s path; None drops everything."""
         for invalidate in tuple(self._invalidators):
             invalidate(change)
 
     def change(self, change: Notification) -> None:
-        """Tell one change of a key and the changes of children that follow from it."""
+        """Report a change of a key, and the changes of children that follow from it, to caches and listeners."""
         for notification in notifications_of(change):
             self.invalidate(notification)
-            self.tell(notification)
+            self.notify(notification)
 
-    def tell(self, notification: Notification) -> None:
-        """Tell this one alone; the caches have heard of it already."""
-        _tell(self._listeners, notification)
+    def notify(self, notification: Notification) -> None:
+        """Report one notification to the listeners only; the caches have received it already."""
+        _call_all(self._listeners, notification)
 
     def session_events(self, events: Iterable[SessionEvent]) -> None:
+        """Report session events in order. The caches are emptied before an event of CONNECTED_EVENTS."""
         for event in events:
             if event in CONNECTED_EVENTS:
                 self.invalidate(None)
             log.info("metadata_session_event", session_event=event.value)
-            _tell(self._session_listeners, event)
+            _call_all(self._session_listeners, event)
 
 
-def _add(listeners: list[Callable[[Told], None]], listener: Callable[[Told], None]) -> Callable[[], None]:
+def _add(listeners: list[Callable[[Event], None]], listener: Callable[[Event], None]) -> Callable[[], None]:
     listeners.append(listener)
 
     def remove() -> None:
@@ -66,9 +67,9 @@ def _add(listeners: list[Callable[[Told], None]], listener: Callable[[Told], Non
     return remove
 
 
-def _tell(listeners: list[Callable[[Told], None]], told: Told) -> None:
+def _call_all(listeners: list[Callable[[Event], None]], event: Event) -> None:
     for listener in tuple(listeners):
         try:
-            listener(told)
+            listener(event)
         except Exception:
-            log.exception("metadata_listener_failed", told=str(told))
+            log.exception("metadata_listener_failed", told=str(event))

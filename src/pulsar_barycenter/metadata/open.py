@@ -1,12 +1,12 @@
-"""From a store's URL, as `metadataStoreUrl` gives it, to an open store.
+"""Opens a metadata store by its URL, the value of `metadataStoreUrl`.
 
 | URL            | store                                                                             |
 |----------------|-----------------------------------------------------------------------------------|
 | `sqlite:PATH`  | the SQLite file PATH, shared by processes on one machine                          |
-| `memory:NAME`  | memory of this process, shared by all who open the same name while one is open    |
-| `zk:HOST:PORT,…` | the ZooKeeper of these servers, `/PATH` behind the last for a part of it; also without `zk:` |
-| `etcd:http://HOST:PORT,…` | the etcd of these servers; `https` for TLS, `/NAME` behind the last for a part of it |
-| `oxia://HOST:PORT/NAMESPACE` | the Oxia that has this server, `/NAME` behind the namespace for a part of it |
+| `memory:NAME`  | memory of this process, shared by all stores with the same name while one is open |
+| `zk:HOST:PORT,…` | ZooKeeper at these servers, below `/PATH` if it follows the last; `zk:` may be omitted |
+| `etcd:http://HOST:PORT,…` | etcd at these servers; `https` for TLS; below `/NAME` if it follows the last |
+| `oxia://HOST:PORT/NAMESPACE` | the Oxia cluster of this server; below `/NAME` if it follows the namespace |
 """
 
 import re
@@ -31,28 +31,28 @@ FORMS: Final = (
 SCHEMES: Final = ("sqlite", "memory", "zk", "etcd", "oxia")
 
 OF_ONE_MACHINE: Final = ("sqlite:", "memory:")
-"""What the URLs of stores begin with that serve the processes of one machine."""
+"""The prefixes of URLs whose stores serve the processes of one machine only."""
 
 _SERVERS: Final = re.compile(r"([\w.-]+|\[[0-9a-fA-F:]+\]):\d+(,([\w.-]+|\[[0-9a-fA-F:]+\]):\d+)*(/.*)?", re.ASCII)
-"""Servers of a ZooKeeper, and a path; older configurations of Pulsar have no more."""
+"""Servers of ZooKeeper and an optional path. Older configurations of Pulsar have no scheme before it."""
 
 _memory: weakref.WeakValueDictionary[str, MemoryBackend] = weakref.WeakValueDictionary()
 
 
 class UnknownStoreError(ValueError):
-    """The URL names no store that there is."""
+    """No store has such a URL."""
 
     def __init__(self, url: str) -> None:
-        # what has an @ may have a password before it
-        said = repr(url) if "@" not in url else f"{url.partition(':')[0]}:…"
-        super().__init__(f"metadata store URL {said}: expected {' or '.join(FORMS)}")
+        # a password may precede an @
+        shown = repr(url) if "@" not in url else f"{url.partition(':')[0]}:…"
+        super().__init__(f"metadata store URL {shown}: expected {' or '.join(FORMS)}")
 
 
 def check_url(url: str) -> None:
-    """Return if there is a kind of store with such a URL; whether it can be reached is not looked at.
+    """Check that a URL has the form of some store. Does not connect.
 
     Raises:
-        UnknownStoreError: there is none.
+        UnknownStoreError: no store has such a URL.
     """
     scheme, _, rest = url.partition(":")
     known = (scheme in SCHEMES and scheme != "zk") or _SERVERS.fullmatch(rest if scheme == "zk" else url)
@@ -70,8 +70,8 @@ async def open_store(
 ) -> MetadataStore:
     """Open a session with the store at `url`.
 
-    An operation of a store that is reached over a network fails after `operation_timeout_s`; what else there is to say
-    of such a one, as keys for TLS, is in the file `config_path`, if that is not blank.
+    An operation on a store in the network fails after `operation_timeout_s`. `config_path`, if not blank, is the file
+    with further settings of such a store, for example keys for TLS.
 
     Raises:
         UnknownStoreError: no store has such a URL.
@@ -88,8 +88,8 @@ async def open_store(
             backend = _memory[rest] = MemoryBackend()
         return backend.connect(clock, session_timeout_ms)
     if scheme == "etcd":
-        from pulsar_barycenter.metadata.etcd.etcd_store import EtcdStore  # brings gRPC, which other stores do without
-        from pulsar_barycenter.metadata.etcd.settings import read_settings
+        from pulsar_barycenter.metadata.etcd.etcd_settings import read_settings
+        from pulsar_barycenter.metadata.etcd.etcd_store import EtcdStore  # imports gRPC, which other stores do not need
 
         return await EtcdStore.open(
             read_settings(rest, config_path),
@@ -98,8 +98,8 @@ async def open_store(
             clock=clock,
         )
     if scheme == "oxia":
-        from pulsar_barycenter.metadata.oxia.oxia_store import OxiaStore  # brings gRPC, too
-        from pulsar_barycenter.metadata.oxia.settings import read_settings as read_oxia_settings
+        from pulsar_barycenter.metadata.oxia.oxia_settings import read_settings as read_oxia_settings
+        from pulsar_barycenter.metadata.oxia.oxia_store import OxiaStore  # imports gRPC as well
 
         return await OxiaStore.open(
             read_oxia_settings(rest, config_path),
@@ -107,8 +107,8 @@ async def open_store(
             operation_timeout_s=operation_timeout_s,
             clock=clock,
         )
-    # brings kazoo, which others do without
-    from pulsar_barycenter.metadata.zookeeper.settings import read_settings as read_zookeeper_settings
+    # imports kazoo, which other stores do not need
+    from pulsar_barycenter.metadata.zookeeper.zookeeper_settings import read_settings as read_zookeeper_settings
     from pulsar_barycenter.metadata.zookeeper.zookeeper_store import ZooKeeperStore
 
     return await ZooKeeperStore.open(
@@ -120,11 +120,11 @@ async def open_store(
 
 
 def data_checks(url: str) -> tuple[Callable[[], DataFault | None], ...]:
-    """Return what tells whether the file of the store at `url`, which is open, is still there; nothing where the
-    store is no file of this machine.
+    """Return functions that check whether the file of the open store at `url` still exists; none if the store is not a
+    file.
 
     Raises:
-        OSError: it cannot be looked at.
+        OSError: the file cannot be accessed.
     """
     scheme, _, path = url.partition(":")
     if scheme != "sqlite":

@@ -1,11 +1,11 @@
 """What a client knows of its session: a state machine without clock or I/O, whose table is TRANSITIONS.
 
-The client counts from the moment it *sent* the last heartbeat that was answered, and gives up after 5/6 of
-the timeout, so it knows of the loss before the store may let anybody else take its keys. A client that was
-paused cannot count; it learns of the loss from the store's answer (ENDED). A lost session is never taken
-up again: the client ends it, in case it still exists, and opens another (RENEWED).
+The client counts from the moment it *sent* the last heartbeat that was answered, and gives the session up after 5/6 of
+the timeout. So it knows of the loss before the store may give its keys to another client. A client that was paused
+cannot count; the store's answer informs it of the loss (ENDED). A lost session is never resumed: the client ends it, in
+case it still exists, and opens another one (RENEWED).
 
-Source: the session watcher of Pulsar's ZooKeeper store; the ways through the states are its event sequences.
+Source: the session watcher of Pulsar's ZooKeeper store; the paths through the states are its event sequences.
 """
 
 import enum
@@ -21,21 +21,21 @@ class SessionState(enum.Enum):
     LOST = "lost"
 
 
-class Sign(enum.Enum):
-    """What a client takes notice of."""
+class SessionSign(enum.Enum):
+    """What a client observes of its session."""
 
     ANSWERED = "answered"
     """The store answered a heartbeat: the session is alive."""
     SILENT = "silent"
-    """A heartbeat was not answered, or not in time."""
+    """A heartbeat was not answered in time."""
     OVERDUE = "overdue"
-    """Likewise, and the deadline has passed."""
+    """A heartbeat was not answered, and the deadline of the session has passed."""
     ENDED = "ended"
-    """The store said that the session has ended."""
+    """The store reported that the session has ended."""
     MISSED = "missed"
-    """The session is alive but notifications were missed."""
+    """The session is alive, but notifications were missed."""
     RENEWED = "renewed"
-    """Another session was opened in place of the lost one."""
+    """Another session was opened to replace the lost one."""
 
 
 _CONNECTED, _DISCONNECTED, _LOST = SessionState
@@ -44,30 +44,31 @@ _BROKEN: Final = (SessionEvent.CONNECTION_LOST,)
 _BACK: Final = (SessionEvent.RECONNECTED,)
 _OVER: Final = (SessionEvent.SESSION_LOST,)
 
-TRANSITIONS: Final[Mapping[tuple[SessionState, Sign], tuple[SessionState, tuple[SessionEvent, ...]]]] = {
-    (_CONNECTED, Sign.ANSWERED): (_CONNECTED, _STAY),
-    (_CONNECTED, Sign.SILENT): (_DISCONNECTED, _BROKEN),
-    (_CONNECTED, Sign.OVERDUE): (_LOST, (*_BROKEN, *_OVER)),
-    (_CONNECTED, Sign.ENDED): (_LOST, (*_BROKEN, *_OVER)),
-    (_CONNECTED, Sign.MISSED): (_CONNECTED, (*_BROKEN, *_BACK)),
-    (_DISCONNECTED, Sign.ANSWERED): (_CONNECTED, _BACK),
-    (_DISCONNECTED, Sign.SILENT): (_DISCONNECTED, _STAY),
-    (_DISCONNECTED, Sign.OVERDUE): (_LOST, _OVER),
-    (_DISCONNECTED, Sign.ENDED): (_LOST, _OVER),
-    (_DISCONNECTED, Sign.MISSED): (_DISCONNECTED, _STAY),  # reconnecting will tell
-    (_LOST, Sign.ANSWERED): (_LOST, _STAY),
-    (_LOST, Sign.SILENT): (_LOST, _STAY),
-    (_LOST, Sign.OVERDUE): (_LOST, _STAY),
-    (_LOST, Sign.ENDED): (_LOST, _STAY),
-    (_LOST, Sign.MISSED): (_LOST, _STAY),
-    (_LOST, Sign.RENEWED): (_CONNECTED, (*_BACK, SessionEvent.SESSION_REESTABLISHED)),
+TRANSITIONS: Final[Mapping[tuple[SessionState, SessionSign], tuple[SessionState, tuple[SessionEvent, ...]]]] = {
+    (_CONNECTED, SessionSign.ANSWERED): (_CONNECTED, _STAY),
+    (_CONNECTED, SessionSign.SILENT): (_DISCONNECTED, _BROKEN),
+    (_CONNECTED, SessionSign.OVERDUE): (_LOST, (*_BROKEN, *_OVER)),
+    (_CONNECTED, SessionSign.ENDED): (_LOST, (*_BROKEN, *_OVER)),
+    (_CONNECTED, SessionSign.MISSED): (_CONNECTED, (*_BROKEN, *_BACK)),
+    (_DISCONNECTED, SessionSign.ANSWERED): (_CONNECTED, _BACK),
+    (_DISCONNECTED, SessionSign.SILENT): (_DISCONNECTED, _STAY),
+    (_DISCONNECTED, SessionSign.OVERDUE): (_LOST, _OVER),
+    (_DISCONNECTED, SessionSign.ENDED): (_LOST, _OVER),
+    (_DISCONNECTED, SessionSign.MISSED): (_DISCONNECTED, _STAY),  # RECONNECTED follows and has the same effect
+    (_LOST, SessionSign.ANSWERED): (_LOST, _STAY),
+    (_LOST, SessionSign.SILENT): (_LOST, _STAY),
+    (_LOST, SessionSign.OVERDUE): (_LOST, _STAY),
+    (_LOST, SessionSign.ENDED): (_LOST, _STAY),
+    (_LOST, SessionSign.MISSED): (_LOST, _STAY),
+    (_LOST, SessionSign.RENEWED): (_CONNECTED, (*_BACK, SessionEvent.SESSION_REESTABLISHED)),
 }
-"""(state, sign) to the next state and the events to tell, in order. Only a lost session is renewed."""
+"""(state, sign) to the next state and the events to report, in order. Only a lost session is renewed."""
 
 
 class SessionWatch:
-    """The state of one client's session. Times are seconds of any monotonic clock; each sign taken returns the
-    events to tell, in order."""
+    """The state of one client's session. Times are seconds of any monotonic clock. Each method that records a sign
+    returns the session events to report, in order.
+    """
 
     def __init__(self, timeout_s: float, now_s: float) -> None:
         self.state = SessionState.CONNECTED
@@ -76,35 +77,36 @@ class SessionWatch:
 
     @property
     def deadline_s(self) -> float:
-        """When a client without an answer must take its session for lost."""
+        """When a client without an answer must treat its session as lost."""
         return self._confirmed_at_s + self._give_up_after_s
 
-    def _take(self, sign: Sign) -> list[SessionEvent]:
+    def _take(self, sign: SessionSign) -> list[SessionEvent]:
         self.state, events = TRANSITIONS[self.state, sign]
         return list(events)
 
     def confirmed(self, sent_at_s: float) -> list[SessionEvent]:
-        """The store answered a heartbeat sent at `sent_at_s`."""
+        """Record an answer to the heartbeat that was sent at `sent_at_s`."""
         if self.state is not SessionState.LOST:
             self._confirmed_at_s = max(self._confirmed_at_s, sent_at_s)
-        return self._take(Sign.ANSWERED)
+        return self._take(SessionSign.ANSWERED)
 
     def fell_behind(self) -> list[SessionEvent]:
-        """Notifications were missed: as if the connection had broken for a moment."""
-        return self._take(Sign.MISSED)
+        """Record that notifications were missed. The effect is that of a short loss of the connection."""
+        return self._take(SessionSign.MISSED)
 
     def failed(self, now_s: float) -> list[SessionEvent]:
-        """A heartbeat was not answered, or not in time."""
-        return self._take(Sign.OVERDUE if now_s >= self.deadline_s else Sign.SILENT)
+        """Record that a heartbeat was not answered in time."""
+        return self._take(SessionSign.OVERDUE if now_s >= self.deadline_s else SessionSign.SILENT)
 
     def expired(self) -> list[SessionEvent]:
-        """The store said that the session has ended."""
-        return self._take(Sign.ENDED)
+        """Record that the store reported the end of the session."""
+        return self._take(SessionSign.ENDED)
 
     def renewed(self, sent_at_s: float, timeout_s: float | None = None) -> list[SessionEvent]:
-        """A new session was opened in place of the lost one by a request sent at `sent_at_s`; `timeout_s` if it has
-        another timeout."""
+        """Record that a new session replaces the lost one, opened by a request sent at `sent_at_s`. `timeout_s` is its
+        timeout, None: unchanged.
+        """
         self._confirmed_at_s = sent_at_s
         if timeout_s is not None:
             self._give_up_after_s = timeout_s * 5 / 6
-        return self._take(Sign.RENEWED)
+        return self._take(SessionSign.RENEWED)

@@ -1,4 +1,4 @@
-"""Files with the settings of a store: read whole, if they are not too large to be any."""
+"""Reads files that the settings of a store name, with a limit on their size."""
 
 from pathlib import Path
 from typing import Final
@@ -9,10 +9,10 @@ MAX_FILE_BYTES: Final = 1 << 20
 
 
 def read_settings_file(path: str) -> bytes:
-    """Return what is in a file.
+    """Return the content of a file.
 
     Raises:
-        StoreSettingsError: it cannot be read, or is larger than MAX_FILE_BYTES.
+        StoreSettingsError: the file cannot be read, or is larger than MAX_FILE_BYTES.
     """
     try:
         with Path(path).open("rb") as file:

@@ -1,6 +1,7 @@
-"""The metadata store as every broker sees it: versioned keys, ephemeral keys, notifications, a session.
+"""The interface of a metadata store: versioned keys, ephemeral keys, notifications, a session.
 
-One suite, `tests/contract/test_metadata_store.py`, states the guarantees and runs on every backend.
+The suite `tests/contract/test_metadata_store.py` checks the guarantees on every backend.
+
 Source: Pulsar's `MetadataStore` and `MetadataStoreExtended`.
 """
 
@@ -19,9 +20,10 @@ MUST_NOT_EXIST: Final = -1
 class Stat:
     """What the store knows of a key besides its value.
 
-    `version` is 0 after creation and grows by one with each change; a key that was deleted and created
-    again starts at 0, so a version alone is not a generation. Times are milliseconds since 1970. Of a lasting
-    key some stores know its maker only in the answer to the put that made it; `created_by_self` is false then.
+    `version` is 0 after creation and grows by one with each change. A key that is deleted and created again starts at
+    0, so a version does not identify one life of a key. Times are milliseconds since 1970.
+    Some stores know the creator of a persistent key only in the answer to the put that created it. Otherwise
+    `created_by_self` is False there.
     """
 
     path: str
@@ -34,10 +36,10 @@ class Stat:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What a write may depend on besides the key that it changes: that the key `path` is at `version` (≥ 0).
+    """A condition of a write on another key: the key `path` is at `version` (≥ 0).
 
-    Whether it is, and the write, are one step of the store; Oxia's looks one request earlier, and holds the write
-    itself against the session.
+    The store checks the condition and writes in one step. Oxia cannot do that: it checks the guard one request earlier,
+    and the write itself only against the session.
     """
 
     path: str
@@ -64,8 +66,9 @@ class Notification:
 
 
 class SessionEvent(enum.Enum):
-    """The only sequences are CONNECTION_LOST, RECONNECTED and
-    CONNECTION_LOST, SESSION_LOST, RECONNECTED, SESSION_REESTABLISHED."""
+    """A change of the session. The only sequences are CONNECTION_LOST, RECONNECTED and CONNECTION_LOST, SESSION_LOST,
+    RECONNECTED, SESSION_REESTABLISHED.
+    """
 
     CONNECTION_LOST = "connection_lost"
     RECONNECTED = "reconnected"
@@ -74,19 +77,21 @@ class SessionEvent(enum.Enum):
 
 
 CONNECTED_EVENTS: Final = frozenset({SessionEvent.RECONNECTED, SessionEvent.SESSION_REESTABLISHED})
-"""What tells that the store can be asked again, and that notifications may have been missed."""
+"""The events after which the store answers again, and after which notifications may have been missed."""
 
 
 class MetadataStore(Protocol):
     """A session with a metadata store.
 
-    All methods run on the event loop that opened the store, and listeners are called on it, in the
-    order of the changes. Every operation on a closed store raises StoreClosedError; one whose outcome is
-    unknown raises StoreUnavailableError. What a store cannot keep of this is in `docs/metadata-stores.md`.
+    All methods run on the event loop that opened the store. Listeners are called on it, in the order of the changes. An
+    operation on a closed store raises StoreClosedError. An operation whose outcome is unknown raises
+    StoreUnavailableError. `docs/metadata-stores.md` lists the guarantees that a backend cannot give.
     """
 
     async def get(self, path: str) -> Record | None:
-        """Return the value and stat of `path` from the store itself, or None if it is absent."""
+        """Return the value and stat of `path` from the store itself, not from a cache; None if the key does not
+        exist.
+        """
         ...
 
     async def put(
@@ -102,16 +107,17 @@ class MetadataStore(Protocol):
     ) -> Stat:
         """Write `value` and return the new stat.
 
-        `expected_version` None writes unconditionally, MUST_NOT_EXIST creates, n ≥ 0 replaces version n.
-        An ephemeral key vanishes with this session; the kind is fixed at creation. A sequential put
-        appends a number to `path`, larger than every one that was given there, in this store's life,
-        before it was called; the stat carries the real path. `if_own` demands besides that a key which is
-        replaced was created by this very session, for a version alone does not tell one life of a key from
-        the next. A `guard` is asked first.
+        `expected_version`: None writes unconditionally, MUST_NOT_EXIST creates, n ≥ 0 replaces version n.
+        `ephemeral`: the key is deleted when this session ends. A key is ephemeral or persistent from its creation on.
+        `sequential`: a number is appended to `path`. It is larger than every number that this store gave for the path
+        before the call. The stat has the full path.
+        `if_own`: a key that is replaced must have been created by this session. A version alone does not identify one
+        life of a key.
+        `guard`: is checked first.
 
         Raises:
-            GuardError: the guard does not hold.
-            BadVersionError: the expectation did not hold (also for n ≥ 0 and an absent key).
+            GuardError: the guard's key has another version.
+            BadVersionError: the key has another version, or does not exist although n ≥ 0 was expected.
             OtherSessionError: `if_own`, and another session created the key.
             SessionLostError: the session that was current at the call has ended; nothing was written.
         """
@@ -120,62 +126,69 @@ class MetadataStore(Protocol):
     async def delete(
         self, path: str, *, expected_version: int | None = None, if_own: bool = False, guard: Guard | None = None
     ) -> None:
-        """Delete `path`; with `if_own` only if this very session created it. A `guard` is asked first.
+        """Delete `path`. With `if_own` only if this session created it. A `guard` is checked first.
 
         Raises:
-            GuardError: the guard does not hold.
-            NotFoundError: it is absent, whatever version was expected.
-            BadVersionError: it has another version.
-            OtherSessionError: `if_own`, and another session created it.
-            HasChildrenError: keys exist below it.
+            GuardError: the guard's key has another version.
+            NotFoundError: the key does not exist, whatever version was expected.
+            BadVersionError: the key has another version.
+            OtherSessionError: `if_own`, and another session created the key.
+            HasChildrenError: there are keys below it.
             SessionLostError: the session that was current at the call has ended; nothing was deleted.
         """
         ...
 
     async def children(self, path: str) -> list[str]:
-        """Return the names of the first-level children, sorted; a name counts if any key lies below it."""
+        """Return the names of the first-level children, sorted. A name counts if it is a key or if there is a key below
+        it.
+        """
         ...
 
     async def exists(self, path: str) -> bool:
-        """Tell whether `path` itself is a key."""
+        """Return whether `path` itself is a key."""
         ...
 
     def add_listener(self, listener: Callable[[Notification], None]) -> Callable[[], None]:
-        """Call `listener` for every change of the store, own changes included; return the way to stop."""
+        """Call `listener` for every change of the store, including this session's own. Return a function that removes
+        it.
+        """
         ...
 
     def add_session_listener(self, listener: Callable[[SessionEvent], None]) -> Callable[[], None]:
-        """Call `listener` for every session event; return the way to stop.
+        """Call `listener` for every session event. Return a function that removes it.
 
-        After RECONNECTED notifications may have been missed: whoever keeps state reads it again.
+        After RECONNECTED, notifications may have been missed: a listener that keeps state must read it again.
         """
         ...
 
     def add_invalidator(self, invalidate: Callable[[Notification | None], None]) -> Callable[[], None]:
-        """Tell a cache what it must no longer answer from memory, before anyone else hears of it.
+        """Add a function that makes a cache drop values before anybody can see that they are outdated. Return a
+        function that removes it.
 
-        `invalidate` is called with each notification before the listeners are, with each own change before
-        its caller goes on, and with None (drop everything) before RECONNECTED and SESSION_REESTABLISHED
-        are told. It must not raise. Return the way to stop.
+        `invalidate` is called with each notification before the listeners are, and with each own change before the
+        caller continues. It is called with None (drop everything) before RECONNECTED and SESSION_REESTABLISHED are
+        reported. It must not raise.
         """
         ...
 
     @property
     def session_is_overdue(self) -> bool:
-        """Whether the session may have ended without a word: there is none, or the store has not answered for so long.
+        """Whether the session may have ended without a message: there is none, or the store has not answered for too
+        long.
 
-        True no later than the store may let others take this session's keys, also if SESSION_LOST is still to be told.
+        It is True before the store may let others take this session's keys, even if SESSION_LOST is not reported yet.
         """
         ...
 
     async def close(self) -> None:
-        """End the session: its ephemeral keys vanish at once. Idempotent."""
+        """End the session. Its ephemeral keys are deleted at once. Idempotent."""
         ...
 
 
 def check_path(path: str) -> None:
-    """Raise InvalidPathError unless `path` is "/" or starts with "/", does not end with it, and is text
-    without NUL that UTF-8 can say."""
+    """Raise InvalidPathError for an invalid path. Valid are "/" and text that starts with "/", does not end with it,
+    has no NUL and can be encoded as UTF-8.
+    """
     if path != "/" and (not path.startswith("/") or path.endswith("/") or "\0" in path):
         raise InvalidPathError(path)
     try:
@@ -185,13 +198,13 @@ def check_path(path: str) -> None:
 
 
 def parent_path(path: str) -> str | None:
-    """Return the path above `path`; a top-level path has none."""
+    """Return the path above `path`; None for a top-level path."""
     head, _, _ = path.rpartition("/")
     return head or None
 
 
 def ancestors(path: str) -> list[str]:
-    """Return the paths above `path`, the nearest first, without the root."""
+    """Return the paths above `path`, nearest first, without the root."""
     above = []
     parent = parent_path(path)
     while parent is not None:
@@ -201,8 +214,9 @@ def ancestors(path: str) -> list[str]:
 
 
 def notifications_of(change: Notification) -> list[Notification]:
-    """Return all that one change of a key has listeners told: a key that comes or goes changes the
-    children of its parent and of every higher ancestor."""
+    """Return all notifications that one change of a key causes. If a key is created or deleted, the children of its
+    parent and of every higher ancestor change too.
+    """
     if change.type not in (NotificationType.CREATED, NotificationType.DELETED):
         return [change]
     return [change, *(Notification(NotificationType.CHILDREN_CHANGED, above) for above in ancestors(change.path))]
@@ -210,7 +224,7 @@ def notifications_of(change: Notification) -> list[Notification]:
 
 @runtime_checkable
 class ReadsAhead(Protocol):
-    """A store whose requests wait their turn, and that can read a key ahead of them."""
+    """A store that queues its requests, and that can read a key ahead of the queue."""
 
     async def get_ahead(self, path: str) -> Record | None:
         """See `MetadataStore.get`."""
@@ -218,5 +232,5 @@ class ReadsAhead(Protocol):
 
 
 async def get_ahead(store: MetadataStore, path: str) -> Record | None:
-    """Read a key on which it depends whether this process may go on: ahead of what waits, where the store can."""
+    """Read a key that decides whether this process may continue. Reads ahead of queued requests if the store can."""
     return await (store.get_ahead(path) if isinstance(store, ReadsAhead) else store.get(path))

@@ -1,4 +1,4 @@
-"""What every client of a store here has in common: who listens, which session it has, whether it is closed."""
+"""What all clients of a store share: the listeners, the current session, and whether the store is closed."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from pulsar_barycenter.metadata.store import Notification, SessionEvent, check_p
 
 
 class StoreClient:
-    """The part of a `MetadataStore` that does not depend on where the keys are."""
+    """The part of a `MetadataStore` that is the same for every backend."""
 
     def __init__(self, clock: Clock, session: int | None) -> None:
         self._clock = clock
@@ -27,11 +27,11 @@ class StoreClient:
         return self._listeners.add_invalidator(invalidate)
 
     def _writing(self, path: str) -> int:
-        """Return the session that writes.
+        """Return the session in which to write.
 
         Raises:
-            InvalidPathError, StoreClosedError: see `_check_open`.
-            SessionLostError: there is none now.
+            InvalidPathError, StoreClosedError: as `_check_open`.
+            SessionLostError: there is no session now.
         """
         self._check_open(path)
         if self._session is None:

@@ -1,4 +1,4 @@
-"""A store whose operations are timed, whichever store it is: the place through which all of a process go."""
+"""A wrapper that measures the duration of every operation of a store. All operations of a process pass through it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,11 +9,11 @@ from pulsar_barycenter.metadata.store import Guard, MetadataStore, Notification,
 T = TypeVar("T")
 
 Observe = Callable[[str, float], None]
-"""Called with the name of an operation and the seconds that it took, whether it succeeded or not."""
+"""Called with the name of an operation and its duration in seconds, whether it succeeded or failed."""
 
 
 class TimedStore:
-    """Implements `MetadataStore` by another one, which whoever opened it closes."""
+    """Implements `MetadataStore` by another store. `close` closes that store too."""
 
     def __init__(self, store: MetadataStore, observe: Observe) -> None:
         self._store = store

@@ -1,7 +1,12 @@
-"""Names and where they fall: tenants, namespaces, topics, and the bundles that share out a namespace's topics.
+"""Names of tenants, namespaces and topics, and the bundles to which topics belong.
 
-Read `namespace` and `topic` (parsing, canonical form, the hash that places a topic), then `bundle`, a range of hashes,
-and `bundles`, which tile the whole range at every version and are split by arithmetic alone. `internal_topics` names
-those that the leader serves. Values only: they are checked when they are made, compared by their text, and know no
-store and no broker.
+Problem. Every broker must compute the same owner for a topic from its name alone, and must agree with Pulsar's clients
+and tools on every character.
+
+Rules. A name has one canonical text. A topic's hash is the CRC-32 of that text. The bundles of a namespace cover the
+whole hash range without gaps at every version, and a split only inserts boundaries. Objects are values: they are
+validated when they are created, are compared by their text, and know no store and no broker.
+
+Read `namespace` and `topic` (parsing, canonical form, hash), then `bundle`, a range of hashes, and `bundles`, all
+bundles of a namespace. `internal_topics` names the topics that the leader serves.
 """

@@ -1,4 +1,4 @@
-"""A bundle: the topics of a namespace whose hash lies in one range.
+"""A bundle: the topics of a namespace whose hash is in one range.
 
 Source: Pulsar's `NamespaceBundle`.
 """
@@ -16,10 +16,10 @@ _LITERAL: Final = re.compile(r"0[xX][0-9a-fA-F]+|0|[1-9][0-9]*", re.ASCII)
 
 
 def parse_boundary(text: str) -> int:
-    """Return the hash of a hexadecimal (`0x…`) or decimal literal.
+    """Return the hash in a hexadecimal (`0x…`) or decimal literal.
 
     Raises:
-        InvalidNameError: it is neither, or outside 0..0xffffffff.
+        InvalidNameError: it is not such a literal, or outside 0..0xffffffff.
     """
     if _LITERAL.fullmatch(text) is None or len(text) > 34:
         raise InvalidNameError(text, "Invalid hash, it is a number like 0x40000000")
@@ -31,7 +31,7 @@ def parse_boundary(text: str) -> int:
 
 @dataclass(frozen=True, slots=True, order=True)
 class BundleRange:
-    """Hashes from `lower`, inclusive, to `upper`, exclusive, except that the upper end 0xffffffff is inclusive."""
+    """Hashes from `lower` (inclusive) to `upper` (exclusive). The upper end 0xffffffff is inclusive."""
 
     lower: int
     upper: int
@@ -42,10 +42,10 @@ class BundleRange:
 
     @staticmethod
     def parse(text: str) -> "BundleRange":
-        """Return the range of `<lower>_<upper>`; each end may be hexadecimal or decimal.
+        """Return the range of `<lower>_<upper>`. Each end may be hexadecimal or decimal.
 
         Raises:
-            InvalidNameError: another form, or an empty range.
+            InvalidNameError: the text has another form, or the range is empty.
         """
         lower, separator, upper = text.partition("_")
         if not separator:
@@ -71,7 +71,7 @@ FULL_RANGE: Final = BundleRange(0, MAX_HASH)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bundle:
-    """A range of a namespace; its text is `<namespace>/<range>`. Ordered by namespace, then lower end."""
+    """A range of a namespace. Its text is `<namespace>/<range>`. Ordered by namespace, then lower end."""
 
     namespace: NamespaceName
     range: BundleRange
@@ -88,7 +88,7 @@ class Bundle:
         """Return the bundle of `<namespace>/<range>`.
 
         Raises:
-            InvalidNameError: another form.
+            InvalidNameError: the text has another form.
         """
         namespace, separator, bundle_range = text.rpartition("/")
         if not separator:
@@ -116,10 +116,10 @@ class Bundle:
 
 
 def may_leave_its_broker(name: str) -> bool:
-    """Tell whether another broker may serve the bundle of this name.
+    """Return whether another broker may serve the bundle of this name.
 
-    Not so a heartbeat's or an SLA monitor's, which belong to one broker, nor one of a namespace of the form before
-    Pulsar 2.0, of which brokers keep their own.
+    Heartbeat and SLA-monitor bundles belong to one broker. Brokers also keep bundles of namespaces in the form before
+    Pulsar 2.0.
     """
     try:
         return not is_broker_bound(Bundle.parse(name).namespace)
@@ -128,7 +128,7 @@ def may_leave_its_broker(name: str) -> bool:
 
 
 def is_of_a_broker_itself(name: str) -> bool:
-    """Tell whether the bundle of this name is a heartbeat's or an SLA monitor's, which belong to one broker."""
+    """Return whether the bundle of this name is a heartbeat or SLA-monitor bundle, which belongs to one broker."""
     try:
         return is_broker_bound(NamespaceName.parse(name.rpartition("/")[0]))
     except InvalidNameError:

@@ -1,4 +1,4 @@
-"""All bundles of a namespace: they tile the whole hash range at every version.
+"""All bundles of a namespace. They cover the whole hash range without gaps, at every version.
 
 Source: Pulsar's `NamespaceBundles` and `NamespaceBundleFactory.splitBundles`.
 """
@@ -15,15 +15,15 @@ from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName
 
 MAX_BUNDLES: Final = 1 << 14
-"""Pulsar allows 2^32, a list that no broker could hold."""
+"""The maximum number of bundles of a namespace. Pulsar allows 2^32, a list that no broker can keep in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamespaceBundles:
-    """The bundles between neighbouring `boundaries`, which rise from 0 to 0xffffffff.
+    """The bundles between neighbouring `boundaries`, which increase from 0 to 0xffffffff.
 
-    `version` is that of the local-policies record they were read from, None if there was none; a split keeps
-    it, because the new list is written on condition of it.
+    `version` is the version of the local-policies record that contained the boundaries, None if there was none. A split
+    keeps it, because the new list is written on condition of that version.
     """
 
     namespace: NamespaceName
@@ -45,7 +45,7 @@ class NamespaceBundles:
 
     @staticmethod
     def equal(namespace: NamespaceName, count: int, version: int | None = None) -> "NamespaceBundles":
-        """Return `count` bundles of equal width; the last one takes the rounding remainder.
+        """Return `count` bundles of equal width. The last one gets the remainder.
 
         Raises:
             InvalidBundlesError: `count` is below 1 or above MAX_BUNDLES.
@@ -60,17 +60,17 @@ class NamespaceBundles:
 
     @staticmethod
     def full(namespace: NamespaceName) -> "NamespaceBundles":
-        """Return the single bundle of a namespace without any record."""
+        """Return the single bundle of a namespace without a record."""
         return NamespaceBundles(namespace, (0, MAX_HASH))
 
     @staticmethod
     def from_boundaries(
         namespace: NamespaceName, boundaries: Iterable[str | int], version: int | None = None
     ) -> "NamespaceBundles":
-        """Return the bundles between boundaries given in any order; duplicates are dropped.
+        """Return the bundles between boundaries in any order. Duplicates are dropped.
 
         Raises:
-            InvalidBundlesError: one is no hash, or they do not reach from 0x00000000 to 0xffffffff.
+            InvalidBundlesError: a boundary is not a hash, or they do not reach from 0x00000000 to 0xffffffff.
         """
         try:
             edges = {edge if isinstance(edge, int) else parse_boundary(edge) for edge in boundaries}
@@ -79,17 +79,21 @@ class NamespaceBundles:
         return NamespaceBundles(namespace, tuple(sorted(edges)), version)
 
     def find(self, topic: TopicName) -> Bundle:
-        """Return the bundle of a topic of this namespace."""
+        """Return the bundle of a topic of this namespace.
+
+        Raises:
+            ValueError: the topic belongs to another namespace.
+        """
         if topic.namespace is not self.namespace and topic.namespace != self.namespace:
             raise ValueError(f"{topic} is not a topic of namespace {self.namespace}")
         return self.find_hash(topic.hash32)
 
     def find_hash(self, hash32: int) -> Bundle:
-        """Return the bundle of a hash; 0xffffffff belongs to the last one."""
+        """Return the bundle of a hash. 0xffffffff belongs to the last one."""
         return self.bundles[min(bisect_right(self.boundaries, hash32), len(self.bundles)) - 1]
 
     def validate(self, bundle_range: BundleRange) -> Bundle:
-        """Return the bundle of exactly this range.
+        """Return the bundle with exactly this range.
 
         Raises:
             UnknownBundleError: there is none.
@@ -102,13 +106,13 @@ class NamespaceBundles:
     def split(
         self, target: Bundle, positions: Sequence[int] | None = None, parts: int = 2
     ) -> tuple["NamespaceBundles", list[Bundle]]:
-        """Return all bundles after `target` was split, with the version of before, and its children in order.
+        """Return all bundles after `target` is split, with the previous version, and the children of `target` in order.
 
-        It is cut at `positions`, or, without them, into `parts` of equal width.
+        The bundle is cut at `positions`, or, without them, into `parts` of equal width.
 
         Raises:
-            UnknownBundleError: `target` is not a bundle of now.
-            InvalidSplitError: it is too narrow, or a position does not lie strictly inside it.
+            UnknownBundleError: `target` is not one of these bundles.
+            InvalidSplitError: it is too narrow, or a position is not strictly inside it.
         """
         index = self._index(target.range) if target.namespace == self.namespace else None
         if index is None:
@@ -131,7 +135,7 @@ class NamespaceBundles:
 def _cuts(target: Bundle, positions: Sequence[int] | None, parts: int) -> list[int]:
     lower, upper, width = target.range.lower, target.range.upper, target.range.width
     if width <= 1:
-        raise InvalidSplitError(target, "it holds a single hash")
+        raise InvalidSplitError(target, "it contains a single hash")
     if positions:
         outside = [position for position in positions if not lower < position < upper]
         if outside:

@@ -1,22 +1,28 @@
 """Errors of names and bundles, all of them ValueErrors.
 
 ValueError
-├── InvalidNameError      a topic, namespace, tenant, cluster or bundle name that cannot be one
-├── InvalidBundlesError   boundaries or a number of bundles that do not make a namespace
-├── UnknownBundleError    a range that is no bundle of the namespace as it is now
-└── InvalidSplitError     a bundle that cannot be split this way
+├── InvalidNameError      not a valid name of a topic, namespace, tenant, cluster or bundle
+├── InvalidBundlesError   boundaries or a number of bundles that are not valid for a namespace
+├── UnknownBundleError    a range that is not a bundle of the namespace now
+└── InvalidSplitError     a bundle that cannot be split in this way
 """
 
 from typing import Final
 
-_SHOWN: Final = 300
+_MAX_SHOWN_CHARACTERS: Final = 300
 
 
 class InvalidNameError(ValueError):
-    """`name` is not of the form it should have; `detail` says which. The text shows the beginning of a long name."""
+    """`name` does not have the required form; `detail` says which form. The message shows only the beginning of a long
+    name.
+    """
 
     def __init__(self, name: str, detail: str) -> None:
-        super().__init__(f"{detail}: {name!r}" if len(name) <= _SHOWN else f"{detail}: {name[:_SHOWN]!r}…")
+        super().__init__(
+            f"{detail}: {name!r}"
+            if len(name) <= _MAX_SHOWN_CHARACTERS
+            else f"{detail}: {name[:_MAX_SHOWN_CHARACTERS]!r}…"
+        )
         self.name = name
         self.detail = detail
 

@@ -1,4 +1,4 @@
-"""Namespace names, the one rule for entity names, and the namespaces that brokers keep for themselves.
+"""Namespace names, the rule for entity names, and the namespaces that brokers reserve for themselves.
 
 Source: Pulsar's `NamespaceName`, `NamedEntity` and the patterns of `NamespaceService`.
 """
@@ -11,10 +11,10 @@ from typing import Final
 from pulsar_barycenter.naming.errors import InvalidNameError
 
 MAX_ENTITY_NAME: Final = 255
-"""Longest name of a tenant, a namespace, a cluster or a failure domain, in characters."""
+"""The maximum length of the name of a tenant, namespace, cluster or failure domain, in characters."""
 
-UNSAYABLE: Final = (".", "..")
-"""What no part of a URL can be: clients resolve it before they ask."""
+RESERVED_PATH_SEGMENTS: Final = (".", "..")
+"""Names that cannot be part of a URL path: clients resolve them before they send the request."""
 
 _ENTITY: Final = re.compile(r"[-=:.\w]*", re.ASCII)
 _LONGEST_TEXT: Final = 3 * MAX_ENTITY_NAME + 2
@@ -24,26 +24,26 @@ _SLA_MONITOR: Final = re.compile(r"sla-monitor/(?:[^/]+/)?([^/:]+:\d+)", re.ASCI
 
 
 def validate_entity_name(kind: str, text: str) -> None:
-    """Refuse a tenant, namespace or cluster name with other characters than letters, digits and `_ - = : .`
+    """Raise unless `text` is a valid name of a tenant, namespace or cluster: ASCII letters, digits and `_ - = : .`
 
-    `kind` is the word that opens the message: "Tenant name is not valid". Letters and digits are ASCII.
+    `kind` is the word at the start of the message: "Tenant name is not valid".
 
     Raises:
-        InvalidNameError: `text` is empty, is longer than MAX_ENTITY_NAME, or has another character.
+        InvalidNameError: `text` is empty, longer than MAX_ENTITY_NAME, or has another character.
     """
     if len(text) > MAX_ENTITY_NAME:
         raise InvalidNameError(text, f"{kind} name is not valid (it has {len(text)} characters of {MAX_ENTITY_NAME})")
     if not text or _ENTITY.fullmatch(text) is None:
         raise InvalidNameError(text, f"{kind} name is not valid (letters, digits and _ - = : . are allowed)")
-    if text in UNSAYABLE:
-        raise InvalidNameError(text, f"{kind} name is not valid (in the path of a URL it means a folder)")
+    if text in RESERVED_PATH_SEGMENTS:
+        raise InvalidNameError(text, f"{kind} name is not valid (in the path of a URL it refers to a folder)")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NamespaceName:
-    """`tenant/namespace`, or `tenant/cluster/namespace` in the legacy form (then `cluster` is set).
+    """`tenant/namespace`, or `tenant/cluster/namespace` in the legacy form (`cluster` is set then).
 
-    Ordered by its text. Made by `parse`, so that parts are always valid.
+    Ordered by its text. Create it by `parse`, so that its parts are always valid.
     """
 
     _text: str
@@ -54,10 +54,10 @@ class NamespaceName:
 
     @staticmethod
     def parse(text: str) -> "NamespaceName":
-        """Return the namespace of that name; remembers the last 20,000.
+        """Return the namespace of that name. The last 20,000 are cached.
 
         Raises:
-            InvalidNameError: not two or three non-empty parts, or a bad character.
+            InvalidNameError: the text has not two or three non-empty parts, or a part is not valid.
         """
         return _parse(text)
 
@@ -100,12 +100,12 @@ SYSTEM_NAMESPACE: Final = NamespaceName.parse("pulsar/system")
 
 
 def heartbeat_namespaces(cluster: str, broker_id: str) -> tuple[NamespaceName, NamespaceName]:
-    """Return both heartbeat namespaces of a broker, `pulsar/<id>` before the legacy `pulsar/<cluster>/<id>`."""
+    """Return the heartbeat namespaces of a broker: `pulsar/<id>`, then the legacy `pulsar/<cluster>/<id>`."""
     return NamespaceName.of("pulsar", broker_id), NamespaceName.of("pulsar", broker_id, cluster)
 
 
 def heartbeat_broker(namespace: NamespaceName) -> str | None:
-    """Return the id of the broker whose heartbeat namespace this is, of either form, or None."""
+    """Return the id of the broker whose heartbeat namespace this is, in either form, or None."""
     if namespace.tenant != "pulsar":
         return None
     pattern = _HEARTBEAT_V2 if namespace.is_v2 else _HEARTBEAT_V1
@@ -126,5 +126,7 @@ def is_system_namespace(namespace: NamespaceName) -> bool:
 
 
 def is_broker_bound(namespace: NamespaceName) -> bool:
-    """Tell whether the namespace belongs to one broker (heartbeat, SLA monitor): never shed, split or counted."""
+    """Return whether the namespace belongs to one broker (heartbeat, SLA monitor). It is never shed, split or
+    counted.
+    """
     return heartbeat_broker(namespace) is not None or sla_monitor_broker(namespace) is not None

@@ -1,4 +1,4 @@
-"""Topic names: parsing, canonical form, partitions, encodings, and the hash that places a topic in a bundle.
+"""Topic names: parsing, canonical form, partitions, encodings, and the hash that assigns a topic to a bundle.
 
 Source: Pulsar's `TopicName` and `SystemTopicNames`.
 """
@@ -10,31 +10,31 @@ from typing import Final
 from urllib.parse import quote_plus, unquote_plus
 
 from pulsar_barycenter.naming.errors import InvalidNameError
-from pulsar_barycenter.naming.namespace import MAX_ENTITY_NAME, UNSAYABLE, NamespaceName, heartbeat_broker
+from pulsar_barycenter.naming.namespace import MAX_ENTITY_NAME, RESERVED_PATH_SEGMENTS, NamespaceName, heartbeat_broker
 
 PERSISTENT: Final = "persistent"
 NON_PERSISTENT: Final = "non-persistent"
 DOMAINS: Final = (PERSISTENT, NON_PERSISTENT)
 
 MAX_LOCAL_NAME_BYTES: Final = 1000
-"""Longest local name in UTF-8, `-partition-<n>` not counted.
+"""The maximum length of a local name in UTF-8, without `-partition-<n>`.
 
-Of a topic and a subscription of that length, both encoded, REST paths are still within the 8,190 bytes that HTTP
-servers take.
+The REST paths of a topic and a subscription of that length, both encoded, still fit into the 8,190 bytes that HTTP
+servers accept.
 """
 MAX_PARTITIONS: Final = 10_000
-"""Most partitions of a topic, whatever the configuration says: each is a topic that requests ask about."""
+"""The maximum number of partitions of a topic, whatever the configuration says: each is a topic of its own."""
 
 _PARTITION: Final = "-partition-"
 _LONGEST_SUFFIX: Final = len(_PARTITION) + 10
 _MAX_PARTITION_INDEX: Final = 2**31 - 1
 _MEMOISED: Final = 100_000
 _LONGEST_MEMOISED: Final = 255
-"""Longest name that is remembered, in ASCII. All of them take 0.12 GB at most."""
+"""The maximum length of a cached name, in ASCII. The whole cache takes at most 0.12 GB."""
 _ALWAYS_MEMOISED: Final = _LONGEST_MEMOISED // 4
-"""Longest name that is remembered whatever its characters, of which one takes four bytes at most."""
+"""The maximum length of a name that is cached whatever its characters, which have at most four bytes each."""
 _LONGEST_UNMEASURED: Final = MAX_LOCAL_NAME_BYTES // 4
-"""So many characters are within the limit, however many bytes each takes."""
+"""Names of up to this many characters are within the limit, however many bytes each character has."""
 _LONGEST_TEXT: Final = len("non-persistent://") + 3 * (MAX_ENTITY_NAME + 1) + MAX_LOCAL_NAME_BYTES + _LONGEST_SUFFIX
 _SYSTEM_LOCAL_NAMES: Final = frozenset(
     {
@@ -49,11 +49,11 @@ _PENDING_ACK_SUFFIX: Final = "__transaction_pending_ack"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TopicName:
-    """A topic by its canonical name, which is what is shown, compared and hashed.
+    """A topic, identified by its canonical name, which is used for output, comparison and hashing.
 
-    `local_name` is as the user wrote it, with any character; `hash32` is the CRC-32 of the canonical name in
-    UTF-8; `partition_index` is -1 unless the name ends with `-partition-<n>`, n without sign and leading zeros,
-    behind at least one character.
+    `local_name` is as the user wrote it, with any character. `hash32` is the CRC-32 of the canonical name in UTF-8.
+    `partition_index` is -1 unless the name ends with `-partition-<n>`, where n has no sign and no leading zeros, after
+    at least one character.
     """
 
     domain: str
@@ -76,7 +76,7 @@ class TopicName:
         put(self, "hash32", zlib.crc32(encoded))
         put(self, "partition_index", _partition_index(self.local_name))
         name = self.local_name
-        if len(name) > _LONGEST_UNMEASURED or name in UNSAYABLE or "\0" in name:
+        if len(name) > _LONGEST_UNMEASURED or name in RESERVED_PATH_SEGMENTS or "\0" in name:
             self._check_local_name()
 
     def _check_local_name(self) -> None:
@@ -87,10 +87,10 @@ class TopicName:
     def parse(text: str) -> "TopicName":
         """Return the topic of a full name, or of the short forms `topic` and `tenant/namespace/topic`.
 
-        Remembers the last 100,000 of usual length, so that a topic that is used often is one object.
+        The last 100,000 topics of usual length are cached, so that a topic that is used often is one object.
 
         Raises:
-            InvalidNameError: it has none of these forms, or a part is too long or has a bad character.
+            InvalidNameError: the text has none of these forms, or a part is too long or has an invalid character.
         """
         if len(text) <= _ALWAYS_MEMOISED or (len(text) <= _LONGEST_MEMOISED and text.isascii()):
             return _remembered(text)
@@ -98,10 +98,10 @@ class TopicName:
 
     @staticmethod
     def of(domain: str, namespace: NamespaceName, local_name: str) -> "TopicName":
-        """Return the topic of the parts; `local_name` is not encoded.
+        """Return the topic with these parts; `local_name` is not encoded.
 
         Raises:
-            InvalidNameError: a part is bad; only legacy names may have a `/` in their local name.
+            InvalidNameError: a part is not valid. Only legacy names may have a `/` in their local name.
         """
         if namespace.is_v2 and "/" in local_name:
             raise InvalidNameError(local_name, "Invalid topic name, a local name has no /")
@@ -117,15 +117,15 @@ class TopicName:
 
     @property
     def partitioned_name(self) -> "TopicName":
-        """The topic that this is a partition of; of any other topic, itself."""
+        """The partitioned topic to which this partition belongs; for any other topic, itself."""
         if self.partition_index == -1:
             return self
         return TopicName.parse(self._text[: self._text.rindex(_PARTITION)])
 
     def partition(self, index: int) -> "TopicName":
-        """Return partition `index`: itself for -1 and for a name that ends with just this suffix."""
+        """Return partition `index`; itself for -1, and if the name already ends with that suffix."""
         if index < -1:
-            raise ValueError(f"a partition index is not negative: {index}")
+            raise ValueError(f"a partition index must not be negative: {index}")
         if index in (-1, self.partition_index):
             return self
         return TopicName.parse(f"{self._text}{_PARTITION}{index}")
@@ -159,12 +159,12 @@ class TopicName:
 
 
 def check_local_name(kind: str, text: str) -> None:
-    """Refuse a name that may hold any character but is too long, or has one that no path can have.
+    """Raise unless `text` is a valid name that may have any character, but not too many.
 
-    `kind` is the word for what it names, such as "subscription".
+    `kind` is the word for what it names, for example "subscription".
 
     Raises:
-        InvalidNameError: `text` is empty, longer than MAX_LOCAL_NAME_BYTES, `.`, `..`, or holds a NUL character.
+        InvalidNameError: `text` is empty, longer than MAX_LOCAL_NAME_BYTES, `.`, `..`, or contains a NUL character.
     """
     if not text:
         raise InvalidNameError(text, f"Invalid {kind} name, it is empty")
@@ -172,9 +172,9 @@ def check_local_name(kind: str, text: str) -> None:
     if size > MAX_LOCAL_NAME_BYTES:
         raise InvalidNameError(text, f"Invalid {kind} name, it has {size} bytes of at most {MAX_LOCAL_NAME_BYTES}")
     if "\0" in text:
-        raise InvalidNameError(text, f"Invalid {kind} name, it holds a NUL character")
-    if text in UNSAYABLE:
-        raise InvalidNameError(text, f"Invalid {kind} name, in the path of a URL it means a folder")
+        raise InvalidNameError(text, f"Invalid {kind} name, it contains a NUL character")
+    if text in RESERVED_PATH_SEGMENTS:
+        raise InvalidNameError(text, f"Invalid {kind} name, in the path of a URL it refers to a folder")
 
 
 def encode_local_name(local_name: str) -> str:
@@ -195,7 +195,9 @@ def decode_local_name(encoded: str) -> str:
 
 
 def is_system_topic(topic: TopicName) -> bool:
-    """Tell whether a topic serves the broker itself: exempt from auto-creation bans, kept out of user lists."""
+    """Return whether a topic serves the broker itself. Such topics are exempt from auto-creation bans and hidden in
+    user lists.
+    """
     local_name = topic.partitioned_name.local_name
     if topic.namespace.tenant == "pulsar" and (
         str(topic.namespace) == "pulsar/system" or heartbeat_broker(topic.namespace) is not None

@@ -1,7 +1,8 @@
-"""Values to bytes: builders for what a client sends.
+"""Builds the frames that a client sends.
 
-The codec serves both roles: a `Connection` of a client says CONNECT by these, and the broker's own client of system
-topics produces and consumes by these. `commands` has what both roles send.
+A client's `Connection` sends CONNECT by these, and the broker's own client of system topics produces and consumes by
+them. `commands` has the frames that both roles send.
+
 Source: binary-protocol reference, section 2.
 """
 
@@ -14,7 +15,7 @@ from pulsar_barycenter.protocol.frames import payload_header
 
 EARLIEST: Final = message_id(-1, -1)
 LATEST: Final = message_id(2**63 - 1, 2**63 - 1)
-"""Where `subscribe` begins if not at a message: before all there are, after all there are."""
+"""`start_message_id` of `subscribe` to begin after all messages; EARLIEST: before all messages."""
 
 
 def _key_values(properties: dict[str, str] | None) -> list[api.KeyValue] | None:
@@ -46,7 +47,7 @@ def connect(
 
 
 def auth_response(client_version: str, auth_method_name: str, auth_data: bytes | None) -> bytes:
-    """Answer an AUTH_CHALLENGE with a proof of who this is."""
+    """Answer an AUTH_CHALLENGE with credentials."""
     response = api.AuthData(auth_method_name=auth_method_name, auth_data=auth_data)
     return command_frame(
         TYPE.AUTH_RESPONSE, client_version=client_version, response=response, protocol_version=PROTOCOL_VERSION
@@ -93,7 +94,7 @@ def send(
     highest_sequence_id: int | None = None,
     is_chunk: bool | None = None,
 ) -> bytes:
-    """Return a SEND frame with its entry (see `frames.encode_entry`); `num_messages` is for batches alone."""
+    """Return a SEND frame with its entry (see `frames.encode_entry`). `num_messages` is for batches only."""
     command = api.BaseCommand(type=TYPE.SEND)
     message = command.send
     message.producer_id = producer_id
@@ -163,7 +164,7 @@ def ack(
     request_id: int | None = None,
     validation_error: api.CommandAck.ValidationError.ValueType | None = None,
 ) -> bytes:
-    """Acknowledge `message_ids` (exactly one if cumulative); with a request id an ACK_RESPONSE comes."""
+    """Acknowledge `message_ids` (exactly one if cumulative). With a request id the broker answers with ACK_RESPONSE."""
     return command_frame(
         TYPE.ACK,
         consumer_id=consumer_id,

@@ -1,7 +1,8 @@
-"""Values to bytes: builders for what a broker sends, and for what both roles do; `client_commands` has the rest.
+"""Builds the frames that a broker sends, and those that both roles send. `client_commands` has the others.
 
-They return whole frames, ready to be written. Those that a busy broker sends by the hundred thousand, SEND_RECEIPT,
-the head of MESSAGE and the owner in LOOKUP_RESPONSE, are put together by hand (`benchmarks/protocol.py` has figures).
+All functions return whole frames. The commands that a busy broker sends most often, SEND_RECEIPT, the head of MESSAGE
+and the owner in LOOKUP_RESPONSE, are encoded by hand (`benchmarks/protocol.py` measures them).
+
 Source: binary-protocol reference, section 2.
 """
 
@@ -17,25 +18,27 @@ from pulsar_barycenter.protocol.parsing import FIELD_OF_TYPE
 from pulsar_barycenter.protocol.varints import joined_varints, last_of_width, varint, varints
 
 NO_REQUEST: Final = 2**64 - 1
-"""The request id of what was not asked for: broker-initiated closes, errors before the handshake is complete."""
+"""The request id of a command that answers no request: a close by the broker, an error before the handshake is
+complete.
+"""
 
 PROTOCOL_VERSION: Final = 19
-"""The version that this broker announces: everything but migrated topics and the AutoConsume schema."""
+"""The version that this broker announces: everything except migrated topics and the AutoConsume schema."""
 
 TYPE: Final = api.BaseCommand
 AUTH_REFRESH: Final = b"PulsarAuthRefresh"
-"""What an AUTH_CHALLENGE says to a client whose proof has expired; its answer is a new one."""
+"""The content of an AUTH_CHALLENGE to a client whose credentials have expired. The client answers with new ones."""
 
 
 # ---- hand-made hot commands ----
 
 
-_FEWEST_ALIKE: Final = 8
-"""Fewer receipts are made as cheaply one by one."""
+_MIN_BATCH: Final = 8
+"""Below this number, receipts cost no less together than one by one."""
 
 
 def _heads(command_type: int) -> tuple[bytes, ...]:
-    """For every body size below 128: both frame sizes, the type, and tag and length of the sub-message."""
+    """Return, for every body size below 128, both frame sizes, the type, and tag and length of the sub-message."""
     tag = varint(command_type << 3 | 2)
     return tuple(
         simple_frame(b"\x08" + varint(command_type) + tag + varint(size) + bytes(size))[: 8 + 2 + len(tag) + 1]
@@ -49,7 +52,7 @@ _RECEIPT_HEADS: Final = _heads(7)
 def send_receipt(
     producer_id: int, sequence_id: int, ledger_id: int, entry_id: int, highest_sequence_id: int = 0
 ) -> bytes:
-    """Return a SEND_RECEIPT frame; both sequence ids are echoes of the SEND."""
+    """Return a SEND_RECEIPT frame. Both sequence ids repeat those of the SEND."""
     message_id = b"\x08%b\x10%b" % (varint(ledger_id), varint(entry_id))
     body = b"\x08%b\x10%b\x1a%c%b" % (varint(producer_id), varint(sequence_id), len(message_id), message_id)
     if highest_sequence_id:
@@ -60,9 +63,9 @@ def send_receipt(
 def send_receipts(
     producer_id: int, sequence_ids: Sequence[int], highest_ids: Sequence[int], ledger_id: int, first_entry_id: int
 ) -> bytes:
-    """Return the SEND_RECEIPT frames of entries that follow each other, at least one, as `send_receipt` makes one."""
+    """Return the SEND_RECEIPT frames of one or more consecutive entries, as `send_receipt` returns one."""
     count = len(sequence_ids)
-    if count < _FEWEST_ALIKE or any(highest_ids):
+    if count < _MIN_BATCH or any(highest_ids):
         ids = zip(sequence_ids, range(first_entry_id, first_entry_id + count), highest_ids, strict=True)
         return b"".join([send_receipt(producer_id, sent, ledger_id, entry, highest) for sent, entry, highest in ids])
     first = sequence_ids[0]
@@ -85,7 +88,7 @@ def send_receipts(
 
 
 def _receipts_in_a_row(producer_id: int, sequence_id: int, ledger_id: int, entry_id: int, count: int) -> bytes:
-    """Return the receipts of `count` SENDs of which each has both ids one higher than the one before it."""
+    """Return the receipts of `count` SENDs whose sequence and entry ids both grow by one."""
     receipts: list[bytes] = []
     while count:
         alike = min(count, last_of_width(sequence_id) + 1 - sequence_id, last_of_width(entry_id) + 1 - entry_id)
@@ -97,7 +100,9 @@ def _receipts_in_a_row(producer_id: int, sequence_id: int, ledger_id: int, entry
 
 
 def _receipts_of_one_size(producer_id: int, sequence_id: int, ledger_id: int, entry_id: int, count: int) -> bytes:
-    """Return such receipts whose ids have as many bytes in all of them: the first, so often, with the others' ids."""
+    """Return such receipts whose ids have the same number of bytes: the first receipt repeated, with the other ids
+    inserted.
+    """
     first = send_receipt(producer_id, sequence_id, ledger_id, entry_id)
     size = len(first)
     entries = joined_varints(entry_id, count)
@@ -120,7 +125,7 @@ def messages(
     partition: int = -1,
     consumer_epoch: int | None = None,
 ) -> list[bytes]:
-    """Return the MESSAGE frames of entries that follow each other, in parts to be joined; each entry is one of them."""
+    """Return the MESSAGE frames of consecutive entries, as parts to be joined. Each entry is one of the parts."""
     ledger = b"\x08" + varint(ledger_id) + b"\x10"
     of_partition = b"\x18" + varint(partition) if partition >= 0 else b""
     of_epoch = b"\x28" + varint(consumer_epoch) if consumer_epoch is not None else b""
@@ -151,9 +156,9 @@ def message_header(
     ack_set: Sequence[int] = (),
     consumer_epoch: int | None = None,
 ) -> bytes:
-    """Return what goes in front of a stored entry of `entry_size` bytes: sizes and a MESSAGE command.
+    """Return the bytes to send before a stored entry of `entry_size` bytes: sizes and a MESSAGE command.
 
-    `partition` -1 says that the topic is none. In `ack_set` a set bit is a message still to be delivered.
+    `partition` -1: the topic is not a partition. A set bit in `ack_set` is a message that is still to be delivered.
     """
     message_id = b"\x08%b\x10%b" % (varint(ledger_id), varint(entry_id))
     if partition >= 0:
@@ -181,7 +186,9 @@ def encode(command: api.BaseCommand) -> bytes:
 
 
 def command_frame(command_type: api.BaseCommand.Type.ValueType, **fields: Any) -> bytes:
-    """Return the frame of a `command_type` with those `fields` of its sub-message that are not None."""
+    """Return the frame of a `command_type`. `fields` are the fields of its sub-message; those that are None are
+    omitted.
+    """
     command = api.BaseCommand(type=command_type)
     message = getattr(command, FIELD_OF_TYPE[command_type])
     message.SetInParent()
@@ -209,7 +216,7 @@ def message_id(
     batch_index: int | None = None,
     ack_set: Iterable[int] = (),
 ) -> api.MessageIdData:
-    """Return a message id; negative ledger or entry numbers travel as their 64-bit two's complement."""
+    """Return a message id. Negative ledger or entry ids are encoded as 64-bit two's complement."""
     data = api.MessageIdData(ledgerId=ledger_id & NO_REQUEST, entryId=entry_id & NO_REQUEST)
     if partition is not None and partition >= 0:
         data.partition = partition
@@ -220,7 +227,7 @@ def message_id(
 
 
 def signed(number: int) -> int:
-    """Return a wire id as the signed number that is meant: 2^64-1 is -1."""
+    """Return an id from the wire as a signed number: 2^64-1 is -1."""
     return number - 2**64 if number >= 2**63 else number
 
 
@@ -244,7 +251,7 @@ def connected(
 
 
 def auth_challenge(server_version: str, method: str) -> bytes:
-    """Ask a client for a new proof of who it is."""
+    """Return a request to a client for new credentials."""
     challenge = api.AuthData(auth_method_name=method, auth_data=AUTH_REFRESH)
     return command_frame(
         TYPE.AUTH_CHALLENGE, server_version=server_version, challenge=challenge, protocol_version=PROTOCOL_VERSION
@@ -256,7 +263,7 @@ def success(request_id: int) -> bytes:
 
 
 def error(request_id: int, code: api.ServerError.ValueType, message: str) -> bytes:
-    """Only for requests whose own response has no error field (reference 1.4)."""
+    """Return an ERROR. Use it only for requests whose own response has no error field (reference 1.4)."""
     return command_frame(TYPE.ERROR, request_id=request_id, error=code, message=message)
 
 
@@ -291,7 +298,9 @@ def close_producer(
     assigned_url: str | None = None,
     assigned_url_tls: str | None = None,
 ) -> bytes:
-    """From a client with a request id of its own; from a broker without one, and perhaps with the new owner."""
+    """Return a CLOSE_PRODUCER: with a request id from a client; without one, and optionally with the new owner, from a
+    broker.
+    """
     return command_frame(
         TYPE.CLOSE_PRODUCER,
         producer_id=producer_id,
@@ -308,7 +317,7 @@ def close_consumer(
     assigned_url: str | None = None,
     assigned_url_tls: str | None = None,
 ) -> bytes:
-    """As `close_producer`."""
+    """Return a CLOSE_CONSUMER, as `close_producer`."""
     return command_frame(
         TYPE.CLOSE_CONSUMER,
         consumer_id=consumer_id,
@@ -319,7 +328,7 @@ def close_consumer(
 
 
 def partitions(request_id: int, count: int) -> bytes:
-    """Answer PARTITIONED_METADATA; 0 says that the topic is not partitioned."""
+    """Answer PARTITIONED_METADATA; 0: the topic is not partitioned."""
     return command_frame(
         TYPE.PARTITIONED_METADATA_RESPONSE,
         request_id=request_id,
@@ -351,7 +360,9 @@ def lookup_connect(
 def _around_request_id(
     url: str, url_tls: str | None, authoritative: bool, through_proxy: bool, size: int
 ) -> tuple[bytes, bytes]:
-    """Return what stands before and behind a request id of `size` bytes in such a frame: few brokers, many lookups."""
+    """Return the bytes before and after a request id of `size` bytes in such a frame. Cached, because there are few
+    brokers and many look-ups.
+    """
     longest = (1 << 7 * size) - 1 if size < 10 else NO_REQUEST
     frame = command_frame(
         TYPE.LOOKUP_RESPONSE,
@@ -367,7 +378,7 @@ def _around_request_id(
 
 
 def lookup_redirect(request_id: int, url: str, url_tls: str | None = None, *, authoritative: bool) -> bytes:
-    """Answer LOOKUP: ask the broker at `url`, with this `authoritative`."""
+    """Answer LOOKUP: ask the broker at `url`, with this value of `authoritative`."""
     return command_frame(
         TYPE.LOOKUP_RESPONSE,
         request_id=request_id,
@@ -430,7 +441,7 @@ def topics_of_namespace_response(
 
 
 def schema_failed(request_id: int, code: api.ServerError.ValueType, message: str) -> bytes:
-    """Answer GET_SCHEMA; TopicNotFound says that the topic has no schema."""
+    """Answer GET_SCHEMA. TopicNotFound: the topic has no schema."""
     return command_frame(TYPE.GET_SCHEMA_RESPONSE, request_id=request_id, error_code=code, error_message=message)
 
 
@@ -451,7 +462,9 @@ def create_schema_response(
 
 
 def consumer_stats_response(request_id: int, **stats: float | str | bool) -> bytes:
-    """`stats` are fields of CommandConsumerStatsResponse by their wire names (`msgRateOut`, …)."""
+    """Return a CONSUMER_STATS_RESPONSE. `stats` are fields of CommandConsumerStatsResponse by their names on the wire
+    (`msgRateOut`, …).
+    """
     return command_frame(TYPE.CONSUMER_STATS_RESPONSE, request_id=request_id, **stats)
 
 

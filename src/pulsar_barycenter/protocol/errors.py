@@ -1,18 +1,18 @@
 """Errors of the binary protocol, one shallow tree.
 
 ProtocolError
-├── LocalProtocolError          this side was about to say what is not legal now: a bug of ours
-└── RemoteProtocolError         the peer broke the protocol; the connection is to be closed, except where said
-    ├── FrameTooLargeError      it announced a frame beyond the limit
+├── LocalProtocolError          this side tried to send a command that is not legal now: a bug in this code
+└── RemoteProtocolError         the peer broke the protocol; close the connection, unless stated otherwise
+    ├── FrameTooLargeError      the peer announced a frame beyond the limit
     ├── MalformedFrameError     the sizes inside a frame contradict each other
-    ├── MalformedCommandError   a command does not parse or lacks a required field
-    ├── UnsupportedCommandError a command type that nobody defined, or that this role never receives
-    └── ChecksumMismatchError   an entry is damaged; the connection may go on, that one message fails
+    ├── MalformedCommandError   a command cannot be parsed or lacks a required field
+    ├── UnsupportedCommandError a command type that is not defined, or that this role never receives
+    └── ChecksumMismatchError   an entry is damaged; that one message fails, the connection may continue
 """
 
 
 class ProtocolError(Exception):
-    """Anything that goes wrong between the bytes of a connection and its commands."""
+    """Base class of every error between the bytes of a connection and its commands."""
 
 
 class LocalProtocolError(ProtocolError):
@@ -25,7 +25,7 @@ class RemoteProtocolError(ProtocolError):
 
 class FrameTooLargeError(RemoteProtocolError):
     def __init__(self, size: int, limit: int) -> None:
-        super().__init__(f"the peer announced a frame of {size} bytes; at most {limit} are accepted")
+        super().__init__(f"the peer announced a frame of {size} bytes; the limit is {limit}")
         self.size = size
         self.limit = limit
 
@@ -40,12 +40,12 @@ class MalformedCommandError(RemoteProtocolError):
 
 class UnsupportedCommandError(RemoteProtocolError):
     def __init__(self, command_type: int) -> None:
-        super().__init__(f"command type {command_type} is not supported here")
+        super().__init__(f"command type {command_type} is not supported in this direction")
         self.command_type = command_type
 
 
 class ChecksumMismatchError(RemoteProtocolError):
     def __init__(self, expected: int, actual: int) -> None:
-        super().__init__(f"the entry carries CRC32C {expected:#010x}, its bytes have {actual:#010x}")
+        super().__init__(f"the entry has the checksum {expected:#010x} (CRC32C), its bytes have {actual:#010x}")
         self.expected = expected
         self.actual = actual

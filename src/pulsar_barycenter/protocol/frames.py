@@ -1,9 +1,9 @@
-"""Bytes to frames and back; no I/O and no knowledge of commands.
+"""Bytes to frames and back. No I/O, and no knowledge of commands.
 
     totalSize u32 | commandSize u32 | command | [entry]
 
-`totalSize` counts all bytes after itself. What follows the command is there for SEND and MESSAGE only: the
-*entry*, which a broker stores and sends on unchanged.
+`totalSize` counts all bytes after itself. Only SEND and MESSAGE have something after the command: the *entry*, which a
+broker stores and sends unchanged.
 
     [0x0e02 u16 | size u32 | BrokerEntryMetadata] [0x0e01 u16 | CRC32C u32] metadataSize u32 | metadata | payload
 
@@ -26,65 +26,66 @@ from pulsar_barycenter.protocol.errors import (
 from pulsar_barycenter.protocol.pulsar_api_pb2 import MessageMetadata
 
 DEFAULT_MAX_MESSAGE_SIZE: Final = 5 * 1024 * 1024
-"""`maxMessageSize`, bytes; a client that is told nothing assumes it."""
+"""The default of `maxMessageSize` in bytes. A client assumes it if the broker gives no value."""
 
 FRAME_PADDING: Final = 10 * 1024
-"""What a frame may be larger than `maxMessageSize`: room for the command, the sizes and chunk metadata."""
+"""The number of bytes by which a frame may exceed `maxMessageSize`: for the command, the sizes and chunk metadata."""
 
 SIZES: Final = struct.Struct(">II")
 _CHECKSUM_HEAD: Final = struct.Struct(">HI")
 _U32: Final = struct.Struct(">I")
 ENTRY_HEAD: Final = struct.Struct(">HIIBB")
-"""Checksum magic, checksum, size of the metadata; the first tag of the metadata and the byte behind it."""
+"""Checksum magic, checksum, size of the metadata; the first tag of the metadata and the byte after it."""
 _CHECKSUM_MAGIC: Final = b"\x0e\x01"
 _BROKER_METADATA_MAGIC: Final = b"\x0e\x02"
 
 COPY_BELOW_BYTES: Final = 4096
-"""A copy of so little costs less than a view of it."""
+"""Below this size a copy costs less than a view."""
 
 REMEMBERED_BYTES: Final = 64
 _REMEMBERED: Final = 512
-"""So many parts of metadata, of so many bytes at most, are not parsed again when they come again."""
+"""The number of metadata parts, of up to REMEMBERED_BYTES each, whose parsed result is cached."""
 
 _NO_NAME_NOR_SEQUENCE: Final = b"\x0a\x00\x10\x00"
 
 Frame: TypeAlias = tuple[bytes, bytes]
-"""The bytes of the command, and those of the entry (empty for a simple command)."""
+"""The bytes of the command, and those of the entry (b"" for a command without an entry)."""
 
 Stamp: TypeAlias = tuple[int, int]
-"""What a broker keeps of an entry's metadata: publish time in ms, and number of messages (1 unless it says)."""
+"""What a broker stores of an entry's metadata: publish time in ms, and number of messages (1 if it is not given)."""
 
 
 class FrameDecoder:
     """Cuts a byte stream into frames.
 
-    Sizes are checked as soon as they are known, before anything behind them is kept, so a peer cannot make
-    this side buffer more than one frame of the limit plus one read.
+    Sizes are checked as soon as they are known, before anything after them is kept. So a peer cannot make this side
+    buffer more than one frame of the maximum size plus one read.
     """
 
     __slots__ = ("_buffered", "_chunks", "_max_frame_size", "_wanted")
 
     def __init__(self, max_frame_size: int = DEFAULT_MAX_MESSAGE_SIZE + FRAME_PADDING) -> None:
-        """`max_frame_size` limits `totalSize`, in bytes, inclusive."""
+        """`max_frame_size` is the inclusive limit of `totalSize`, in bytes."""
         self._max_frame_size = max_frame_size
         self._chunks: list[bytes] = []
         self._buffered = 0
         self._wanted = SIZES.size
 
     def receive(self, data: bytes) -> list[Frame]:
-        """Return the frames completed by `data`, oldest first; keep the rest.
+        """Return the frames that `data` completes, oldest first; keep the rest.
+
+        After an error the decoder cannot be used any more, and frames of the same read that were complete are lost.
 
         Raises:
             FrameTooLargeError: the peer announced more than `max_frame_size` bytes.
-            MalformedFrameError: a command is announced that does not fit into its frame.
-        The decoder is of no use afterwards, and frames of the same read that were complete before are lost.
+            MalformedFrameError: an announced command does not fit into its frame.
         """
         return self.cut(self.joined(data))
 
     def joined(self, data: bytes) -> bytes:
-        """Return `data` behind what was kept; nothing while no frame is complete. It is to be given to `cut`."""
+        """Return the kept bytes followed by `data`; b"" while no frame is complete. Pass the result to `cut`."""
         if self._chunks:
-            # Chunks of a large frame are collected and joined once: linear, however small they are.
+            # Chunks of a large frame are joined once, so the cost is linear however small they are.
             self._chunks.append(data)
             self._buffered += len(data)
             if self._buffered < self._wanted:
@@ -95,7 +96,7 @@ class FrameDecoder:
         return data
 
     def cut(self, data: bytes, offset: int = 0) -> list[Frame]:
-        """Return the frames of what `joined` returned, from `offset` on, where a frame begins; as `receive` does."""
+        """Return the frames in what `joined` returned, from `offset` on, where a frame begins. Errors as `receive`."""
         frames: list[Frame] = []
         append = frames.append
         unpack_sizes = SIZES.unpack_from
@@ -130,7 +131,7 @@ class FrameDecoder:
     def _refusal(self, total: int, command_size: int) -> RemoteProtocolError:
         if total > self._max_frame_size:
             return FrameTooLargeError(total, self._max_frame_size)
-        return MalformedFrameError(f"a frame of {total} bytes cannot hold a command of {command_size} bytes")
+        return MalformedFrameError(f"a frame of {total} bytes cannot contain a command of {command_size} bytes")
 
 
 def simple_frame(command: bytes) -> bytes:
@@ -140,19 +141,19 @@ def simple_frame(command: bytes) -> bytes:
 
 
 def payload_header(command: bytes, entry_size: int) -> bytes:
-    """Return what goes on the wire in front of an entry of `entry_size` bytes; the entry need not be copied."""
+    """Return the bytes to send before an entry of `entry_size` bytes, so that the entry need not be copied."""
     size = len(command)
     return SIZES.pack(size + 4 + entry_size, size) + command
 
 
 def encode_entry(metadata: bytes, payload: bytes, *, checksum: bool = True) -> bytes:
-    """Return the entry of a serialised MessageMetadata and its payload, as a producer sends it."""
+    """Return the entry of a serialized MessageMetadata and its payload, as a producer sends it."""
     body = _U32.pack(len(metadata)) + metadata + payload
     return _CHECKSUM_HEAD.pack(0x0E01, crc32c(body)) + body if checksum else body
 
 
 def _skip_broker_metadata(entry: bytes) -> int:
-    """Return where the part that a producer wrote begins."""
+    """Return the offset of the part that a producer wrote."""
     if entry[:2] != _BROKER_METADATA_MAGIC:
         return 0
     if len(entry) < 6:
@@ -164,11 +165,11 @@ def _skip_broker_metadata(entry: bytes) -> int:
 
 
 def verify_checksum(entry: bytes) -> None:
-    """Check the entry's CRC32C; one without a checksum (clients before version 6) passes.
+    """Verify the entry's CRC32C. An entry without a checksum (clients before version 6) passes.
 
     Raises:
-        ChecksumMismatchError: the bytes are not those that the producer summed.
-        MalformedFrameError: the entry ends before its checksum does.
+        ChecksumMismatchError: the bytes do not match the checksum.
+        MalformedFrameError: the entry ends inside its checksum.
     """
     start = _skip_broker_metadata(entry)
     if entry[start : start + 2] != _CHECKSUM_MAGIC:
@@ -182,10 +183,10 @@ def verify_checksum(entry: bytes) -> None:
 
 
 def metadata_span(entry: bytes) -> tuple[int, int]:
-    """Return where the MessageMetadata begins (inclusive) and ends (exclusive); the payload follows it.
+    """Return the start (inclusive) and the end (exclusive) of the MessageMetadata. The payload follows it.
 
     Raises:
-        MalformedFrameError: the entry ends before its metadata does.
+        MalformedFrameError: the entry ends inside its metadata.
     """
     start = _skip_broker_metadata(entry)
     if entry[start : start + 2] == _CHECKSUM_MAGIC:
@@ -195,7 +196,9 @@ def metadata_span(entry: bytes) -> tuple[int, int]:
     (size,) = _U32.unpack_from(entry, start)
     stop = start + 4 + int(size)
     if stop > len(entry):
-        raise MalformedFrameError(f"the entry announces {size} bytes of metadata and has {len(entry) - start - 4}")
+        raise MalformedFrameError(
+            f"the entry announces {size} bytes of metadata, but only {len(entry) - start - 4} follow"
+        )
     return start + 4, stop
 
 
@@ -203,20 +206,20 @@ def read_metadata(entry: bytes) -> MessageMetadata:
     """Return the entry's metadata.
 
     Raises:
-        MalformedFrameError: it is cut short, does not parse or lacks a required field.
+        MalformedFrameError: it is truncated, cannot be parsed or lacks a required field.
     """
     start, stop = metadata_span(entry)
     try:
         metadata = MessageMetadata.FromString(entry[start:stop])
     except DecodeError as error:
-        raise MalformedFrameError(f"the entry's metadata does not parse: {error}") from error
+        raise MalformedFrameError(f"the entry's metadata cannot be parsed: {error}") from error
     if not metadata.IsInitialized():
         raise MalformedFrameError("the entry's metadata lacks producer name, sequence id or publish time")
     return metadata
 
 
 def last_batch_index(entry: bytes) -> int:
-    """Return the index of the last message in the entry's batch; -1 if it is no batch or its metadata is damaged."""
+    """Return the index of the last message in the entry's batch; -1 if it is not a batch or its metadata is damaged."""
     try:
         metadata = read_metadata(entry)
     except MalformedFrameError:
@@ -225,27 +228,28 @@ def last_batch_index(entry: bytes) -> int:
 
 
 def split_entry(entry: bytes) -> tuple[MessageMetadata, bytes]:
-    """Return the entry's metadata and payload; errors as `read_metadata`."""
+    """Return the entry's metadata and payload. Errors as `read_metadata`."""
     return read_metadata(entry), entry[metadata_span(entry)[1] :]
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def stamp_in(fields: bytes) -> Stamp | None:
-    """Return the stamp in what follows producer name and sequence id; None if more is wanting than these two.
+    """Return the stamp from the metadata after producer name and sequence id; None if another required field is
+    missing.
 
     Raises:
-        DecodeError: it does not parse.
+        DecodeError: it cannot be parsed.
     """
     metadata = MessageMetadata.FromString(_NO_NAME_NOR_SEQUENCE + fields)
     return (metadata.publish_time, metadata.num_messages_in_batch) if metadata.IsInitialized() else None
 
 
 def check_entry(entry: bytes) -> Stamp:
-    """Check the entry's checksum, and return the stamp of its metadata.
+    """Verify the entry's checksum, and return the stamp of its metadata.
 
-    As `verify_checksum` and then `read_metadata`, with their errors, but cheaper: what follows producer name and
-    sequence id is parsed once for all messages of a millisecond that have it alike. Fields may be parsed apart,
-    because a message is what they merge to.
+    The result is that of `verify_checksum` followed by `read_metadata`, with their errors, but it costs less. The
+    metadata after producer name and sequence id is the same for all messages of a producer in one millisecond, so it is
+    parsed once. Fields may be parsed separately, because protobuf merges them.
     """
     if len(entry) > ENTRY_HEAD.size:
         magic, expected, size, tag, name_size = ENTRY_HEAD.unpack_from(entry)
@@ -255,14 +259,14 @@ def check_entry(entry: bytes) -> Stamp:
             actual = crc32c(entry[6:] if len(entry) < COPY_BELOW_BYTES else memoryview(entry)[6:])
             if actual != expected:
                 raise ChecksumMismatchError(expected, actual)
-            end = min(at + 9, stop)  # of a sequence id below 2^63
+            end = min(at + 9, stop)  # a sequence id below 2^63 has at most nine bytes
             while at < end and entry[at] > 0x7F:
                 at += 1
             if at < end and stop <= at + REMEMBERED_BYTES:
                 try:
                     found = stamp_in(entry[at + 1 : stop])
                 except DecodeError as error:
-                    raise MalformedFrameError(f"the entry's metadata does not parse: {error}") from error
+                    raise MalformedFrameError(f"the entry's metadata cannot be parsed: {error}") from error
                 if found is not None:
                     return found
             return _stamp_of(read_metadata(entry))
@@ -275,7 +279,7 @@ def _stamp_of(metadata: MessageMetadata) -> Stamp:
 
 
 def is_readable(entry: bytes) -> bool:
-    """Whether `read_metadata` can read the entry, whose checksum is not looked at."""
+    """Return whether `read_metadata` can read the entry. The checksum is not verified."""
     try:
         read_metadata(entry)
     except MalformedFrameError:

@@ -14,7 +14,7 @@ _FIELDS: Final = tuple(
     field for field in api.DESCRIPTOR.message_types_by_name["BaseCommand"].fields if field.number > 1
 )
 FIELD_OF_TYPE: Final[dict[int, str]] = {field.number: field.name for field in _FIELDS}
-"""Command type to the name of its sub-message in BaseCommand: field numbers are type numbers."""
+"""Command type to the name of its sub-message in BaseCommand. Field numbers are type numbers."""
 
 _TEXT_FIELDS: Final[dict[int, tuple[str, ...]]] = {
     field.number: tuple(
@@ -33,20 +33,23 @@ PLAIN_SENDS: Final = {
     for size in range(1, 5)
     for producer_id in range(128)
 }
-"""How a SEND begins that is a producer id below 128 and a sequence id of one to four bytes alone: a single message."""
+"""The first bytes of a SEND that has only a producer id below 128 and a sequence id of one to four bytes: a single
+message.
+"""
 _LOOKUP_HEAD: Final = b"\x08\x17\xba\x01"
 _NO_MORE_TEXT: Final = frozenset(
     authoritative + listener for authoritative in (b"", b"\x18\x00", b"\x18\x01") for listener in (b"", b"\x3a\x00")
 )
-"""What clients write behind a LOOKUP's request id: whether it is authoritative, and an empty name of a listener."""
+"""What clients write after a LOOKUP's request id: whether it is authoritative, and an empty listener name."""
 
 
 def parse_command(data: bytes) -> tuple[int, Any]:
-    """Return the type of the command in `data` and its sub-message (a SEND's as `Send`), all required fields present.
+    """Return the type of the command in `data` and its sub-message (`Send` for a SEND). All required fields are
+    present.
 
     Raises:
-        UnsupportedCommandError: a type number that is not defined.
-        MalformedCommandError: anything else that is not a command.
+        UnsupportedCommandError: the type number is not defined.
+        MalformedCommandError: `data` is not a command.
     """
     producer_id = PLAIN_SENDS.get(data[:7])
     if producer_id is not None and (sequence_id := plain_sequence_id(data)) >= 0:
@@ -55,16 +58,18 @@ def parse_command(data: bytes) -> tuple[int, Any]:
         try:
             return 23, api.CommandLookupTopic.FromString(data[5:])
         except DecodeError as error:
-            raise MalformedCommandError(f"a LOOKUP does not parse: {error}") from error
+            raise MalformedCommandError(f"a LOOKUP cannot be parsed: {error}") from error
     return _parse_any(data)
 
 
 def plain_sequence_id(data: bytes) -> int:
-    """Return the varint of at most four bytes that a plain SEND has from 7 to its end; -1 if it ends otherwise."""
+    """Return the varint, of at most four bytes, that a plain SEND has from byte 7 to its end; -1 if the rest is not one
+    varint.
+    """
     size = len(data) - 7
     if size != data[3] - 3 or data[-1] > 0x7F:
         return -1
-    # Unrolled. The last byte ends a number at the latest, so nothing behind it is looked at.
+    # Unrolled. The last byte ends the number at the latest, so nothing after it is read.
     number = data[7]
     if number < 0x80:
         return number if size == 1 else -1
@@ -80,7 +85,9 @@ def plain_sequence_id(data: bytes) -> int:
 
 
 def _is_plain_lookup(data: bytes) -> bool:
-    """Whether a LOOKUP is its topic, in ASCII, its request id, and no other text: then all is present and readable."""
+    """Return whether a LOOKUP has only its topic, in ASCII, its request id, and no other text. Then all required fields
+    are present and valid.
+    """
     size = len(data)
     if not (8 < size < 133 and data[4] == size - 5 and data[5] == 0x0A):
         return False
@@ -97,16 +104,16 @@ def _parse_any(data: bytes) -> tuple[int, Any]:
     try:
         command = api.BaseCommand.FromString(data)
     except DecodeError as error:
-        raise MalformedCommandError(f"a command does not parse: {error}") from error
+        raise MalformedCommandError(f"a command cannot be parsed: {error}") from error
     if not command.HasField("type"):
         number = _undefined_type(data)
         if number is None:
-            raise MalformedCommandError("a command without a type")
+            raise MalformedCommandError("a command has no type")
         raise UnsupportedCommandError(number)
     number = int(command.type)
     name = FIELD_OF_TYPE[number]
     if not command.HasField(name):  # type: ignore[arg-type]
-        raise MalformedCommandError(f"a command of type {number} without its field {name}")
+        raise MalformedCommandError(f"a command of type {number} lacks its field {name}")
     message: Message = getattr(command, name)
     if not message.IsInitialized():
         raise MalformedCommandError(f"{name} lacks a required field")
@@ -120,7 +127,7 @@ def _parse_any(data: bytes) -> tuple[int, Any]:
 
 def _send(message: api.CommandSend) -> Send:
     if message.num_messages < 0:
-        raise MalformedCommandError(f"a SEND of {message.num_messages} messages")
+        raise MalformedCommandError(f"a SEND has {message.num_messages} messages; the number must not be negative")
     return (
         message.producer_id,
         message.sequence_id,
@@ -131,7 +138,7 @@ def _send(message: api.CommandSend) -> Send:
 
 
 def _undefined_type(data: bytes) -> int | None:
-    """Return the number in field 1 if the command begins with it, as every encoder writes it."""
+    """Return the number in field 1 if the command begins with it, as every encoder writes it; otherwise None."""
     if data[:1] != b"\x08":
         return None
     number = shift = 0

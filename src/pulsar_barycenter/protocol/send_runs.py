@@ -1,8 +1,8 @@
-"""Runs of SENDs, read column by column: what a producer writes whose messages have one size and are not batched.
+"""Reads runs of SENDs column by column: what a producer sends whose messages have one size and are not batched.
 
-Frames of one size that begin alike are cut, parsed and checked together, by C code that goes over all of them in one
-call, instead of one by one. A run is only what each of its frames would be found to be if it were read for itself:
-where anything at all is unusual or wrong there is no run, and whoever reads the frames one by one finds out.
+Frames of one size with the same beginning are cut, parsed and checked together, by C code that processes all of them in
+one call. A run contains exactly what parsing each frame separately would return. If anything is unusual or wrong, there
+is no run, and the general path handles the frames one by one.
 """
 
 import struct
@@ -17,14 +17,14 @@ from pulsar_barycenter.protocol.frames import COPY_BELOW_BYTES, ENTRY_HEAD, REME
 from pulsar_barycenter.protocol.parsing import PLAIN_SENDS, plain_sequence_id
 from pulsar_barycenter.protocol.varints import joined_varints
 
-_FEWEST: Final = 8
-"""Fewer frames cost no less together than one by one."""
+_MIN_FRAMES: Final = 8
+"""Below this number, frames cost no less together than one by one."""
 
-SHORTEST_RUN: Final = _FEWEST * (8 + 8 + ENTRY_HEAD.size)
-"""Bytes that every run is longer than: both sizes, the shortest plain SEND and an entry of so many frames."""
+SHORTEST_RUN: Final = _MIN_FRAMES * (8 + 8 + ENTRY_HEAD.size)
+"""The number of bytes that every run exceeds: for each frame both sizes, the shortest plain SEND and an entry head."""
 
-_MOST: Final = 1024
-"""Frames that are looked at together, so that no more is looked at in vain where a run ends early."""
+_MAX_FRAMES: Final = 1024
+"""The maximum number of frames that are read together, so that little work is wasted if a run ends early."""
 
 _HEAD_SIZE: Final = 15
 """Both sizes of a frame, and a plain SEND up to its sequence id."""
@@ -33,8 +33,11 @@ _CHECKSUM_MAGIC: Final = b"\x0e\x01"
 
 
 class SendRun(NamedTuple):
-    """SENDs of one producer that follow each other, of one message each; the checksums of their entries hold, and the
-    entries have one size. Each of the three has the same length."""
+    """Consecutive SENDs of one producer, of one message each. The checksums of the entries match, and all entries have
+    one size.
+
+    `sequence_ids`, `entries` and `publish_times_ms` have the same length.
+    """
 
     producer_id: int
     sequence_ids: range
@@ -43,11 +46,11 @@ class SendRun(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """What the frames of a run have in common: how they begin, and where the parts of each are.
+    """What the frames of a run have in common: their beginning, and the position of their parts.
 
-    `frames` unpacks the head, the sequence id, the magic number of the checksum, the checksum and what it covers;
-    `metadata` what stands before the sequence id in the metadata, that id, and the metadata behind it; `entries` the
-    entry as a whole.
+    `frames` unpacks the head, the sequence id, the checksum's magic number, the checksum, and the bytes that it covers.
+    `metadata` unpacks the metadata before the sequence id, the sequence id, and the metadata after it. `entries`
+    unpacks the whole entry.
     """
 
     head: bytes
@@ -57,7 +60,9 @@ class _Shape(NamedTuple):
 
 
 def run_at(data: bytes, offset: int, max_frame_size: int) -> tuple[SendRun, int] | None:
-    """Return the run that begins at `offset`, where a frame does, and where it ends; None if there is none."""
+    """Return the run that begins at `offset`, where a frame begins, and its end (exclusive); None if there is no
+    run.
+    """
     producer_id = PLAIN_SENDS.get(data[offset + 8 : offset + _HEAD_SIZE])
     if producer_id is None:
         return None
@@ -65,13 +70,13 @@ def run_at(data: bytes, offset: int, max_frame_size: int) -> tuple[SendRun, int]
     if shape is None:
         return None
     size = shape.frames.size
-    count = min((len(data) - offset) // size, _MOST)
+    count = min((len(data) - offset) // size, _MAX_FRAMES)
     found = _read(shape, producer_id, memoryview(data)[offset : offset + count * size])
     return None if found is None else (found, offset + len(found.entries) * size)
 
 
 def _shape_at(data: bytes, offset: int, max_frame_size: int) -> _Shape | None:
-    """Return the shape of the plain SEND at `offset` if another of the same size follows; None if it is unusual."""
+    """Return the shape of the plain SEND at `offset` if another one of the same size follows; None if it is unusual."""
     head = data[offset : offset + _HEAD_SIZE]
     total, command_size = SIZES.unpack_from(head)
     id_size = command_size - 7
@@ -103,7 +108,7 @@ def _shape_at(data: bytes, offset: int, max_frame_size: int) -> _Shape | None:
 def _columns(
     id_size: int, name_size: int, behind_id: int, entry_size: int
 ) -> tuple[struct.Struct, struct.Struct, struct.Struct]:
-    """Return how frames are unpacked whose parts have these sizes; see `_Shape`."""
+    """Return how to unpack frames whose parts have these sizes; see `_Shape`."""
     before_id = 7 + name_size
     before_metadata = _HEAD_SIZE + id_size + 6
     payload = entry_size - 6 - before_id - id_size - behind_id
@@ -115,13 +120,15 @@ def _columns(
 
 
 def _read(shape: _Shape, producer_id: int, frames: memoryview) -> SendRun | None:
-    """Return the run with which `frames` begins; None if it is too short, or anything in it is unusual or wrong."""
+    """Return the run at the beginning of `frames`; None if it is too short, or if anything in it is unusual or
+    wrong.
+    """
     heads, ids, magics, checksums, summed = zip(*shape.frames.iter_unpack(frames), strict=True)
     count = len(heads)
     if heads.count(shape.head) < count:
         count = next(at for at, head in enumerate(heads) if head != shape.head)
         return _read(shape, producer_id, frames[: count * shape.frames.size])
-    if count < _FEWEST:
+    if count < _MIN_FRAMES:
         return None
     before_ids, ids_again, behind_ids = zip(*shape.metadata.iter_unpack(frames), strict=True)
     first = plain_sequence_id(shape.head[8:] + ids[0])
@@ -142,17 +149,17 @@ def _read(shape: _Shape, producer_id: int, frames: memoryview) -> SendRun | None
 
 
 def _publish_times(fields: Sequence[bytes]) -> list[int] | None:
-    """Return the publish time in each of what follows producer name and sequence id in the metadata of single messages.
+    """Return the publish times in the metadata after producer name and sequence id, for single messages.
 
-    None if one does not parse, lacks its time, or is the metadata of several messages.
+    None: one of them cannot be parsed, lacks its time, or has several messages.
     """
     times_ms: dict[bytes, int] = {}
-    for each in set(fields):
+    for metadata in set(fields):
         try:
-            stamp = stamp_in(each)
+            stamp = stamp_in(metadata)
         except DecodeError:
             return None
         if stamp is None or stamp[1] != 1:
             return None
-        times_ms[each] = stamp[0]
+        times_ms[metadata] = stamp[0]
     return list(map(times_ms.__getitem__, fields))

@@ -1,9 +1,9 @@
-"""Base-128 varints as protobuf writes numbers, two bytes a step from tables; many that follow each other at once."""
+"""Base-128 varints as protobuf encodes numbers: two bytes a step from tables, and many consecutive numbers at once."""
 
 from typing import Final
 
 _BLOCK: Final = 1 << 14
-"""Numbers that differ in the first two bytes of their varints alone, or are that short."""
+"""The size of a block of numbers whose varints differ only in the first two bytes, or have at most two bytes."""
 
 
 def _varint(number: int) -> bytes:
@@ -29,7 +29,7 @@ def varint(number: int) -> bytes:
 
 
 def varints(first: int, count: int) -> list[bytes]:
-    """Return the varints of `count` numbers from `first` on."""
+    """Return the varints of `count` consecutive numbers from `first` on."""
     found: list[bytes] = []
     stop = first + count
     while first < stop:
@@ -44,7 +44,7 @@ def varints(first: int, count: int) -> list[bytes]:
 
 
 def joined_varints(first: int, count: int) -> bytes:
-    """Return the varints of `count` numbers from `first` on, one behind the other."""
+    """Return the varints of `count` consecutive numbers from `first` on, concatenated."""
     joined: list[bytes] = []
     stop = first + count
     while first < stop:
@@ -59,5 +59,5 @@ def joined_varints(first: int, count: int) -> bytes:
 
 
 def last_of_width(number: int) -> int:
-    """Return the highest number whose varint has as many bytes as that of `number`."""
+    """Return the highest number whose varint has the same number of bytes as that of `number`."""
     return (1 << 7 * len(varint(number))) - 1

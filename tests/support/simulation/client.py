@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from pulsar_barycenter.protocol import client_commands, commands, frames
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
-from pulsar_barycenter.protocol.connection import Connection, KeepAlive, Role
+from pulsar_barycenter.protocol.connection_state import Connection, KeepAlive, Role
 from pulsar_barycenter.protocol.errors import ProtocolError
 from support import client_requests
 from support.simulation.loop import Node, SimulationError

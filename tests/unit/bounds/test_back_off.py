@@ -13,9 +13,9 @@ from pulsar_barycenter.bounds.back_off import BackOff, Doubling
 from pulsar_barycenter.metadata.coordination.leader_election import RETRY_S, LeaderElection
 from pulsar_barycenter.metadata.coordination.locks import FIRST_BACKOFF_S, MAX_BACKOFF_S, LockManager
 from pulsar_barycenter.metadata.errors import NotLeadingError, StoreUnavailableError
-from pulsar_barycenter.metadata.leased.leased_store import LeasedStore
-from pulsar_barycenter.metadata.leased.requests import Answer, Change
-from pulsar_barycenter.metadata.leased.session_table import LeaseTimes
+from pulsar_barycenter.metadata.leader_writes.leased_store import LeasedStore
+from pulsar_barycenter.metadata.leader_writes.session_table import LeaseTimes
+from pulsar_barycenter.metadata.leader_writes.write_requests import Answer, Change
 from pulsar_barycenter.metadata.memory.memory_store import MemoryStore
 from support.virtual_time import World, on_virtual_time
 

@@ -14,8 +14,8 @@ from pulsar_barycenter.cli.main import main
 from pulsar_barycenter.ledger.files import file_format as fmt
 from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
 from pulsar_barycenter.ledger.files.folder import ledger_path
+from pulsar_barycenter.ledger.folder_identity import FOLDER_KEY
 from pulsar_barycenter.ledger.managed.managed_ledger import ManagedLedger
-from pulsar_barycenter.ledger.one_folder import FOLDER_KEY
 from pulsar_barycenter.metadata.clock import SystemClock
 from pulsar_barycenter.metadata.open import open_store
 from pulsar_barycenter.metadata.store import MetadataStore
@@ -141,7 +141,7 @@ def test_the_metadata_may_be_in_another_store_and_has_to_be_of_this_folder(data:
     assert report["isRepaired"]
 
     asyncio.run(put(f"sqlite:{store}", FOLDER_KEY, b"0" * 32))
-    assert "another folder than the one" in run(1, "repair", *words)
+    assert "brokers of this metadata store use another folder" in run(1, "repair", *words)
     assert "expected sqlite:PATH" in run(1, "check", "--data", data, "--metadata-store", "nowhere")
     assert "expected ledgers/ in it" in run(1, "check", "--data", tmp_path, "--metadata-store", f"sqlite:{store}")
     run(2, "check", *words, "--metadata", store)

@@ -88,14 +88,14 @@ def test_a_bad_value_is_refused_with_key_value_and_what_is_allowed(key: str, val
 
 def test_who_asks_what_clients_may_names_super_users() -> None:
     asked = "authenticationEnabled=true\nauthorizationEnabled=true\n"
-    with pytest.raises(ConfigError, match="superUserRoles must be the role of brokers among themselves"):
+    with pytest.raises(ConfigError, match="superUserRoles must be the roles of the brokers and of the administrators"):
         parse_broker_conf(asked, "f")
     assert parse_broker_conf(f"{asked}superUserRoles=broker,admin\n", "f").config.authorization_enabled
 
 
 @pytest.mark.parametrize("url", ["zk:one:2181", "one:2181,two:2181/chroot", "oxia://one:6648/default"])
 def test_the_leader_writes_for_all_only_where_reads_are_of_now(url: str) -> None:
-    with pytest.raises(ConfigError, match="a ZooKeeper or an Oxia: reads may be of a while ago"):
+    with pytest.raises(ConfigError, match="a ZooKeeper or Oxia: their reads may be outdated"):
         parse_broker_conf(f"leaderOnlyMetadataWrites=true\nmetadataStoreUrl={url}\n", "f")
     for fit in ("sqlite:/data/metadata.sqlite", "etcd:http://one:2379", ""):
         parse_broker_conf(f"leaderOnlyMetadataWrites=true\nmetadataStoreUrl={fit}\n", "f")

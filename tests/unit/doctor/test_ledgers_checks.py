@@ -6,7 +6,7 @@ from pathlib import Path
 from pulsar_barycenter.doctor.checks.ledgers import ledgers_folder
 from pulsar_barycenter.doctor.picture import LedgersView
 from pulsar_barycenter.doctor.reading.ledgers import read_ledgers
-from pulsar_barycenter.ledger.one_folder import IDENTITY, named
+from pulsar_barycenter.ledger.folder_identity import IDENTITY, create_identity
 from support.doctor_pictures import FOLDER, healthy, store
 
 
@@ -35,7 +35,9 @@ def test_a_folder_is_read_as_a_broker_would_and_left_as_it_was(tmp_path: Path) -
     assert not (tmp_path / "none").exists()
     assert read_ledgers(str(tmp_path), several_machines=True) == LedgersView(str(tmp_path))
     assert list(tmp_path.iterdir()) == []
-    name = named(str(tmp_path))
+    name = create_identity(str(tmp_path))
     assert read_ledgers(str(tmp_path), several_machines=False).identity == name
     (tmp_path / IDENTITY).write_text("something else")
-    assert "is not the name" in read_ledgers(str(tmp_path), several_machines=False).problems[0][0]
+    assert (
+        "does not contain 32 hexadecimal digits" in read_ledgers(str(tmp_path), several_machines=False).problems[0][0]
+    )

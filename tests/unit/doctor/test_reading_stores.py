@@ -18,9 +18,9 @@ from pulsar_barycenter.doctor.reading import store, stored_keys
 from pulsar_barycenter.doctor.reading.clock_offset import clock_offset
 from pulsar_barycenter.doctor.reading.store import StoreUnreadableError, read_store
 from pulsar_barycenter.doctor.reading.stored_keys import FOLDERS, KEYS, store_view
-from pulsar_barycenter.ledger.one_folder import FOLDER_KEY
+from pulsar_barycenter.ledger.folder_identity import FOLDER_KEY
 from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitState
-from pulsar_barycenter.metadata.leased.values import leased
+from pulsar_barycenter.metadata.leader_writes.leased_values import leased
 from pulsar_barycenter.metadata.open import open_store
 
 BUNDLE = "t/n/0x00000000_0x80000000"

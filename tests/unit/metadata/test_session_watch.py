@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from pulsar_barycenter.metadata.session import TRANSITIONS, SessionState, SessionWatch, Sign
+from pulsar_barycenter.metadata.session import TRANSITIONS, SessionSign, SessionState, SessionWatch
 from pulsar_barycenter.metadata.store import SessionEvent
 
 LOST, FOUND = SessionEvent.CONNECTION_LOST, SessionEvent.RECONNECTED
@@ -72,9 +72,9 @@ def test_missed_notifications_look_like_a_short_disconnection(watch):
 
 def test_the_table_says_what_follows_in_every_state():
     """All signs, but for the renewal of a session that is not lost."""
-    pairs = set(itertools.product(SessionState, Sign))
+    pairs = set(itertools.product(SessionState, SessionSign))
     unlost = {SessionState.CONNECTED, SessionState.DISCONNECTED}
-    assert set(TRANSITIONS) == pairs - {(state, Sign.RENEWED) for state in unlost}
+    assert set(TRANSITIONS) == pairs - {(state, SessionSign.RENEWED) for state in unlost}
 
 
 def test_whatever_the_signs_the_events_come_in_one_of_two_sequences():

@@ -113,7 +113,7 @@ def test_a_partition_of_a_topic_has_the_suffix_once() -> None:
     assert str(topic.partition(3)) == "persistent://t/ns/x-partition-3"
     assert topic.partition(3).partition(3) is topic.partition(3)
     assert topic.partition(-1) is topic
-    with pytest.raises(ValueError, match="not negative"):
+    with pytest.raises(ValueError, match="must not be negative"):
         topic.partition(-2)
 
 

@@ -5,7 +5,7 @@ from crc32c import crc32c
 
 from pulsar_barycenter.protocol import client_commands, frames
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
-from pulsar_barycenter.protocol.connection import SEND_RUN, Connection, Role
+from pulsar_barycenter.protocol.connection_state import SEND_RUN, Connection, Role
 from pulsar_barycenter.protocol.send_runs import run_at
 
 NAME = "standalone-0-1"

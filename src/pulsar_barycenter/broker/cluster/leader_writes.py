@@ -21,9 +21,11 @@ from pulsar_barycenter.broker.cluster.leadership import CHANNEL_LEADER_PATH, LEA
 from pulsar_barycenter.broker.cluster.registration import BROKERS_ROOT
 from pulsar_barycenter.metadata.coordination.epochs import Epoch, epoch_path, read_epoch
 from pulsar_barycenter.metadata.errors import MetadataError, NotLeadingError, StoreUnavailableError
-from pulsar_barycenter.metadata.leased.leased_store import LeasedStore
-from pulsar_barycenter.metadata.leased.records import read_secret
-from pulsar_barycenter.metadata.leased.requests import (
+from pulsar_barycenter.metadata.leader_writes.leader_writer import LeaderWriter
+from pulsar_barycenter.metadata.leader_writes.leased_store import LeasedStore
+from pulsar_barycenter.metadata.leader_writes.session_records import read_secret
+from pulsar_barycenter.metadata.leader_writes.session_table import LeaseTimes
+from pulsar_barycenter.metadata.leader_writes.write_requests import (
     Answer,
     Change,
     Request,
@@ -32,8 +34,6 @@ from pulsar_barycenter.metadata.leased.requests import (
     not_done,
     request_decoder,
 )
-from pulsar_barycenter.metadata.leased.session_table import LeaseTimes
-from pulsar_barycenter.metadata.leased.writer import LeaderWriter
 from pulsar_barycenter.metadata.store import MetadataStore
 
 log = structlog.get_logger(__name__)

@@ -33,10 +33,10 @@ from pulsar_barycenter.metadata.cache import REFRESH_AFTER_S, MetadataCache
 from pulsar_barycenter.metadata.coordination.epochs import (
     Epoch,
     FencedStore,
+    announce_release,
     epoch_path,
     read_epoch,
     take_epoch,
-    tell_release,
 )
 from pulsar_barycenter.metadata.coordination.leader_election import LeaderElection, LeaderElectionState
 from pulsar_barycenter.metadata.errors import MetadataError, NotLeadingError
@@ -212,7 +212,7 @@ class Leadership:
         if epoch is not None:
             with suppress(MetadataError, TimeoutError):
                 async with asyncio.timeout(_RELEASE_S):
-                    await tell_release(self._store, self.path, epoch.number, self._broker_id)
+                    await announce_release(self._store, self.path, epoch.number, self._broker_id)
         if self._election is not None:
             try:
                 await self._election.close()

@@ -15,8 +15,8 @@ from pulsar_barycenter.broker.cluster.leadership import CHANNEL_LEADER_PATH, LEA
 from pulsar_barycenter.broker.cluster.registration import BROKERS_ROOT
 from pulsar_barycenter.broker.start_errors import MixedWritersError
 from pulsar_barycenter.metadata.errors import StoreUnavailableError
-from pulsar_barycenter.metadata.leased.records import SESSIONS_ROOT
-from pulsar_barycenter.metadata.leased.values import split_lease
+from pulsar_barycenter.metadata.leader_writes.leased_values import split_lease
+from pulsar_barycenter.metadata.leader_writes.session_records import SESSIONS_ROOT
 from pulsar_barycenter.metadata.store import MetadataStore
 
 _AGAIN_S = 0.5

@@ -46,7 +46,7 @@ from pulsar_barycenter.metadata.errors import (
     MetadataError,
     NotFoundError,
 )
-from pulsar_barycenter.metadata.serials import Serials
+from pulsar_barycenter.metadata.key_locks import KeyLocks
 from pulsar_barycenter.metadata.store import MetadataStore, Notification, NotificationType, SessionEvent
 from pulsar_barycenter.naming.bundle import Bundle
 
@@ -97,7 +97,7 @@ class BundleLocks:
         self._refusal: str | None = "this broker is starting"
         self._session = 0
         self._session_lost = False
-        self._serials = Serials[Bundle]()
+        self._serials = KeyLocks[Bundle]()
         self._scrubbing: dict[Bundle, bool] = {}
         """The bundles that are being scrubbed, and whether that was asked for again since the last look."""
         self._doubted: set[Bundle] = set()

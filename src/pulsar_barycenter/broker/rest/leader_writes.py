@@ -2,8 +2,8 @@
 
     POST /barycenter/v1/leader-writes
 
-takes and returns JSON of `metadata.leased.requests`. A request carries a secret that only those know who can read the
-metadata store; one without it is not done.
+takes and returns JSON of `metadata.leader_writes.write_requests`. A request carries a secret that only those know who
+can read the metadata store; one without it is not done.
 """
 
 import msgspec

@@ -19,8 +19,8 @@ from pulsar_barycenter.credentials.errors import KeyMaterialError
 from pulsar_barycenter.credentials.tls import ClientTls
 from pulsar_barycenter.protocol import client_commands, commands
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
-from pulsar_barycenter.protocol.connection import Connection as Wire
-from pulsar_barycenter.protocol.connection import KeepAlive, Role
+from pulsar_barycenter.protocol.connection_state import Connection as Wire
+from pulsar_barycenter.protocol.connection_state import KeepAlive, Role
 from pulsar_barycenter.protocol.errors import ProtocolError
 
 _TYPE: Final = api.BaseCommand

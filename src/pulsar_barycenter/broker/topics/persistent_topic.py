@@ -160,7 +160,7 @@ class PersistentTopic(Topic):
     def write_durable(self, group: Sequence[Sent], first: Position) -> None:
         """Entries are on disk, from `first` on: answer their producers and feed the consumers."""
         owned = self.owned
-        self.room.found()
+        self.room.write_succeeded()
         if self.deduplication is not None and self.deduplication.persisted(len(group)):
             self.start_task(self.deduplication.snapshot(), f"deduplication-snapshot:{self.name}")
         if owned.may_acknowledge:
@@ -202,7 +202,7 @@ class PersistentTopic(Topic):
         """Entries could not be stored: tell their producers and close them. Of a fenced ledger nothing is said:
         the clients are told to look elsewhere, and send again there."""
         fenced = isinstance(error, LedgerFencedError)
-        self.room.failed(error, asyncio.get_running_loop().time())
+        self.room.write_failed(error, asyncio.get_running_loop().time())
         if self.deduplication is not None:
             self.deduplication.failed()
         log.error("write_failed", topic=str(self.name), entries=len(group), error=str(error))

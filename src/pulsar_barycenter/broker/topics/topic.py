@@ -27,8 +27,8 @@ from pulsar_barycenter.broker.topics.limits import require_producer_room
 from pulsar_barycenter.broker.topics.producer_admission import ProducerAdmission
 from pulsar_barycenter.broker.topics.states import TopicEvent, TopicState, after
 from pulsar_barycenter.broker.topics.topic_settings import TopicSettings
+from pulsar_barycenter.ledger.disk_full import DiskFullState
 from pulsar_barycenter.ledger.position import NewEntry, Position
-from pulsar_barycenter.ledger.write_room import WriteRoom
 from pulsar_barycenter.metadata.clock import Clock
 from pulsar_barycenter.naming.topic import TopicName
 
@@ -129,7 +129,7 @@ class Topic:
         self.last_active_ms = host.clock.now_ms()
         self.change: PartitionedChange | None = None
         """The change of the partitioned topic for which this partition keeps clients out."""
-        self.room = WriteRoom()
+        self.room = DiskFullState()
         self._drained: asyncio.Future[None] | None = None
         self._tasks: dict[asyncio.Task[None], None] | None = None
         self._admission: ProducerAdmission | None = None

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pulsar_barycenter.broker.subscriptions.source import DispatchSettings
 from pulsar_barycenter.broker.topics.deduplication import DeduplicationSettings
 from pulsar_barycenter.config.broker_config import BrokerConfig
-from pulsar_barycenter.ledger.settings import LedgerSettings
+from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,8 +41,8 @@ from pulsar_barycenter.broker.wire.signs_of_life import SignsOfLife
 from pulsar_barycenter.ledger.position import EntryRun, Position
 from pulsar_barycenter.protocol import commands
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
-from pulsar_barycenter.protocol.connection import SEND_RUN, Received, Role
-from pulsar_barycenter.protocol.connection import Connection as Wire
+from pulsar_barycenter.protocol.connection_state import SEND_RUN, Received, Role
+from pulsar_barycenter.protocol.connection_state import Connection as Wire
 from pulsar_barycenter.protocol.errors import RemoteProtocolError
 from pulsar_barycenter.protocol.frames import FRAME_PADDING
 from pulsar_barycenter.protocol.send_runs import SendRun

@@ -19,7 +19,7 @@ from pulsar_barycenter.broker.wire.services import WireServices
 from pulsar_barycenter.credentials.tls import common_name
 from pulsar_barycenter.protocol import commands
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
-from pulsar_barycenter.protocol.connection import Connection as Wire
+from pulsar_barycenter.protocol.connection_state import Connection as Wire
 
 _FEATURES: Final = api.FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True)
 

@@ -6,8 +6,8 @@ from typing import Protocol
 
 from pulsar_barycenter.broker.wire.services import WireServices
 from pulsar_barycenter.protocol import commands
-from pulsar_barycenter.protocol.connection import Connection as Wire
-from pulsar_barycenter.protocol.connection import KeepAlive, State
+from pulsar_barycenter.protocol.connection_state import Connection as Wire
+from pulsar_barycenter.protocol.connection_state import KeepAlive, State
 
 
 class WatchedConnection(Protocol):

@@ -34,7 +34,7 @@ from pulsar_barycenter.ledger.errors import LedgerError
 from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
 from pulsar_barycenter.ledger.files.folder_needs import Access
 from pulsar_barycenter.ledger.files.folder_probe import fit_access
-from pulsar_barycenter.ledger.one_folder import check_one_folder
+from pulsar_barycenter.ledger.folder_identity import check_one_folder
 from pulsar_barycenter.load.advice.configuration_advice import key_advice
 from pulsar_barycenter.load.managers import StrategyError
 from pulsar_barycenter.load.reports.load_over_time import LoadQuestion, LoadTables, RecordedLoad

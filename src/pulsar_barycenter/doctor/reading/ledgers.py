@@ -4,9 +4,9 @@ import os
 
 from pulsar_barycenter.doctor.picture import LedgersView
 from pulsar_barycenter.ledger.errors import LedgerError
-from pulsar_barycenter.ledger.files.folder_needs import verdict
+from pulsar_barycenter.ledger.files.folder_needs import judge
 from pulsar_barycenter.ledger.files.folder_probe import observe
-from pulsar_barycenter.ledger.one_folder import identity_of
+from pulsar_barycenter.ledger.folder_identity import identity_of
 
 
 def read_ledgers(folder: str, *, several_machines: bool) -> LedgersView:
@@ -18,7 +18,7 @@ def read_ledgers(folder: str, *, several_machines: bool) -> LedgersView:
         return LedgersView(folder, problems=(("there is no such folder", "mount it, or name the right one"),))
     try:
         identity = identity_of(folder) or ""
-        problems = verdict(observe(folder), several_machines=several_machines).problems
+        problems = judge(observe(folder), several_machines=several_machines).problems
     except (LedgerError, OSError) as error:
         return LedgersView(folder, problems=((str(error), "mend its rights; run the doctor as the brokers' user"),))
     return LedgersView(folder, identity, tuple((problem.why, problem.mend) for problem in problems))

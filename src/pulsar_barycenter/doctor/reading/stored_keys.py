@@ -6,10 +6,10 @@ from typing import Final
 import msgspec
 
 from pulsar_barycenter.doctor.picture import CHANNEL_LEADER, LEADER, Lock, StoreView
-from pulsar_barycenter.ledger.one_folder import FOLDER_KEY
+from pulsar_barycenter.ledger.folder_identity import FOLDER_KEY
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData
 from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitStateData, decode_record
-from pulsar_barycenter.metadata.leased.values import split_lease
+from pulsar_barycenter.metadata.leader_writes.leased_values import split_lease
 from pulsar_barycenter.naming.bundle import Bundle
 
 BROKERS: Final = "/loadbalance/brokers"

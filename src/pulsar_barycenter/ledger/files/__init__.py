@@ -1,8 +1,16 @@
-"""Ledgers as files of a folder that brokers share.
+"""Stores ledgers as files of a folder that all brokers share.
 
-Read `file_format` first: the bytes, and how a torn tail is told from damage. `folder` says where files stand,
-`open_files` bounds how many are open, `group_commit` has the threads that wait for the disk. `file_writer` appends,
-`file_reader` reads, `examine` opens what was written before, with `survey` where that is damaged, and `repair` puts a
-whole file in the place of a damaged one. `folder_needs` says which folders will do, and `folder_probe` tries one.
-`file_storage` joins them to what the room calls a storage: creating, fencing, deleting.
+Problem. Several processes, maybe on several machines, open the same files, and any of them may crash or lose its
+ownership at any moment. A reader must tell an incomplete write at the end of a file, which is normal after a crash,
+from damage before it. A later owner must stop a former one without asking it.
+
+Rules. Every entry has checksums that include its ledger id and its entry id. The header has the end of the last durable
+group, the *durable mark*: bytes that do not match before the mark are damage, after it they are a torn tail. The header
+also has the fence, an epoch that a later owner writes in place and that a writer reads before it reports.
+
+Read `file_format` first: the bytes, and the rules for torn tails and damage. `folder` has the paths of the files,
+`open_files` bounds the number of open ones, and `group_commit` has the threads that wait for the disk. `file_writer`
+appends and `file_reader` reads. `examine` reads a whole existing file; `salvage` finds the intact entries of a damaged
+one, and `repair` replaces it by a file of these. `folder_needs` decides which folders are safe for ledgers, from what
+`folder_probe` tries in one. `file_storage` joins all of them to a `LedgerStorage`: create, fence, open, delete.
 """

@@ -1,4 +1,6 @@
-"""Reading an open ledger file from its first byte to its last: quickly while it holds, carefully where it does not."""
+"""Reads an open ledger file from its first byte to its last: in one fast pass if it is intact, entry by entry if it is
+damaged.
+"""
 
 import errno
 import os
@@ -7,40 +9,42 @@ from typing import Final
 
 from pulsar_barycenter.ledger.errors import LedgerCorruptedError
 from pulsar_barycenter.ledger.files import file_format as fmt
-from pulsar_barycenter.ledger.files.survey import survey
+from pulsar_barycenter.ledger.files.salvage import salvage
 
 _BLOCK: Final = 4096
 
 
 def examine(path: str, descriptor: int, ledger_id: int, *, entry_count: int | None, with_data: bool) -> fmt.Scan:
-    """Return the entries of a ledger's file; damage is in the answer.
+    """Return the entries of a ledger's file. The result includes the damage.
 
-    `with_data` checks the data too, not the entries' heads alone; where a head is damaged the data is always checked.
-    With `entry_count` the ledger is known to have as many, those that lack are damaged.
+    `with_data` checks the data of entries too, not their heads only. The data is always checked when a head is damaged.
+    With `entry_count` the ledger is known to have that many entries; those that are absent count as damaged.
 
     Raises:
-        LedgerCorruptedError: the file is not of this ledger, or so damaged that nothing of it was found.
+        LedgerCorruptedError: the file belongs to another ledger, or no entry was found in it.
         LedgerVersionError: a later release wrote it.
     """
-    size = os.lseek(descriptor, 0, os.SEEK_END)  # asked of the disk where a file is opened past caches, as fstat is not
+    # with direct I/O, lseek asks the disk for the size; fstat may return a cached one
+    size = os.lseek(descriptor, 0, os.SEEK_END)
     read = partial(read_exactly, descriptor)
     try:
         header = fmt.decode_header(path, read(0, fmt.HEADER_SIZE), ledger_id)
     except LedgerCorruptedError:
-        found = survey(read, size, ledger_id, None, entry_count=entry_count)
+        found = salvage(read, size, ledger_id, None, entry_count=entry_count)
         if not any(found.offsets or ()):
             raise
         return found
     try:
         return fmt.scan(path, read, size, header, with_data=with_data, entry_count=entry_count)
     except LedgerCorruptedError:
-        return survey(read, size, ledger_id, header, entry_count=entry_count)
+        return salvage(read, size, ledger_id, header, entry_count=entry_count)
 
 
 def read_exactly(descriptor: int, offset: int, length: int) -> bytes:
     """Read `length` bytes; fewer only at the end of the file.
 
-    Blocks that the disk cannot give come as zeros, which no checksum takes for an entry: so the rest can be read.
+    Blocks of 4 KiB that the disk cannot read (EIO) are returned as zeros. No checksum accepts zeros as an entry, so the
+    rest of the file can still be read.
     """
     try:
         return _read(descriptor, offset, length)

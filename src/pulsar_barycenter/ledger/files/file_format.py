@@ -1,30 +1,31 @@
-"""The bytes of a ledger file, and how a torn tail is told from a damaged middle. No I/O here.
+"""The bytes of a ledger file, and the rules that tell a torn tail from damage. No I/O here.
 
     file    header (64 bytes), then entries without gaps; all numbers little-endian
     header  magic 8s | version u32 | 0 u32 | ledger id u64 | epoch u64 | CRC u32 of all before | 0 u32
             | fence: epoch u64, CRC u32 | durable mark: CRC u32, u64
     entry   length u32 | num_messages u32 | publish_time_ms u64 | CRC u32 of the data | CRC u32 of the 20 bytes
-            before, begun with the ledger's id and the entry's | data
+            before, seeded with the ledger's id and the entry's | data
 
-The fence field is written by a later owner, in place; it begins as the writer's own epoch. The durable mark is
-written by the writer after each fdatasync, before it reports: it is the end of the last group that is known to
-be on the disk (it may lag by one group after a power cut, and never runs ahead).
+A later owner writes the fence field, in place; at first it has the writer's own epoch. The writer writes the durable
+mark after each fdatasync, before it reports. The mark is the end of the last group that is known to be on the disk.
+After a power failure it may lag by one group; it is never too high.
 
-As an entry's own checksum is begun with its ledger's id and its own, another ledger's bytes never pass for it, and an
-entry behind damage tells which one it is. Of an entry that is gone for good a repair leaves a head alone: length 0,
-and `GONE` in place of the CRC of its data, which no entry can have.
+The checksum of an entry's head is seeded with the ledger's id and the entry's id. So bytes of another ledger never
+count as an entry, and an entry after damage says which id it has. Where an entry is removed, a repair writes a head
+only: length 0, and `GONE` in place of the CRC of its data. No entry can have that.
 
-Damage is judged by the first bytes that do not hold, at offset X:
+The first bytes that do not match, at offset X, decide what follows:
 
-- The file ends inside an entry: a torn tail, cut. (Should that be before the durable mark, the file was shortened
-  by someone; it is cut too, and the caller is told so that it can be logged as an error.)
-- A checksum fails at X ≥ durable mark: a torn tail, cut. A group may reach the disk in any order before its
-  fdatasync, so entries behind X may be whole; none of them was reported.
-- A checksum fails at X < durable mark, or the mark's own fails: damage. A length that was changed falls under this
-  rule, for it has its own checksum; it never passes for a file that ends too early. `survey` finds what is whole.
+- The file ends inside an entry: a torn tail, which is cut. If that is before the durable mark, the file was shortened
+  from outside. It is cut too, and the result says so, so that the caller logs an error.
+- A checksum does not match at X ≥ durable mark: a torn tail, which is cut. The parts of a group may reach the disk in
+  any order before its fdatasync, so entries after X may be intact. None of them was reported.
+- A checksum does not match at X < durable mark, or the mark's own checksum does not match: damage. A changed length is
+  damage too, because the length has a checksum; it never looks like a file that ends too early. `salvage` finds the
+  intact entries.
 
-Version 1 begins the checksum of an entry's head with the ledger's id alone, and its mark has no checksum. It is read;
-what is written is version 2.
+Version 1 seeds the checksum of an entry's head with the ledger's id only, and its mark has no checksum. Version 1 is
+read; version 2 is written.
 """
 
 import struct
@@ -46,7 +47,7 @@ FENCE_SIZE: Final = 12
 MARK_OFFSET: Final = 52
 ENTRY_HEADER_SIZE: Final = 24
 GONE: Final = 0x454E4F47
-"""In place of the CRC of no data, which is 0: the entry is gone."""
+"""In place of the CRC of no data, which is 0: the entry was removed by a repair."""
 
 _IDENTITY: Final = struct.Struct("<8sIIQQ")
 _FENCE: Final = struct.Struct("<QI")
@@ -54,13 +55,13 @@ _MARK: Final = struct.Struct("<IQ")
 _CRC: Final = struct.Struct("<I")
 _ENTRY: Final = struct.Struct("<IIQI")
 ENTRY: Final = struct.Struct("<IIQII")
-"""An entry's head: length, num_messages, publish_time_ms, CRC of the data, CRC of the head."""
+"""The head of an entry: length, num_messages, publish_time_ms, CRC of the data, CRC of the head."""
 _WINDOW: Final = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """`durable` None: the mark is damaged."""
+    """The decoded header. `durable` is None if the durable mark is damaged."""
 
     ledger_id: int
     epoch: int
@@ -70,7 +71,7 @@ class Header:
 
 
 class Heads(NamedTuple):
-    """What the checksums of a ledger's entry heads begin with: `seed ^ (entry id & mask)`."""
+    """The seed of the checksums of a ledger's entry heads: `seed ^ (entry id & mask)`."""
 
     seed: int
     mask: int
@@ -99,7 +100,7 @@ def encode_mark(durable: int) -> bytes:
 
 
 def decode_mark(data: bytes, version: int) -> int | None:
-    """Return the durable mark in the header `data`; None if its checksum does not hold."""
+    """Return the durable mark of the header `data`; None if its checksum does not match."""
     checksum, durable = _MARK.unpack_from(data, MARK_OFFSET)
     return int(durable) if version == 1 or checksum == crc32c(data[MARK_OFFSET + 4 : HEADER_SIZE]) else None
 
@@ -108,37 +109,38 @@ def decode_fence(file: str, data: bytes) -> int:
     """Return the epoch in the fence field.
 
     Raises:
-        LedgerCorruptedError: the field's checksum does not hold.
+        LedgerCorruptedError: the checksum of the field does not match.
     """
     if len(data) == FENCE_SIZE:
         epoch, checksum = _FENCE.unpack(data)
         if crc32c(data[:8]) == checksum:
             return int(epoch)
-    raise LedgerCorruptedError(file, FENCE_OFFSET, "the fence field's checksum does not hold")
+    raise LedgerCorruptedError(file, FENCE_OFFSET, "the checksum of the fence field does not match")
 
 
 def decode_header(file: str, data: bytes, ledger_id: int) -> Header:
-    """Return the header in the first 64 bytes of a ledger's file.
+    """Return the header, the first 64 bytes of a ledger's file.
 
     Raises:
-        LedgerCorruptedError: it is not that of this ledger, of an unknown version, or damaged.
+        LedgerCorruptedError: it is damaged, or belongs to another ledger.
+        LedgerVersionError: a later release wrote it.
     """
     if len(data) < HEADER_SIZE or data[:8] != MAGIC:
         raise LedgerCorruptedError(file, 0, "not a ledger file")
     _, version, _, found_id, epoch = _IDENTITY.unpack_from(data)
     if _CRC.unpack_from(data, _IDENTITY.size)[0] != crc32c(data[: _IDENTITY.size]):
-        raise LedgerCorruptedError(file, 0, "the header's checksum does not hold")
+        raise LedgerCorruptedError(file, 0, "the checksum of the header does not match")
     if not 1 <= version <= VERSION:
         raise LedgerVersionError(file, version, VERSION)
     if found_id != ledger_id:
-        raise LedgerCorruptedError(file, 16, f"holds ledger {found_id} in place of {ledger_id}")
+        raise LedgerCorruptedError(file, 16, f"contains ledger {found_id} instead of {ledger_id}")
     fenced_by = decode_fence(file, data[FENCE_OFFSET : FENCE_OFFSET + FENCE_SIZE])
     return Header(ledger_id, epoch, fenced_by, decode_mark(data, version), version)
 
 
 def encode_entries(items: Sequence[tuple[bytes, int, int]], heads: Heads, first: int) -> list[bytes]:
-    """Return the bytes of (data, num_messages, publish_time_ms) entries as parts to be joined; `first` is the id of
-    the first.
+    """Return the bytes of entries (data, num_messages, publish_time_ms) as parts to be joined. `first` is the id of the
+    first entry.
 
     Raises:
         struct.error: a number does not fit its field.
@@ -153,22 +155,22 @@ def encode_entries(items: Sequence[tuple[bytes, int, int]], heads: Heads, first:
 
 
 def encode_gone(heads: Heads, first: int, count: int) -> bytes:
-    """Return the bytes of `count` entries from `first` on that are gone."""
+    """Return the bytes of `count` removed entries, from id `first` on."""
     head = _ENTRY.pack(0, 0, 0, GONE)
     return b"".join(head + _CRC.pack(crc32c(head, heads.begin(first + at))) for at in range(count))
 
 
 def offset_of(index: EntryIndex, entry_id: int) -> int:
-    """Return where an entry begins in the file; of the one after the last, where the file ends."""
+    """Return the offset of an entry in the file; for the id after the last entry, the end of the file."""
     return HEADER_SIZE + ENTRY_HEADER_SIZE * entry_id + index.bytes_before(entry_id)
 
 
 def decode_entries(file: str, data: bytes, offset: int, first: int, count: int, heads: Heads) -> list[bytes]:
-    """Return the data of the `count` entries from `first` on in `data`, which was read at `offset` of the file; fewer
-    if one behind the first is damaged.
+    """Return the data of the `count` entries from id `first` on. `data` was read at `offset` of the file. If an entry
+    after the first is damaged, the result ends before it.
 
     Raises:
-        LedgerCorruptedError: a checksum of the first does not hold, or bytes of it are missing.
+        LedgerCorruptedError: a checksum of the first entry does not match, or bytes of it are missing.
     """
     result: list[bytes] = []
     at = 0
@@ -177,16 +179,18 @@ def decode_entries(file: str, data: bytes, offset: int, first: int, count: int, 
         if end is None or end > len(data):
             if result:
                 break
-            raise LedgerCorruptedError(file, offset + at, "an entry's checksum does not hold", (entry_id, entry_id))
+            raise LedgerCorruptedError(
+                file, offset + at, "the checksum of an entry does not match", (entry_id, entry_id)
+            )
         result.append(data[at + ENTRY_HEADER_SIZE : end])
         at = end
     return result
 
 
 def entry_end(data: bytes, at: int, head_begin: int, *, with_data: bool) -> int | None:
-    """Return where the entry at `at` ends, maybe beyond `data`; None if a checksum does not hold.
+    """Return the end of the entry at `at`, which may be beyond `data`; None if a checksum does not match.
 
-    `head_begin` is what `Heads.begin` returns for the entry.
+    `head_begin` is the result of `Heads.begin` for the entry.
     """
     if at + ENTRY_HEADER_SIZE > len(data):
         return at + ENTRY_HEADER_SIZE
@@ -201,10 +205,11 @@ def entry_end(data: bytes, at: int, head_begin: int, *, with_data: bool) -> int 
 
 
 class Damage(NamedTuple):
-    """Entries `first`..`last` (inclusive) of a ledger that cannot be read: the bytes `begin`..`end` (exclusive).
+    """The entries `first` to `last` (inclusive) of a ledger cannot be read: the bytes `begin` (inclusive) to `end`
+    (exclusive).
 
-    `exact` is False where their number is not known, which is so at the end of a ledger that was never closed, and
-    where heads of version 1 are lost.
+    `exact` is False if their number is not known: at the end of a ledger that was never closed, and where heads of
+    version 1 are lost.
     """
 
     first: int
@@ -216,12 +221,14 @@ class Damage(NamedTuple):
 
 @dataclass(slots=True)
 class Scan:
-    """The entries of a file. `end` is where the last whole one ends; `torn` tells that more bytes followed, and
-    `shortened` that the file ends before its durable mark.
+    """The entries of a file.
 
-    `gone` are the ranges (first, last) that a repair has marked as gone, `damage` what cannot be read: both sorted,
-    no messages and no bytes in the index. With damage, `offsets` says where each entry begins, 0 where it cannot be
-    read.
+    `end` is the end of the last intact entry. `torn` is True if more bytes follow, `shortened` if the file ends before
+    its durable mark.
+
+    `gone` are the ranges (first, last), both inclusive, that a repair has removed; `damage` is what cannot be read.
+    Both are sorted, and have no messages and no bytes in the index. If there is damage, `offsets` has the offset of
+    each entry, 0 for one that cannot be read.
     """
 
     index: EntryIndex = field(default_factory=EntryIndex)
@@ -234,7 +241,7 @@ class Scan:
     version: int = VERSION
 
     def offset_of(self, entry_id: int) -> int:
-        """Return where an entry begins in the file; of the one after the last, where the file ends."""
+        """Return the offset of an entry in the file; for the id after the last entry, the end of the entries."""
         if self.offsets is not None:
             return self.offsets[entry_id] if entry_id < len(self.offsets) else self.end
         return HEADER_SIZE + ENTRY_HEADER_SIZE * entry_id + self.index.bytes_before(entry_id)
@@ -249,10 +256,11 @@ def scan(
     with_data: bool,
     entry_count: int | None = None,
 ) -> Scan:
-    """Find the entries of a file of `size` bytes; `read(offset, length)` returns its bytes, fewer only at its end.
+    """Return the entries of a file of `size` bytes. `read(offset, length)` returns bytes of the file, fewer only at its
+    end.
 
-    `with_data` checks the data too, not the entries' heads alone. With `entry_count` the scan ends after as many
-    entries and any damage before is an error, as the ledger is known to have them.
+    `with_data` checks the data of entries too, not their heads only. With `entry_count` the scan ends after that many
+    entries. The ledger is known to have them, so any damage before is an error.
 
     Raises:
         LedgerCorruptedError: durable bytes are damaged, or there are fewer than `entry_count` entries.
@@ -266,7 +274,7 @@ def scan(
     while at < size and (entry_count is None or columns.count < entry_count):
         end = entry_end(window, at - base, seed ^ (columns.count & mask), with_data=with_data)
         if end is not None and end > len(window) and base + len(window) < size:
-            # The window ends inside this entry: read on from the entry, as far as it is known to reach.
+            # The window ends inside this entry: read again from the start of the entry, up to its known end.
             wanted = max(_WINDOW, end - (at - base))
             if base != at or len(window) < min(wanted, size - at):
                 window, base = read(at, wanted), at
@@ -274,7 +282,9 @@ def scan(
         if end is None or end > len(window):
             found.torn = True
             if entry_count is not None or (end is None and at < durable):
-                raise LedgerCorruptedError(file, at, "a checksum does not hold" if end is None else "the file ends")
+                raise LedgerCorruptedError(
+                    file, at, "a checksum does not match" if end is None else "the file ends inside an entry"
+                )
             break
         length, num_messages, publish_time_ms, data_checksum = _ENTRY.unpack_from(window, at - base)
         if data_checksum == GONE and not length:
@@ -290,14 +300,14 @@ def scan(
 
 
 def join_ranges(ranges: list[tuple[int, int]], first: int, last: int) -> None:
-    """Add a range that lies behind all others; one that touches the last is joined to it."""
+    """Append a range that is after all others; a range that touches the last one is joined to it."""
     if ranges and ranges[-1][1] + 1 == first:
         first = ranges.pop()[0]
     ranges.append((first, last))
 
 
 class Columns:
-    """Gathers columns in lists, which is faster than the index entry by entry."""
+    """Collects columns in lists, which is faster than adding entry by entry to the index."""
 
     __slots__ = ("_counts", "_index", "_sizes", "_times", "count")
 

@@ -1,4 +1,4 @@
-"""Reading the entries of a ledger's file."""
+"""Reads the entries of a ledger's file."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -13,21 +13,21 @@ from pulsar_barycenter.ledger.position import EntryInfo, joined
 
 
 class FileLedgerReader:
-    """Reads entries that are known to be complete; holds no open file of its own.
+    """Reads entries that are known to be complete. It keeps no file open itself.
 
-    Damage is found when the ledger is opened, or, as data is not read then, when an entry is read: all of the file is
-    looked through then, once, so that the damage of a ledger is known as a whole. `is_growing` says that a writer adds
-    to `found`, which then stays.
+    Damage of heads is found when the ledger is opened. Data is not read then, so damage of data is found when an entry
+    is read; the whole file is then examined once, to find all damage of the ledger. With `is_growing` a writer adds
+    entries to `found`, which is therefore not replaced.
     """
 
-    __slots__ = ("_folder", "_found", "_heads", "_is_known", "_ledger_id")
+    __slots__ = ("_folder", "_found", "_heads", "_is_examined", "_ledger_id")
 
     def __init__(self, folder: LedgerFolder, ledger_id: int, found: fmt.Scan, *, is_growing: bool = False) -> None:
         self._folder = folder
         self._ledger_id = ledger_id
         self._found = found
         self._heads = fmt.Heads.of(ledger_id, found.version)
-        self._is_known = is_growing or found.offsets is not None
+        self._is_examined = is_growing or found.offsets is not None
 
     @property
     def entry_count(self) -> int:
@@ -68,17 +68,19 @@ class FileLedgerReader:
         try:
             return await self._folder.run(partial(self._read, begin, size, first, stop - first))
         except LedgerCorruptedError:
-            await self._learn()
+            await self._find_all_damage()
             raise
 
     def _error(self, damage: fmt.Damage) -> LedgerCorruptedError:
         detail = f"the entries {damage.first} to {damage.last} cannot be read"
         return LedgerCorruptedError(self.file, damage.begin, detail, (damage.first, damage.last))
 
-    async def _learn(self) -> None:
-        """Look through all of the file, as damage was found in it; what is whole then was read wrongly before."""
-        if not self._is_known:
-            self._is_known = True
+    async def _find_all_damage(self) -> None:
+        """Examine the whole file, because a read found damage. If the file is intact now, the earlier read was
+        wrong.
+        """
+        if not self._is_examined:
+            self._is_examined = True
             found = await self._folder.run(self._examine)
             if len(found.index) >= len(self._found.index):
                 self._found = found

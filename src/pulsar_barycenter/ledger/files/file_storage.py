@@ -1,17 +1,18 @@
-"""Ledgers as files of a folder that all brokers share.
+"""A `LedgerStorage` whose ledgers are files of a folder that all brokers share.
 
-Appends are committed in groups by the threads of `group_commit`; all other file work runs on the small pool of the
-`LedgerFolder`, so the event loop never waits for a disk.
+The threads of `group_commit` commit appends. All other file work runs on the small thread pool of the `LedgerFolder`,
+so the event loop never waits for a disk.
 
-Fencing. A later owner writes its epoch into the fence field, then reads. The writer reads the field after each
-fdatasync and before it reports. Whichever way the two interleave, an entry that is reported was complete in the
-file before the fence was written, so the later owner has read it.
+Fencing. A later owner writes its epoch into the fence field, then reads the file. The writer reads the field after each
+fdatasync and before it reports. In every order of these steps, an entry that is reported was complete in the file
+before the fence was written, so the later owner has read it.
 
-Both go by what is in the file, not by what this machine remembers of it: where a file system keeps memories that
-other machines do not refresh, all of this is done without them (`LedgerFolder`).
+Both must see the file and not a cache of their machine. Where a file system caches what other machines may change,
+files are opened for direct I/O (`LedgerFolder`).
 
-The fence is written under the file's lock, for a writer whose disk is full holds that while it shortens the file
-(`file_writer`). It is waited for within bounds, in case the writer's process is stopped just there.
+The fence is written under the file's lock, because a writer whose disk is full holds the lock while it shortens the
+file (`file_writer`). The wait for the lock is limited to two seconds, in case the writer's process is stopped at that
+moment.
 """
 
 import errno
@@ -45,17 +46,20 @@ from pulsar_barycenter.metadata.files.data_faults import DataFault, read_only_fa
 
 log = structlog.get_logger(__name__)
 
-_TRIED_BYTES: Final = 64 << 10
+_PROBE_BYTES: Final = 64 << 10
 _LOCK_ATTEMPTS: Final = 400
 _LOCK_INTERVAL_S: Final = 0.005
 
 
 class FileLedgerStorage:
-    """Ledger files under `root`, which is created. `sync` False leaves durability to the operating system: it
-    survives the end of the process, not of the machine. `direct` goes past this machine's caches, for a file system
-    that several mount (`folder_needs`).
+    """Ledger files below `root`, which is created.
 
-    Raises (on construction): LedgerFolderInUseError, LedgerError: as `shared_lock`.
+    With `sync` False the operating system decides when bytes reach the disk: entries survive the end of the process,
+    but not of the machine. `direct` bypasses this machine's page cache, for a file system that several machines mount
+    (`folder_needs`).
+
+    Raises (on construction):
+        LedgerFolderInUseError, LedgerError: as `shared_lock`.
     """
 
     def __init__(
@@ -85,11 +89,12 @@ class FileLedgerStorage:
         return self._identity
 
     def check(self) -> DataFault | None:
-        """Look whether the folder, and the files that are being written, are still where they were opened.
+        """Check that the folder, and the files that are being written, are still where they were opened. Return a fault
+        of the folder, or None.
 
-        From the moment at which the folder is found gone no writer reports another entry, and no ledger is created.
-        A writer whose file alone is gone fails with its next group; the folder is well then. Blocking: one system call
-        for the folder and each file being written. For a thread of its own; not to be called by two at once.
+        Once the folder is found to be lost, no writer reports another entry and no ledger is created. A writer whose
+        file alone is lost fails at its next group; that is no fault of the folder. Blocking: one system call for the
+        folder and one for each file that is being written. Call it on a separate thread, never twice at once.
         """
         try:
             self.folder.require_there()
@@ -139,7 +144,7 @@ class FileLedgerStorage:
 
 
 def _create(folder: LedgerFolder, ledger_id: int, epoch: int) -> OpenFile:
-    """Make the file, header included, durable before anything reports it; the folder itself is never made anew."""
+    """Create the file with its header and make both durable. The root folder itself is never created again."""
     folder.require_there()
     path = folder.path(ledger_id)
     parent = os.path.dirname(path)
@@ -150,7 +155,7 @@ def _create(folder: LedgerFolder, ledger_id: int, epoch: int) -> OpenFile:
     try:
         descriptor = os.open(path, folder.flags | os.O_CREAT | os.O_EXCL, FILE_MODE)
     except FileExistsError as error:
-        raise LedgerError(f"{path}: exists already") from error
+        raise LedgerError(f"{path}: the ledger's file exists already") from error
     try:
         header = fmt.encode_header(ledger_id, epoch)
         if os.pwrite(descriptor, header, 0) != len(header):
@@ -175,13 +180,13 @@ def _sync(folder: LedgerFolder, path: str) -> None:
 
 
 def _has_room(folder: LedgerFolder) -> bool:
-    """Write a file of _TRIED_BYTES, make it durable, and remove it."""
+    """Write a file of 64 KiB, make it durable, and remove it; return False if the disk is full."""
     folder.require_there()
     path = f"{folder.root}/room-{uuid.uuid4().hex}"
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
         try:
-            written = os.pwrite(descriptor, bytes(_TRIED_BYTES), 0)
+            written = os.pwrite(descriptor, bytes(_PROBE_BYTES), 0)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -190,7 +195,7 @@ def _has_room(folder: LedgerFolder) -> bool:
         if error.errno not in NO_SPACE:
             raise
         return False
-    return written == _TRIED_BYTES
+    return written == _PROBE_BYTES
 
 
 def _delete(folder: LedgerFolder, ledger_id: int) -> None:
@@ -212,12 +217,12 @@ def _open(folder: LedgerFolder, ledger_id: int, entry_count: int) -> fmt.Scan:
 
 
 def _fence(folder: LedgerFolder, ledger_id: int, epoch: int) -> fmt.Scan:
-    """Write the fence, then read: nothing that is reported later than the fence is missing from what is read.
+    """Write the fence, then read the file: the result contains every entry that is ever reported.
 
-    Where the header is damaged the fence is written all the same: a former owner's writer will find it.
+    If the header is damaged, the fence is written nevertheless, and a former owner's writer will find it.
     """
     path = folder.path(ledger_id)
-    descriptor = os.open(path, folder.flags)  # its own, as locks belong to an opening of the file
+    descriptor = os.open(path, folder.flags)  # locks belong to an open file description, so this needs its own
     try:
         _lock(path, descriptor)
         fenced_by = _fenced_by(path, descriptor, ledger_id)
@@ -227,7 +232,7 @@ def _fence(folder: LedgerFolder, ledger_id: int, epoch: int) -> fmt.Scan:
         fcntl.flock(descriptor, fcntl.LOCK_UN)
         found = examine(path, descriptor, ledger_id, entry_count=None, with_data=True)
         if folder.sync:
-            os.fdatasync(descriptor)  # entries that the former owner had written and not synced count from now on
+            os.fdatasync(descriptor)  # entries that the former owner wrote without a sync count from now on
     finally:
         os.close(descriptor)
     if found.shortened:
@@ -238,7 +243,7 @@ def _fence(folder: LedgerFolder, ledger_id: int, epoch: int) -> fmt.Scan:
 
 
 def _fenced_by(path: str, descriptor: int, ledger_id: int) -> int:
-    """Return the epoch in the fence field; 0 if it cannot be read, though the file is this ledger's."""
+    """Return the epoch in the fence field; 0 if the field cannot be read but the file belongs to this ledger."""
     data = os.pread(descriptor, fmt.HEADER_SIZE, 0)
     try:
         return fmt.decode_header(path, data, ledger_id).fenced_by
@@ -257,4 +262,4 @@ def _lock(path: str, descriptor: int) -> None:
             time.sleep(_LOCK_INTERVAL_S)
         else:
             return
-    raise LedgerError(f"{path}: a former owner holds the file's lock; its process may be stopped")
+    raise LedgerError(f"{path}: a former owner holds the lock of the file; its process may be stopped, end it")

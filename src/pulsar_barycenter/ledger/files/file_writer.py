@@ -1,9 +1,10 @@
-"""Appending to a ledger's file: entries are queued on the loop and committed in groups by a worker thread.
+"""Appends to a ledger's file: the event loop queues entries, a worker thread commits them in groups.
 
-A group is written, made durable, and only then is the fence looked for; nothing is reported before that, and nothing of
-a file that has lost its name (`check_file`) or whose folder has (`LedgerFolder.require_there`). Only a
-writer whose disk was full shortens its file, and it must not do so once fenced: the later owner may have counted
-entries of that group. The two exclude each other by a lock on the file, held for some microseconds.
+A group is written and made durable; then the fence is read; only then is the group reported. Nothing is reported of a
+file that was replaced or deleted (`check_file`), or whose folder was (`LedgerFolder.require_there`).
+
+A writer whose disk is full shortens its file. It must not do so once it is fenced, because the later owner may have
+counted entries of that group. A lock on the file, held for microseconds, excludes one from the other.
 """
 
 import asyncio
@@ -22,11 +23,11 @@ from pulsar_barycenter.ledger.errors import (
     LedgerError,
     LedgerFencedError,
     LedgerNotFoundError,
-    how_to_mend,
+    repair_hint,
 )
 from pulsar_barycenter.ledger.files import file_format as fmt
 from pulsar_barycenter.ledger.files.file_reader import FileLedgerReader
-from pulsar_barycenter.ledger.files.folder import NO_SPACE, LedgerFolder, in_our_terms
+from pulsar_barycenter.ledger.files.folder import NO_SPACE, LedgerFolder, ledger_error
 from pulsar_barycenter.ledger.files.group_commit import GroupCommitter
 from pulsar_barycenter.ledger.files.open_files import OpenFile
 from pulsar_barycenter.ledger.position import NewEntry
@@ -46,12 +47,13 @@ class _Group(NamedTuple):
     publish_times_ms: list[int]
 
 
-_NOTHING: Final = _Group([], [], [])
+_EMPTY_GROUP: Final = _Group([], [], [])
 
 
 class FileLedgerWriter:
-    """Made by `FileLedgerStorage.create`; calls `on_closed` at its end. `append` and `committed` run on the loop,
-    `commit` on a worker."""
+    """Created by `FileLedgerStorage.create`; calls `on_closed` when it ends. `append` and `committed` run on the event
+    loop, `commit` on a worker thread.
+    """
 
     __slots__ = (
         "_broken",
@@ -91,7 +93,7 @@ class FileLedgerWriter:
         self._name = folder.path(ledger_id)
         self._ledger_id = ledger_id
         self._file = created
-        self._lost: LedgerError | None = None  # set by the thread that checks
+        self._lost: LedgerError | None = None  # set by the thread that calls `check_file`
         self._epoch = epoch
         self._on_durable = on_durable
         self._on_closed = on_closed
@@ -99,7 +101,7 @@ class FileLedgerWriter:
         self._next = 0
         self._open = True
         self._broken = False  # set by a worker
-        self._failed = False  # and this when it is reported
+        self._failed = False  # set when the failure is reported
         self._reader = FileLedgerReader(folder, ledger_id, fmt.Scan(), is_growing=True)
         self._heads = fmt.Heads.of(ledger_id)
         self._written = 0
@@ -134,20 +136,21 @@ class FileLedgerWriter:
         self._folder.files.forget(self._name)
 
     def check_file(self) -> None:
-        """Have the writer fail with its next group if the file is not where it was created; for a thread of its own.
+        """Make the next group fail if the file is not where it was created. Blocking; call it on a separate thread.
 
-        A file that a later owner of the topic fenced may be deleted by that owner: this is no loss.
+        A later owner of the topic that fenced the file may delete it. The writer then fails with LedgerFencedError, and
+        no loss is logged.
         """
         if self._lost is not None or not self._open:
             return
         fault = fault_of(self._name, self._file.identity)
         if fault is not None and self._open:
-            self._lost = self._fenced_error() or LedgerNotFoundError(f"{fault}. {how_to_mend(self._name)}", self._name)
+            self._lost = self._fenced_error() or LedgerNotFoundError(f"{fault}. {repair_hint(self._name)}", self._name)
             if not isinstance(self._lost, LedgerFencedError):
-                log.error("ledger_file_lost", file=self._name, reason=fault, mend=how_to_mend(self._name))
+                log.error("ledger_file_lost", file=self._name, reason=fault, mend=repair_hint(self._name))
 
     def _fenced_error(self) -> LedgerFencedError | None:
-        """Return that a later owner fenced the file, if it did, and if the file is open here."""
+        """Return a LedgerFencedError if the file is open here and a later owner has fenced it; None otherwise."""
         file = self._folder.files.pin_open(self._name)
         if file is None:
             return None
@@ -184,40 +187,46 @@ class FileLedgerWriter:
             return None
         items = self._take()
         if not items:
-            return _NOTHING  # they were queued before a group was taken, and went with it; the gate was locked after it
+            return _EMPTY_GROUP  # another commit took these entries before this one locked the gate
         try:
             file = self._folder.files.pin(self._name)
             try:
-                self._require_kept()
+                self._require_not_lost()
                 if file is not self._file:
                     self._require_same(file)
                 self._write(file.descriptor, items)
-                self._require_kept()
+                self._require_not_lost()
             finally:
                 self._folder.files.unpin(file)
         except OSError as error:
             self._broken = True
-            return in_our_terms(error)
+            return ledger_error(error)
         except LedgerError as error:
             self._broken = True
             return error
         except struct.error as error:
             self._broken = True
-            return LedgerError(f"{self._name}: a message count or a publish time does not fit: {error}")
+            return LedgerError(f"{self._name}: the message count or publish time of an entry is out of range: {error}")
         data, counts, times = zip(*items, strict=True)
         return _Group(list(map(len, data)), list(counts), list(times))
 
-    def _require_kept(self) -> None:
-        """Raise what was found of the file or its folder; no system call, so it costs the path of messages nothing."""
+    def _require_not_lost(self) -> None:
+        """Raise the error if the file or its folder was found to be lost. Makes no system call, so it adds no cost to a
+        group.
+        """
         lost = self._folder.lost or self._lost
         if lost is not None:
             raise lost
 
     def _require_same(self, file: OpenFile) -> None:
-        """Take over another opening of the file, unless another file is there; its number may be given anew."""
+        """Continue with another descriptor of the file if it is the same file. The inode number alone does not prove
+        that, because it may be reused, so the header is compared too.
+        """
         header = fmt.decode_header(self._name, os.pread(file.descriptor, fmt.HEADER_SIZE, 0), self._ledger_id)
         if file.identity != self._file.identity or header.epoch != self._epoch:
-            raise LedgerNotFoundError(f"{self._name}: was replaced. {how_to_mend(self._name)}", self._name)
+            raise LedgerNotFoundError(
+                f"{self._name}: was replaced by another file. {repair_hint(self._name)}", self._name
+            )
         self._file = file
 
     def _take(self) -> list[NewEntry]:
@@ -231,7 +240,7 @@ class FileLedgerWriter:
         return items
 
     def _write(self, descriptor: int, items: list[NewEntry]) -> None:
-        """Write a group, make it durable, look for a fence, note that it is durable: in this order."""
+        """Write a group, make it durable, read the fence, write the durable mark: in this order."""
         try:
             end = _write_all(descriptor, fmt.encode_entries(items, self._heads, self._written), self._end)
             if self._folder.sync:
@@ -251,16 +260,17 @@ class FileLedgerWriter:
             raise LedgerFencedError(self._name, self._epoch, fenced_by)
 
     def _cut_partial_group(self, descriptor: int) -> None:
-        """Give the space of a failed group back; a later owner that has fenced the ledger keeps what it found.
+        """Release the disk space of a failed group, unless a later owner has fenced the ledger and may have read that
+        group.
 
-        Between machines the lock is a lease, which may have ended unseen: what was written there stays, as a torn tail.
+        Between machines the lock is a lease that may expire unnoticed. There the bytes stay, as a torn tail.
         """
         if self._folder.direct:
             return
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            return  # it is being fenced this moment
+            return  # it is being fenced at this moment
         try:
             self._check_fence(descriptor)
             os.ftruncate(descriptor, self._end)
@@ -269,7 +279,7 @@ class FileLedgerWriter:
 
 
 def _write_all(descriptor: int, parts: Sequence[bytes], offset: int) -> int:
-    """Write `parts` at `offset`, small ones joined, and return where they end."""
+    """Write `parts` from `offset` on, joined first if they are small; return the offset after the last byte."""
     total = sum(map(len, parts))
     if total < _JOIN_BELOW_MEAN_BYTES * len(parts):
         parts = [b"".join(parts)]

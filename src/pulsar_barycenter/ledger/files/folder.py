@@ -1,4 +1,4 @@
-"""The folder of the ledgers' files: where each stands, which are open, and the threads that wait for the disk."""
+"""The folder of the ledgers' files: their paths, the open ones, and the threads that wait for the disk."""
 
 import asyncio
 import errno
@@ -18,7 +18,7 @@ from pulsar_barycenter.ledger.errors import (
     LedgerFullError,
     LedgerNotFoundError,
     LedgerUnreadableError,
-    how_to_mend,
+    repair_hint,
 )
 from pulsar_barycenter.ledger.files.open_files import OpenFiles
 from pulsar_barycenter.metadata.files.data_faults import KeptPath
@@ -26,33 +26,33 @@ from pulsar_barycenter.metadata.files.data_faults import KeptPath
 _LEDGERS_PER_FOLDER_BITS: Final = 12
 FILE_MODE: Final = 0o600
 FOLDER_MODE: Final = 0o700
-"""Messages are for the brokers' user alone; files and folders that are there keep the rights they have."""
-_A_HAND_MENDS: Final = frozenset({errno.EACCES, errno.EPERM, errno.EISDIR, errno.ELOOP, errno.ENOTDIR})
+"""Only the brokers' user may read messages. Existing files and folders keep their permissions."""
+_FIXED_BY_OPERATOR: Final = frozenset({errno.EACCES, errno.EPERM, errno.EISDIR, errno.ELOOP, errno.ENOTDIR})
 NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 T = TypeVar("T")
 
 
 class LedgerFolder:
-    """What a storage and its writers and readers share. `sync` says whether bytes are forced to the disk.
+    """What a storage shares with its writers and readers. `sync` is True if bytes are forced to the disk.
 
-    `flags` are those with which files of ledgers are opened. With `direct` no byte passes through this machine's
-    caches: a write carries the bytes it was given and none of the page around them, and a read has what other machines
-    wrote.
+    `flags` are the flags with which ledger files are opened. With `direct` no byte passes through this machine's page
+    cache: a write changes the bytes that it was given and nothing of the page around them, and a read returns what
+    other machines wrote.
     """
 
     def __init__(self, root: str, *, sync: bool, max_open_files: int, direct: bool) -> None:
-        """Make the folder if need be, and hold it together with others until `close`.
+        """Create the folder if necessary, and hold a shared lock on it until `close`.
 
         Raises:
             LedgerFolderInUseError: its files are being checked or repaired.
-            LedgerError: it cannot be made or written to.
+            LedgerError: the folder cannot be created or written to.
         """
         self.root = root
         self._lock = shared_lock(root)
         self._kept = (KeptPath(root), KeptPath(f"{root}/lock"))
         self.lost: LedgerFolderLostError | None = None
-        """Set once, when the folder was found removed or replaced: nothing is written or reported from then on."""
+        """Set when the folder is found to be removed or replaced. From then on nothing is written or reported."""
         self.sync = sync
         self.direct = direct
         self.flags = os.O_RDWR | os.O_CLOEXEC | (os.O_DIRECT | os.O_DSYNC if direct else 0)
@@ -61,10 +61,10 @@ class LedgerFolder:
         self._closed = False
 
     def require_there(self) -> None:
-        """Return if the folder is still where it was opened; for any thread.
+        """Check that the folder is still where it was opened. Thread-safe.
 
         Raises:
-            LedgerFolderLostError: it was removed or replaced, now or before.
+            LedgerFolderLostError: the folder was removed or replaced, now or at an earlier check.
         """
         if self.lost is None:
             fault = next(filter(None, (kept.fault() for kept in self._kept)), None)
@@ -74,24 +74,24 @@ class LedgerFolder:
             raise self.lost
 
     def path(self, ledger_id: int) -> str:
-        """Return a ledger's file; a folder holds 4096 consecutive ids."""
+        """Return the path of a ledger's file. A subfolder has 4096 consecutive ids."""
         return ledger_path(self.root, ledger_id)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Do blocking file work on the pool; its OSErrors come as LedgerErrors."""
+        """Run blocking file work on the thread pool; an OSError becomes a LedgerError."""
         if self._closed:
             raise LedgerClosedError(f"{self.root}: the ledger storage is closed")
         try:
             return await asyncio.get_running_loop().run_in_executor(self._pool, work)
         except OSError as error:
-            raise in_our_terms(error) from error
+            raise ledger_error(error) from error
 
     def refuse_work(self) -> None:
-        """Take no more work; what was begun goes on."""
+        """Accept no more work. Work that has begun continues."""
         self._closed = True
 
     def close(self) -> None:
-        """Wait for the work that was begun, and close the files."""
+        """Wait for the work that has begun, and close the files."""
         self._pool.shutdown()
         self.files.close()
         os.close(self._lock)
@@ -102,7 +102,7 @@ def ledger_path(root: str, ledger_id: int) -> str:
 
 
 def ledger_files(root: str) -> Iterator[tuple[int, str]]:
-    """Yield the ledgers' files with their ids, the lowest first; other files are passed over."""
+    """Yield (ledger id, path) of the ledgers' files, lowest id first. Other files are ignored."""
     for path in sorted(Path(root).glob("*/*.ledger")):
         with suppress(ValueError):
             ledger_id = int(path.stem, 16)
@@ -111,30 +111,30 @@ def ledger_files(root: str) -> Iterator[tuple[int, str]]:
 
 
 def shared_lock(root: str) -> int:
-    """Hold the folder, which is made if need be, together with others that use it; return the descriptor to close.
+    """Lock the folder together with other brokers; create it if necessary. Return the descriptor to close.
 
     Raises:
         LedgerFolderInUseError: its files are being checked or repaired.
-        LedgerError: it cannot be made or written to.
+        LedgerError: the folder cannot be created or written to.
     """
     try:
         os.makedirs(root, mode=FOLDER_MODE, exist_ok=True)
         return _locked(root, fcntl.LOCK_SH)
     except BlockingIOError:
         raise LedgerFolderInUseError(
-            f"{root}: the ledgers are being checked or repaired by `barycenter ledger`; wait until it has ended"
+            f"{root}: the ledgers are being checked or repaired by `barycenter ledger`; wait until that has ended"
         ) from None
     except OSError as error:
-        raise in_our_terms(error) from error
+        raise ledger_error(error) from error
 
 
 @contextmanager
 def exclusive(root: str) -> Iterator[None]:
-    """Hold the folder, which is made if need be, alone.
+    """Lock the folder against all brokers; create it if necessary.
 
     Raises:
-        LedgerFolderInUseError: a broker runs on it.
-        LedgerError: it cannot be made or written to.
+        LedgerFolderInUseError: a broker uses it.
+        LedgerError: the folder cannot be created or written to.
     """
     try:
         os.makedirs(root, mode=FOLDER_MODE, exist_ok=True)
@@ -142,7 +142,7 @@ def exclusive(root: str) -> Iterator[None]:
     except BlockingIOError:
         raise LedgerFolderInUseError(f"{root}: a broker runs on these ledgers; stop it first") from None
     except OSError as error:
-        raise in_our_terms(error) from error
+        raise ledger_error(error) from error
     try:
         yield
     finally:
@@ -150,7 +150,9 @@ def exclusive(root: str) -> Iterator[None]:
 
 
 def _locked(root: str, kind: int) -> int:
-    """Lock the file `lock` of the folder; it has no content, and a link in its place is refused."""
+    """Lock the file `lock` of the folder and return its descriptor. The file is empty; a symbolic link in its place is
+    refused.
+    """
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(f"{root}/lock", flags, FILE_MODE)
     try:
@@ -161,13 +163,14 @@ def _locked(root: str, kind: int) -> int:
     return descriptor
 
 
-def in_our_terms(error: OSError) -> LedgerError:
+def ledger_error(error: OSError) -> LedgerError:
+    """Return the LedgerError for an OSError, by its errno."""
     text = f"{error.filename or 'ledger file'}: {error.strerror or error}"
     if error.errno in NO_SPACE:
         return LedgerFullError(text)
     if error.errno == errno.ENOENT:
         file = str(error.filename or "")
-        return LedgerNotFoundError(f"{text}. {how_to_mend(file)}", file)
-    if error.errno in _A_HAND_MENDS and error.filename is not None:
+        return LedgerNotFoundError(f"{text}. {repair_hint(file)}", file)
+    if error.errno in _FIXED_BY_OPERATOR and error.filename is not None:
         return LedgerUnreadableError(text, str(error.filename))
     return LedgerError(text)

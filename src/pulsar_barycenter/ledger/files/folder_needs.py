@@ -1,18 +1,19 @@
-"""Whether a folder can hold the ledgers of brokers, by what it is and what it answered. No I/O here.
+"""Decides whether a folder can store the ledgers of brokers, from its file system and the results of tests. No I/O
+here.
 
-On one machine all brokers see a folder through one cache, and every file system that locks and syncs will do. Of
-several machines each sees what it remembers itself. A fence holds there only if a writer reads what another machine
-wrote, and if its own writes leave the bytes around them alone. Which file systems do so is not to be found out from
-one machine, so it goes by their kind:
+On one machine all brokers see a folder through one page cache, and every file system that can lock and sync is good. On
+several machines each machine has its own cache. Then a fence works only if a writer reads what another machine wrote,
+and if its own writes do not change the bytes around them. One machine alone cannot test this, so the kind of file
+system decides:
 
 | kind | |
 |---|---|
-| `nfs4` | remembers pages until a file is opened, and writes whole ones back: used past the caches, `DIRECT` |
+| `nfs4` | caches pages until a file is opened, and writes back whole pages: used with direct I/O, `DIRECT` |
 | `ceph` `gfs2` `lustre` `ocfs2` | take a page from one machine's cache before another changes it: `CACHED` |
-| of one machine's own disks, such as `ext4` | `CACHED`; `one_folder` tells brokers that see another one |
-| any other | not known to hold: refused |
+| local disks, such as `ext4` | `CACHED`; `folder_identity` finds brokers that use another folder |
+| any other | not known to be safe: refused |
 
-docs/ledgers-on-several-machines.md tells what was tried.
+docs/ledgers-on-several-machines.md says what was tested.
 """
 
 import enum
@@ -24,31 +25,31 @@ from typing import Final
 class Access(enum.Enum):
     """How ledger files are read and written."""
 
-    CACHED = "through the machine's caches"
-    DIRECT = "past the machine's caches"
+    CACHED = "through the page cache of the machine"
+    DIRECT = "with direct I/O"
 
 
 class Step(enum.Enum):
-    """What is tried in the folder; the value says what has to hold."""
+    """What is tried in the folder. The value says what is required."""
 
-    CREATE = "a file is created by one of those that try"
-    LOCK = "a lock keeps others out"
-    SYNC = "files and folders are synced"
-    RENAME = "a file takes the place of another in one step"
-    LINK = "a file has a second name"
-    DIRECT = "a few bytes are written and read past the caches, and those around them stay"
+    CREATE = "only one of several processes can create a file"
+    LOCK = "a lock excludes other processes"
+    SYNC = "files and folders can be synced"
+    RENAME = "a file replaces another one atomically"
+    LINK = "a file can have a second name (hard link)"
+    DIRECT = "direct I/O can write and read some bytes without changing those around them"
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """The file system that a folder lies on: `options` are those of the mount and those of the file system."""
+    """The file system of a folder. `options` are those of the mount and those of the file system."""
 
     kind: str
     source: str = ""
     options: tuple[str, ...] = ()
 
     def option(self, name: str) -> str | None:
-        """Return what stands behind `name=`, "" for a bare name, None if there is none."""
+        """Return the text after `name=`, "" for a name without a value, None if there is no such option."""
         for option in self.options:
             key, _, value = option.partition("=")
             if key == name:
@@ -58,8 +59,11 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What was seen of a folder. `answers` has "" for a step that held, else what went wrong; steps that could not be
-    tried, as where the disk is full, are absent. `mount` is None where the system does not tell."""
+    """What was found out about a folder.
+
+    `answers` has "" for a step that succeeded, otherwise the error. Steps that could not be tried are absent, for
+    example because the disk is full. `mount` is None if the system does not say.
+    """
 
     folder: str
     mount: Mount | None
@@ -68,15 +72,15 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why a folder cannot hold ledgers, and what to do."""
+    """Why a folder cannot store ledgers, and what to do."""
 
     why: str
     mend: str
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """With problems, nothing may be written there."""
+class FolderFitness:
+    """How to access ledgers in a folder. With `problems`, nothing may be written there."""
 
     access: Access
     problems: tuple[Problem, ...] = ()
@@ -97,32 +101,34 @@ _ELSEWHERE: Final = (
 _LOCAL_LOCKS: Final = ("nolock", "local_lock", "localflock")
 
 
-def verdict(observed: Observed, *, several_machines: bool) -> Verdict:
-    """Say how ledgers in the folder are to be accessed, and what speaks against it.
+def judge(observed: Observed, *, several_machines: bool) -> FolderFitness:
+    """Decide how ledgers in the folder are accessed, and list what prevents it.
 
-    `several_machines` says that brokers of other machines may use it, too.
+    With `several_machines`, brokers on other machines may use the folder too.
     """
     if not several_machines:
-        return Verdict(Access.CACHED, _failed(observed, _ALWAYS))
+        return FolderFitness(Access.CACHED, _failed(observed, _ALWAYS))
     mount = observed.mount
     if mount is None:
-        return Verdict(Access.CACHED, (Problem("the system does not tell what file system it lies on", _ELSEWHERE),))
+        return FolderFitness(Access.CACHED, (Problem("its file system is unknown", _ELSEWHERE),))
     if mount.kind == NFS:
         failed = _failed(observed, (*_OF_SEVERAL, Step.DIRECT))
-        return Verdict(Access.DIRECT, (*_local_locks(mount), *failed))
+        return FolderFitness(Access.DIRECT, (*_local_locks(mount), *failed))
     if mount.kind == "nfs":
         version = mount.option("vers") or "3"
         mend = f"mount {mount.source or 'it'} with vers=4.2"
-        return Verdict(Access.DIRECT, (Problem(f"NFS {version} has no locks that end with their holder", mend),))
+        return FolderFitness(
+            Access.DIRECT, (Problem(f"a lock of NFS {version} does not end when its holder crashes", mend),)
+        )
     if mount.kind in COHERENT | OF_ONE_MACHINE:
-        return Verdict(Access.CACHED, (*_local_locks(mount), *_failed(observed, _OF_SEVERAL)))
-    why = f"{mount.kind} is not known to show a broker what one on another machine wrote, so a fence may not hold"
-    return Verdict(Access.CACHED, (Problem(why, _ELSEWHERE),))
+        return FolderFitness(Access.CACHED, (*_local_locks(mount), *_failed(observed, _OF_SEVERAL)))
+    why = f"{mount.kind} is not known to show a broker what another machine wrote, so a fence may fail"
+    return FolderFitness(Access.CACHED, (Problem(why, _ELSEWHERE),))
 
 
 def _failed(observed: Observed, needed: tuple[Step, ...]) -> tuple[Problem, ...]:
     return tuple(
-        Problem(f"it has to hold that {step.value}: {observed.answers[step]}", "take a folder on another file system")
+        Problem(f"it is required that {step.value}: {observed.answers[step]}", "use a folder on another file system")
         for step in needed
         if observed.answers.get(step)
     )
@@ -134,5 +140,5 @@ def _local_locks(mount: Mount) -> tuple[Problem, ...]:
         for name in _LOCAL_LOCKS
         if (value := mount.option(name)) is not None and value not in ("none", "posix")
     ]
-    mend = "mount it without, so that a lock counts on all machines"
+    mend = "mount it without this option, so that locks apply to all machines"
     return tuple(Problem(f"it is mounted with {option}", mend) for option in found)

@@ -1,4 +1,4 @@
-"""Trying in the ledgers' folder what `folder_needs` judges; what is made for it is removed again."""
+"""Tries in a folder what `folder_needs` decides on; removes everything that it creates."""
 
 import errno
 import fcntl
@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from pulsar_barycenter.ledger.errors import LedgerFolderUnfitError
-from pulsar_barycenter.ledger.files.folder import FILE_MODE, FOLDER_MODE, NO_SPACE, in_our_terms
-from pulsar_barycenter.ledger.files.folder_needs import Access, Mount, Observed, Step, verdict
+from pulsar_barycenter.ledger.files.folder import FILE_MODE, FOLDER_MODE, NO_SPACE, ledger_error
+from pulsar_barycenter.ledger.files.folder_needs import Access, Mount, Observed, Step, judge
 
 MOUNTS: Final = Path("/proc/self/mountinfo")
 _ESCAPE: Final = re.compile(r"\\([0-7]{3})")
@@ -22,27 +22,27 @@ _AT: Final = 7
 
 
 def fit_access(folder: str, *, several_machines: bool) -> Access:
-    """Make the folder if need be, try it, and return how ledgers in it are to be accessed.
+    """Create the folder if necessary, test it, and return how ledger files in it are to be accessed.
 
     Raises:
         LedgerFolderUnfitError: ledgers would not be safe there; the text says what to do.
-        LedgerError: it cannot be made or written to.
+        LedgerError: the folder cannot be created or written to.
     """
     try:
         os.makedirs(folder, mode=FOLDER_MODE, exist_ok=True)
-        found = verdict(observe(folder), several_machines=several_machines)
+        fitness = judge(observe(folder), several_machines=several_machines)
     except OSError as error:
-        raise in_our_terms(error) from error
-    if found.problems:
-        raise LedgerFolderUnfitError(folder, [(problem.why, problem.mend) for problem in found.problems])
-    return found.access
+        raise ledger_error(error) from error
+    if fitness.problems:
+        raise LedgerFolderUnfitError(folder, [(problem.why, problem.mend) for problem in fitness.problems])
+    return fitness.access
 
 
 def observe(folder: str) -> Observed:
-    """Try every step in a folder that is there.
+    """Try every step in an existing folder.
 
     Raises:
-        OSError: nothing can be made in it.
+        OSError: no file can be created in it.
     """
     try:
         mount = mount_of(os.path.realpath(folder), MOUNTS.read_text(errors="surrogateescape"))
@@ -55,7 +55,7 @@ def observe(folder: str) -> Observed:
                 answers[step] = attempt(path)
         except OSError as error:
             if error.errno in NO_SPACE:
-                continue  # a broker whose disk is full still serves what is there
+                continue  # a broker whose disk is full still serves existing messages
             if step is Step.CREATE:
                 raise
             answers[step] = error.strerror or str(error)
@@ -63,9 +63,9 @@ def observe(folder: str) -> Observed:
 
 
 def mount_of(folder: str, mounts: str) -> Mount | None:
-    """Return the mount of a folder, given by its real path, out of the text of mountinfo (proc(5)).
+    """Return the mount of a folder, given by its real path, from the text of mountinfo (proc(5)).
 
-    The longest mount point above it counts, and of several on one point the last.
+    The longest mount point above the folder counts; of several mounts on one point, the last.
     """
     best, longest = None, -1
     for line in mounts.splitlines():
@@ -83,7 +83,7 @@ def mount_of(folder: str, mounts: str) -> Mount | None:
 
 @contextmanager
 def _file(folder: str) -> Iterator[str]:
-    """Yield the path of an empty file that nobody else has."""
+    """Yield the path of a new empty file, and remove it afterwards."""
     path = f"{folder}/probe-{uuid.uuid4().hex}"
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
     try:
@@ -99,7 +99,7 @@ def _create(path: str) -> str:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
     except FileExistsError:
         return ""
-    return "one that was there was created again"
+    return "an existing file was created again"
 
 
 def _lock(path: str) -> str:
@@ -109,7 +109,7 @@ def _lock(path: str) -> str:
             fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             return "" if error.errno in (errno.EWOULDBLOCK, errno.EACCES) else str(error.strerror)
-    return "two had it at once"
+    return "two open files had the lock at once"
 
 
 def _sync(path: str) -> str:
@@ -127,13 +127,13 @@ def _rename(path: str) -> str:
     with _opened(other, os.O_RDWR | os.O_CREAT) as file:
         os.pwrite(file, _BEFORE, 0)
     os.replace(other, path)
-    return "" if Path(path).read_bytes() == _BEFORE else "the former one is still there"
+    return "" if Path(path).read_bytes() == _BEFORE else "the replaced file is still there"
 
 
 def _link(path: str) -> str:
     other = f"{path}-2"
     os.link(path, other)
-    return "" if os.path.samefile(path, other) else "the second name is of another file"
+    return "" if os.path.samefile(path, other) else "the second name refers to another file"
 
 
 def _direct(path: str) -> str:
@@ -145,7 +145,7 @@ def _direct(path: str) -> str:
         found = os.pread(file, len(_BEFORE) + 1, 0)
         field = os.pread(file, len(_FIELD), _AT)
     whole = _BEFORE[:_AT] + _FIELD + _BEFORE[_AT + len(_FIELD) :]
-    return "" if (found, field) == (whole, _FIELD) else "others were read than were written"
+    return "" if (found, field) == (whole, _FIELD) else "the bytes read differ from the bytes written"
 
 
 @contextmanager

@@ -1,8 +1,8 @@
-"""Worker threads that make queued appends durable, a group at a time, and tell the event loop.
+"""Worker threads that make queued appends durable, one group at a time, and report to the event loop.
 
-A writer with something queued stands in the line once. A worker takes it, commits everything queued by then as
-one group, and puts it in the line again if more came meanwhile: so groups grow with the load by themselves, and
-without load an append costs one fdatasync. However many groups are done, the loop is woken once.
+A writer with queued entries is in the queue of writers once. A worker takes it and commits everything queued by then as
+one group. If more entries arrived meanwhile, the writer is queued again. So groups grow with the load, and without load
+an append costs one fdatasync. One wake-up of the event loop reports all groups that are done.
 """
 
 import asyncio
@@ -17,13 +17,15 @@ log = structlog.get_logger(__name__)
 
 
 class Committable(Protocol):
+    """A writer whose entries are committed in groups."""
+
     gate: Lock
-    """Locked while the writer stands in the line or is being committed."""
+    """Locked while the writer is queued or a group of it is being committed."""
 
     def has_queued(self) -> bool: ...
 
     def commit(self) -> object:
-        """Make a group durable, on a worker thread; return what `committed` shall get, or None for nothing."""
+        """Make a group durable, on a worker thread. Return the argument for `committed`, or None to report nothing."""
         ...
 
     def committed(self, outcome: object) -> None:
@@ -32,11 +34,11 @@ class Committable(Protocol):
 
 
 class GroupCommitter:
-    """Start it on the event loop that is to be told."""
+    """The worker threads. Create it on the event loop to which they report."""
 
     def __init__(self, *, threads: int) -> None:
         self._loop = asyncio.get_running_loop()
-        self._line: SimpleQueue[Committable | None] = SimpleQueue()
+        self._queued: SimpleQueue[Committable | None] = SimpleQueue()
         self._done: deque[tuple[Committable, object]] = deque()
         self._waking = False
         self._threads = [Thread(target=self._work, name=f"ledger-commit-{n}", daemon=True) for n in range(threads)]
@@ -44,22 +46,23 @@ class GroupCommitter:
             thread.start()
 
     def submit(self, writer: Committable) -> None:
-        """Put a writer, whose gate the caller has locked, in the line."""
-        self._line.put(writer)
+        """Queue a writer. The caller has locked its gate."""
+        self._queued.put(writer)
 
     def _work(self) -> None:
-        while (writer := self._line.get()) is not None:
+        while (writer := self._queued.get()) is not None:
             outcome = writer.commit()
             if outcome is None:
-                continue  # it failed before: its gate stays locked
+                continue  # it failed before; its gate stays locked
             self._done.append((writer, outcome))
             self._wake()
             writer.gate.release()
             if writer.has_queued() and writer.gate.acquire(blocking=False):
-                self._line.put(writer)
+                self._queued.put(writer)
 
     def _wake(self) -> None:
-        # Set before the loop looks into `_done`, cleared by it before it looks: none is overlooked.
+        # A worker sets this after it has added to `_done`; the loop clears it before it reads `_done`. So no group is
+        # missed.
         if not self._waking:
             self._waking = True
             try:
@@ -75,9 +78,9 @@ class GroupCommitter:
             writer.committed(outcome)
 
     def stop(self) -> None:
-        """End the threads after what stands in the line, and wait for them."""
+        """Let the threads commit what is queued, then end and join them."""
         for _ in self._threads:
-            self._line.put(None)
+            self._queued.put(None)
         for thread in self._threads:
             thread.join()
         self._report()

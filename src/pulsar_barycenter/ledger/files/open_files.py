@@ -1,4 +1,4 @@
-"""A bounded number of open files for any number of ledgers."""
+"""Keeps a bounded number of files open for any number of ledgers."""
 
 import os
 from collections import OrderedDict
@@ -8,7 +8,9 @@ from pulsar_barycenter.metadata.files.data_faults import identity_of_descriptor
 
 
 class OpenFile:
-    """One opening of a file; `pins` are its users of this moment."""
+    """One open descriptor of a file. `pins` is the number of current users; a `doomed` file is closed by its last
+    user.
+    """
 
     __slots__ = ("descriptor", "doomed", "identity", "pins")
 
@@ -20,9 +22,9 @@ class OpenFile:
 
 
 class OpenFiles:
-    """File descriptors by path, the least recently used closed beyond `max_open`. May be used from any thread.
+    """File descriptors by path. Beyond `max_open` the least recently used ones are closed. Thread-safe.
 
-    A pinned file is never closed, so there may be more for a moment: one per thread at work.
+    A pinned file is never closed, so the limit may be exceeded for a moment: by one file for each thread that uses one.
     """
 
     def __init__(self, max_open: int, flags: int) -> None:
@@ -35,10 +37,10 @@ class OpenFiles:
         return len(self._files)
 
     def pin(self, path: str) -> OpenFile:
-        """Return the file, opened with the flags if it is not; `unpin` it after use.
+        """Return the file, opened with the flags if it is not open. Call `unpin` after use.
 
         Raises:
-            OSError: it cannot be opened.
+            OSError: the file cannot be opened.
         """
         with self._lock:
             file = self._files.get(path)
@@ -49,7 +51,7 @@ class OpenFiles:
         return self._add(path, os.open(path, self._flags), pins=1)
 
     def pin_open(self, path: str) -> OpenFile | None:
-        """Return the file if it is open, None otherwise; `unpin` it after use."""
+        """Return the file if it is open, otherwise None. Call `unpin` after use."""
         with self._lock:
             file = self._files.get(path)
             if file is not None:
@@ -57,7 +59,7 @@ class OpenFiles:
             return file
 
     def adopt(self, path: str, descriptor: int) -> OpenFile:
-        """Take over a file that was just created, and return it."""
+        """Take over the descriptor of a file that was just created, and return the file."""
         return self._add(path, descriptor, pins=0)
 
     def _add(self, path: str, descriptor: int, *, pins: int) -> OpenFile:
@@ -66,7 +68,7 @@ class OpenFiles:
             if file is None:
                 file = self._files[path] = OpenFile(descriptor)
             else:
-                os.close(descriptor)  # another thread opened it meanwhile
+                os.close(descriptor)  # another thread has opened it meanwhile
             file.pins += pins
             self._evict()
             return file
@@ -84,7 +86,7 @@ class OpenFiles:
                 os.close(file.descriptor)
 
     def forget(self, path: str) -> None:
-        """Close a file now, or as soon as nobody uses it."""
+        """Close a file now, or as soon as it has no user."""
         with self._lock:
             file = self._files.pop(path, None)
             if file is None:

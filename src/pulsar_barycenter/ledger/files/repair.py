@@ -1,8 +1,9 @@
-"""What is wrong with a ledger's file on the disk, and a file in its place that keeps all that is whole.
+"""Describes the damage of a ledger's file, and reranges_text the file by one that contains every intact entry.
 
-No broker may run on the files; `folder.exclusive` sees to it. A repaired file is written whole beside the damaged one,
-which is kept under a name of its own; then one rename puts it in its place. Whenever that is cut short, the ledger's
-name has the damaged file or the repaired one, and the damaged bytes are there in either case.
+No broker may use the files meanwhile; `folder.exclusive` ensures that. The repaired file is written completely next to
+the damaged one. The damaged file gets a second name; then one rename puts the repaired file in its place. If the repair
+is interrupted at any point, the ledger's name refers to the damaged or to the repaired file, and the damaged bytes
+exist in both cases.
 """
 
 import os
@@ -20,7 +21,7 @@ from pulsar_barycenter.ledger.position import joined
 
 UNFINISHED: Final = ".unfinished"
 KEPT: Final = ".damaged"
-"""What is added to the name of a damaged file that was replaced."""
+"""The suffix of a damaged file that was replaced."""
 
 
 class FileState(StrEnum):
@@ -28,12 +29,14 @@ class FileState(StrEnum):
     DAMAGED = "damaged"
     MISSING = "missing"
     UNREADABLE = "unreadable"
-    """Nothing of the ledger was found in the file."""
+    """No entry of the ledger was found in the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerFile:
-    """A ledger's file as it was found; `entries` is what the ledger is known to have, None if it was never closed."""
+    """The state of a ledger's file. `entries` is the number of entries the ledger is known to have, None if it was
+    never closed.
+    """
 
     ledger_id: int
     path: str
@@ -45,14 +48,16 @@ class LedgerFile:
 
     @property
     def lost(self) -> list[tuple[int, int]]:
-        """The ranges (first, last) that cannot be read; of a ledger that was never closed those before its last."""
+        """The ranges (first, last), both inclusive, that cannot be read. Of a ledger that was never closed, only those
+        before its last known entry.
+        """
         if self.state in (FileState.MISSING, FileState.UNREADABLE):
             return [(0, self.entries - 1)] if self.entries else []
         return joined((damage.first, damage.last) for damage in self.found.damage)
 
     @property
     def readable(self) -> list[tuple[int, int]]:
-        """The ranges (first, last) of whole entries."""
+        """The ranges (first, last), both inclusive, of intact entries."""
         ranges = []
         first = 0
         for lost in [*sorted([*self.lost, *self.found.gone]), (len(self.found.index), 0)]:
@@ -63,17 +68,17 @@ class LedgerFile:
 
 
 def inspect(root: str, ledger_id: int, entries: int | None) -> LedgerFile:
-    """Read a ledger's file from its first byte to its last.
+    """Read a ledger's file from its first byte to its last, and return its state.
 
     Raises:
-        OSError: it cannot be read at all.
+        OSError: the file cannot be read at all.
         LedgerVersionError: a later release wrote it.
     """
     path = ledger_path(root, ledger_id)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
-        return LedgerFile(ledger_id, path, entries, FileState.MISSING, "there is no such file")
+        return LedgerFile(ledger_id, path, entries, FileState.MISSING, "the file does not exist")
     try:
         return _inspect(path, descriptor, ledger_id, entries)
     finally:
@@ -86,7 +91,7 @@ def _inspect(path: str, descriptor: int, ledger_id: int, entries: int | None) ->
         header = fmt.decode_header(path, os.pread(descriptor, fmt.HEADER_SIZE, 0), ledger_id)
         epoch = header.fenced_by
         if header.durable is None:
-            details.append("the durable mark's checksum does not hold")
+            details.append("the checksum of the durable mark does not match")
     except LedgerCorruptedError as error:
         details.append(error.detail)
     try:
@@ -96,21 +101,21 @@ def _inspect(path: str, descriptor: int, ledger_id: int, entries: int | None) ->
     if found.shortened:
         details.append(f"the file ends at byte {found.end}, before its durable mark")
     elif found.damage:
-        places = ", ".join(f"{damage.begin}-{damage.end - 1}" for damage in found.damage)
-        details.append(f"checksums do not hold in the bytes {places}")
+        ranges_text = ", ".join(f"{damage.begin}-{damage.end - 1}" for damage in found.damage)
+        details.append(f"checksums do not match in the bytes {ranges_text}")
     elif found.offsets is not None:
-        details.append("there are bytes between its entries that belong to none")
+        details.append("there are bytes between its entries that belong to no entry")
     state = FileState.DAMAGED if details else FileState.WHOLE
     return LedgerFile(ledger_id, path, entries, state, "; ".join(details), epoch, found)
 
 
 def repair(damaged: LedgerFile, *, epoch: int) -> str | None:
-    """Put a file in the place of a damaged one that keeps every whole entry at its position, the others marked gone.
+    """Replace a damaged file by one that has every intact entry at its position, and a marker for each removed entry.
 
-    `epoch` is at least that of the last owner. Returns where the damaged file is kept, None if there was none.
+    `epoch` is at least the epoch of the last owner. Returns the path of the damaged file, None if there was none.
 
     Raises:
-        OSError: it could not be done, for want of space for instance; the damaged file is as it was.
+        OSError: the repair failed, for example because the disk is full; the damaged file is unchanged.
     """
     path = damaged.path
     unfinished = path + UNFINISHED
@@ -145,7 +150,7 @@ def _write(descriptor: int, damaged: LedgerFile, epoch: int) -> None:
 
 
 def _parts(damaged: LedgerFile) -> Iterator[bytes]:
-    """Yield the bytes of every entry, read anew and checked once more, or of the mark that it is gone."""
+    """Yield the bytes of every entry, which is read and checked again, or the marker of a removed entry."""
     heads = fmt.Heads.of(damaged.ledger_id)
     if damaged.state in (FileState.MISSING, FileState.UNREADABLE):
         yield fmt.encode_gone(heads, 0, damaged.entries or 0)
@@ -169,7 +174,9 @@ def _parts(damaged: LedgerFile) -> Iterator[bytes]:
 
 
 def _keep(path: str) -> str:
-    """Give the damaged file a second name that nothing else has; one that it has already will do."""
+    """Give the damaged file a second name that no other file has, and return it. An existing second name is used
+    again.
+    """
     number = 1
     while True:
         kept = path + KEPT + ("" if number == 1 else f"-{number}")

@@ -1,12 +1,18 @@
-"""Topics made of ledgers: rolled, recovered, trimmed, and read by cursors.
+"""Managed ledgers: the ledgers of one topic as one sequence of entries, and the cursors of its subscriptions.
 
-Begin with `managed_ledger`, which a broker opens for each persistent topic; it delegates to the rest. An append goes
-through `appender` and `append_queue`; reading is `entry_reads`. `records` are what the metadata store keeps, and how
-only the latest owner writes it; `ledger_list` is a topic's record at work, over the arithmetic of `segments`, of
-which `missing` entries are no more, and `stats` how much they hold and how quickly it was written. What cannot be read
-is the matter of `losses`. A `cursor` is a subscription's place, with `acked_ranges` beyond it, and `topic_cursors` are
-all durable ones of a topic.
-`compacted_topic` is the ledger beside them that holds what compaction kept.
+Problem. A topic outlives every owner and every file. It needs one order of entries over many ledgers, it must move
+between brokers without losing or repeating a position, and it must delete what every subscription has consumed.
 
-How a ledger's bytes are kept is left to the storage, and what is sent to whom and when to the broker's subscriptions.
+Rules. All that the metadata store keeps of a topic carries the owner's epoch (`records`). An owner first takes these
+records over, then recovers the ledgers that the former owner left open. A file is created before it is listed and taken
+off the list before it is deleted, so a crash at any step is completed when the topic is opened next.
+
+Begin with `managed_ledger`, which a broker opens for each persistent topic; it delegates to the other modules. An
+append passes `appender` and `append_queue`; a read passes `entry_reads`. `ledger_list` changes the topic's record and
+the files together. `segments` computes with positions over the ledgers of a topic, of which `missing_entries` may be
+absent. `stats` counts entries and measures how long writes take. `losses` records what cannot be read. A `cursor` is
+the position of a subscription, with `acked_ranges` after it; `topic_cursors` has all durable cursors of a topic.
+`compacted_topic` is the ledger that contains what compaction kept.
+
+How bytes are stored is the storage's part. What is sent to which consumer is decided by the broker's subscriptions.
 """

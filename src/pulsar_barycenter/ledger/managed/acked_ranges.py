@@ -1,13 +1,14 @@
-"""The entries acknowledged beyond a cursor's mark-delete position, as sorted ranges per ledger."""
+"""The entries acknowledged after a cursor's mark-delete position, as sorted ranges for each ledger."""
 
 from bisect import bisect_right
 from collections.abc import Iterator
 
 
 class AckedRanges:
-    """A set of entries held as disjoint, never touching, inclusive ranges.
+    """A set of entries, stored as disjoint inclusive ranges that never touch.
 
-    Adding and asking take O(log n) comparisons in n ranges of the ledger (and one memory move of the range list).
+    Adding or looking up an entry takes O(log n) comparisons, n being the ranges of its ledger; adding may also move the
+    list of ranges in memory once.
     """
 
     __slots__ = ("_ledgers", "entries")
@@ -34,7 +35,7 @@ class AckedRanges:
         return at >= 0 and entry_id <= ranges[1][at]
 
     def add(self, ledger_id: int, entry_id: int) -> bool:
-        """Add an entry; return False if it was there."""
+        """Add an entry; return False if the set contains it already."""
         ranges = self._ledgers.get(ledger_id)
         if ranges is None:
             self._ledgers[ledger_id] = ([entry_id], [entry_id])
@@ -60,14 +61,16 @@ class AckedRanges:
         return True
 
     def restore(self, ledger_id: int, first: int, last: int) -> None:
-        """Add a stored range that lies behind all others."""
+        """Add a stored range that is after all others of its ledger."""
         firsts, lasts = self._ledgers.setdefault(ledger_id, ([], []))
         firsts.append(first)
         lasts.append(last)
         self.entries += last - first + 1
 
     def take_from(self, ledger_id: int, entry_id: int) -> int | None:
-        """Remove the first range of a ledger if it begins at `entry_id`, and return its last entry."""
+        """If the first range of a ledger begins at `entry_id`, remove it and return its last entry; otherwise return
+        None.
+        """
         ranges = self._ledgers.get(ledger_id)
         if ranges is None or ranges[0][0] != entry_id:
             return None
@@ -79,7 +82,7 @@ class AckedRanges:
         return last
 
     def remove_through(self, ledger_id: int, entry_id: int) -> None:
-        """Remove every entry up to and including the given one."""
+        """Remove every entry up to and including (`ledger_id`, `entry_id`)."""
         for other in [known for known in self._ledgers if known < ledger_id]:
             firsts, lasts = self._ledgers.pop(other)
             self.entries -= sum(lasts) - sum(firsts) + len(firsts)

@@ -1,9 +1,9 @@
-"""Appends of a topic: which ledger they go to, when the next one begins, and what fails together.
+"""Appends entries of a topic: chooses the ledger, rolls to the next one, and fails entries together.
 
-A ledger is made at the first append. When it is full its successor is made beside the appends; then appends wait until
-everything in the old one is reported, one group commit, and go on in the new one. When a writer fails, its ledger
-ends at its durable length and all that is not durable fails at once, so that no entry passes an earlier one; the
-next append begins another ledger.
+A ledger is created at the first append. When it is full, its successor is created while appends continue. Then new
+appends wait until everything in the old ledger is reported, which takes one group commit, and continue in the new one.
+When a writer fails, its ledger ends at its durable length, and everything that is not durable fails at once. So no
+entry becomes durable before an earlier one. The next append creates another ledger.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from typing import Final, Protocol
 import structlog
 
 from pulsar_barycenter.ledger.errors import LedgerError
+from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
 from pulsar_barycenter.ledger.managed.append_queue import AppendQueue
 from pulsar_barycenter.ledger.managed.segments import Segment
 from pulsar_barycenter.ledger.managed.stats import NOTHING_WRITTEN, Interval, WriteStats
 from pulsar_barycenter.ledger.position import NewEntry
-from pulsar_barycenter.ledger.settings import LedgerSettings
 from pulsar_barycenter.ledger.storage import LedgerWriter
 
 log = structlog.get_logger(__name__)
@@ -26,7 +26,7 @@ _ROLL_RETRY_S: Final = 1.0
 
 
 class AppenderOwner(Protocol):
-    """What the appender needs of its managed ledger."""
+    """What the appender needs from its managed ledger."""
 
     @property
     def settings(self) -> LedgerSettings: ...
@@ -42,6 +42,8 @@ class AppenderOwner(Protocol):
 
 
 class Appender:
+    """Writes one topic's entries to one ledger after the other."""
+
     __slots__ = ("_owner", "_queue", "_roll_at_s", "_segment", "_stats", "_stopped", "_switch", "_writer")
 
     def __init__(self, owner: AppenderOwner) -> None:
@@ -89,7 +91,7 @@ class Appender:
         self.write_to(segment, writer)
 
     def write_to(self, segment: Segment, writer: LedgerWriter) -> None:
-        """Go on in a ledger that is listed, and empty."""
+        """Continue in `segment`, which is listed and empty."""
         if self._stopped:
             self._release(writer)
             return
@@ -101,7 +103,7 @@ class Appender:
             self.fail(error)
 
     def group_done(self, segment: Segment, last_id: int, error: LedgerError | None) -> None:
-        """Take the report of a ledger's writer."""
+        """Process the report of a ledger's writer, as `OnDurable` describes."""
         if self._stopped:
             return
         if error is not None:
@@ -126,7 +128,7 @@ class Appender:
             self._switch = self._owner.start(self._roll(), f"roll-ledger-{self._owner.name}")
 
     async def _roll(self) -> None:
-        """Go on in a new ledger once everything in the old one is reported."""
+        """Create a new ledger, and continue in it once everything in the old one is reported."""
         old, old_writer = self._segment, self._writer
         try:
             segment, writer = await self._owner.create_ledger()
@@ -138,7 +140,7 @@ class Appender:
                 self.fail(error)
             return
         if old_writer is not None and old is not None and self._writer is old_writer:
-            self._writer = None  # appends wait from here on
+            self._writer = None  # appends wait from now on
             await old_writer.close()
             self._owner.ledger_closed(old)
         self._switch = None
@@ -158,13 +160,13 @@ class Appender:
         self._owner.start(writer.close(), f"release-ledger-{self._owner.name}")
 
     def fail(self, error: LedgerError) -> None:
-        """Fail all that is not durable, what waits for a ledger too."""
+        """Fail everything that is not durable, including what waits for a ledger."""
         if self._stats is not None:
             self._stats.failed()
         self._owner.entries_failed(self._queue.take_all(), error)
 
     def stop(self) -> list[object]:
-        """Report nothing more; return the contexts of all that is not reported."""
+        """Stop reporting; return the contexts of everything that is not reported."""
         self._stopped = True
         if self._writer is not None:
             self._release(self._writer)
@@ -172,7 +174,9 @@ class Appender:
         return self._queue.take_all()
 
     async def finish(self) -> None:
-        """Wait until everything appended is reported, and close the ledger being written. No append may follow."""
+        """Wait until every appended entry is reported, and close the ledger that is being written. No append may
+        follow.
+        """
         while self._switch is not None:
             await asyncio.wait([self._switch])
         writer, segment = self._writer, self._segment

@@ -1,17 +1,19 @@
-"""The compacted form of a topic: a ledger of its own that holds the entries which compaction kept, at their positions.
+"""The compacted form of a topic: a separate ledger with the entries that compaction kept, at their original positions.
 
-The cursor `__compaction` says which ledger that is, in its property `CompactedTopicLedger`, and up to which entry of
-the topic it stands for all entries: its mark-delete position, the *horizon*. Both are one record, so one write puts a
-compacted ledger in force. Around it the order of the steps is what makes them safe:
+The cursor `__compaction` names that ledger in its property `CompactedTopicLedger`. Its mark-delete position is the
+*horizon*: the compacted ledger represents all entries of the topic up to there. Both are in one record, so one write
+puts a compacted ledger in force. The order of the other steps makes them safe:
 
-1. A ledger's id is in the topic's record before its file is made, and its length before it is put in force.
-2. Then it is put in force; the topic's own ledgers are trimmed after that.
-3. Its predecessor moves to the ledgers that are to be deleted, and is deleted.
+1. The id of a compacted ledger is in the topic's record before its file is created, and its length before it is put in
+force.
+2. Then it is put in force. The topic's own ledgers are trimmed after that.
+3. The previous compacted ledger is moved to the ledgers to be deleted, and is deleted.
 
-Whoever opens the topic after a crash deletes every compacted ledger of the record that is not in force: before the
-second step the new one, after it the former one. What is to be kept, and when, is not decided here.
+An owner that opens the topic after a crash deletes every listed compacted ledger that is not in force: before the
+second step that is the new one, after it the previous one. Which messages are kept, and when compaction runs, is not
+decided here.
 
-Source: Pulsar's `CompactedTopicImpl`, whose ledgers have the same content in another form.
+Source: Pulsar's `CompactedTopicImpl`, whose ledgers have the same content in another format.
 """
 
 import asyncio
@@ -43,22 +45,23 @@ COMPACTION_CURSOR: Final = "__compaction"
 LEDGER_PROPERTY: Final = "CompactedTopicLedger"
 
 _HEAD: Final = struct.Struct(">qqH")
-"""What an entry of a compacted ledger begins with: its position in the topic, and how many words say what of it was
-kept."""
+"""The start of an entry of a compacted ledger: its position in the topic (ledger id, entry id), and the number of words
+that say which messages of it were kept.
+"""
 _WORD: Final = 8
-_REMEMBERED_STARTS: Final = 64
-_REMEMBERED_PLACES: Final = 1024
-_MOST_IN_FLIGHT: Final = 4 << 20
+_MAX_CACHED_STARTS: Final = 64
+_MAX_CACHED_POSITIONS: Final = 1024
+_MAX_IN_FLIGHT_BYTES: Final = 4 << 20
 
 
 def compacted_ledger_id(properties: Mapping[str, str]) -> int | None:
-    """Return the compacted ledger that the properties of the compaction cursor name, if any."""
+    """Return the compacted ledger that the properties of the compaction cursor name, or None."""
     text = properties.get(LEDGER_PROPERTY, "")
     return int(text) if text.isdecimal() else None
 
 
 class CompactedOwner(Protocol):
-    """What a compacted topic needs of its managed ledger."""
+    """What a compacted topic needs from its managed ledger."""
 
     @property
     def name(self) -> str: ...
@@ -74,19 +77,22 @@ class CompactedOwner(Protocol):
 
 
 class KeptEntry(Entry):
-    """An entry that was kept, at its position in the topic. `kept` are the messages of a batch that were, as words of
-    64 bits, the first message being the lowest bit of the first; none: all of it was."""
+    """An entry that compaction kept, at its position in the topic.
+
+    `kept` says which messages of a batch were kept: 64-bit words in which bit 0 of the first word is the first message.
+    Empty: the whole entry was kept.
+    """
 
     kept: tuple[int, ...] = ()
 
     @property
     def last_kept(self) -> int | None:
-        """The index of the last message of a batch that was kept; None if all of it was."""
+        """The index of the last message of a batch that was kept; None if the whole entry was kept."""
         return (len(self.kept) - 1) * 64 + self.kept[-1].bit_length() - 1 if self.kept else None
 
 
 class CompactedLedger:
-    """A compacted ledger to be read: the entries that were kept of all up to `horizon`, inclusive, in their order."""
+    """A compacted ledger for reading: the entries kept of all up to `horizon` (inclusive), in order."""
 
     __slots__ = ("_places", "_reads", "_segments", "_starts", "_unused", "_users", "horizon", "segment")
 
@@ -96,15 +102,15 @@ class CompactedLedger:
         self._segments = Segments()
         self._segments.append(segment)
         self._reads = EntryReads(storage, self._segments, TailWindow(storage.caches.tail), losses)
-        # Where readers that go on will go on, and what the search for others came by.
-        self._starts: Recent[Position, int] = Recent(_REMEMBERED_STARTS)
-        self._places: Recent[int, tuple[int, Position]] = Recent(_REMEMBERED_PLACES)
+        # Two caches: where readers that continue will start, and positions that a bisection has read.
+        self._starts: Recent[Position, int] = Recent(_MAX_CACHED_STARTS)
+        self._places: Recent[int, tuple[int, Position]] = Recent(_MAX_CACHED_POSITIONS)
         self._users = 0
         self._unused = asyncio.Event()
         self._unused.set()
 
     def __enter__(self) -> Self:
-        """Keep the ledger from being deleted meanwhile."""
+        """Protect the ledger from deletion while it is read."""
         self._users += 1
         self._unused.clear()
         return self
@@ -115,13 +121,13 @@ class CompactedLedger:
             self._unused.set()
 
     async def wait_unused(self) -> None:
+        """Wait until no read is running."""
         await self._unused.wait()
 
     async def read(
         self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None = None
     ) -> list[KeptEntry]:
-        """Return the entries at `start` (inclusive) and after that were kept; bounds and errors are those of
-        `ManagedLedger.read`."""
+        """Return the kept entries from `start` (inclusive) on. Limits and errors are those of `ManagedLedger.read`."""
         first = await self._find(start)
         found = await self._reads.read(Position(self.segment.ledger_id, first), max_entries, max_bytes, max_messages)
         if not found:
@@ -132,7 +138,7 @@ class CompactedLedger:
         return entries
 
     async def _find(self, start: Position) -> int:
-        """Return where the entries at `start` and after begin."""
+        """Return the id, in the compacted ledger, of the first entry at or after `start`."""
         if start.ledger_id < 0:
             return 0
         known = self._starts.get(start)
@@ -149,7 +155,9 @@ class CompactedLedger:
         return first
 
     async def _place(self, entry_id: int) -> tuple[int, Position] | None:
-        """Return the entry at `entry_id`, or the next that is not missing: its id, and its position in the topic."""
+        """Return the entry at `entry_id` of the compacted ledger, or the next one that is not missing: its id, and its
+        position in the topic. None: there is none.
+        """
         place = self._places.get(entry_id)
         if place is None:
             found = await self._reads.read(Position(self.segment.ledger_id, entry_id), 1, 0, None)
@@ -160,19 +168,20 @@ class CompactedLedger:
         return place
 
     async def last_entry(self) -> KeptEntry | None:
-        """Return the last of the entries; None if none was kept."""
+        """Return the last entry; None if no entry was kept."""
         last = self._segments.last_position
         found = await self._reads.read(last, 1, 0, None) if last.entry_id >= 0 else []
         return _original(found[0]) if found else None
 
     async def find_by_publish_time(self, time_ms: int) -> Position | None:
-        """Return the first entry that was published at `time_ms` or later, or None if all are older."""
+        """Return the first entry that was published at `time_ms` (ms since 1970) or later, or None if all are older."""
         found = await self._reads.find_by_publish_time(time_ms)
         place = None if found is None else await self._place(found.entry_id)
         return None if place is None else place[1]
 
 
 def _original(entry: Entry) -> KeptEntry:
+    """Return a stored entry as the entry of the topic from which it was made."""
     ledger_id, entry_id, words = _HEAD.unpack_from(entry.data)
     begin = _HEAD.size + words * _WORD
     found = KeptEntry(Position(ledger_id, entry_id), entry.data[begin:], entry.num_messages, entry.publish_time_ms)
@@ -182,7 +191,7 @@ def _original(entry: Entry) -> KeptEntry:
 
 
 class CompactedLedgerWriter:
-    """Writes a compacted ledger: entries are added in the order of their positions."""
+    """Writes a compacted ledger. Add entries in the order of their positions."""
 
     __slots__ = ("_changed", "_durable", "_error", "_in_flight", "_sizes", "entries", "segment", "size", "writer")
 
@@ -199,7 +208,7 @@ class CompactedLedgerWriter:
         self._changed = asyncio.Event()
 
     def group_done(self, last_id: int, error: LedgerError | None) -> None:
-        """Take the report of the storage."""
+        """Process the report of the storage, as `OnDurable` describes."""
         if error is not None:
             self._error = error
         else:
@@ -210,13 +219,13 @@ class CompactedLedgerWriter:
         self._changed.set()
 
     async def add(self, entry: Entry, data: bytes, kept: Sequence[int] = ()) -> None:
-        """Append `data` as what is left of `entry`, `kept` saying what (see `KeptEntry`); waits while many bytes are
-        not durable yet.
+        """Append `data` as the rest of `entry`; `kept` says which messages it contains (see `KeptEntry`). Waits while
+        more than 4 MiB are not durable.
 
         Raises:
-            LedgerError: it could not be written.
+            LedgerError: an entry could not be written.
         """
-        while self._in_flight > _MOST_IN_FLIGHT and self._error is None:
+        while self._in_flight > _MAX_IN_FLIGHT_BYTES and self._error is None:
             self._changed.clear()
             await self._changed.wait()
         if self._error is not None:
@@ -230,10 +239,10 @@ class CompactedLedgerWriter:
         self._sizes.append(len(stored))
 
     async def finish(self) -> None:
-        """Wait until all is durable; the ledger is complete then.
+        """Wait until all entries are durable. The ledger is complete then.
 
         Raises:
-            LedgerError: it could not be written.
+            LedgerError: an entry could not be written.
         """
         await self.writer.close()
         if self._error is not None:
@@ -245,7 +254,7 @@ class CompactedLedgerWriter:
 
 
 class CompactedTopic:
-    """What is compacted of the topic of `owner`, and the one compaction that may be under way."""
+    """The compacted ledger of the managed ledger `owner`, and the one compaction that may be running."""
 
     __slots__ = ("_ledgers", "_losses", "_owner", "_stopped", "_storage", "_store", "_task", "current")
 
@@ -260,21 +269,21 @@ class CompactedTopic:
         self._task: asyncio.Task[None] | None = None
         self._stopped = False
         self.current: CompactedLedger | None = None
-        """The compacted ledger in force; None before the first compaction."""
+        """The compacted ledger in force; None if the topic is not compacted."""
 
     # ---- reading ----
 
     @property
     def horizon(self) -> Position:
-        """The last entry of the topic that the compacted ledger stands for; EARLIEST without one."""
+        """The last entry of the topic that the compacted ledger represents; EARLIEST if the topic is not compacted."""
         return EARLIEST if self.current is None else self.current.horizon
 
     async def read(
         self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None = None
     ) -> tuple[list[KeptEntry], Position]:
-        """Return what was kept at `start` and after, up to the horizon, and where reading goes on behind that.
+        """Return the kept entries from `start` (inclusive) up to the horizon, and the position where reading continues.
 
-        No entries: nothing more was kept, and reading goes on behind the horizon, where the topic is as it was written.
+        An empty list: no further entry was kept. Reading continues after the horizon, in the topic's own ledgers.
         """
         while (current := self.current) is not None and start <= current.horizon:
             with current:
@@ -286,14 +295,16 @@ class CompactedTopic:
         return [], start
 
     async def last_entry(self) -> KeptEntry | None:
-        """Return the last of the entries that were kept; None if none was, or nothing is compacted."""
+        """Return the last entry that was kept; None if no entry was kept, or the topic is not compacted."""
         if self.current is None:
             return None
         with self.current as current:
             return await current.last_entry()
 
     async def find_by_publish_time(self, time_ms: int) -> Position | None:
-        """Return the first entry that was kept and published at `time_ms` or later; None if there is none."""
+        """Return the first kept entry that was published at `time_ms` (ms since 1970) or later; None if there is
+        none.
+        """
         if self.current is None:
             return None
         with self.current as current:
@@ -302,7 +313,7 @@ class CompactedTopic:
     # ---- taking over ----
 
     def load(self) -> None:
-        """Find the compacted ledger in force, once the cursors are known; the others are to be deleted."""
+        """Find the compacted ledger in force, after the cursors are loaded; drop all others."""
         cursor = self._owner.cursors.get(COMPACTION_CURSOR)
         ledger_id = None if cursor is None else compacted_ledger_id(cursor.properties)
         for record in list(self._ledgers.compacted):
@@ -316,7 +327,9 @@ class CompactedTopic:
     # ---- compaction ----
 
     async def open_cursor(self) -> Cursor:
-        """Return the cursor that keeps from being trimmed what was not compacted yet, created if there is none."""
+        """Return the compaction cursor, created if it does not exist. It prevents trimming of entries that are not
+        compacted.
+        """
         return await self._owner.open_cursor(COMPACTION_CURSOR, EARLIEST)
 
     @property
@@ -324,7 +337,7 @@ class CompactedTopic:
         return self._task is not None
 
     def start(self, work: Coroutine[Any, Any, None], done: Callable[[asyncio.Task[None]], None]) -> None:
-        """Run a compaction, the only one meanwhile, in a task that ends with the topic at the latest.
+        """Run a compaction in a task. Only one runs at a time, and it ends with the topic at the latest.
 
         Raises:
             LedgerClosedError: the topic is closing.
@@ -342,17 +355,17 @@ class CompactedTopic:
         self._task.add_done_callback(ended)
 
     async def stop(self) -> None:
-        """End the compaction that is under way, if any; none begins afterwards."""
+        """Cancel the running compaction, if there is one, and allow no other."""
         self._stopped = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
 
     async def begin(self) -> CompactedLedgerWriter:
-        """Make a compacted ledger, which is in force only once it is `put_in_force`; else `give_up` it.
+        """Create a compacted ledger. Call `put_in_force` when it is complete, or `give_up` to delete it.
 
         Raises:
-            LedgerFencedError, LedgerFullError, LedgerUnavailableError: there is none.
+            LedgerFencedError, LedgerFullError, LedgerUnavailableError: no ledger was created.
         """
         self._owner.check_open()
         try:
@@ -365,16 +378,16 @@ class CompactedTopic:
             await self._ledgers.save()
             begun.writer = await self._storage.create(ledger_id, epoch=self._owner.epoch, on_durable=begun.group_done)
         except BaseException:
-            # Asked to be made, it may exist: it is deleted as soon as the record can be written again.
+            # The file may exist: it is deleted as soon as the record can be written again.
             self._ledgers.drop_compacted(ledger_id)
             raise
         return begun
 
     async def put_in_force(self, written: CompactedLedgerWriter, horizon: Position) -> None:
-        """Have readers go by a finished ledger, which stands for all entries up to `horizon`; delete the former one.
+        """Make readers use a finished ledger, which represents all entries up to `horizon`; delete the previous one.
 
-        If it fails nothing has changed as far as can be seen; what the metadata store holds may be either, and both
-        ledgers stay until the next compaction, or the next opening.
+        If it fails, nothing changes for readers. The metadata store may contain either state, and both ledgers stay
+        until the next compaction or the next open.
 
         Raises:
             LedgerFencedError: a later owner has the topic.
@@ -397,10 +410,12 @@ class CompactedTopic:
 
     def _replace(self, record: LedgerRecord) -> None:
         listed = self._ledgers.compacted
-        listed[[each.ledger_id for each in listed].index(record.ledger_id)] = record
+        listed[[other.ledger_id for other in listed].index(record.ledger_id)] = record
 
     async def _delete_dropped(self) -> None:
-        """Delete what is off the list, unless that cannot be told to the store: then the next trimming does."""
+        """Delete the ledgers that are off the list. If the store does not accept the list, the next trim deletes
+        them.
+        """
         try:
             await self._ledgers.save()
             await self._ledgers.delete_dropped()
@@ -413,13 +428,13 @@ class CompactedTopic:
             self._losses.dropped(ledger.segment)
 
     async def give_up(self, begun: CompactedLedgerWriter) -> None:
-        """Delete a ledger that was never to be put in force."""
+        """Delete a ledger that is not to be put in force."""
         await begun.writer.close()
         self._ledgers.drop_compacted(begun.segment.ledger_id)
         await self._delete_dropped()
 
     async def forget(self) -> None:
-        """Delete the compacted ledger and the cursor: the topic is as if it had never been compacted.
+        """Delete the compacted ledger and the cursor. The topic is then as if it had never been compacted.
 
         Raises:
             LedgerFencedError, LedgerUnavailableError: as `ManagedLedger.delete_cursor`.
@@ -436,7 +451,7 @@ class CompactedTopic:
     # ---- closing ----
 
     def drop_all(self) -> None:
-        """Have all compacted ledgers deleted with those that are off the list."""
+        """Take all compacted ledgers off the list, to be deleted with the other dropped ledgers."""
         for record in list(self._ledgers.compacted):
             self._ledgers.drop_compacted(record.ledger_id)
 

@@ -1,7 +1,8 @@
-"""A subscription's place in a topic: everything up to a position is acknowledged, and some entries beyond it.
+"""The position of a subscription in a topic: every entry up to it is acknowledged, and some entries after it.
 
-A durable cursor is a record in the metadata store, written at most so many times a second. What had been
-acknowledged but not yet written when a broker dies is delivered again: Pulsar's at-least-once.
+A durable cursor is a record in the metadata store, whose write rate is limited. Entries that were acknowledged but not
+yet written when a broker crashes are delivered again; this is Pulsar's at-least-once delivery.
+
 Source: Pulsar's `ManagedCursorImpl`.
 """
 
@@ -12,11 +13,11 @@ from typing import NamedTuple, Protocol
 import structlog
 
 from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerError, LedgerFencedError
+from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
 from pulsar_barycenter.ledger.managed.acked_ranges import AckedRanges
 from pulsar_barycenter.ledger.managed.records import CursorRecord, RecordKeeper
 from pulsar_barycenter.ledger.managed.segments import Segments
 from pulsar_barycenter.ledger.position import EARLIEST, Position
-from pulsar_barycenter.ledger.settings import LedgerSettings
 
 log = structlog.get_logger(__name__)
 
@@ -24,14 +25,14 @@ _RETRY_S = 1.0
 
 
 class Backlog(NamedTuple):
-    """What a subscription has not acknowledged. For how exact `messages` is see `Segment.messages_between`."""
+    """What a subscription has not acknowledged. `Segment.messages_between` says how exact `messages` is."""
 
     entries: int
     messages: int
 
 
 class CursorOwner(Protocol):
-    """What a cursor needs of its managed ledger."""
+    """What a cursor needs from its managed ledger."""
 
     @property
     def settings(self) -> LedgerSettings: ...
@@ -45,7 +46,9 @@ class CursorOwner(Protocol):
 
 
 class Cursor:
-    """Made by `ManagedLedger.open_cursor` and `ManagedLedger.new_non_durable_cursor`."""
+    """The acknowledgements of one subscription. Created by `ManagedLedger.open_cursor` and
+    `ManagedLedger.new_non_durable_cursor`.
+    """
 
     __slots__ = (
         "_closed", "_dirty", "_keeper", "_last_write_s", "_mark_delete", "_owner", "_ranges", "_timer", "_writing",
@@ -68,7 +71,7 @@ class Cursor:
         self.properties: dict[str, str] = dict(properties)
         self._ranges = AckedRanges()
         self.on_mark_delete: Callable[[Position], None] | None = None
-        """Called when the mark-delete position grew by acknowledgements, with the new one."""
+        """Called with the new mark-delete position after acknowledgements have moved it."""
         self._dirty = False
         self._closed = False
         self._timer: asyncio.TimerHandle | None = None
@@ -81,17 +84,21 @@ class Cursor:
 
     @property
     def mark_delete(self) -> Position:
-        """The last of the entries acknowledged without a gap; it need not exist any more, nor ever have existed."""
+        """The last of the entries that are acknowledged without a gap. The entry may be deleted, and need never have
+        existed.
+        """
         return self._mark_delete
 
     @property
     def first_unacked(self) -> Position:
-        """Where delivery begins anew: the first entry after the mark-delete position, or where it will stand."""
+        """Where delivery restarts: the first entry after the mark-delete position, or the position that the next entry
+        will get.
+        """
         return self._owner.segments.next_valid(self._mark_delete)
 
     @property
     def acked_ranges(self) -> list[tuple[int, int, int]]:
-        """The entries acknowledged beyond the mark-delete position as (ledger, first, last), both inclusive."""
+        """The entries acknowledged after the mark-delete position as (ledger, first, last), both inclusive."""
         return list(self._ranges)
 
     @property
@@ -101,7 +108,7 @@ class Cursor:
 
     @property
     def backlog(self) -> Backlog:
-        """Count what is not acknowledged; costs a step per ledger and per range."""
+        """Count what is not acknowledged. The cost is one step for each ledger and each acknowledged range."""
         segments = self._owner.segments
         messages = segments.messages_between(self._mark_delete, self._owner.last_position)
         for ledger_id, first, last in self._ranges:
@@ -114,11 +121,15 @@ class Cursor:
         return position <= self._mark_delete or self._ranges.contains(*position)
 
     def is_unacked_from(self, position: Position) -> bool:
-        """Tell whether no entry at `position` or behind it is acknowledged; False if that would take a search."""
+        """Return whether no entry from `position` (inclusive) on is acknowledged; False if finding out would need a
+        search.
+        """
         return position > self._mark_delete and not self._ranges
 
     def ack_individual(self, positions: Iterable[Position]) -> int:
-        """Acknowledge entries, in any order; return how many were not before. Unknown ones are ignored."""
+        """Acknowledge entries, in any order; return how many were not acknowledged before. Unknown entries are
+        ignored.
+        """
         before = self._mark_delete
         ledger_id, entry_id = before
         last, segments, ranges = self._owner.last_position, self._owner.segments, self._ranges
@@ -126,8 +137,8 @@ class Cursor:
         for position in positions:
             ledger, entry = position
             if ledger == ledger_id and entry == entry_id + 1 and not ranges and position <= last:
-                # In order, as most acknowledgements come: the mark moves, no range is made. The ledger has
-                # the entry unless it is an older one that ended here.
+                # Most acknowledgements come in order: the mark moves and no range is created. The entry exists unless
+                # an older ledger ended before it.
                 if not segments.has(position):
                     continue
                 entry_id = entry
@@ -139,10 +150,10 @@ class Cursor:
         return fresh
 
     def ack_cumulative(self, position: Position) -> bool:
-        """Acknowledge everything up to `position`, inclusive; entry -1 is everything before that ledger.
+        """Acknowledge everything up to `position`, inclusive. Entry -1 acknowledges everything before that ledger.
 
-        Returns False, and does nothing, if the mark-delete position is there already. A position behind the
-        last entry counts as the last entry.
+        Returns False and does nothing if the mark-delete position is at or after `position`. A position after the last
+        entry counts as the last entry.
         """
         before = self._mark_delete
         position = Position(*min(position, self._owner.last_position))
@@ -153,7 +164,7 @@ class Cursor:
         return True
 
     def _absorb(self, mark: Position) -> Position:
-        """Let the mark pass the ranges that begin right after it."""
+        """Return `mark` moved past the acknowledged ranges that begin right after it."""
         while self._ranges:
             ledger_id, entry_id = self._owner.segments.next_valid(mark)
             last = self._ranges.take_from(ledger_id, entry_id)
@@ -173,8 +184,11 @@ class Cursor:
     async def reset(self, position: Position) -> None:
         """Make `position` the next entry to deliver, forget later acknowledgements, and store that.
 
-        One before the first entry (EARLIEST) begins with the first that exists; one behind the last with the
-        next that is appended.
+        EARLIEST starts at the first entry that exists. A position after the last entry starts at the next entry that is
+        appended.
+
+        Raises:
+            LedgerFencedError, LedgerUnavailableError: as `flush`.
         """
         ledger_id, entry_id = max(position, Position(0, 0))
         self._mark_delete = min(Position(ledger_id, max(entry_id - 1, -1)), self._owner.last_position)
@@ -184,12 +198,13 @@ class Cursor:
         await self.store()
 
     async def move(self, position: Position, properties: Mapping[str, str]) -> None:
-        """Store that everything up to `position` is acknowledged, together with `properties`, and go by both only
-        then: nothing that the stored record still needs is trimmed meanwhile.
+        """Store that everything up to `position` is acknowledged, together with `properties`, and apply both only after
+        that. So nothing that the stored record still needs is trimmed meanwhile.
 
         Raises:
             LedgerFencedError: a later owner has the topic.
-            LedgerUnavailableError: the metadata store did not take it, or may have; here nothing has changed.
+            LedgerUnavailableError: the metadata store did not accept it, or did not answer; nothing has changed in
+                memory.
         """
         keeper = self._keeper
         assert keeper is not None, "a durable cursor"
@@ -210,17 +225,17 @@ class Cursor:
         self._owner.cursor_moved(before, position)
 
     async def set_properties(self, properties: Mapping[str, str]) -> None:
-        """Replace the properties and store them."""
+        """Replace the properties and store them. Raises as `flush`."""
         self.properties = dict(properties)
         await self.store()
 
     async def store(self) -> None:
-        """Write the record now, whatever was written before; raises as `flush`."""
+        """Write the record now, even if it has not changed. Raises as `flush`."""
         self._dirty = True
         await self.flush()
 
     def changed(self) -> None:
-        """Have the record written soon, no more often than the settings allow."""
+        """Schedule a write of the record, within the rate that the settings allow."""
         self._dirty = True
         if self._keeper is None or self._closed or self._timer is not None or self._writing is not None:
             return
@@ -239,7 +254,7 @@ class Cursor:
         try:
             await self.flush()
         except LedgerFencedError:
-            return  # the managed ledger was told by flush
+            return  # flush has fenced the managed ledger
         except LedgerError as error:
             log.warning("cursor_not_written", cursor=self.name, error=str(error))
             self._last_write_s = loop.time() + _RETRY_S
@@ -252,8 +267,8 @@ class Cursor:
         """Write the record if it is not up to date.
 
         Raises:
-            LedgerFencedError: a later owner has written it; the managed ledger is told.
-            LedgerUnavailableError: the metadata store did not take it.
+            LedgerFencedError: a later owner has written it; the managed ledger is fenced.
+            LedgerUnavailableError: the metadata store did not accept it.
         """
         keeper = self._keeper
         if keeper is None:
@@ -278,14 +293,16 @@ class Cursor:
         return CursorRecord(epoch=epoch, mark_delete=self._mark_delete, ranges=ranges, properties=self.properties)
 
     def restore(self, record: CursorRecord) -> None:
-        """Take over stored ranges that still make sense."""
+        """Restore the stored ranges that are still valid: after the mark-delete position and within existing
+        ledgers.
+        """
         for ledger_id, first, last in record.ranges:
             segment = self._owner.segments.find(ledger_id)
             if segment is not None and (ledger_id, first) > self._mark_delete and last < segment.entries:
                 self._ranges.restore(ledger_id, first, last)
 
     def abandon(self) -> None:
-        """Stop writing; what is not stored is lost."""
+        """Stop writing. Acknowledgements that are not stored are lost."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -295,14 +312,14 @@ class Cursor:
         """Write what is not stored, then stop. Idempotent.
 
         Raises:
-            LedgerFencedError, LedgerUnavailableError: as `flush`; the cursor is closed all the same.
+            LedgerFencedError, LedgerUnavailableError: as `flush`; the cursor is closed nevertheless.
         """
         if not self._closed:
             self.abandon()
             await self.flush()
 
     async def delete(self) -> None:
-        """Delete the record, after `abandon`."""
+        """Delete the record. Call `abandon` first."""
         if self._keeper is not None:
             async with self._keeper.lock:
                 self._dirty = False

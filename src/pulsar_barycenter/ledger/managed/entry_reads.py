@@ -1,4 +1,4 @@
-"""Reading a topic's entries: from the cached tail where they are in it, else from the ledgers."""
+"""Reads a topic's entries: from the tail cache if they are in it, otherwise from the ledgers."""
 
 from pulsar_barycenter.ledger.entry_index import EntryIndex
 from pulsar_barycenter.ledger.managed.losses import LOSSES, Losses
@@ -10,7 +10,7 @@ from pulsar_barycenter.ledger.tail_cache import TailWindow
 
 
 class EntryReads:
-    """The read half of a managed ledger, whose methods of the same names say what these do."""
+    """The read half of a managed ledger. `ManagedLedger` documents the methods of the same names."""
 
     __slots__ = ("_losses", "_segments", "_storage", "_tail", "entries_read", "rate")
 
@@ -20,9 +20,9 @@ class EntryReads:
         self._segments = segments
         self._tail = tail
         self.entries_read = 0
-        """In this interval, from memory or not; an entry counts as often as it is read."""
+        """Entries read in this interval, from memory or files; an entry counts each time it is read."""
         self.rate = 0.0
-        """Entries a second, in the last interval."""
+        """Entries read per second in the last interval."""
 
     def end_interval(self, seconds: float) -> None:
         self.rate = self.entries_read / seconds
@@ -51,8 +51,9 @@ class EntryReads:
     def _cached(
         self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None
     ) -> tuple[int, int, list[bytes], EntryIndex] | None:
-        """Return what of a read the tail holds: the ledger, the first entry, the data of at least that one, and the
-        index that knows them."""
+        """Return the part of a read that the tail cache has: ledger id, first entry id, the data of one or more
+        entries, and their index. None: the first entry is not cached.
+        """
         found = self._segments.at_or_after(start)
         if found is None:
             return None
@@ -77,15 +78,15 @@ class EntryReads:
             try:
                 reader = await self._reader(segment)
                 if not self._segments.has(Position(segment.ledger_id, first)):
-                    continue  # known to be missing since the ledger was opened
+                    continue  # it is known to be missing since the ledger was opened
                 index = reader.index
                 stop = segment.missing.next_after(first, min(first + max_entries, segment.entries))
                 stop = index.stop_within(first, stop, max_bytes, max_messages)
                 data = await reader.read(first, stop - 1, max_bytes)
             except LOSSES as error:
-                if segment in self._segments and not self._losses.passes_over(segment, error, segment.reader):
+                if segment in self._segments and not self._losses.skips(segment, error, segment.reader):
                     raise
-                continue  # passed over, or trimmed meanwhile
+                continue  # skipped, or trimmed meanwhile
             stop = first + len(data)
             self.entries_read += len(data)
             return entries(
@@ -108,7 +109,7 @@ class EntryReads:
         if not self._segments.has(position):
             return None
         segment = self._segments.find(position.ledger_id)
-        assert segment is not None, "it has the entry"
+        assert segment is not None, "the position is in a segment"
         return (await self._reader(segment)).info(position.entry_id)
 
     async def find_by_publish_time(self, time_ms: int) -> Position | None:
@@ -117,7 +118,7 @@ class EntryReads:
                 try:
                     reader = await self._reader(segment)
                 except LOSSES as error:
-                    if segment in self._segments and not self._losses.passes_over(segment, error, segment.reader):
+                    if segment in self._segments and not self._losses.skips(segment, error, segment.reader):
                         raise
                     continue
                 entry_id = reader.index.first_published_at_or_after(time_ms)

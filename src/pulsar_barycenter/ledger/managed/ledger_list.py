@@ -1,9 +1,9 @@
-"""The ledgers of a topic as its record lists them: taken over, recovered, begun, saved, deleted.
+"""The ledgers of a topic as its record lists them: takes the list over, recovers, adds, stores and deletes ledgers.
 
-The order of the steps is what makes them safe. A ledger's file is made before it is listed: listing it then proves
-that no later owner has read the list yet, so whoever takes over will find the ledger and fence it. A ledger is taken
-off the list before its file is deleted, and stands among those to be deleted until it is, so a crash between is made
-up for at the next opening.
+The order of the steps makes them safe. A ledger's file is created before the ledger is listed. If the write of the list
+succeeds, no later owner has read the list yet, so every later owner finds the ledger and fences it. A ledger is taken
+off the list before its file is deleted, and is listed under `deleting` until then. So the next open completes a
+deletion that a crash interrupted.
 """
 
 import asyncio
@@ -37,13 +37,13 @@ LEDGER_ID_COUNTER: Final = "/counters/ledger-id"
 
 
 GroupDone: TypeAlias = Callable[[Segment, int, LedgerError | None], None]
-Made: TypeAlias = tuple[Segment, LedgerWriter]
-Making: TypeAlias = asyncio.Task[Made]
-"""A ledger to write to."""
+NewLedger: TypeAlias = tuple[Segment, LedgerWriter]
+NewLedgerTask: TypeAlias = asyncio.Task[NewLedger]
+"""A task that creates the ledger for the next append."""
 
 
 class ListOwner(Protocol):
-    """What a list needs of its managed ledger."""
+    """What a list needs from its managed ledger."""
 
     @property
     def name(self) -> str: ...
@@ -52,7 +52,7 @@ class ListOwner(Protocol):
 
 
 class LedgerList:
-    """The ledgers of `owner`, whose record `keeper` writes."""
+    """The ledgers of the managed ledger `owner`, whose record `keeper` writes."""
 
     __slots__ = ("_deleting", "_keeper", "_losses", "_owner", "_storage", "compacted", "properties", "segments")
 
@@ -69,27 +69,27 @@ class LedgerList:
 
     @property
     def has_dropped(self) -> bool:
-        """Whether ledgers are off the list whose files may still exist."""
+        """Whether there are ledgers that are off the list but whose files may still exist."""
         return bool(self._deleting)
 
     # ---- taking over ----
 
-    def make_next(self, store: MetadataStore, clock: Clock, group_done: GroupDone) -> Making:
-        """Begin to make the ledger to write to, for `take_over` or `undo`."""
+    def create_ahead(self, store: MetadataStore, clock: Clock, group_done: GroupDone) -> NewLedgerTask:
+        """Start to create the ledger for the next append. Pass the task to `take_over` or `undo`."""
         return asyncio.create_task(self._make(store, clock, group_done), name=f"make-ledger-{self._owner.name}")
 
-    async def take_over(self, *, create: bool, alone: bool, making: Making | None) -> Made | None:
-        """Make the record this owner's; from then on the former owner's writes to it fail.
+    async def take_over(self, *, create: bool, alone: bool, making: NewLedgerTask | None) -> NewLedger | None:
+        """Make the record this owner's. From then on the former owner's writes to it fail.
 
-        `alone` says that nothing else in this process has the topic open. The next ledger, if one is being made, is
-        listed in the same write; it is returned if there were others before, and undone if not.
+        `alone` is True if nothing else in this process has the topic open. If `making` is given, that ledger is listed
+        in the same write and returned, provided that the topic had ledgers before; otherwise it is undone.
 
         Raises:
-            LedgerFencedError: an owner of this or a higher epoch has it.
-            LedgerNotFoundError: there is no such topic and `create` is False.
+            LedgerFencedError: an owner of this or a higher epoch has the topic.
+            LedgerNotFoundError: the topic does not exist and `create` is False.
             LedgerUnavailableError: the metadata store did not answer.
         """
-        is_listed = True  # or may be, if it is not known whether the record was written
+        is_listed = True  # or may be listed, if it is unknown whether the record was written
         made = None
         try:
             made = await self._take_over(create, alone, making)
@@ -102,11 +102,13 @@ class LedgerList:
                 self.undo(making, is_listed=is_listed)
         return made
 
-    def undo(self, making: Making, *, is_listed: bool) -> None:
-        """Close a ledger that is not used, and delete it unless it may be in the list: there it has to be found."""
+    def undo(self, making: NewLedgerTask, *, is_listed: bool) -> None:
+        """Close a new ledger that is not used. Delete it, unless the list may contain it: then the next owner has to
+        find it.
+        """
         self._owner.start(self._undo(making, is_listed=is_listed), f"undo-ledger-{self._owner.name}")
 
-    async def _take_over(self, create: bool, alone: bool, making: Making | None) -> Made | None:
+    async def _take_over(self, create: bool, alone: bool, making: NewLedgerTask | None) -> NewLedger | None:
         keeper = self._keeper
         while True:
             record = await self._read(create, alone)
@@ -128,21 +130,23 @@ class LedgerList:
         record = await keeper.load(ManagedLedgerRecord)
         if record is None:
             if not create:
-                raise LedgerNotFoundError(f"{self._owner.name}: there is no such topic")
+                raise LedgerNotFoundError(f"{self._owner.name}: the topic does not exist")
             return ManagedLedgerRecord()
         if record.epoch > keeper.epoch or (record.epoch == keeper.epoch and self._may_be_open(record, alone)):
             raise LedgerFencedError(keeper.path, keeper.epoch, record.epoch)
         return record
 
-    async def _made(self, making: Making, before: Sequence[LedgerRecord]) -> Made | None:
-        """Wait for the next ledger; None if there is none, or a living former owner has begun a later one."""
+    async def _made(self, making: NewLedgerTask, before: Sequence[LedgerRecord]) -> NewLedger | None:
+        """Return the new ledger; None if it could not be created, or if a former owner that still runs has begun a
+        later ledger.
+        """
         await asyncio.wait([making])
         if (error := making.exception()) is not None:
             log.warning("ledger_not_made_ahead", topic=self._owner.name, error=str(error))
             return None
         return made if (made := making.result())[0].ledger_id > before[-1].ledger_id else None
 
-    async def _undo(self, making: Making, *, is_listed: bool) -> None:
+    async def _undo(self, making: NewLedgerTask, *, is_listed: bool) -> None:
         with suppress(LedgerError):
             segment, writer = await making
             await writer.close()
@@ -150,8 +154,11 @@ class LedgerList:
                 await self._storage.delete(segment.ledger_id)
 
     def _may_be_open(self, record: ManagedLedgerRecord, alone: bool) -> bool:
-        """Tell whether the owner that last wrote the record may still use it: not if it closed it, nor if it was
-        this process and nothing here has it open, as when opening or closing was cut short."""
+        """Return whether the owner that last wrote the record may still use the topic.
+
+        It cannot if it closed the topic. It cannot either if it was this process and nothing here has the topic open,
+        as after an interrupted open or close.
+        """
         return record.open and (record.opened_by != self._storage.identity or not alone)
 
     def _adopt(self, record: ManagedLedgerRecord) -> None:
@@ -164,11 +171,11 @@ class LedgerList:
     async def recover(self) -> None:
         """Fence the ledgers that were left open and close them at their recovered length.
 
-        One that is absent, or of which nothing can be read, stays open in the list, to be recovered when it is there
-        again; until then it stands for one entry that cannot be read, so that it is not passed over unseen.
+        A ledger that is absent or completely unreadable stays open in the list, so that it is recovered when it is
+        available again. Until then it counts as one unreadable entry, so that readers do not skip it unnoticed.
 
         Raises:
-            LedgerFencedError: a later owner has fenced one.
+            LedgerFencedError: a later owner has fenced a ledger.
         """
         left_open = [segment for segment in self.segments if not segment.closed and segment.reader is None]
         for segment in left_open:
@@ -195,11 +202,11 @@ class LedgerList:
 
     # ---- the list ----
 
-    async def begin(self, store: MetadataStore, clock: Clock, group_done: GroupDone) -> Made:
-        """Make a ledger and list it; its writer reports to `group_done`, as `OnDurable` says.
+    async def begin(self, store: MetadataStore, clock: Clock, group_done: GroupDone) -> NewLedger:
+        """Create a ledger and list it. Its writer reports to `group_done`, as `OnDurable` describes.
 
         Raises:
-            LedgerFencedError, LedgerFullError, LedgerUnavailableError: there is no new ledger.
+            LedgerFencedError, LedgerFullError, LedgerUnavailableError: no ledger was created.
         """
         segment, writer = await self._make(store, clock, group_done)
         self.segments.append(segment)
@@ -209,14 +216,15 @@ class LedgerList:
             self.segments.remove(segment)
             await writer.close()
             if isinstance(error, LedgerUnavailableError):
-                self._deleting.append(segment.ledger_id)  # it may be listed: it goes when the list can be written again
+                # it may be listed; it is deleted when the list can be written again
+                self._deleting.append(segment.ledger_id)
             else:
                 await self._storage.delete(segment.ledger_id)
             raise
         return segment, writer
 
-    async def _make(self, store: MetadataStore, clock: Clock, group_done: GroupDone) -> Made:
-        """Make a ledger that nobody knows of."""
+    async def _make(self, store: MetadataStore, clock: Clock, group_done: GroupDone) -> NewLedger:
+        """Create a ledger that is not listed yet."""
         try:
             ledger_id = await next_counter_value(
                 store, LEDGER_ID_COUNTER, later=lambda work: self._owner.start(work, "forget-ledger-id-key")
@@ -233,8 +241,8 @@ class LedgerList:
         """Write the record.
 
         Raises:
-            LedgerFencedError: a later owner has written it; the owner was told.
-            LedgerUnavailableError: the metadata store did not take it.
+            LedgerFencedError: a later owner has written it; the managed ledger is fenced.
+            LedgerUnavailableError: the metadata store did not accept it.
         """
         keeper = self._keeper
         async with keeper.lock:
@@ -254,20 +262,21 @@ class LedgerList:
                 raise
 
     def drop(self, segment: Segment) -> None:
-        """Take a ledger off the list, once it is saved; `delete_dropped` deletes it then."""
+        """Take a ledger off the list. `save` stores that, then `delete_dropped` deletes the file."""
         self.segments.remove(segment)
         self._storage.caches.readers.remove(segment)
         self._losses.dropped(segment)
         self._deleting.append(segment.ledger_id)
 
     def drop_compacted(self, ledger_id: int) -> None:
-        """Take a compacted ledger off the list as `drop` does one of the topic's own; idempotent."""
+        """Take a compacted ledger off the list, as `drop` does with a ledger of the topic. Idempotent."""
         kept = [record for record in self.compacted if record.ledger_id != ledger_id]
         if len(kept) < len(self.compacted):
             self.compacted = kept
             self._deleting.append(ledger_id)
 
     async def delete_dropped(self) -> None:
+        """Delete the files of all ledgers that are off the list; call `save` first."""
         for ledger_id in list(self._deleting):
             await self._storage.delete(ledger_id)
             if ledger_id in self._deleting:

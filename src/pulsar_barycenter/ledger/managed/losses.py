@@ -1,7 +1,7 @@
-"""What of a topic's ledgers cannot be read: noted, told to the log, and passed over if the settings say so.
+"""What cannot be read in a topic's ledgers: recorded, logged, and skipped if the settings allow it.
 
 Source: the part of Pulsar's `OpReadEntry` and `ManagedCursorImpl` that autoSkipNonRecoverableData switches. Pulsar
-skips as many entries as the failed read asked for; here those that are damaged are skipped, and no others.
+skips as many entries as the failed read asked for. Here exactly the damaged entries are skipped.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,24 +13,26 @@ from pulsar_barycenter.ledger.errors import (
     LedgerCorruptedError,
     LedgerNotFoundError,
     LedgerUnreadableError,
-    how_to_mend,
+    repair_hint,
 )
+from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
 from pulsar_barycenter.ledger.managed.segments import Segment
 from pulsar_barycenter.ledger.position import joined, positions_text
 from pulsar_barycenter.ledger.reader import LedgerReader
-from pulsar_barycenter.ledger.settings import LedgerSettings
 
 log = structlog.get_logger(__name__)
 
 LossError: TypeAlias = LedgerCorruptedError | LedgerNotFoundError | LedgerUnreadableError
 LOSSES: Final = (LedgerCorruptedError, LedgerNotFoundError, LedgerUnreadableError)
 
-_MOST_TOLD: Final = 20
-"""Ranges in one line of the log."""
+_MAX_LOGGED_RANGES: Final = 20
+"""The maximum number of ranges in one log line."""
 
 
 class DamagedLedger(NamedTuple):
-    """`entries` are ranges (first, last) that cannot be read; none of them: the whole ledger cannot."""
+    """`entries` are the ranges (first, last), both inclusive, that cannot be read; an empty tuple: the whole ledger
+    cannot.
+    """
 
     topic: str
     ledger_id: int
@@ -39,12 +41,12 @@ class DamagedLedger(NamedTuple):
 
     @property
     def positions(self) -> list[str]:
-        """The ranges for people: `3:7` or `3:7-3:9`."""
+        """The ranges as text: `3:7` or `3:7-3:9`."""
         return [positions_text(self.ledger_id, first, last) for first, last in self.entries]
 
 
 class LossesOwner(Protocol):
-    """What losses need of their managed ledger."""
+    """What losses need from their managed ledger."""
 
     @property
     def settings(self) -> LedgerSettings: ...
@@ -54,7 +56,9 @@ class LossesOwner(Protocol):
 
 
 class Losses:
-    """The damaged ledgers of `owner`, each told as an error when it is found, and when more of it is."""
+    """The damaged ledgers of the managed ledger `owner`. Damage is logged as an error when it is found, and again when
+    more of it is found.
+    """
 
     __slots__ = ("_ledgers", "_owner", "_unreadable")
 
@@ -67,20 +71,21 @@ class Losses:
         return iter(self._ledgers.values())
 
     def opened(self, segment: Segment, reader: LedgerReader) -> None:
-        """Take note of what a ledger that was just opened says of itself."""
+        """Record the damage and the removed entries that the reader of a ledger just opened reports."""
         if reader.damage:
             self._note(segment, reader.file, reader.damage)
         self._miss(segment, reader.gone, reader)
 
     def not_recovered(self, segment: Segment, error: LossError) -> None:
-        """Take note of a ledger whose length nobody knows: it is not read before the topic is opened anew."""
+        """Record a ledger whose length is unknown. It is not read before the topic is opened again."""
         self._unreadable[segment.ledger_id] = error
-        self.passes_over(segment, error)
+        self.skips(segment, error)
 
-    def passes_over(self, segment: Segment, error: LossError, reader: LedgerReader | None = None) -> bool:
-        """Take note of what cannot be read; return whether reading goes on behind it.
+    def skips(self, segment: Segment, error: LossError, reader: LedgerReader | None = None) -> bool:
+        """Record what cannot be read; return whether reading continues after it.
 
-        It never does where a hand can mend what hinders it: that would lose messages that are there.
+        It never continues at a LedgerUnreadableError: an operator can fix that, and skipping would lose messages that
+        exist.
         """
         entries = error.entries if isinstance(error, LedgerCorruptedError) else None
         if isinstance(error, LedgerCorruptedError) and entries is None:
@@ -92,23 +97,23 @@ class Losses:
         first, last = entries or (0, segment.entries - 1)
         positions = positions_text(segment.ledger_id, first, last)
         log.error("entries_skipped", topic=self._owner.name, positions=positions, reason=str(error))
-        # All that is known to be damaged at once: where much is, that is much quicker than one by one.
+        # Skip all known damage at once: with much damage this is far quicker than one entry at a time.
         self._miss(segment, [(first, last), *known], reader)
         return True
 
     def check_readable(self, segment: Segment) -> None:
-        """Return unless nothing of the ledger was found when it was looked through, which may take long, or it was not
-        recovered.
+        """Raise the error with which a ledger was found to be completely unreadable, or not to be recoverable, if it
+        was. This avoids reading a whole file again, which may take long.
 
         Raises:
-            LedgerCorruptedError, LedgerNotFoundError, LedgerUnreadableError: as it was then.
+            LedgerCorruptedError, LedgerNotFoundError, LedgerUnreadableError: as at that time.
         """
         error = self._unreadable.get(segment.ledger_id)
         if error is not None:
             raise error.with_traceback(None)
 
     def dropped(self, segment: Segment) -> None:
-        """Forget a ledger that is no longer the topic's."""
+        """Forget a ledger that no longer belongs to the topic."""
         self._ledgers.pop(segment.ledger_id, None)
         self._unreadable.pop(segment.ledger_id, None)
 
@@ -118,12 +123,12 @@ class Losses:
         found = DamagedLedger(self._owner.name, segment.ledger_id, file, tuple(joined([*known, *entries])))
         if found != before:
             self._ledgers[segment.ledger_id] = found
-            positions = ", ".join(found.positions[:_MOST_TOLD]) or "all"
-            if len(found.positions) > _MOST_TOLD:
-                positions += f" and {len(found.positions) - _MOST_TOLD} more ranges"
+            positions = ", ".join(found.positions[:_MAX_LOGGED_RANGES]) or "all"
+            if len(found.positions) > _MAX_LOGGED_RANGES:
+                positions += f" and {len(found.positions) - _MAX_LOGGED_RANGES} more ranges"
             log.error(
                 "ledger_damaged", topic=found.topic, ledger=found.ledger_id, file=file, positions=positions,
-                mend=how_to_mend(file),
+                mend=repair_hint(file),
             )  # fmt: skip
 
     def _miss(self, segment: Segment, ranges: Sequence[tuple[int, int]], reader: LedgerReader | None) -> None:

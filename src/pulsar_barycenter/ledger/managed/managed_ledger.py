@@ -1,12 +1,13 @@
-"""A topic's storage: one unbroken row of entries over ledgers that are rolled, recovered and trimmed.
+"""A topic's storage: one sequence of entries over ledgers that are rolled, recovered and trimmed.
 
-One owner at a time. The owner's epoch, granted with the bundle, is written to the topic's record first; then the
-ledgers that the former owner had left open are fenced and closed at their recovered length. A former owner that
-still runs fails at whichever it touches first: the fence in its ledger, the version of the record or of a cursor.
+One owner at a time. An owner gets its epoch with the bundle. It first writes the epoch to the topic's record; then it
+fences the ledgers that the former owner left open and closes them at their recovered length. A former owner that still
+runs fails at its next step: at the fence of its ledger, or at the version of the record or of a cursor.
 
-Ledgers are made at the first append, so a topic that nobody writes to has none. While a ledger is full its
-successor is prepared beside the appends; the change itself waits for one group commit.
-Source: Pulsar's `ManagedLedgerImpl`, with the epoch in BookKeeper's place.
+A ledger is created at the first append, so a topic without messages has none. When a ledger is full, its successor is
+created while appends continue; the switch waits for one group commit.
+
+Source: Pulsar's `ManagedLedgerImpl`, with the epoch in place of BookKeeper's fencing.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from typing import Final, Literal, Self
 import structlog
 
 from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerError, LedgerFencedError
+from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
 from pulsar_barycenter.ledger.managed.append_queue import OnEntriesDurable, OnEntriesFailed, OnFenced
 from pulsar_barycenter.ledger.managed.appender import Appender
 from pulsar_barycenter.ledger.managed.compacted_topic import CompactedTopic
@@ -30,7 +32,6 @@ from pulsar_barycenter.ledger.managed.segments import Segment, Segments
 from pulsar_barycenter.ledger.managed.stats import Interval, ManagedLedgerStats
 from pulsar_barycenter.ledger.managed.topic_cursors import TopicCursors
 from pulsar_barycenter.ledger.position import EARLIEST, Entry, EntryInfo, EntryRun, NewEntry, Position
-from pulsar_barycenter.ledger.settings import LedgerSettings
 from pulsar_barycenter.ledger.storage import LedgerStorage, LedgerWriter
 from pulsar_barycenter.ledger.tail_cache import TailWindow
 from pulsar_barycenter.metadata.clock import Clock
@@ -40,7 +41,7 @@ from pulsar_barycenter.naming.topic import TopicName
 log = structlog.get_logger(__name__)
 
 MANAGED_LEDGERS: Final = "/managed-ledgers"
-"""The topics' records lie below this path."""
+"""The path below which the records of topics are stored."""
 
 
 class _State(Enum):
@@ -51,7 +52,7 @@ class _State(Enum):
 
 
 def managed_ledger_path(topic: TopicName) -> str:
-    """Return the path of the topic's record; its children are the cursors."""
+    """Return the path of the topic's record. Its children are the cursors."""
     return f"{MANAGED_LEDGERS}/{topic.persistence_name}"
 
 
@@ -60,37 +61,15 @@ def _ignore(*_: object) -> None:
 
 
 class ManagedLedger:
-    """Made by `open`. All methods belong to the event loop that opened it."""
+    """The entries and cursors of one topic. Create it by `open`. Call all methods on the event loop that opened it."""
 
     __slots__ = (
-        "_alone",
-        "_appender",
-        "_close_task",
-        "_cursors",
-        "_fence",
-        "_keeper",
-        "_last",
-        "_ledgers",
-        "_losses",
-        "_reads",
-        "_registered",
-        "_segments",
-        "_state",
-        "_storage",
-        "_store",
-        "_tail",
-        "_tasks",
-        "_trimming",
-        "clock",
-        "compacted",
-        "on_durable",
-        "on_failed",
-        "on_fenced",
-        "settings",
-        "topic",
-    )
+        "_alone", "_appender", "_close_task", "_cursors", "_fence", "_keeper", "_last", "_ledgers", "_losses",
+        "_reads", "_registered", "_segments", "_state", "_storage", "_store", "_tail", "_tasks", "_trimming", "clock",
+        "compacted", "on_durable", "on_failed", "on_fenced", "settings", "topic",
+    )  # fmt: skip
 
-    _fence: LedgerFencedError  # once it is FENCED
+    _fence: LedgerFencedError  # set once the state is FENCED
 
     def __init__(
         self,
@@ -124,7 +103,7 @@ class ManagedLedger:
         self._reads = EntryReads(storage, self._segments, self._tail, self._losses)
         self._appender = Appender(self)
         self.compacted = CompactedTopic(self, store, storage, self._ledgers, self._losses)
-        self._trimming = True  # as it were, until the cursors are known that need ledgers
+        self._trimming = True  # no trimming before the cursors are loaded, because they may need ledgers
         self._registered = self._alone = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._close_task: asyncio.Task[None] | None = None
@@ -149,13 +128,14 @@ class ManagedLedger:
     ) -> Self:
         """Take the topic over under `epoch` and recover it.
 
-        The epoch must be higher than that of every owner before. It may be the same if that owner has closed the
-        topic, or was this process, whose opening or closing was cut short, and has it open no longer. `closed` is set
-        when that owner has closed it: the ledger for the next append is made beside that, and nothing else before.
+        `epoch` must be higher than that of every former owner. It may be equal in two cases: that owner closed the
+        topic, or it was this process, was interrupted while it opened or closed the topic, and has it open no longer.
+        `closed`, if given, is set when the former owner has closed the topic. Until then only the ledger for the next
+        append is created.
 
         Raises:
-            LedgerFencedError: an owner of this or a higher epoch has it.
-            LedgerNotFoundError: there is no such topic and `create` is False.
+            LedgerFencedError: an owner of this or a higher epoch has the topic.
+            LedgerNotFoundError: the topic does not exist and `create` is False.
             LedgerUnavailableError: the metadata store did not answer.
         """
         ledger = cls(
@@ -176,7 +156,7 @@ class ManagedLedger:
         ledgers = self._ledgers
         making = None
         if closed is not None:
-            making = ledgers.make_next(self._store, self.clock, self._appender.group_done)
+            making = ledgers.create_ahead(self._store, self.clock, self._appender.group_done)
             try:
                 await closed.wait()
             except BaseException:
@@ -198,20 +178,22 @@ class ManagedLedger:
     # ---- appending ----
 
     def append(self, entry: bytes, num_messages: int, publish_time_ms: int, context: object) -> None:
-        """Queue `entry`; `on_durable` or `on_failed` is called later with `context`.
+        """Queue `entry`. `on_durable` or `on_failed` is called later with `context`.
 
         Raises:
             LedgerFencedError: a later owner has taken the topic over.
-            LedgerClosedError: it is closed or closing.
+            LedgerClosedError: the topic is closed or closing.
             ValueError: `num_messages` is negative.
         """
         self.extend([(entry, num_messages, publish_time_ms)], [context])
 
     def extend(self, entries: Sequence[NewEntry], contexts: Sequence[object]) -> None:
-        """Queue `entries`, each with the context of its place, as `append` does one: if it raises, none is queued."""
+        """Queue `entries`, each with the context at the same index, as `append` queues one. If it raises, none is
+        queued.
+        """
         for _, num_messages, _ in entries:
             if num_messages < 0:
-                raise ValueError(f"an entry has no negative number of messages: {num_messages}")
+                raise ValueError(f"num_messages must not be negative: {num_messages}")
         self._appender.extend(entries, contexts)
 
     def check_open(self) -> None:
@@ -245,7 +227,9 @@ class ManagedLedger:
         self._trim_soon()
 
     def fenced(self, error: LedgerFencedError) -> None:
-        """Stop for good: a later owner has the topic. Fails what is not reported, then tells `on_fenced` once."""
+        """Stop for good because a later owner has the topic: fail everything that is not reported, then call
+        `on_fenced` once.
+        """
         if self._state in (_State.FENCED, _State.CLOSED):
             return
         self._state, self._fence = _State.FENCED, error
@@ -270,7 +254,9 @@ class ManagedLedger:
         return self._ledgers.properties
 
     async def update_properties(self, properties: Mapping[str, str]) -> None:
-        """Set these of the topic's properties and store all. After a LedgerUnavailableError they may be stored."""
+        """Add or replace these properties of the topic and store all. After a LedgerUnavailableError they may be
+        stored.
+        """
         self.check_open()
         self._ledgers.properties = {**self._ledgers.properties, **properties}
         await self._ledgers.save()
@@ -283,11 +269,11 @@ class ManagedLedger:
 
     @property
     def last_position(self) -> Position:
-        """The last durable entry; EARLIEST if there never was one."""
+        """The position of the last durable entry; EARLIEST if there never was one."""
         return self._last
 
     def next_valid(self, position: Position) -> Position:
-        """Return the first entry after `position`, exclusive; where there is none, the place after the last."""
+        """Return the first entry after `position` (exclusive); if there is none, the position after the last entry."""
         return self._segments.next_valid(position)
 
     @property
@@ -297,54 +283,60 @@ class ManagedLedger:
     def read_cached(
         self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None = None
     ) -> list[Entry] | None:
-        """Return entries as `read` does if the first is in memory; an empty list at the end, None on a miss."""
+        """Return what `read` returns if the first entry is in memory: an empty list at the end of the topic, None if it
+        is not cached.
+        """
         return [] if start > self._last else self._reads.read_cached(start, max_entries, max_bytes, max_messages)
 
     def cached_run(
         self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None = None
     ) -> EntryRun | None:
-        """Return what `read_cached` does as one value; None at the end too."""
+        """Return what `read_cached` returns, as one value; None at the end of the topic too."""
         return None if start > self._last else self._reads.cached_run(start, max_entries, max_bytes, max_messages)
 
     @property
     def last_interval(self) -> tuple[Interval, float]:
-        """What was written in the last interval, and entries a second that were read in it, from memory or not."""
+        """What was written in the last statistics interval, and the entries read per second in it, from memory or
+        files.
+        """
         return self._appender.last_interval, self._reads.rate
 
     def end_interval(self, seconds: float) -> None:
-        """Begin another statistics interval; the one that is over had so many seconds."""
+        """End the current statistics interval, which lasted `seconds`, and begin the next one."""
         self._appender.end_interval(seconds)
         self._reads.end_interval(seconds)
 
     @property
     def damaged_ledgers(self) -> list[DamagedLedger]:
-        """What was found damaged since the topic was opened, by ledgers."""
+        """The ledgers found to be damaged since the topic was opened, with their damaged entries."""
         return list(self._losses)
 
     def entries_missing(self) -> None:
-        """Entries are known to be no more: cursors pass them, nobody waits for them."""
+        """Continue without entries that were found to be missing: cursors move past them."""
         self._last = self._segments.last_position
         self._trim_soon()
 
     async def read(
         self, start: Position, max_entries: int, max_bytes: int, max_messages: int | None = None
     ) -> list[Entry]:
-        """Return the entries at `start` (inclusive) and after, oldest first; none at the end of the topic.
+        """Return the entries from `start` (inclusive) on, oldest first; an empty list at the end of the topic.
 
-        At least one entry where there is one, then as many as keep within `max_entries`, within `max_bytes`
-        together, and begin before `max_messages` messages are reached; all of one ledger, so there may be fewer.
+        Returns at least one entry if there is one. Further entries follow within `max_entries` entries, `max_bytes` in
+        total, and until `max_messages` messages are reached. All are of one ledger, so there may be fewer than the
+        limits allow.
 
         Raises:
-            LedgerCorruptedError, LedgerNotFoundError: the first entry cannot be read, and is not to be skipped.
+            LedgerCorruptedError, LedgerNotFoundError, LedgerUnreadableError: the first entry cannot be read and the
+            settings do not allow to skip it.
         """
         return await self._reads.read(start, max_entries, max_bytes, max_messages)
 
     async def info(self, position: Position) -> EntryInfo | None:
-        """Return what is kept beside an entry, or None if there is no such entry."""
+        """Return size, message count and publish time of an entry, or None if the entry does not exist."""
         return await self._reads.info(position)
 
     async def find_by_publish_time(self, time_ms: int) -> Position | None:
-        """Return the first entry that was published at `time_ms` or later, or None if all are older."""
+        """Return the first entry that was published at `time_ms` (ms since 1970) or later, or None if all are older."""
         return await self._reads.find_by_publish_time(time_ms)
 
     # ---- cursors ----
@@ -362,8 +354,8 @@ class ManagedLedger:
     ) -> Cursor:
         """Return the durable cursor `name`, created if it does not exist.
 
-        `initial` and `properties` count for a new one only: "earliest" delivers all there is, "latest" what is
-        appended from now on, a position that entry and those after it.
+        `initial` and `properties` apply to a new cursor only. "earliest" delivers all existing entries, "latest" only
+        those appended from now on, a position that entry and those after it.
 
         Raises:
             LedgerFencedError, LedgerClosedError, LedgerUnavailableError
@@ -383,17 +375,19 @@ class ManagedLedger:
         return min(Position(ledger_id, max(entry_id - 1, -1)), self._last)
 
     def new_non_durable_cursor(self, start: Position | Literal["earliest", "latest"], name: str = "reader") -> Cursor:
-        """Return a cursor in memory alone, which delivers from `start`, inclusive, and holds back no trimming."""
+        """Return a cursor that exists in memory only. It delivers from `start` (inclusive) and does not prevent
+        trimming.
+        """
         self.check_open()
         return Cursor(self, name, self._mark_for(start), keeper=None, properties={})
 
     async def delete_cursor(self, name: str) -> None:
-        """Delete a durable cursor; one that is absent is no error."""
+        """Delete a durable cursor. It is no error if it does not exist."""
         if await self._cursors.delete(name):
             self._trim_soon()
 
     def cursor_moved(self, before: Position, after: Position) -> None:
-        """Trim when a cursor may have been the last to leave a ledger."""
+        """Trim if this cursor may have been the last one to leave a ledger."""
         if after.ledger_id != before.ledger_id or len(self._segments) > 1:
             self._trim_soon()
 
@@ -409,7 +403,9 @@ class ManagedLedger:
         self.start(self._trim(), f"trim-{self.topic}")
 
     async def _trim(self) -> None:
-        """Take consumed ledgers off the record first, then delete them; a crash between is made up for at opening."""
+        """Take consumed ledgers off the record, then delete their files. After a crash in between, the next open
+        deletes them.
+        """
         try:
             for segment in self._consumed():
                 self._ledgers.drop(segment)
@@ -431,9 +427,9 @@ class ManagedLedger:
         return task
 
     async def close(self) -> None:
-        """Wait for what was appended, write the cursors and the ledger's length, release everything. Idempotent.
+        """Wait for appended entries, write the cursors and the length of the ledger, release everything. Idempotent.
 
-        Never fails: what the metadata store does not take is recovered by the next owner.
+        Never raises: what the metadata store does not accept is recovered by the next owner.
         """
         if self._close_task is None:
             self._close_task = asyncio.get_running_loop().create_task(self._close(), name=f"close-{self.topic}")
@@ -453,7 +449,9 @@ class ManagedLedger:
             self._state = _State.CLOSED
 
     async def _store_last_state(self) -> None:
-        """Write the cursors and the list at once, so that a store that writes in groups is waited for once."""
+        """Write the cursors and the ledger list concurrently: a store that writes in groups makes the caller wait only
+        once.
+        """
         for segment in [s for s in self._segments if s.closed and not s.entries]:
             self._ledgers.drop(segment)
         writes = (*(cursor.close() for cursor in self._cursors.by_name.values()), self._ledgers.save(is_open=False))
@@ -481,8 +479,8 @@ class ManagedLedger:
         """Close the topic and delete its ledgers, cursors and record.
 
         Raises:
-            LedgerFencedError: a later owner has it.
-            LedgerUnavailableError: the metadata store did not answer; try again after opening it anew.
+            LedgerFencedError: a later owner has the topic.
+            LedgerUnavailableError: the metadata store did not answer; open the topic and delete it again.
         """
         self.check_open()
         self._state = _State.CLOSING

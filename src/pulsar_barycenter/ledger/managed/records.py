@@ -1,9 +1,12 @@
-"""What the metadata store keeps of a topic's ledgers and cursors, and how only the latest owner writes it.
+"""What the metadata store keeps of a topic's ledgers and cursors, and how only the latest owner can write it.
 
-Each record carries the epoch of the owner that wrote it. An owner first takes a record over: it reads it and replaces
-just that version, so it knows all that was written before. From then on a write whose expected version fails is
-decided by the epochs: under a higher one the writer has been replaced and is told so, under its own (a write whose
-outcome it never learned) or a lower one (a version number that came again after a deletion) it writes again.
+Each record has the epoch of the owner that wrote it. An owner first takes the record over: it reads the record and
+replaces exactly that version. So it knows everything that was written before.
+
+Later, the epochs decide when a write fails because the version differs from the expected one. A higher epoch in the
+record: another owner has taken over, and the writer gets LedgerFencedError. Its own epoch (an earlier write whose
+outcome it did not learn) or a lower one (the record was deleted and created again, and the version number repeats): it
+writes again.
 """
 
 import asyncio
@@ -18,7 +21,7 @@ from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore
 
 
 class LedgerRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """A ledger of a topic; while it is not closed the figures are those of its creation."""
+    """One ledger of a topic. The counts are final when `closed`; before, they are those at its creation."""
 
     ledger_id: int
     entries: int = 0
@@ -30,14 +33,19 @@ class LedgerRecord(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class OwnedRecord(msgspec.Struct, frozen=True, rename="camel"):
+    """A record with the epoch of the owner that wrote it."""
+
     epoch: int = 0
 
 
 class ManagedLedgerRecord(OwnedRecord, frozen=True, rename="camel"):
-    """A topic's ledgers, oldest first. `open` tells that an owner of `epoch`, in the process `opened_by`, has not
-    closed it; the ledgers in `deleting` are no longer part of it but their files may still exist. `compacted` are the
-    compacted ledgers whose files may exist, one of them in force at most (see `compacted_topic`); a topic that has
-    none says nothing of them."""
+    """A topic's ledgers, oldest first.
+
+    `open` is True while an owner of `epoch`, in the process `opened_by`, has not closed the topic. Ledgers in
+    `deleting` do not belong to the topic, but their files may still exist. `compacted` are the compacted ledgers whose
+    files may exist; at most one of them is in force (see `compacted_topic`). The record of a topic without compacted
+    ledgers has no such field.
+    """
 
     open: bool = False
     opened_by: str = ""
@@ -52,7 +60,7 @@ class ManagedLedgerRecord(OwnedRecord, frozen=True, rename="camel"):
 
 
 class CursorRecord(OwnedRecord, frozen=True, rename="camel"):
-    """A durable cursor: positions are [ledger, entry], ranges [ledger, first, last], both ends inclusive."""
+    """A durable cursor. Positions are [ledger, entry], ranges [ledger, first, last], both ends inclusive."""
 
     mark_delete: tuple[int, int] = (-1, -1)
     ranges: tuple[tuple[int, int, int], ...] = ()
@@ -63,7 +71,7 @@ R = TypeVar("R", bound=OwnedRecord)
 
 
 class RecordKeeper:
-    """Writes one record on behalf of one owner; one write at a time."""
+    """Writes one record for one owner; one write at a time."""
 
     __slots__ = ("_lock", "_store", "epoch", "path", "version")
 
@@ -76,16 +84,16 @@ class RecordKeeper:
 
     @property
     def lock(self) -> asyncio.Lock:
-        """Held by whoever builds and writes the record, so that a later state is never overwritten by an earlier."""
+        """Hold it while you build and write the record, so that an earlier state never overwrites a later one."""
         if self._lock is None:
             self._lock = asyncio.Lock()
         return self._lock
 
     async def load(self, kind: type[R]) -> R | None:
-        """Return the stored record and remember its version; an empty value is a record of defaults.
+        """Return the stored record and remember its version. An empty value counts as a record of defaults.
 
         Raises:
-            LedgerUnavailableError: the store did not answer, or holds something else.
+            LedgerUnavailableError: the store did not answer, or the value is not such a record.
         """
         try:
             found = await self._store.get(self.path)
@@ -95,7 +103,7 @@ class RecordKeeper:
             raise LedgerUnavailableError(str(error)) from error
 
     async def take_over(self, record: OwnedRecord) -> bool:
-        """Write `record` in place of what `load` returned; False, and nothing written, if it has changed since.
+        """Replace the record that `load` returned by `record`; return False and write nothing if it has changed since.
 
         Raises:
             LedgerUnavailableError: the store did not answer; the write may have happened.
@@ -111,10 +119,11 @@ class RecordKeeper:
         return True
 
     async def write(self, record: OwnedRecord) -> None:
-        """Write `record`, whose epoch is the keeper's.
+        """Write `record`, which has the keeper's epoch.
 
         Raises:
-            LedgerFencedError: an owner of a higher epoch has written it; LedgerDeletedError: it was deleted.
+            LedgerFencedError: an owner of a higher epoch has written the record.
+            LedgerDeletedError: the record was deleted.
             LedgerUnavailableError: the store did not answer; the write may have happened.
         """
         value = msgspec.json.encode(record)
@@ -143,10 +152,12 @@ class RecordKeeper:
         self.version = found.stat.version
 
     async def confirm(self) -> None:
-        """Return if the record is still this owner's: whoever takes over will see all that was stored before.
+        """Check that the record is still this owner's. If so, the next owner will read everything that was stored
+        before this call.
 
         Raises:
-            LedgerFencedError: an owner of a higher epoch has written it; LedgerDeletedError: it was deleted.
+            LedgerFencedError: an owner of a higher epoch has written the record.
+            LedgerDeletedError: the record was deleted.
             LedgerUnavailableError: the store did not answer.
         """
         try:
@@ -160,10 +171,10 @@ class RecordKeeper:
             raise LedgerFencedError(self.path, self.epoch, epoch)
 
     async def delete(self) -> None:
-        """Delete the record; one that is absent is no error.
+        """Delete the record. It is no error if it does not exist.
 
         Raises:
-            LedgerFencedError: an owner of a higher epoch has written it.
+            LedgerFencedError: an owner of a higher epoch has written the record.
             LedgerUnavailableError: the store did not answer.
         """
         try:

@@ -4,17 +4,17 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator
 
 from pulsar_barycenter.ledger.entry_index import EntryIndex
-from pulsar_barycenter.ledger.managed.missing import MissingEntries
+from pulsar_barycenter.ledger.managed.missing_entries import MissingEntries
 from pulsar_barycenter.ledger.managed.records import LedgerRecord
 from pulsar_barycenter.ledger.position import EARLIEST, Position
 from pulsar_barycenter.ledger.reader import LedgerReader
 
 
 class Segment:
-    """One ledger of a managed ledger. `entries`, `size` and `messages` count what is durable.
+    """One ledger of a managed ledger. `entries`, `size` (bytes) and `messages` count what is durable.
 
-    Of the ids below `entries` those in `missing` are no more: a repair marked them so, or reading passed over them.
-    They are known once the ledger was read, and count in `size` and `messages` before that.
+    The ids in `missing`, all below `entries`, were removed by a repair or skipped by a read. They become known when the
+    ledger is read; until then `size` and `messages` include them.
     """
 
     __slots__ = (
@@ -38,7 +38,9 @@ class Segment:
         return Position(self.ledger_id, self.entries - 1)
 
     def miss(self, ranges: Iterable[tuple[int, int]], index: EntryIndex | None) -> bool:
-        """Take entries as no more, `index` being the columns that tell what is left; return whether any was new."""
+        """Mark inclusive ranges of entries as missing; return whether any of them is new. `index`, if given, has the
+        columns from which `size` and `messages` are corrected.
+        """
         is_new = self.missing.add(
             (first, min(last, self.entries - 1)) for first, last in ranges if first < self.entries
         )
@@ -53,7 +55,7 @@ class Segment:
         return is_new
 
     def grow(self, index: EntryIndex, entries: int) -> None:
-        """Take over the durable entries up to `entries` (exclusive) from their columns."""
+        """Count the durable entries up to `entries` (exclusive) from the columns of `index`."""
         first = self.entries
         if entries <= first:
             return
@@ -63,10 +65,10 @@ class Segment:
         self.entries = entries
 
     def messages_between(self, first: int, stop: int) -> int:
-        """Return the messages in the entries `first`..`stop` (exclusive).
+        """Return the number of messages in the entries `first` (inclusive) to `stop` (exclusive).
 
-        Exact while the ledger's columns are in memory, for whole ledgers, and where no entry is a batch; else
-        the ledger's mean per entry is taken.
+        The result is exact for a whole ledger, if no entry is a batch, and while the ledger's columns are in memory.
+        Otherwise it uses the mean number of messages per entry.
         """
         count = stop - first - self.missing.between(first, stop)
         present = self.entries - self.missing.count
@@ -77,12 +79,14 @@ class Segment:
         if self.reader is None:
             return round(self.messages * count / present)
         index = self.reader.index
-        cut = ((max(one, first), min(last + 1, stop)) for one, last in self.missing)
-        lost = sum(index.messages_between(begin, end) for begin, end in cut if begin < end)
+        overlaps = ((max(begin, first), min(last + 1, stop)) for begin, last in self.missing)
+        lost = sum(index.messages_between(begin, end) for begin, end in overlaps if begin < end)
         return index.messages_between(first, stop) - lost
 
     def bytes_between(self, first: int, stop: int) -> int:
-        """Return the size of the entries `first`..`stop` (exclusive), as exactly as `messages_between`."""
+        """Return the size of the entries `first` (inclusive) to `stop` (exclusive), in bytes; as exact as
+        `messages_between`.
+        """
         if stop - first == self.entries:
             return self.size
         if self.reader is None:
@@ -91,6 +95,7 @@ class Segment:
 
 
 def segment_of(record: LedgerRecord) -> Segment:
+    """Return the segment that a stored record describes."""
     segment = Segment(record.ledger_id, created_at_ms=record.created_at)
     segment.entries, segment.size, segment.messages = record.entries, record.size, record.messages
     segment.max_publish_time_ms = record.max_publish_time
@@ -99,6 +104,7 @@ def segment_of(record: LedgerRecord) -> Segment:
 
 
 def record_of(segment: Segment) -> LedgerRecord:
+    """Return the record to store for a segment."""
     return LedgerRecord(
         ledger_id=segment.ledger_id,
         entries=segment.entries,
@@ -142,7 +148,7 @@ class Segments:
         return self._segments[at] if at < len(self._ids) and self._ids[at] == ledger_id else None
 
     def has(self, position: Position) -> bool:
-        """Tell whether `position` is a durable entry."""
+        """Return whether `position` is a durable entry that is not missing."""
         segment = self.find(position.ledger_id)
         entry_id = position.entry_id
         return (
@@ -157,7 +163,7 @@ class Segments:
         return self.at_or_before(Position(self._ids[-1], self._segments[-1].entries)) if self._ids else EARLIEST
 
     def at_or_before(self, position: Position) -> Position:
-        """Return the entry at `position`, or the last one before it, or EARLIEST."""
+        """Return `position` if that entry exists, otherwise the last entry before it, or EARLIEST."""
         for segment in reversed(self._segments[: bisect_right(self._ids, position.ledger_id)]):
             last = segment.entries - 1
             if segment.ledger_id == position.ledger_id:
@@ -168,7 +174,9 @@ class Segments:
         return EARLIEST
 
     def at_or_after(self, position: Position) -> tuple[Segment, int] | None:
-        """Return the ledger and id of the entry at `position`, or of the first one after it."""
+        """Return ledger and entry id of the entry at `position`, or of the first one after it; None if there is
+        none.
+        """
         ledger_id, entry_id = position
         for at in range(bisect_left(self._ids, ledger_id), len(self._ids)):
             segment = self._segments[at]
@@ -179,7 +187,9 @@ class Segments:
         return None
 
     def next_valid(self, position: Position) -> Position:
-        """Return the first entry after `position`, exclusive; without one, where the last ledger would go on."""
+        """Return the first entry after `position` (exclusive); if there is none, the position that the next entry of
+        the last ledger would get.
+        """
         found = self.at_or_after(Position(position.ledger_id, position.entry_id + 1))
         if found is not None:
             return Position(found[0].ledger_id, found[1])
@@ -187,32 +197,43 @@ class Segments:
         return Position(last.ledger_id, last.entry_id + 1)
 
     def consumed(self, last: Position, marks: Collection[Position]) -> list[Segment]:
-        """Return the closed ledgers before that of `last` which all marks, up to which all is acknowledged, have passed
-        with all that is missing before their ends; and empty ones."""
+        """Return the ledgers that may be deleted, oldest first.
+
+        These are closed ledgers before the ledger of `last`, the topic's last entry. All cursors have acknowledged
+        them: every mark-delete position in `marks` is at or after the ledger's last entry, or only missing entries lie
+        between. Closed ledgers without entries between them are returned too.
+        """
         consumed = []
         for segment in self._segments:
             if not segment.closed:
                 continue
             if segment.entries:
                 end = segment.last_position
-                if end.ledger_id == last.ledger_id or any(m < end and self.next_valid(m) <= end for m in marks):
+                if end.ledger_id == last.ledger_id or any(
+                    mark < end and self.next_valid(mark) <= end for mark in marks
+                ):
                     break
             consumed.append(segment)
         return consumed
 
     def entries_between(self, after: Position, upto: Position) -> int:
-        """Count the entries after `after` (exclusive) up to `upto` (inclusive)."""
+        """Return the number of entries after `after` (exclusive) up to `upto` (inclusive)."""
         return sum(stop - first - s.missing.between(first, stop) for s, first, stop in self._spans(after, upto))
 
     def messages_between(self, after: Position, upto: Position) -> int:
-        """Count the messages in `entries_between`; see `Segment.messages_between` for how exactly."""
+        """Return the number of messages in the entries after `after` (exclusive) up to `upto` (inclusive);
+        `Segment.messages_between` says how exactly.
+        """
         return sum(segment.messages_between(first, stop) for segment, first, stop in self._spans(after, upto))
 
     def bytes_between(self, after: Position, upto: Position) -> int:
-        """Return the size of `entries_between`; of a part of a ledger that is not open, by its mean entry."""
+        """Return the size of the entries after `after` (exclusive) up to `upto` (inclusive), in bytes. A part of a
+        ledger whose columns are not in memory is estimated by the mean size of its entries.
+        """
         return sum(segment.bytes_between(first, stop) for segment, first, stop in self._spans(after, upto))
 
     def _spans(self, after: Position, upto: Position) -> Iterator[tuple[Segment, int, int]]:
+        """Yield (segment, first, stop) for each ledger between the two positions; `stop` is exclusive."""
         for at in range(bisect_left(self._ids, after.ledger_id), len(self._ids)):
             segment = self._segments[at]
             if segment.ledger_id > upto.ledger_id:

@@ -1,13 +1,11 @@
-"""How much a topic's ledgers hold; what was written to it and how quickly.
+"""The size of a topic's ledgers, and what was written to the topic in each statistics interval and how quickly.
 
-Writes are counted since the topic was opened, and of each statistics interval. A group of entries costs a few
-additions, and no entry any. So a group counts with the mean size of its entries, and of the appends one at a time is
-timed: the first one after the last that was, which is among the first of its group to wait. All that becomes durable
-with it, or became so since the one before, counts with its time. Where all wait alike, and entries are of one size,
-that is exact.
+A group of entries costs some additions; a single entry costs nothing. This has two consequences. The size histogram
+counts all entries of a group at the group's mean size. And only one append at a time is measured: the first one after
+the measurement before it has ended. It is among the first of its group to wait. Its latency is counted for all entries
+that became durable since the last measurement. If all entries have one size and wait equally long, the result is exact.
 
-Source of the bounds: Pulsar's `ManagedLedgerMBeanImpl`, whose buckets are of the last interval, too, and each apart
-from the ones below it.
+Source of the bounds: Pulsar's `ManagedLedgerMBeanImpl`. As there, buckets are of the last interval and not cumulative.
 """
 
 from bisect import bisect_left
@@ -16,7 +14,9 @@ from typing import Final, NamedTuple, Self
 from pulsar_barycenter.ledger.managed.segments import Segments
 
 
-class LedgerFigures(NamedTuple):
+class LedgerStats(NamedTuple):
+    """One ledger of a topic; `size` in bytes."""
+
     ledger_id: int
     entries: int
     size: int
@@ -25,30 +25,33 @@ class LedgerFigures(NamedTuple):
 
 
 class ManagedLedgerStats(NamedTuple):
-    """Sizes in bytes; the ledgers oldest first."""
+    """The ledgers of a topic, oldest first, and their totals. Sizes are in bytes."""
 
     entries: int
     size: int
     messages: int
-    ledgers: tuple[LedgerFigures, ...]
+    ledgers: tuple[LedgerStats, ...]
 
     @classmethod
     def of(cls, segments: Segments) -> Self:
-        ledgers = tuple(LedgerFigures(s.ledger_id, s.entries, s.size, s.messages, not s.closed) for s in segments)
+        ledgers = tuple(LedgerStats(s.ledger_id, s.entries, s.size, s.messages, not s.closed) for s in segments)
         return cls(
             sum(s.entries for s in ledgers), sum(s.size for s in ledgers), sum(s.messages for s in ledgers), ledgers
         )
 
 
 LATENCY_BOUNDS_MS: Final = (0.5, 1, 5, 10, 20, 50, 100, 200, 1000)
-"""Inclusive upper ends; one bucket more is for all above."""
+"""Inclusive upper bounds of the latency buckets, ms; one more bucket counts all above."""
 SIZE_BOUNDS: Final = (128, 512, 1024, 2048, 4096, 16_384, 102_400, 1_048_576)
-"""Likewise, bytes."""
+"""Inclusive upper bounds of the size buckets, bytes; one more bucket counts all above."""
 
 
 class Interval(NamedTuple):
-    """What was written in one interval. `latencies` and `sizes` count entries by bucket; `latency_ms` is the sum over
-    the entries in `latencies`, `bytes` that over those in `sizes`, which are `entries`; `rate` is entries a second."""
+    """What was written in one interval.
+
+    `latencies` and `sizes` are numbers of entries by bucket. `latency_ms` is the sum over the entries in `latencies`;
+    `bytes` is the sum over the entries in `sizes`, of which there are `entries`. `rate` is in entries per second.
+    """
 
     latencies: tuple[int, ...] = (0,) * (len(LATENCY_BOUNDS_MS) + 1)
     latency_ms: float = 0.0
@@ -62,11 +65,13 @@ NOTHING_WRITTEN: Final = Interval()
 
 
 class WriteStats:
+    """Counts the writes of one topic. Times are seconds of the event loop's clock."""
+
     __slots__ = ("_ahead", "_began_s", "_bytes", "_entries", "_latencies", "_latency_ms", "_sizes", "_untimed", "last")
 
     def __init__(self) -> None:
         self.last = NOTHING_WRITTEN
-        """The last interval that is over."""
+        """The last interval that has ended."""
         self._began_s: float | None = None
         self._ahead = 0
         self._untimed = 0
@@ -81,16 +86,16 @@ class WriteStats:
 
     @property
     def times_next(self) -> bool:
-        """Whether the next append is to be timed: ask before each."""
+        """Whether the next append is to be measured. Ask before each append."""
         return self._began_s is None
 
     def begin_timing(self, now_s: float, ahead: int) -> None:
-        """Time an append that is made now, behind so many entries that are not durable yet."""
+        """Measure an append that is made at `now_s`, after `ahead` entries that are not durable yet."""
         self._began_s = now_s
         self._ahead = ahead
 
     def written(self, entries: int, size: int, now_s: float) -> None:
-        """Entries are durable, at least one, of `size` bytes together."""
+        """Count entries that became durable, at least one, of `size` bytes in total."""
         self._entries += entries
         self._bytes += size
         self._sizes[bisect_left(SIZE_BOUNDS, size / entries)] += entries
@@ -107,12 +112,12 @@ class WriteStats:
         self._began_s = None
 
     def failed(self) -> None:
-        """All that was not durable failed."""
+        """Stop the measurement, because everything that was not durable failed."""
         self._began_s = None
         self._untimed = 0
 
     def end_interval(self, seconds: float) -> None:
-        """Let the interval of so many seconds be the last one, and begin another."""
+        """End the current interval, which lasted `seconds`, and begin the next one."""
         if not self._entries:
             self.last = NOTHING_WRITTEN
             return

@@ -1,4 +1,6 @@
-"""The durable cursors of a topic, which are the children of its record: loaded with it, created, deleted."""
+"""The durable cursors of a topic: loads them with the topic, creates and deletes them. Their records are children of
+the topic's record.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -16,7 +18,7 @@ from pulsar_barycenter.naming.topic import decode_local_name, encode_local_name
 
 
 class TopicCursors:
-    """The cursors of `owner`, whose record `keeper` writes."""
+    """The cursors of the managed ledger `owner`, whose record `keeper` writes."""
 
     __slots__ = ("_ahead", "_keeper", "_owner", "_store", "by_name")
 
@@ -28,22 +30,22 @@ class TopicCursors:
         self.by_name: dict[str, Cursor] = {}
 
     async def read_ahead(self) -> None:
-        """Read what `load` will need while the topic is still being taken over; what cannot be read, it reads again."""
+        """Read the cursors while the topic is still being taken over. `load` reads again what fails here."""
         with suppress(MetadataError):
             names = await self._store.children(self._keeper.path)
             keepers = {name: self._cursor_keeper(name) for name in names}
             found = await asyncio.gather(
-                *(each.load(CursorRecord) for each in keepers.values()), return_exceptions=True
+                *(keeper.load(CursorRecord) for keeper in keepers.values()), return_exceptions=True
             )
             for (name, keeper), record in zip(keepers.items(), found, strict=True):
                 if isinstance(record, CursorRecord):
                     self._ahead[name] = keeper, record
 
     async def load(self) -> None:
-        """Take all cursors over under the owner's epoch: from here on the former owner's writes to them fail.
+        """Take all cursors over under the owner's epoch. From then on the former owner's writes to them fail.
 
-        The topic was taken over before: which cursors there are is read after that, or one that the former owner made
-        in between would be missed.
+        Call it after the topic was taken over: the names are read again here, otherwise a cursor that the former owner
+        created in between would be missed.
 
         Raises:
             LedgerFencedError, LedgerUnavailableError
@@ -66,7 +68,7 @@ class TopicCursors:
             raise LedgerUnavailableError(str(error)) from error
 
     async def _take(self, encoded_name: str, keeper: RecordKeeper, record: CursorRecord | None = None) -> None:
-        """Take a cursor over; `record` is what the keeper has read of it, if it has."""
+        """Take a cursor over. `record` is what the keeper has read, if it has read it."""
         while True:
             record = record or await keeper.load(CursorRecord)
             if record is None:
@@ -84,11 +86,11 @@ class TopicCursors:
         return RecordKeeper(self._store, f"{self._keeper.path}/{encoded_name}", epoch=self._keeper.epoch)
 
     async def create(self, name: str, mark_delete: Position, properties: Mapping[str, str]) -> Cursor:
-        """Store a new cursor, and make sure that the topic is still the owner's.
+        """Store a new cursor, and check that this owner still has the topic.
 
         Raises:
-            LedgerFencedError: it is not; the owner was told.
-            LedgerUnavailableError: the metadata store did not take it.
+            LedgerFencedError: it has not; the managed ledger is fenced.
+            LedgerUnavailableError: the metadata store did not accept the cursor.
         """
         keeper = self._cursor_keeper(encode_local_name(name))
         cursor = Cursor(self._owner, name, mark_delete, keeper=keeper, properties=properties)
@@ -105,10 +107,10 @@ class TopicCursors:
         return cursor
 
     async def delete(self, name: str) -> bool:
-        """Delete a cursor; return False if there is none.
+        """Delete a cursor; return False if it does not exist.
 
         Raises:
-            LedgerFencedError: a later owner has the topic; the owner was told.
+            LedgerFencedError: a later owner has the topic; the managed ledger is fenced.
             LedgerUnavailableError: the metadata store did not answer.
         """
         cursor = self.by_name.pop(name, None)
@@ -123,6 +125,6 @@ class TopicCursors:
         return True
 
     def abandon(self) -> None:
-        """Have nothing more written; what is not stored is lost."""
+        """Stop writing cursors. Acknowledgements that are not stored are lost."""
         for cursor in self.by_name.values():
             cursor.abandon()

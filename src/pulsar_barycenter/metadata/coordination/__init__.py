@@ -1,9 +1,12 @@
-"""What is built on a store's ephemeral and sequential keys, whichever store it is.
+"""Locks, leader election, leader epochs and counters, built on the ephemeral and sequential keys of any store.
 
-`locks` say who holds a path, `leader_election` who leads and `epochs` which term of a leader it is; `counter` hands out
-numbers once. Each states its transitions as a table and what may never happen in its module's docstring. A lock and a
-leader go on believing while the store cannot be asked, so whoever acts as one proves it at the point of effect, which
-is left to him.
+Problem. Two brokers must not act as owner of one bundle, or as leader. But a broker may be paused between a check and
+an action, so no lock alone can prevent it.
+
+Rules. `locks` record which session holds a path, `leader_election` which one leads, `epochs` the number of a leader's
+term; `counter` returns each number only once. Each module has its transitions as a table, and its docstring says what
+must never happen. A lock and a leader stay valid while the store does not answer. So a caller has to prove its right
+again where its action takes effect: by a version, an epoch, or a fenced ledger.
 
 Source: Pulsar's `CoordinationService`.
 """

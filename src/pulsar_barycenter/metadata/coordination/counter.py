@@ -1,4 +1,4 @@
-"""Numbers that are never handed out twice.
+"""Numbers that are returned only once.
 
 Source: Pulsar's `CoordinationService.getNextCounterValue`.
 """
@@ -17,19 +17,20 @@ log = structlog.get_logger(__name__)
 async def next_counter_value(
     store: MetadataStore, path: str, *, later: Callable[[Coroutine[Any, Any, None]], object] | None = None
 ) -> int:
-    """Return a number greater than every one that `path` gave before the call, to any session, in the store's life.
+    """Return a number greater than every number that `path` returned before the call, to any session, in the store's
+    life.
 
-    Numbers start at 1 and may skip. Calls at the same time do not hinder each other, and get theirs in any order.
-    Nothing stays behind: the key that draws the number is deleted at once, and by the end of the session should that
-    fail. Where that must not be waited for, `later` gets the work.
+    Numbers start at 1 and may have gaps. Concurrent calls do not block each other and get their numbers in any order.
+    The key that reserves the number is deleted at once, or at the end of the session if that fails. `later`, if given,
+    receives the coroutine that deletes it, so that the caller need not wait.
     """
-    drawer = f"{path}/-"
-    stat = await store.put(drawer, b"", expected_version=MUST_NOT_EXIST, ephemeral=True, sequential=True)
+    prefix = f"{path}/-"
+    stat = await store.put(prefix, b"", expected_version=MUST_NOT_EXIST, ephemeral=True, sequential=True)
     if later is None:
         await _delete(store, stat.path)
     else:
         later(_delete(store, stat.path))
-    return int(stat.path[len(drawer) :])
+    return int(stat.path[len(prefix) :])
 
 
 async def _delete(store: MetadataStore, path: str) -> None:

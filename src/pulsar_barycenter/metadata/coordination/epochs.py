@@ -1,15 +1,16 @@
-"""Numbers of leaders' terms, kept in a record that lasts, and what they keep from former leaders.
+"""Epochs: the numbers of leaders' terms, in a persistent record, and how they stop a former leader.
 
-A leader's ephemeral key shows who leads, but not for how long: it begins anew with each leader, and whoever stood still
-believes in the one he had. So each leader takes the next number, its epoch, before anything else, by compare-and-set on
-a lasting record. Its writes are guarded by that record (`FencedStore`), and its commands carry the number
-(`EpochGate`): when the next leader has taken his, the store and the other brokers refuse both.
+A leader's ephemeral key says who leads, but not in which term: each leader creates the key again, and a process that
+was paused believes in the key it had. So each leader takes the next number, its epoch, before anything else, by a
+compare-and-set on a persistent record. Its writes are guarded by that record (`FencedStore`), and its commands carry
+the number (`EpochGate`). Once the next leader has taken its epoch, the store and the other brokers refuse both.
 
-`take_epoch` reads the record, then the leader's key, then writes. If the write succeeds, nobody took an epoch since the
-first read, and the key was this session's after it. Who is elected later takes his epoch later, and a higher one.
+`take_epoch` reads the record, then the leader's key, then writes. If the write succeeds, no other broker took an epoch
+since the first read, and the key was this session's after it. A broker that is elected later takes its epoch later, and
+a higher one.
 
-A leader that leaves says so beforehand in a record of its own (`tell_release`), which nothing depends on: by it the
-next one can tell an orderly end from a session that ended.
+A leader that resigns announces it in a record of its own (`announce_release`). Nothing depends on that record, but the
+next leader can tell an orderly end from a session that expired.
 """
 
 from collections.abc import Callable
@@ -39,18 +40,18 @@ from pulsar_barycenter.metadata.store import (
 )
 
 MAX_EPOCH: Final = 1 << 53
-"""Beyond it a record is none, and a command's number is refused: JSON's numbers are exact so far."""
+"""The largest epoch, up to which JSON numbers are exact. A record or command with a larger one is invalid."""
 
 
 class EpochRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """`epoch` counts from 1; `broker_id` is who took it."""
+    """`epoch` counts from 1; `broker_id` is the broker that took it."""
 
     epoch: Annotated[int, msgspec.Meta(ge=0, le=MAX_EPOCH)] = 0
     broker_id: str = ""
 
 
 class Predecessor(msgspec.Struct, frozen=True):
-    """Who took the epoch before, and whether he gave it up of himself."""
+    """The broker that took the previous epoch, and whether it resigned."""
 
     broker_id: str
     has_released: bool
@@ -61,9 +62,9 @@ _CODEC = JsonCodec(EpochRecord)
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """One term of a leader: its number, and what every write in it depends on.
+    """One term of a leader: its number, and the guard of every write in it.
 
-    `before` is known to who took it: who led before, None if nobody did.
+    `before` is the previous leader, None if there was none. Only the broker that took the epoch knows it.
     """
 
     number: int
@@ -72,32 +73,32 @@ class Epoch:
 
 
 def epoch_path(leader_path: str) -> str:
-    """Return where the epochs are counted of those who are elected at `leader_path`."""
+    """Return the path of the epoch record of the election at `leader_path`."""
     return f"{leader_path}-epoch"
 
 
 def release_path(leader_path: str) -> str:
-    """Return where the last leader of those who are elected at `leader_path` says that he gives it up."""
+    """Return the path at which a leader of the election at `leader_path` announces that it resigns."""
     return f"{leader_path}-released"
 
 
 async def read_epoch(store: MetadataStore, leader_path: str) -> Epoch | None:
-    """Return the epoch of now; None before the first.
+    """Return the current epoch; None before the first.
 
     Raises:
-        InvalidValueError: the record is none.
+        InvalidValueError: the record cannot be decoded.
     """
     record = await store.get(epoch_path(leader_path))
     return None if record is None else _epoch(record)
 
 
 async def take_epoch(store: MetadataStore, leader_path: str, broker_id: str) -> Epoch | None:
-    """Begin a term: take the next epoch. None: the leader's key is not this session's, or somebody else took one
+    """Begin a term: take the next epoch. None: the leader's key is not this session's, or another broker took one
     meanwhile.
 
     Raises:
-        InvalidValueError: the record is none; a leader cannot tell which epochs there were.
-        StoreUnavailableError: unknown whether one was taken; nobody will use it if it was.
+        InvalidValueError: the record cannot be decoded, so the last epoch is unknown.
+        StoreUnavailableError: it is unknown whether an epoch was taken; if so, no broker will use it.
     """
     path = epoch_path(leader_path)
     former = await store.get(path)
@@ -117,17 +118,17 @@ async def take_epoch(store: MetadataStore, leader_path: str, broker_id: str) -> 
     return Epoch(number, Guard(path, stat.version), led)
 
 
-async def tell_release(store: MetadataStore, leader_path: str, epoch: int, broker_id: str) -> None:
-    """Say that the leader of an epoch gives it up; to be called before its key is deleted.
+async def announce_release(store: MetadataStore, leader_path: str, epoch: int, broker_id: str) -> None:
+    """Announce that the leader of an epoch resigns. Call it before the leader's key is deleted.
 
     Raises:
-        MetadataError: the store did not answer; the next leader will take it for a session that ended.
+        MetadataError: the store did not answer; the next leader will assume that the session expired.
     """
     await store.put(release_path(leader_path), _CODEC.encode(EpochRecord(epoch, broker_id)))
 
 
 async def _released(store: MetadataStore, leader_path: str) -> int | None:
-    """Return the epoch that was given up last, None if none is known to be."""
+    """Return the epoch whose leader resigned last; None if it is unknown."""
     path = release_path(leader_path)
     record = await store.get(path)
     try:
@@ -137,10 +138,10 @@ async def _released(store: MetadataStore, leader_path: str) -> int | None:
 
 
 async def require_guard(store: MetadataStore, guard: Guard) -> None:
-    """Look whether a guard holds, for a write that goes elsewhere: what it tells may be over when it returns.
+    """Check a guard before a write to another system. The result may be outdated when this returns.
 
     Raises:
-        GuardError: it does not.
+        GuardError: the guard's key has another version.
     """
     record = await store.get(guard.path)
     check_guard(guard, None if record is None else record.stat.version)
@@ -152,7 +153,7 @@ def _epoch(record: Record) -> Epoch:
 
 
 class EpochGate:
-    """Lets commands pass that carry the epoch of now. Remembers the highest that it saw."""
+    """Admits commands of the current epoch. Remembers the highest epoch that it has seen."""
 
     def __init__(self, store: MetadataStore, leader_path: str) -> None:
         self._store = store
@@ -160,11 +161,11 @@ class EpochGate:
         self._highest = 0
 
     async def admit(self, epoch: int) -> Guard:
-        """Return what the writes of a command of that epoch are to depend on.
+        """Return the guard for the writes of a command of that epoch.
 
         Raises:
-            FormerEpochError: another leader has a later one.
-            MetadataError: the store does not answer, or has not heard of so late an epoch: ask again.
+            FormerEpochError: another leader has a later epoch.
+            MetadataError: the store does not answer, or has a lower epoch than the command: try again.
         """
         path = epoch_path(self._leader_path)
         if epoch < self._highest:
@@ -174,16 +175,16 @@ class EpochGate:
         if epoch < self._highest:
             raise FormerEpochError(path, epoch, self._highest)
         if current is None or epoch > current.number:
-            raise StoreUnavailableError(path, f"nothing is known here of leader epoch {epoch}. Try again.")
+            raise StoreUnavailableError(path, f"this broker does not know leader epoch {epoch} yet. Try again.")
         return current.guard
 
 
 class FencedStore:
-    """A store whose writes are a leader's: each depends on the epoch that `epoch` tells at the call.
+    """A store for the writes of a leader: each write depends on the epoch that `epoch()` returns at the call.
 
-    Implements `MetadataStore`. `epoch` raises NotLeadingError where only a leader may write; None lets a write pass
-    that is no leader's. `refused` hears of an epoch of which a write was refused. Listeners and the session are those
-    of the store, which this one does not close.
+    Implements `MetadataStore`. `epoch` raises NotLeadingError if only a leader may write; it returns None for a write
+    that is not a leader's. `refused` is called with the epoch of a write that was refused. Listeners and session are
+    those of the wrapped store, which this one does not close.
     """
 
     def __init__(
@@ -204,10 +205,10 @@ class FencedStore:
         if_own: bool = False,
         guard: Guard | None = None,
     ) -> Stat:
-        """Write as `MetadataStore.put` does, if no other leader has taken an epoch.
+        """Write as `MetadataStore.put` does, unless another leader has taken an epoch.
 
         Raises:
-            NotLeadingError: this broker does not lead, or another one does by now; nothing was written.
+            NotLeadingError: this broker does not lead, or no longer does; nothing was written.
         """
         assert guard is None, "the epoch is the guard"
         epoch = self._epoch()
@@ -227,10 +228,10 @@ class FencedStore:
     async def delete(
         self, path: str, *, expected_version: int | None = None, if_own: bool = False, guard: Guard | None = None
     ) -> None:
-        """Delete as `MetadataStore.delete` does, if no other leader has taken an epoch.
+        """Delete as `MetadataStore.delete` does, unless another leader has taken an epoch.
 
         Raises:
-            NotLeadingError: this broker does not lead, or another one does by now; nothing was deleted.
+            NotLeadingError: this broker does not lead, or no longer does; nothing was deleted.
         """
         assert guard is None, "the epoch is the guard"
         epoch = self._epoch()
@@ -243,8 +244,12 @@ class FencedStore:
     def _deposed(self, path: str, epoch: Epoch | None, error: GuardError) -> NotLeadingError:
         assert epoch is not None, "there was a guard"
         self._refused(epoch)
-        why = "another leader took the next" if error.actual is not None else f"the record {error.path} was deleted"
-        return NotLeadingError(path, f"refused: it is of leader epoch {epoch.number}, and {why}")
+        why = (
+            "another leader has taken the next one"
+            if error.actual is not None
+            else f"the record {error.path} was deleted"
+        )
+        return NotLeadingError(path, f"refused: the write is of leader epoch {epoch.number}, and {why}")
 
     async def get(self, path: str) -> Record | None:
         return await self._store.get(path)
@@ -269,4 +274,4 @@ class FencedStore:
         return self._store.session_is_overdue
 
     async def close(self) -> None:
-        """Do nothing: the store is somebody else's."""
+        """Do nothing: another object owns the store."""

@@ -1,20 +1,20 @@
-"""Leader election on one path of the metadata store: who creates the ephemeral key leads.
+"""Leader election on one path of the metadata store: the session that creates the ephemeral key leads.
 
-| event                                     | what an elected instance does                                   |
+| event                                     | what a candidate does                                           |
 |-------------------------------------------|-----------------------------------------------------------------|
 | key deleted while a leader was known      | NO_LEADER, then elects again with the same proposal; listeners  |
-|                                           | hear of NO_LEADER only if that fails                            |
-| key created or changed by somebody else   | looks again                                                     |
-| RECONNECTED, SESSION_REESTABLISHED        | looks again: a leader whose key survived stays leader unheard   |
-| an election fails for want of the store   | tries again every 2.5 to 5 s until closed                       |
-| every `recheck_s`                         | looks again, in case a notification was lost unnoticed          |
-| a key of others was created anew meanwhile| as if it had been told to be gone in between                    |
+|                                           | are notified of NO_LEADER only if that fails                    |
+| key created or changed by another session | reads the key                                                   |
+| RECONNECTED, SESSION_REESTABLISHED        | reads the key: a leader whose key survived stays leader, unnotified |
+| the store does not answer                 | tries again every 2.5 to 5 s until closed                       |
+| every `recheck_s`                         | reads the key, in case a notification was lost unnoticed        |
+| another session's key has a new creation  | as if a deletion in between had been notified                   |
 
-STATE_AFTER has no entry for a connection that breaks: a former leader goes on believing until
-it can talk to the store again. Whoever acts as leader proves it at the point of effect.
+STATE_AFTER has no entry for a lost connection: a former leader stays leader until the store answers again. So a leader
+has to prove its right where its action takes effect.
 
-Source: Pulsar's `LeaderElectionImpl`. We differ where our own session's key holds another value than the
-proposal: it is overwritten in place, so that leadership does not change hands.
+Source: Pulsar's `LeaderElectionImpl`. One difference: if this session's key has another value than the proposal, it is
+overwritten in place, so that leadership does not change.
 """
 
 import asyncio
@@ -60,34 +60,34 @@ class LeaderElectionState(enum.Enum):
     NO_LEADER = "no_leader"
 
 
-class Finding(enum.Enum):
-    """What a candidate learns of the key."""
+class KeyFinding(enum.Enum):
+    """What a candidate finds out about the leader's key."""
 
     OWN = "own"
-    """It is this session's."""
+    """The key is this session's."""
     OTHERS = "others"
-    """It is another session's."""
+    """The key is another session's."""
     DELETED = "deleted"
-    """It is gone."""
+    """The key does not exist."""
     LEFT = "left"
-    """What it holds no longer matters: this candidate takes part no more."""
+    """This candidate has left the election, so the key does not matter."""
 
 
-STATE_AFTER: Final[Mapping[Finding, LeaderElectionState]] = {
-    Finding.OWN: LeaderElectionState.LEADING,
-    Finding.OTHERS: LeaderElectionState.FOLLOWING,
-    Finding.DELETED: LeaderElectionState.NO_LEADER,
-    Finding.LEFT: LeaderElectionState.NO_LEADER,
+STATE_AFTER: Final[Mapping[KeyFinding, LeaderElectionState]] = {
+    KeyFinding.OWN: LeaderElectionState.LEADING,
+    KeyFinding.OTHERS: LeaderElectionState.FOLLOWING,
+    KeyFinding.DELETED: LeaderElectionState.NO_LEADER,
+    KeyFinding.LEFT: LeaderElectionState.NO_LEADER,
 }
-"""The state after each finding, whatever it was before: the key alone decides, never the connection."""
+"""The state after each finding, whatever it was before. The key alone decides, never the connection."""
 
 
 class LeaderElection(Generic[T]):
-    """One candidate. `on_state` is called on the event loop with each new outcome; to follow another leader is a new
-    one, and so is the former one if `state` was another in between: the key was told to be gone.
+    """One candidate. `on_state` is called on the event loop with each new outcome.
 
-    `proposal` is what the key holds while this candidate leads; `same_owner` (default: equality) tells whether
-    a key that another session wrote is a left-over of our own former life. Close it before the store.
+    Another leader to follow is a new outcome. So is the same leader, if the key was deleted in between.
+    `proposal` is the key's value while this candidate leads. `same_owner` (default: equality) decides whether a key of
+    another session was left by an earlier session of this candidate. Close the election before the store.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class LeaderElection(Generic[T]):
         recheck_s: float = 5.0,
         source: random.Random | None = None,
     ) -> None:
-        """`source` is what pauses between attempts are drawn from, the system's randomness unless given."""
+        """`source` draws the delays between attempts; the default is the system's randomness."""
         self.path = path
         self._store = store
         self._proposal = proposal
@@ -114,14 +114,14 @@ class LeaderElection(Generic[T]):
         self._back_off = BackOff(source or random.Random(), RETRY_S, RETRY_S)
         self._state = LeaderElectionState.NO_LEADER
         self._leader: T | None = None
-        self._told: tuple[LeaderElectionState, T | None] = (self._state, None)
-        self._was_gone = False
-        """The key was told to be gone since `on_state` was called last: whoever looked saw that."""
-        self._life: tuple[int, int] | None = None
-        """When the key of others that was seen last was created, and its version then."""
+        self._reported: tuple[LeaderElectionState, T | None] = (self._state, None)
+        self._was_deleted = False
+        """Whether the key was deleted since the last call of `on_state`."""
+        self._creation: tuple[int, int] | None = None
+        """Creation time (ms) and version of the other session's key that was read last."""
         self._serial = asyncio.Lock()
         self._is_open = False
-        self._declines = False
+        self._only_observes = False
         self._is_due = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
         self._stops: tuple[Callable[[], None], ...] = ()
@@ -131,14 +131,14 @@ class LeaderElection(Generic[T]):
         return self._state
 
     def leader_if_known(self) -> T | None:
-        """Return the leader's value as far as it is known now; never waits."""
+        """Return the leader's value, None if it is unknown. Never waits."""
         return self._leader
 
     async def elect(self, proposal: T | None = None) -> LeaderElectionState:
-        """Take part from now on, if not already, and return whether we lead or follow.
+        """Take part from now on, and return whether this candidate leads or follows.
 
         Raises:
-            MetadataError: the store did not answer; the election goes on in the background.
+            MetadataError: the store did not answer; the election continues in the background.
             StoreClosedError: this election was closed meanwhile.
         """
         if proposal is not None:
@@ -161,13 +161,13 @@ class LeaderElection(Generic[T]):
             raise
 
     def decline(self) -> None:
-        """From now on never begin to lead, only see who does; whoever leads does so until `close`."""
-        self._declines = True
+        """Never begin to lead from now on, only observe who leads. A current leader leads until `close`."""
+        self._only_observes = True
 
     async def close(self) -> None:
-        """Leave the election; a leader deletes its key if the key is still its own. Idempotent.
+        """Leave the election. A leader deletes its key if the key is still its own. Idempotent.
 
-        `elect` opens it again.
+        `elect` takes part again.
         """
         if not self._is_open:
             return
@@ -176,51 +176,52 @@ class LeaderElection(Generic[T]):
             stop()
         self._is_due.set()
         if self._keeper is not None:
-            await asyncio.wait([self._keeper])  # not cancelled: a key that is just being written must be known
+            await asyncio.wait([self._keeper])  # not cancelled, because a put that is running must be completed
         async with self._serial:
-            self._found(Finding.LEFT, None)
-            self._told = (self._state, self._leader)
+            self._found(KeyFinding.LEFT, None)
+            self._reported = (self._state, self._leader)
             await self._resign()
 
     # ---- the election ----
 
     async def _look(self) -> LeaderElectionState:
-        """Find out who leads; lead if nobody does."""
+        """Read the key; lead if there is none."""
         async with self._serial:
             while True:
                 self._check_open()
-                with suppress(BadVersionError, NotFoundError):  # somebody was faster: look at what he did
+                with suppress(BadVersionError, NotFoundError):  # another session was faster: read the key again
                     return await self._look_once()
 
     async def _look_once(self) -> LeaderElectionState:
         record = await self._store.get(self.path)
-        self._note_life(record)
+        self._record_creation(record)
         if record is None:
-            return self._became(Finding.DELETED, None) if self._declines else await self._lead()
+            return self._became(KeyFinding.DELETED, None) if self._only_observes else await self._lead()
         stored = self._decode(record)
         version = record.stat.version
         if record.stat.created_by_self:
             if stored != self._proposal:
                 data = self._codec.encode(self._proposal)
                 await self._store.put(self.path, data, expected_version=version, ephemeral=True, if_own=True)
-            return self._became(Finding.OWN, self._proposal)
-        if not self._declines and stored is not None and self._same_owner(stored, self._proposal):
-            # Our own former life, about to expire.
+            return self._became(KeyFinding.OWN, self._proposal)
+        if not self._only_observes and stored is not None and self._same_owner(stored, self._proposal):
+            # A key of an earlier session of this candidate, which is about to expire.
             await self._store.delete(self.path, expected_version=version)
             return await self._lead()
-        return self._became(Finding.OTHERS, stored)
+        return self._became(KeyFinding.OTHERS, stored)
 
-    def _note_life(self, record: Record | None) -> None:
-        """A key of others that was created later than the one seen before says that this one was deleted.
+    def _record_creation(self, record: Record | None) -> None:
+        """Record the creation of another session's key. A later creation than the one seen before shows that the key
+        was deleted.
 
-        Its value and its version may be the same: a leader that starts again creates the key that it had.
+        Value and version may be the same: a leader that restarts creates the same key again.
         """
-        before, self._life = self._life, None
+        before, self._creation = self._creation, None
         if record is None or record.stat.created_by_self:
             return
-        self._life = (record.stat.created_at_ms, record.stat.version)
-        if before is not None and (self._life[0] != before[0] or self._life[1] < before[1]):
-            self._was_gone = True
+        self._creation = (record.stat.created_at_ms, record.stat.version)
+        if before is not None and (self._creation[0] != before[0] or self._creation[1] < before[1]):
+            self._was_deleted = True
 
     async def _lead(self) -> LeaderElectionState:
         data = self._codec.encode(self._proposal)
@@ -228,23 +229,23 @@ class LeaderElection(Generic[T]):
         if not self._is_open:
             with suppress(MetadataError):
                 await self._store.delete(self.path, expected_version=stat.version, if_own=True)
-        return self._became(Finding.OWN, self._proposal)
+        return self._became(KeyFinding.OWN, self._proposal)
 
-    def _became(self, finding: Finding, leader: T | None) -> LeaderElectionState:
+    def _became(self, finding: KeyFinding, leader: T | None) -> LeaderElectionState:
         self._check_open()
         self._found(finding, leader)
-        self._tell()
+        self._report()
         return self._state
 
-    def _found(self, finding: Finding, leader: T | None) -> None:
+    def _found(self, finding: KeyFinding, leader: T | None) -> None:
         self._state = STATE_AFTER[finding]
         self._leader = leader
 
-    def _tell(self) -> None:
-        if (self._state, self._leader) == self._told and not self._was_gone:
+    def _report(self) -> None:
+        if (self._state, self._leader) == self._reported and not self._was_deleted:
             return
-        self._was_gone = False
-        self._told = (self._state, self._leader)
+        self._was_deleted = False
+        self._reported = (self._state, self._leader)
         log.info("leader_election_state", path=self.path, state=self._state.value, leader=str(self._leader))
         if self._on_state is not None:
             try:
@@ -253,13 +254,13 @@ class LeaderElection(Generic[T]):
                 log.exception("leader_election_listener_failed", path=self.path)
 
     async def _resign(self) -> None:
-        """Delete our key, and no successor's: ours is one that this very session created."""
+        """Delete the key if this session created it, so that no successor's key is deleted."""
         try:
             record = await self._store.get(self.path)
             if record is not None and record.stat.created_by_self:
                 await self._store.delete(self.path, expected_version=record.stat.version, if_own=True)
         except (NotFoundError, BadVersionError, SessionLostError, StoreClosedError):
-            pass  # it is gone, or not ours
+            pass  # the key does not exist, or is not this session's
         except MetadataError as error:
             log.warning("leader_key_left_to_session", path=self.path, reason=str(error))
 
@@ -276,7 +277,7 @@ class LeaderElection(Generic[T]):
     # ---- what makes it look again ----
 
     async def _keep(self) -> None:
-        """Look again whenever it is due, until closed."""
+        """Read the key whenever that is due, until closed."""
         wait_s = self._recheck_s
         while self._is_open:
             with suppress(TimeoutError):
@@ -289,7 +290,7 @@ class LeaderElection(Generic[T]):
             except StoreClosedError:
                 return
             except MetadataError as error:
-                self._tell()
+                self._report()
                 wait_s = self._back_off.next_s()
                 log.warning("leader_election_failed", path=self.path, reason=str(error), retry_in_s=round(wait_s, 3))
 
@@ -297,8 +298,8 @@ class LeaderElection(Generic[T]):
         if notification.path != self.path:
             return
         if notification.type is NotificationType.DELETED:
-            self._found(Finding.DELETED, None)
-            self._was_gone = True
+            self._found(KeyFinding.DELETED, None)
+            self._was_deleted = True
         if self._state is not LeaderElectionState.LEADING:
             self._is_due.set()
 

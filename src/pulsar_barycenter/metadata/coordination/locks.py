@@ -1,20 +1,20 @@
-"""Locks on paths of the metadata store: an ephemeral key that says who holds the path.
+"""Locks on paths of the metadata store: an ephemeral key that records which session holds the path.
 
-The states of a lock and the ways between them are the table LOCK_TRANSITIONS. Beside its state a lock may be in
-doubt, which its holder does not see. It comes into doubt when its key was deleted, when the session was lost or
-notifications were missed, or when an update was not answered. It is then proven again (`_revalidate`): read the key,
-and adopt it, write it again, or give the lock up. As long as the store cannot be asked, the holder goes on believing:
-a lock does not expire by mere disconnection, so whoever acts on it proves itself once more at the point of effect
-(an epoch, a version, a fenced ledger).
+The states of a lock and its transitions are the table LOCK_TRANSITIONS. In addition a lock may be *in doubt*, which its
+holder does not see. It is in doubt after its key was deleted, after the session was lost or notifications were missed,
+and after an update without an answer. It is then revalidated (`_revalidate`): the key is read and adopted, written
+again, or the lock is given up. While the store does not answer, the lock stays valid: a lost connection alone does not
+expire it. So a holder has to prove its right again where its action takes effect (an epoch, a version, a fenced
+ledger).
 
-What may never happen is that an old life of a lock deletes the key of the next one. Versions cannot prevent
-it, for they start at 0 in every life; so keys are deleted and updated only `if_own`, only by the lock object
-that is current for its path, and not at all after an operation whose outcome is unknown.
+What must never happen: an earlier life of a lock deletes the key of the next one. Versions cannot prevent that, because
+they start at 0 in every life. So a key is deleted and updated only with `if_own`, only by the lock object that is
+current for its path, and never after an operation whose outcome is unknown.
 
-Source: Pulsar's `LockManagerImpl` and `ResourceLockImpl`. We differ in three places: a key of our own session
-with another value is overwritten in place, so that observers see no gap; every lock is revalidated on
-RECONNECTED too, because it may mean missed notifications; and all are checked every `recheck_s`, in
-case a notification is lost unnoticed.
+Source: Pulsar's `LockManagerImpl` and `ResourceLockImpl`. Three differences: a key of this session with another value
+is overwritten in place, so that observers see no gap; every lock is revalidated on RECONNECTED too, because
+notifications may have been missed; and all locks are checked every `recheck_s`, in case a notification is lost
+unnoticed.
 """
 
 import asyncio
@@ -57,26 +57,28 @@ T = TypeVar("T")
 FIRST_BACKOFF_S = 0.1
 MAX_BACKOFF_S = 5.0
 MAX_RACES = 10
-"""How often one revalidation starts over because the key changed while it looked."""
+"""How often one revalidation starts again because the key changed meanwhile."""
 
 
 class LockState(enum.Enum):
+    """The state of a lock."""
+
     INIT = "init"
     """The store has not answered yet."""
     VALID = "valid"
-    """VerifiedToken to be held: acquired, and neither released nor proven lost."""
+    """Acquired, and neither released nor known to be lost."""
     RELEASING = "releasing"
-    """Its key is being deleted, after the updates that were begun before."""
+    """Its key is being deleted, after updates that began earlier."""
     EXPIRED = "expired"
 
 
 class LockStep(enum.Enum):
     ACQUIRE = "acquire"
-    """The key is ours."""
+    """The key is this session's."""
     RELEASE = "release"
-    """The holder wants it no more."""
+    """The holder does not need the lock any longer."""
     EXPIRE = "expire"
-    """Released, proven lost, or given up without touching the key."""
+    """Released, known to be lost, or given up without touching the key."""
 
 
 LOCK_TRANSITIONS: Final[Mapping[tuple[LockState, LockStep], LockState]] = {
@@ -87,12 +89,13 @@ LOCK_TRANSITIONS: Final[Mapping[tuple[LockState, LockStep], LockState]] = {
     (LockState.VALID, LockStep.EXPIRE): LockState.EXPIRED,
     (LockState.RELEASING, LockStep.EXPIRE): LockState.EXPIRED,
 }
-"""(state, step) to the next state. A step that is not here changes nothing: none leads out of EXPIRED, nor from
-RELEASING back to VALID."""
+"""(state, step) to the next state. A step that is not listed changes nothing: no step leads out of EXPIRED, nor from
+RELEASING back to VALID.
+"""
 
 
 class ResourceLock(Generic[T]):
-    """One holder's lock on one path; made by `LockManager.acquire`. Operations on it are serialised."""
+    """One holder's lock on one path. Created by `LockManager.acquire`. Operations on it are serialized."""
 
     def __init__(
         self,
@@ -105,7 +108,7 @@ class ResourceLock(Generic[T]):
     ) -> None:
         self.path = path
         self.expired: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done as soon as the lock is released or proven lost; never by mere disconnection."""
+        """Done when the lock is released or known to be lost; a lost connection alone does not set it."""
         self._store = store
         self._value = value
         self._codec = codec
@@ -116,7 +119,7 @@ class ResourceLock(Generic[T]):
         self._is_ambiguous = False
         self._serial = asyncio.Lock()
         self._in_doubt = asyncio.Event()
-        self._prover: asyncio.Task[None] | None = None
+        self._revalidator: asyncio.Task[None] | None = None
         self._release: asyncio.Task[None] | None = None
 
     @property
@@ -133,14 +136,14 @@ class ResourceLock(Generic[T]):
         """Store another value under the lock.
 
         Raises:
-            LockLostError: the lock is not held any more.
+            LockLostError: the lock is not held any longer.
             LockBusyError: another session holds the path now; the lock has expired.
-            StoreUnavailableError, SessionLostError: not known to be stored; the lock is in doubt and will be
-                proven again with the value from before.
+            StoreUnavailableError, SessionLostError: the value may not be stored; the lock is in doubt and will be
+            revalidated with the previous value.
         """
         self._check_not({LockState.INIT, LockState.RELEASING, LockState.EXPIRED})
         async with self._serial:
-            self._check_not({LockState.EXPIRED})  # a release that began after us waits for us
+            self._check_not({LockState.EXPIRED})  # a release that began after this update waits for it
             try:
                 await self._write(value)
             except (LockBusyError, LockLostError, StoreClosedError):
@@ -152,13 +155,14 @@ class ResourceLock(Generic[T]):
                 raise
 
     async def release(self) -> None:
-        """Delete the key and expire; waits for updates that were begun before. Idempotent.
+        """Delete the key and expire. Waits for updates that began earlier. Idempotent.
 
-        All callers share one deletion. A key that is gone or belongs to somebody else counts as released.
+        All callers share one deletion. If the key does not exist or belongs to another session, the lock counts as
+        released.
 
         Raises:
-            MetadataError: the deletion failed, or did not happen because the outcome of an earlier operation is
-                unknown; the key then stays until the session ends. Every later call raises the same.
+            MetadataError: the deletion failed, or was not tried because the outcome of an earlier operation is unknown.
+                The key then stays until the session ends. Every later call raises the same error.
         """
         if self._release is None:
             if self._state is LockState.EXPIRED:
@@ -169,13 +173,17 @@ class ResourceLock(Generic[T]):
         await asyncio.shield(self._release)
 
     def doubt(self) -> None:
-        """Have the lock proven again, now and until the store answers."""
+        """Revalidate the lock, now and until the store answers."""
         self._in_doubt.set()
-        if self._state is LockState.VALID and (self._prover is None or self._prover.done()):
-            self._prover = asyncio.create_task(self._prove(), name=f"prove lock {self.path}")
+        if self._state is LockState.VALID and (self._revalidator is None or self._revalidator.done()):
+            self._revalidator = asyncio.create_task(
+                self._revalidate_until_certain(), name=f"revalidate lock {self.path}"
+            )
 
     def expire(self) -> None:
-        """Give the lock up without touching the key; an update or proof under way writes nothing after this."""
+        """Give the lock up without touching the key. An update or revalidation that is running writes nothing after
+        this.
+        """
         if not self._step(LockStep.EXPIRE):
             return
         self._in_doubt.set()
@@ -183,18 +191,18 @@ class ResourceLock(Generic[T]):
             self.expired.set_result(None)
 
     async def acquire(self) -> None:
-        """Take the path; for the manager."""
+        """Take the path. For the manager only."""
         async with self._serial:
             try:
                 await self._create()
             except BadVersionError:
                 await self._revalidate(self._value)
             self._step(LockStep.ACQUIRE)
-        if self._in_doubt.is_set():  # the key was deleted, or the session lost, before we had the store's answer
+        if self._in_doubt.is_set():  # the key was deleted, or the session lost, before the store answered
             self.doubt()
 
     def _step(self, step: LockStep) -> bool:
-        """Go where the table says; return False if that is nowhere."""
+        """Apply a step; return False if the table does not allow it."""
         after = LOCK_TRANSITIONS.get((self._state, step))
         if after is None:
             return False
@@ -216,12 +224,12 @@ class ResourceLock(Generic[T]):
             self.expire()
 
     async def _delete(self) -> None:
-        while self._state is LockState.RELEASING:  # a proof under way may have found the lock lost
+        while self._state is LockState.RELEASING:  # a revalidation may have found that the lock is lost
             try:
                 await self._store.delete(self.path, expected_version=self._version, if_own=True)
             except OtherSessionError:
                 raise
-            except BadVersionError:  # the key is another's, or an update that was not answered is done by now
+            except BadVersionError:  # the key is another session's, or an update without an answer has taken effect
                 record = await self._store.get(self.path)
                 if record is None or not record.stat.created_by_self:
                     return
@@ -229,15 +237,15 @@ class ResourceLock(Generic[T]):
             else:
                 return
 
-    async def _prove(self) -> None:
-        """Revalidate until the store has answered and no new doubt arose."""
+    async def _revalidate_until_certain(self) -> None:
+        """Revalidate until the store has answered and the lock is no longer in doubt."""
         self._back_off.reset()
         while self._state is LockState.VALID and self._in_doubt.is_set():
             self._in_doubt.clear()
             try:
                 async with self._serial:
                     if self._state is LockState.VALID:
-                        await self._revalidate(self._value, is_proof=True)
+                        await self._revalidate(self._value, in_background=True)
                 self._back_off.reset()
             except (BadVersionError, LockBusyError, LockLostError, StoreClosedError) as error:
                 log.info("lock_lost", path=self.path, reason=str(error))
@@ -250,25 +258,25 @@ class ResourceLock(Generic[T]):
                         await self._in_doubt.wait()
                 self._in_doubt.set()
 
-    async def _revalidate(self, value: T, *, is_proof: bool = False) -> None:
-        """Make the key ours and `value`, if it is not already and nobody else holds it.
+    async def _revalidate(self, value: T, *, in_background: bool = False) -> None:
+        """Make the key this session's, with `value`, unless another owner holds it.
 
         Raises:
-            LockBusyError: another owner holds the path, it is not a lock, or it kept changing while we looked.
+            LockBusyError: another owner holds the path, the key is not a lock, or it kept changing.
         """
         for _ in range(MAX_RACES):
             try:
-                await self._revalidate_once(value, is_proof=is_proof)
+                await self._revalidate_once(value, in_background=in_background)
             except (BadVersionError, NotFoundError) as error:
                 race = error
             else:
                 return
         raise LockBusyError(self.path) from race
 
-    async def _revalidate_once(self, value: T, *, is_proof: bool) -> None:
+    async def _revalidate_once(self, value: T, *, in_background: bool) -> None:
         record = await self._store.get(self.path)
-        if is_proof and self._state is LockState.RELEASING:
-            self._prove_for_release(record)
+        if in_background and self._state is LockState.RELEASING:
+            self._adopt_for_release(record)
             return
         if record is None:
             await self._create(value)
@@ -283,14 +291,16 @@ class ResourceLock(Generic[T]):
             else:
                 await self._replace(value, stat.version)
         elif stored is not None and self._same_owner(stored, value):
-            # An earlier session of this very owner left it; it would vanish by itself, but later.
+            # An earlier session of this owner left the key. It would expire, but later.
             await self._store.delete(self.path, expected_version=stat.version)
             await self._create(value)
         else:
             raise LockBusyError(self.path)
 
-    def _prove_for_release(self, record: Record | None) -> None:
-        """Tell the release that waits for this proof which version to delete; what is gone is not made again."""
+    def _adopt_for_release(self, record: Record | None) -> None:
+        """Give the release that waits for this revalidation the version to delete. A deleted key is not created
+        again.
+        """
         if record is None or not record.stat.created_by_self:
             self.expire()
         elif self._decode(record) == self._value:
@@ -328,8 +338,8 @@ class ResourceLock(Generic[T]):
 class LockManager(Generic[T]):
     """The locks that this session holds, of one value type.
 
-    A value must identify its owner: `same_owner` (default: equality) tells whether a key that another session
-    wrote is a left-over of our own former life, which may be taken away. Close it before the store.
+    A value must identify its owner: `same_owner` (default: equality) decides whether a key of another session was left
+    by an earlier session of this owner, so that it may be taken over. Close the manager before the store.
     """
 
     def __init__(
@@ -342,13 +352,14 @@ class LockManager(Generic[T]):
         recheck_s: float = 30.0,
         source: random.Random | None = None,
     ) -> None:
-        """`source` is what pauses between attempts are drawn from, the system's randomness unless given."""
+        """`source` draws the delays between attempts; the default is the system's randomness."""
         self._store = store
         self._codec: Codec[T] = codec or JsonCodec(value_type)
         self._same_owner = same_owner
         self._source = source or random.Random()
         self._locks: dict[str, ResourceLock[T]] = {}
-        self._acquiring: dict[ResourceLock[T], None] = {}  # a set's order would differ from run to run
+        # a dict, because the order of a set would differ between runs
+        self._acquiring: dict[ResourceLock[T], None] = {}
         self._closed = False
         self._stops = (store.add_listener(self._notified), store.add_session_listener(self._session_event))
         self._recheck_s = recheck_s
@@ -357,11 +368,11 @@ class LockManager(Generic[T]):
     async def acquire(self, path: str, value: T) -> ResourceLock[T]:
         """Take the lock on `path` and keep it until it is released or lost.
 
-        A lock object that this manager holds for the same path is replaced: it expires and its key passes on.
+        A lock object that this manager has for the same path is replaced: it expires, and the new one adopts its key.
 
         Raises:
-            LockBusyError: somebody else holds it.
-            StoreUnavailableError: unknown whether the lock was taken; acquiring again finds out.
+            LockBusyError: another owner holds the lock.
+            StoreUnavailableError: it is unknown whether the lock was taken; acquire it again to find out.
         """
         self._check_open(path)
         lock = ResourceLock(self._store, path, value, self._codec, self._same_owner, self._source)
@@ -382,12 +393,12 @@ class LockManager(Generic[T]):
         return lock
 
     def expire_all(self) -> None:
-        """Give every lock up without touching its key, so that none is taken again in the next session."""
+        """Give up every lock without touching its key, so that none is acquired again in the next session."""
         for lock in tuple(self._locks.values()):
             lock.expire()
 
     async def close(self) -> None:
-        """Release all locks; one whose release fails is left to the end of the session. Idempotent."""
+        """Release all locks. If a release fails, that lock's key stays until the session ends. Idempotent."""
         self._closed = True
         for stop in self._stops:
             stop()

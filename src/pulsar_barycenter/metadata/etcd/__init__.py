@@ -1,7 +1,10 @@
-"""A metadata store in etcd (v3 API, as of 3.4), for brokers on any number of machines.
+"""A metadata store in etcd (v3 API, 3.4 or newer), for brokers on any number of machines.
 
-From the caller inwards: `etcd_store` is what a caller has, `transactions` says what a put or a delete is to the server
-and what its answer means, `layout` which key a path is. `lease` keeps the session alive and replaces one that was lost,
-`watch` follows the changes; both and all requests go by `connection`, which speaks with one of the servers that
-`settings` name. `etcd_api` is the part of etcd's own API that all this needs.
+Rules. Each write is one transaction that also checks the key of the session. That key is deleted in the same revision
+as the session's ephemeral keys, so a client whose session has ended cannot write.
+
+From the caller inwards: `etcd_store` has the operations. `transactions` builds the request of a put or delete and
+decodes its answer. `layout` maps paths to keys. `lease` keeps the session alive and replaces a lost one. `watch`
+follows changes. All requests pass through `etcd_connection`, which uses one of the servers in `etcd_settings`.
+`etcd_api` is the part of etcd's API that is needed.
 """

@@ -1,7 +1,7 @@
 """A metadata store in etcd that brokers on any number of machines share.
 
-A write is one request and is sent once. Caches forget what it changed before the caller goes on; listeners are told of
-it when it comes back among all other changes, in the order of the revisions.
+A write is one request, which is sent once. Caches drop what it changed before the caller continues. Listeners are
+notified when the change arrives with all others, in the order of the revisions.
 """
 
 import random
@@ -19,10 +19,10 @@ from pulsar_barycenter.metadata.errors import (
     StoreUnavailableError,
 )
 from pulsar_barycenter.metadata.etcd import etcd_api_pb2 as api
-from pulsar_barycenter.metadata.etcd.connection import EtcdConnection
-from pulsar_barycenter.metadata.etcd.layout import Layout, behind, child_names
+from pulsar_barycenter.metadata.etcd.etcd_connection import EtcdConnection
+from pulsar_barycenter.metadata.etcd.etcd_settings import EtcdSettings
+from pulsar_barycenter.metadata.etcd.layout import Layout, child_names, key_after
 from pulsar_barycenter.metadata.etcd.lease import EtcdLease
-from pulsar_barycenter.metadata.etcd.settings import EtcdSettings
 from pulsar_barycenter.metadata.etcd.transactions import (
     Writer,
     delete_outcome,
@@ -34,7 +34,7 @@ from pulsar_barycenter.metadata.etcd.transactions import (
     record_of,
 )
 from pulsar_barycenter.metadata.etcd.watch import EtcdWatch
-from pulsar_barycenter.metadata.rpc.rpc_store import RpcStore
+from pulsar_barycenter.metadata.grpc_client.grpc_store import GrpcStore
 from pulsar_barycenter.metadata.store import (
     MUST_NOT_EXIST,
     Guard,
@@ -46,19 +46,21 @@ from pulsar_barycenter.metadata.store import (
 )
 
 PAGE: Final = 1000
-"""Keys that are asked for at once when children are listed."""
+"""The number of keys in one request when children are listed."""
 LARGE: Final = 64 << 10
-"""Bytes of a value that go in one request only if it is known whether there is a key."""
+"""Values of more bytes are sent only once it is known whether the key exists."""
 MAX_RACES: Final = 100
 REMEMBERED: Final = 10_000
-"""Lasting keys that a session knows for its own; the server remembers creators of ephemeral keys alone."""
+"""The maximum number of persistent keys that a session remembers to have created. The server records the creator of
+ephemeral keys only.
+"""
 
 
-class EtcdStore(RpcStore):
-    """One session with the servers; see `MetadataStore` for the contract. Made by `open`.
+class EtcdStore(GrpcStore):
+    """One session with the servers; see `MetadataStore` for the contract. Created by `open`.
 
-    A Stat has no times, for etcd keeps none: both are 0. A session knows the last REMEMBERED lasting keys that it
-    created for its own.
+    A Stat has no times, because etcd stores none: both are 0. `created_by_self` of a persistent key is known for the
+    last REMEMBERED keys that this session created.
     """
 
     name = "etcd"
@@ -74,13 +76,17 @@ class EtcdStore(RpcStore):
         self._connection = EtcdConnection(settings, timeout_s=operation_timeout_s)
         source = random.Random()
         self._keeper = EtcdLease(
-            self._connection, self._layout, timeout_ms=session_timeout_ms, tell=self._hear_session, source=source
+            self._connection, self._layout, timeout_ms=session_timeout_ms, on_session=self._on_session, source=source
         )
         self._watch = EtcdWatch(
-            self._connection, self._layout, hear=self._hear, missed=self._keeper.fell_behind, source=source
+            self._connection,
+            self._layout,
+            on_changes=self._on_changes,
+            on_missed=self._keeper.fell_behind,
+            source=source,
         )
         self._created: Recent[str, int] = Recent(REMEMBERED)
-        """The revisions in which this session created lasting keys, the oldest first."""
+        """The revisions in which this session created persistent keys, oldest first."""
 
     @classmethod
     async def open(
@@ -91,13 +97,13 @@ class EtcdStore(RpcStore):
         operation_timeout_s: float = 30.0,
         clock: Clock | None = None,
     ) -> Self:
-        """Open a session with the servers that `settings` name.
+        """Open a session with the servers in `settings`.
 
-        The session lasts whole seconds, the next more; the servers may make it longer.
+        The session timeout is rounded up to whole seconds. The servers may make it longer.
 
         Raises:
-            StoreUnavailableError: none of them answered for ten seconds.
-            StoreRefusedError: the user's name, password or rights do not do.
+            StoreUnavailableError: no server answered for ten seconds.
+            StoreRefusedError: the user name, the password or the permissions are wrong.
         """
         store = cls(
             clock or SystemClock(),
@@ -166,7 +172,7 @@ class EtcdStore(RpcStore):
             if not page.more:
                 return sorted(names)
             last = self._layout.path(page.kvs[-1].key)
-            first = page.kvs[-1].key + b"\0" if last is None else behind(path, last, self._layout)
+            first = page.kvs[-1].key + b"\0" if last is None else key_after(path, last, self._layout)
 
     async def exists(self, path: str) -> bool:
         self._check_open(path)
@@ -184,7 +190,7 @@ class EtcdStore(RpcStore):
             raise self._session_ended(session, path, "put")
         stat = written.stat
         if stat.ephemeral:
-            self._created.pop(path)  # it is known by its lease
+            self._created.pop(path)  # its lease identifies the creator
         elif stat.version == 0 and session == self._session:
             self._created.put(path, written.created)
         kind = NotificationType.MODIFIED if stat.version else NotificationType.CREATED
@@ -192,7 +198,9 @@ class EtcdStore(RpcStore):
         return stat
 
     async def _put_large(self, path: str, data: bytes, options: PutOptions, session: int) -> Stat:
-        """Write whatever is there, by what is there: one request for either case would have the value twice."""
+        """Write unconditionally, but with the condition that a first attempt found. One request for both cases would
+        contain the value twice.
+        """
         version = MUST_NOT_EXIST
         for _ in range(MAX_RACES):
             try:
@@ -220,7 +228,7 @@ class EtcdStore(RpcStore):
             return await self._connection.ask(
                 operation, path, lambda line, tokens, s: line.kv.Txn(request, metadata=tokens, timeout=s), size=size
             )
-        except NotFoundError:  # the lease
+        except NotFoundError:  # the lease was not found
             raise self._session_ended(session, path, operation) from None
 
     async def _next_number(self, path: str, session: int) -> int:
@@ -233,16 +241,16 @@ class EtcdStore(RpcStore):
     def _reader(self, path: str) -> Writer:
         return Writer(self._session or -1, self._created.get(path))
 
-    # ---- what lease and watch tell ----
+    # ---- what lease and watch report ----
 
-    def _hear_session(self, session: int | None, events: list[SessionEvent]) -> None:
+    def _on_session(self, session: int | None, events: list[SessionEvent]) -> None:
         if session != self._session:
             self._session = session
             self._created.clear()
         if not self._closed:
             self._listeners.session_events(events)
 
-    def _hear(self, changes: list[Notification]) -> None:
+    def _on_changes(self, changes: list[Notification]) -> None:
         for change in changes:
             if not self._closed:
                 self._listeners.change(change)

@@ -1,12 +1,13 @@
-"""Which keys of etcd a store uses.
+"""The keys of etcd that a store uses.
 
-| key                               | what                                                                     |
+| key                               | content                                                                  |
 |-----------------------------------|--------------------------------------------------------------------------|
-| CHROOT PATH                       | a key of the store, its value as it is; a lease, if it is ephemeral        |
-| barycenter CHROOT :sessions/LEASE | there while the session of that lease (16 hexadecimal digits) lasts        |
-| barycenter CHROOT :sequences PATH | its version is the last number given to sequential keys at PATH            |
+| CHROOT PATH                       | a key of the store with its value; attached to a lease if it is ephemeral |
+| barycenter CHROOT :sessions/LEASE | exists while the session of that lease (16 hexadecimal digits) is alive   |
+| barycenter CHROOT :sequences PATH | its version is the last number given to sequential keys at PATH           |
 
-Without a chroot, keys and values are those that Pulsar's store has. Ours begin otherwise, so that neither sees them.
+Without a chroot, keys and values are those of Pulsar's store. The other keys have another prefix, so that neither store
+reads the other's.
 
 Source: Pulsar's `EtcdMetadataStore`.
 """
@@ -16,13 +17,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Layout:
+    """Maps paths to keys below a chroot."""
+
     chroot: str = ""
 
     def key(self, path: str) -> bytes:
         return f"{self.chroot}{path}".encode()
 
     def path(self, key: bytes) -> str | None:
-        """Return the path of a key of the range `all`; None for what is none, which somebody else put there."""
+        """Return the path of a key of the range `all`; None for a key that is not valid UTF-8, which another program
+        wrote.
+        """
         try:
             return key.decode()[len(self.chroot) :]
         except UnicodeDecodeError:
@@ -30,11 +35,11 @@ class Layout:
 
     @property
     def all(self) -> tuple[bytes, bytes]:
-        """The first key and the end, exclusive, of what holds all keys of the store."""
-        return self.key("/"), self.key("0")  # the character behind "/"
+        """The range of all keys of the store: the first key, and the end (exclusive)."""
+        return self.key("/"), self.key("0")  # "0" is the character after "/"
 
     def below(self, path: str) -> tuple[bytes, bytes]:
-        """The first key and the end, exclusive, of what lies below `path`."""
+        """The range of the keys below `path`: the first key, and the end (exclusive)."""
         prefix = self.key("/" if path == "/" else f"{path}/")
         return prefix + b"\0", prefix[:-1] + b"0"
 
@@ -46,15 +51,15 @@ class Layout:
 
 
 def child_names(path: str, paths: list[str]) -> list[str]:
-    """Return the first names below `path` of `paths` that lie below it, in their order, repeated as they come."""
+    """Return the name of the child of `path` for each of `paths`, which are below it. Names may repeat."""
     begin = len(path) if path == "/" else len(path) + 1
     return [below[begin:].partition("/")[0] for below in paths]
 
 
-def behind(path: str, last: str, layout: Layout) -> bytes:
-    """Return the key from which on to read further children of `path` when `last`, below it, was read last.
+def key_after(path: str, last: str, layout: Layout) -> bytes:
+    """Return the key from which to read further children of `path`, when `last`, below it, was read last.
 
-    What else lies below the child that `last` belongs to has the same name, so it is passed over.
+    Other keys below the same child have the same name, so they are skipped.
     """
     (name,) = child_names(path, [last])
     child = f"{path.rstrip('/')}/{name}"

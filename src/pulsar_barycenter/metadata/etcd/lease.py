@@ -1,7 +1,7 @@
-"""The session with etcd: a lease, and a key that shows it.
+"""The session with etcd: a lease, and a key that shows that the lease is alive.
 
-A heartbeat is a keep-alive of the lease. What else moves the end of a lease moves it further away: etcd grants no less
-than about one and a half times its election timeout, and a new leader of the servers begins to count anew.
+A heartbeat is a keep-alive of the lease. Other effects only postpone the end of a lease: etcd grants no less than about
+one and a half times its election timeout, and a new etcd leader starts to count again.
 """
 
 import math
@@ -11,23 +11,29 @@ from typing import TypeVar
 
 from pulsar_barycenter.metadata.errors import StoreUnavailableError
 from pulsar_barycenter.metadata.etcd import etcd_api_pb2 as api
-from pulsar_barycenter.metadata.etcd.connection import EtcdConnection, EtcdLine
+from pulsar_barycenter.metadata.etcd.etcd_connection import EtcdChannel, EtcdConnection
 from pulsar_barycenter.metadata.etcd.layout import Layout
 from pulsar_barycenter.metadata.etcd.transactions import session_request
-from pulsar_barycenter.metadata.rpc.kept_session import STEP_S, KeptSession, Tell
-from pulsar_barycenter.metadata.rpc.line import Tokens
+from pulsar_barycenter.metadata.grpc_client.heartbeat_session import STEP_S, HeartbeatSession, OnSession
+from pulsar_barycenter.metadata.grpc_client.server_channel import Tokens
 
 Answer = TypeVar("Answer")
 
 
-class EtcdLease(KeptSession):
+class EtcdLease(HeartbeatSession):
     """The lease of one client, as its session."""
 
     def __init__(
-        self, connection: EtcdConnection, layout: Layout, *, timeout_ms: int, tell: Tell, source: random.Random
+        self,
+        connection: EtcdConnection,
+        layout: Layout,
+        *,
+        timeout_ms: int,
+        on_session: OnSession,
+        source: random.Random,
     ) -> None:
-        timeout_s = math.ceil(timeout_ms / 1000)  # whole seconds are what leases have
-        super().__init__(connection, timeout_s=timeout_s, tell=tell, source=source)
+        timeout_s = math.ceil(timeout_ms / 1000)  # leases have whole seconds
+        super().__init__(connection, timeout_s=timeout_s, on_session=on_session, source=source)
         self._connection = connection
         self._layout = layout
         self._time_to_live_s = timeout_s
@@ -46,7 +52,7 @@ class EtcdLease(KeptSession):
         await self._ask(lambda line, tokens, s: line.lease.LeaseRevoke(request, metadata=tokens, timeout=s))
 
     async def _confirm(self, session: int, timeout_s: float) -> bool:
-        async def keep_alive(line: EtcdLine, tokens: Tokens, timeout_s: float) -> api.LeaseKeepAliveResponse:
+        async def keep_alive(line: EtcdChannel, tokens: Tokens, timeout_s: float) -> api.LeaseKeepAliveResponse:
             call = line.lease.LeaseKeepAlive(metadata=tokens, timeout=timeout_s)
             try:
                 await call.write(api.LeaseKeepAliveRequest(ID=session))
@@ -60,5 +66,5 @@ class EtcdLease(KeptSession):
         answer = await self._connection.ask("heartbeat", "/", keep_alive, timeout_s=timeout_s, takes_turn=False)
         return answer.TTL > 0
 
-    async def _ask(self, call: Callable[[EtcdLine, Tokens, float], Awaitable[Answer]]) -> Answer:
+    async def _ask(self, call: Callable[[EtcdChannel, Tokens, float], Awaitable[Answer]]) -> Answer:
         return await self._connection.ask("session", "/", call, timeout_s=STEP_S, takes_turn=False)

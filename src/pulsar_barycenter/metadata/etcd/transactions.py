@@ -1,12 +1,12 @@
-"""What a put or a delete is to the server, and what its answer means. No clock, no I/O.
+"""Builds the request of a put or a delete, and decodes its answer. No clock, no I/O.
 
-Every write is one transaction, and its first condition is that the key of the session that writes is there: it is
-attached to the session's lease, so it goes in the same revision as the session's ephemeral keys. A client that does not
-know yet that its session has ended therefore writes nothing. Inside, the conditions of the write decide; the server
-tells what it found where they do not hold, from the very revision that refused. A guard is a second condition beside
-the session's; where one of the two does not hold, the server tells which.
+Every write is one transaction. Its first condition is that the key of the writing session exists. That key is attached
+to the session's lease, so it is deleted in the same revision as the session's ephemeral keys. A client that does not
+know yet that its session has ended therefore writes nothing. A nested transaction checks the conditions of the write.
+If they do not match, the server returns what it found, from the same revision. A guard is a second condition next to
+the session's; if one of the two fails, the server returns both keys.
 
-Whether a key is ephemeral is fixed at its creation: an update leaves it the lease that it has.
+A key is ephemeral or persistent from its creation on: an update keeps its lease.
 """
 
 from dataclasses import dataclass
@@ -20,17 +20,17 @@ from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, Guard, Record, Stat
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Who writes to, or reads, one path: the session, and what it remembers of a lasting key that it created there."""
+    """The session that writes or reads a path, and the revision if it created a persistent key there."""
 
     lease: int
     created: int | None = None
-    """The revision in which the session created the key, if it was no ephemeral one."""
+    """The revision in which this session created the key; None if it did not, or if the key is ephemeral."""
 
     def owns(self, kv: api.KeyValue) -> bool:
         return kv.lease == self.lease if self.created is None else kv.create_revision == self.created
 
     def ownership(self, key: bytes) -> api.Compare:
-        """The same as a condition; an absent key does not fulfil it."""
+        """The condition that this session created the key. An absent key does not match."""
         if self.created is None:
             return api.Compare(key=key, target=api.Compare.LEASE, lease=self.lease)
         return api.Compare(key=key, target=api.Compare.CREATE, create_revision=self.created)
@@ -38,6 +38,8 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Written:
+    """The result of a put."""
+
     stat: Stat
     created: int
     """The revision in which the key was created."""
@@ -51,9 +53,9 @@ def put_request(layout: Layout, path: str, value: bytes, options: PutOptions, wr
     key = layout.key(path)
     create = api.PutRequest(key=key, value=value, lease=writer.lease if options.ephemeral else 0)
     replace = api.PutRequest(key=key, value=value, ignore_lease=True)
-    created = [api.RequestOp(request_put=create), _look(key)]
-    replaced = [api.RequestOp(request_put=replace), _look(key)]
-    refused = [_look(key)]
+    created = [api.RequestOp(request_put=create), _read_key(key)]
+    replaced = [api.RequestOp(request_put=replace), _read_key(key)]
+    refused = [_read_key(key)]
     own = [writer.ownership(key)] if options.if_own else []
     expected = options.expected_version
     if expected == MUST_NOT_EXIST:
@@ -69,7 +71,7 @@ def put_request(layout: Layout, path: str, value: bytes, options: PutOptions, wr
 
 
 def put_outcome(path: str, answer: api.TxnResponse, options: PutOptions, writer: Writer) -> Written | None:
-    """Return what was written; None if the session has ended.
+    """Return the result of a put; None if the session has ended.
 
     Raises:
         BadVersionError, GuardError, OtherSessionError: as `MetadataStore.put`.
@@ -82,7 +84,7 @@ def put_outcome(path: str, answer: api.TxnResponse, options: PutOptions, writer:
     if writes:
         assert kv is not None
         stat = _stat(path, kv, writer)
-        if kv.version == 1:  # nobody else created it
+        if kv.version == 1:  # no other session created it
             stat = Stat(path, 0, 0, 0, stat.ephemeral, True)
         return Written(stat, kv.create_revision)
     check_put(path, _version(kv), options, own=kv is not None and writer.owns(kv))
@@ -95,7 +97,8 @@ def delete_request(
     key, (first, end) = layout.key(path), layout.below(path)
     conditions = [
         api.Compare(key=key, target=api.Compare.CREATE, result=api.Compare.GREATER, create_revision=0),
-        api.Compare(key=first, range_end=end, target=api.Compare.CREATE, create_revision=0),  # of any key it is more
+        # of every key it is greater
+        api.Compare(key=first, range_end=end, target=api.Compare.CREATE, create_revision=0),
     ]
     if expected_version is not None:
         conditions.append(_has_version(key, expected_version))
@@ -103,7 +106,7 @@ def delete_request(
         conditions.append(writer.ownership(key))
     delete = api.RequestOp(request_delete_range=api.DeleteRangeRequest(key=key))
     child = api.RequestOp(request_range=api.RangeRequest(key=first, range_end=end, limit=1, keys_only=True))
-    inner = api.TxnRequest(compare=conditions, success=[delete], failure=[_look(key), child])
+    inner = api.TxnRequest(compare=conditions, success=[delete], failure=[_read_key(key), child])
     return _of_session(layout, writer, [_nested(inner)], guard)
 
 
@@ -140,9 +143,9 @@ def delete_outcome(
 
 
 def number_request(layout: Layout, path: str, writer: Writer) -> api.TxnRequest:
-    """Count up the number of sequential keys at `path`."""
+    """Return the request that increments the number of sequential keys at `path`."""
     key = layout.sequence(path)
-    return _of_session(layout, writer, [api.RequestOp(request_put=api.PutRequest(key=key)), _look(key)])
+    return _of_session(layout, writer, [api.RequestOp(request_put=api.PutRequest(key=key)), _read_key(key)])
 
 
 def number_outcome(answer: api.TxnResponse) -> int | None:
@@ -151,7 +154,7 @@ def number_outcome(answer: api.TxnResponse) -> int | None:
 
 
 def session_request(layout: Layout, lease: int) -> api.TxnRequest:
-    """Make the key that shows that the session of a new lease is there."""
+    """Return the request that creates the key of a new session."""
     put = api.PutRequest(key=layout.session(lease), lease=lease)
     return api.TxnRequest(success=[api.RequestOp(request_put=put)])
 
@@ -165,11 +168,11 @@ def _of_session(
         return api.TxnRequest(compare=[is_there], success=steps)
     guarding = layout.key(guard.path)
     holds = _has_version(guarding, guard.version)
-    return api.TxnRequest(compare=[is_there, holds], success=steps, failure=[_look(session), _look(guarding)])
+    return api.TxnRequest(compare=[is_there, holds], success=steps, failure=[_read_key(session), _read_key(guarding)])
 
 
 def _check_guard(answer: api.TxnResponse, guard: Guard | None) -> None:
-    """Raise GuardError if that was why the server refused, and not the end of the session."""
+    """Raise GuardError if the guard is the reason of the refusal, and not the end of the session."""
     if guard is not None:
         session, guarding = map(_found, answer.responses)
         if session is not None:
@@ -180,7 +183,7 @@ def _nested(inner: api.TxnRequest) -> api.RequestOp:
     return api.RequestOp(request_txn=inner)
 
 
-def _look(key: bytes) -> api.RequestOp:
+def _read_key(key: bytes) -> api.RequestOp:
     return api.RequestOp(request_range=api.RangeRequest(key=key, keys_only=True))
 
 
@@ -189,7 +192,7 @@ def _absent(key: bytes) -> api.Compare:
 
 
 def _has_version(key: bytes, version: int) -> api.Compare:
-    """`version` counts from 0, as in a Stat; an absent key has none."""
+    """The condition that a key is at `version`, which counts from 0 as in a Stat. An absent key does not match."""
     return api.Compare(key=key, target=api.Compare.VERSION, version=version + 1)
 
 
@@ -209,4 +212,4 @@ def _version(kv: api.KeyValue | None) -> int | None:
 
 
 def _stat(path: str, kv: api.KeyValue, reader: Writer) -> Stat:
-    return Stat(path, kv.version - 1, 0, 0, kv.lease != 0, reader.owns(kv))  # etcd keeps no times
+    return Stat(path, kv.version - 1, 0, 0, kv.lease != 0, reader.owns(kv))  # etcd stores no times

@@ -1,10 +1,11 @@
-"""What changes in the store, followed from revision to revision, whichever server tells it.
+"""Follows the changes of the store from revision to revision, whichever server reports them.
 
-After the connection broke, following goes on behind the last revision that was told, so nothing is missed. Only what
-the servers have compacted away meanwhile is: then it goes on from now, and that is told (`missed`). Likewise if the
-servers know less than they did, as after a restore from a copy.
+After a lost connection it continues after the last revision that was reported, so nothing is missed. Changes that the
+servers have compacted meanwhile are missed: then it continues from the current revision and reports that (`on_missed`).
+It does the same if the servers have a lower revision than before, as after a restore from a copy.
 
-A server that has lost the others ends the watch, instead of telling nothing.
+A server that has lost contact to the others ends the watch (`hasleader`). Otherwise it would report nothing and no
+error.
 """
 
 import asyncio
@@ -15,43 +16,43 @@ from typing import Final
 from pulsar_barycenter.bounds.back_off import BackOff
 from pulsar_barycenter.metadata.errors import MetadataError, StoreRefusedError, StoreUnavailableError
 from pulsar_barycenter.metadata.etcd import etcd_api_pb2 as api
-from pulsar_barycenter.metadata.etcd.connection import EtcdConnection, EtcdLine, translated
+from pulsar_barycenter.metadata.etcd.etcd_connection import EtcdChannel, EtcdConnection, translated
 from pulsar_barycenter.metadata.etcd.layout import Layout
-from pulsar_barycenter.metadata.rpc.troubles import Troubles
+from pulsar_barycenter.metadata.grpc_client.failure_log import FailureLog
 from pulsar_barycenter.metadata.store import Notification, NotificationType
 
 RETRY_S: Final = 0.05
 MAX_RETRY_S: Final = 0.5
 LOOK_S: Final = 5.0
-"""How long the servers may take to say which revision they are at."""
+"""How long the servers may take to return their current revision."""
 _NEEDS_LEADER: Final = (("hasleader", "true"),)
 
 
 class EtcdWatch:
-    """Follows the changes of a store: `hear` gets them in their order, `missed` is called when some were missed."""
+    """Follows the changes of a store. `on_changes` gets them in order; `on_missed` is called when some were missed."""
 
     def __init__(
         self,
         connection: EtcdConnection,
         layout: Layout,
         *,
-        hear: Callable[[list[Notification]], None],
-        missed: Callable[[], None],
+        on_changes: Callable[[list[Notification]], None],
+        on_missed: Callable[[], None],
         source: random.Random,
     ) -> None:
         self._connection = connection
         self._layout = layout
-        self._hear = hear
-        self._missed = missed
+        self._on_changes = on_changes
+        self._on_missed = on_missed
         self._next: int | None = None
-        """The first revision that was not told yet; None before the first look, and when it has been compacted away."""
+        """The first revision that was not reported yet; None before the first read, and when it was compacted."""
         self._back_off = BackOff(source, RETRY_S, MAX_RETRY_S)
-        self._troubles = Troubles()
+        self._failures = FailureLog()
         self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when changes are followed for the first time, or with the reason for which they never will be."""
+        """Done when changes are followed for the first time; has an exception if they never will be."""
 
     async def run(self) -> None:
-        """Follow for ever, or until the servers refuse the first time."""
+        """Follow the changes for ever, or until the servers refuse the first attempt."""
         while True:
             line = self._connection.line
             try:
@@ -60,13 +61,13 @@ class EtcdWatch:
                 if isinstance(error, StoreRefusedError) and not self.begun.done():
                     self.begun.set_exception(error)
                     return
-                self._troubles.failing("watch", line.endpoint, error)
+                self._failures.failed("watch", line.endpoint, error)
                 self._connection.leave(line)
                 await asyncio.sleep(self._back_off.next_s())
 
-    async def _follow(self, line: EtcdLine) -> None:
-        """Return when changes were compacted away before they were told."""
-        await self._look()
+    async def _follow(self, line: EtcdChannel) -> None:
+        """Return when changes were compacted before they were reported."""
+        await self._find_revision()
         first, end = self._layout.all
         create = api.WatchCreateRequest(
             key=first, range_end=end, start_revision=self._next or 0, progress_notify=True, fragment=True
@@ -81,11 +82,11 @@ class EtcdWatch:
                         if answer.compact_revision:
                             self._next = None
                             return
-                        if answer.canceled:  # a token that is not known looks like rights that are not given
+                        if answer.canceled:  # an unknown token looks like missing permissions
                             self._connection.forget(tokens)
                             raise StoreRefusedError("/", f"watch refused: {answer.cancel_reason}")
                         self._back_off.reset()
-                        self._troubles.working("watch", line.endpoint)
+                        self._failures.recovered("watch", line.endpoint)
                         if answer.created and not self.begun.done():
                             self.begun.set_result(None)
                         self._take(answer)
@@ -93,8 +94,8 @@ class EtcdWatch:
                     call.cancel()
         raise StoreUnavailableError("/", "the server ended the watch")
 
-    async def _look(self) -> None:
-        """Have a revision to follow from, and tell if that leaves some out."""
+    async def _find_revision(self) -> None:
+        """Find the revision from which to follow, and report if changes before it are missed."""
         request = api.RangeRequest(key=self._layout.key("/"), count_only=True)
         answer = await self._connection.ask(
             "watch",
@@ -107,7 +108,7 @@ class EtcdWatch:
         if self._next is None or after < self._next:
             self._next = after
             if self.begun.done():
-                self._missed()
+                self._on_missed()
 
     def _take(self, answer: api.WatchResponse) -> None:
         changes = []
@@ -117,10 +118,10 @@ class EtcdWatch:
                 changes.append(Notification(_kind(event), path))
         if answer.events:  # the rest of a revision comes with the next answer, or again
             self._next = answer.events[-1].kv.mod_revision + (0 if answer.fragment else 1)
-        elif not answer.created:  # nothing happened up to here
+        elif not answer.created:  # nothing happened up to this revision
             self._next = max(self._next or 0, answer.header.revision + 1)
         if changes:
-            self._hear(changes)
+            self._on_changes(changes)
 
 
 def _kind(event: api.Event) -> NotificationType:

@@ -1,4 +1,4 @@
-"""What those who keep data in files of this machine share, stores and ledgers alike.
+"""Helpers for data in files of this machine, used by stores and ledgers.
 
-`data_faults` finds files that were removed or replaced while they were open.
+`data_faults` detects files that were removed or replaced while they were open.
 """

@@ -1,7 +1,7 @@
-"""Data that a broker lost while it had it open: a file or a folder removed, replaced, or on a mount that went away.
+"""Detects that a broker lost data that it has open: a file or folder was removed, replaced, or its mount disappeared.
 
-An open file can be written to after its name is gone. All of it succeeds, and all of it is lost with the last process
-that has it open. So what a path names is compared with what it named when it was opened, by device and inode.
+A process can write to an open file after the file was deleted. All writes succeed, and all of them are lost when the
+last process closes the file. So device and inode of a path are compared with those at the time it was opened.
 """
 
 import errno
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-_GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE})
+_REMOVED_ERRNOS: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE})
 
 
 class FileIdentity(NamedTuple):
-    """What tells two files of a machine apart."""
+    """Identifies a file on one machine."""
 
     device: int
     inode: int
@@ -22,7 +22,7 @@ class FileIdentity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DataFault:
-    """What is wrong with a broker's data. `is_final`: the process that has it open cannot get it back."""
+    """What is wrong with a broker's data. `is_final`: a process that has the data open cannot recover it."""
 
     text: str
     is_final: bool
@@ -41,43 +41,43 @@ def identity_of_descriptor(descriptor: int) -> FileIdentity:
 def fault_of(path: str | Path, opened: FileIdentity) -> str | None:
     """Return what happened to the file or folder at `path` since it was opened as `opened`; None: nothing.
 
-    A path that cannot be looked at for another reason, such as an I/O error, says nothing.
+    Another error, such as an I/O error, is no fault of the path: None is returned.
     """
     try:
         status = os.stat(path)
     except OSError as error:
-        if error.errno not in _GONE:
+        if error.errno not in _REMOVED_ERRNOS:
             return None
-        return f"{path} is gone: it was removed or renamed, or its mount went away"
+        return f"{path} is gone: it was removed or renamed, or its file system was unmounted"
     if (status.st_dev, status.st_ino) != opened:
         return f"{path} is not what this process opened: it was replaced, or another file system was mounted there"
     return None
 
 
 class KeptPath:
-    """A file or a folder that has to stay where it is as long as this process has it open."""
+    """A file or a folder that has to stay in place while this process has it open."""
 
     def __init__(self, path: str | Path) -> None:
-        """Note what is at `path` now.
+        """Record the identity of what is at `path` now.
 
         Raises:
-            OSError: nothing is, or it cannot be looked at.
+            OSError: there is nothing, or it cannot be accessed.
         """
         self.path = str(path)
         status = os.stat(path)
         self.identity = FileIdentity(status.st_dev, status.st_ino)
 
     def fault(self) -> str | None:
-        """Return what happened to it since; None: nothing. For any thread; one system call."""
+        """Return what happened to it since; None: nothing. Thread-safe; one system call."""
         return fault_of(self.path, self.identity)
 
 
 def read_only_fault(folder: str) -> DataFault | None:
-    """Return that the file system of a folder is read-only now, if it is; it may become writable again."""
+    """Return a fault if the file system of a folder is read-only now, otherwise None. It may become writable again."""
     try:
         is_read_only = bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
     except OSError:
         return None
     if not is_read_only:
         return None
-    return DataFault(f"{folder} is on a file system that is read-only; nothing can be written", is_final=False)
+    return DataFault(f"{folder} is on a read-only file system; nothing can be written", is_final=False)

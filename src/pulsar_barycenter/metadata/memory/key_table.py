@@ -1,4 +1,4 @@
-"""The keys of a memory store: values, versions, owners and the tree that the paths span. No I/O, no clock."""
+"""The keys of a memory store: values, versions, creators, and the tree of their paths. No I/O, no clock."""
 
 from collections import Counter
 from collections.abc import Container
@@ -21,13 +21,15 @@ class _Key:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Keys that were removed, and the changes to tell."""
+    """Keys that were removed, and the changes to report."""
 
     keys: dict[str, _Key]
     changes: list[Notification]
 
 
 class KeyTable:
+    """The keys of a memory store."""
+
     def __init__(self) -> None:
         self._keys: dict[str, _Key] = {}
         self._child_names: dict[str, Counter[str]] = {}
@@ -50,7 +52,7 @@ class KeyTable:
     def put(
         self, path: str, value: bytes, options: PutOptions, *, session: int, now_ms: int
     ) -> tuple[Stat, Notification]:
-        """Write as `MetadataStore.put` and return the stat with the change to tell."""
+        """Write as `MetadataStore.put`; return the stat, and the change to report."""
         self._check(options.guard)
         if options.sequential:
             self._last_numbers[path] += 1
@@ -76,7 +78,7 @@ class KeyTable:
         if_own: bool = False,
         guard: Guard | None = None,
     ) -> Notification:
-        """Delete as `MetadataStore.delete` and return the change to tell."""
+        """Delete as `MetadataStore.delete`; return the change to report."""
         self._check(guard)
         key = self._keys.get(path)
         check_delete(
@@ -94,18 +96,18 @@ class KeyTable:
         check_guard(guard, None if key is None else key.version)
 
     def delete_ephemerals(self, session: int) -> list[Notification]:
-        """Delete the ephemeral keys that `session` created, in the order of their paths."""
+        """Delete the ephemeral keys that `session` created, ordered by path."""
         own = sorted(path for path, key in self._keys.items() if key.ephemeral and key.session == session)
         return [self._remove(path) for path in own]
 
     def take(self, below: str) -> "Taken":
-        """Remove all keys below a path, to be put back."""
+        """Remove all keys below a path, for `put_back`."""
         paths = sorted(path for path in self._keys if path.startswith(f"{below}/"))
         keys = {path: self._keys[path] for path in paths}
         return Taken(keys, [self._remove(path) for path in paths])
 
     def put_back(self, taken: "Taken", sessions: Container[int]) -> list[Notification]:
-        """Put keys back as they were; not those that were written meanwhile, nor ephemeral ones of other sessions."""
+        """Restore removed keys, except those that were written meanwhile, and ephemeral ones of other sessions."""
         again = []
         for path, key in taken.keys.items():
             if path not in self._keys and (not key.ephemeral or key.session in sessions):
@@ -120,7 +122,7 @@ class KeyTable:
         return Notification(NotificationType.DELETED, path)
 
     def _count_names(self, path: str, change: int) -> None:
-        """Count the key `path` in, or out, under each of its ancestors and the root."""
+        """Add `change` to the number of keys below each ancestor of `path` and below the root."""
         below = path
         for parent in [*ancestors(path), "/"] if path != "/" else []:
             name = below[len(parent) :].lstrip("/")

@@ -1,4 +1,6 @@
-"""The way between a client of a store in memory and its backend, on which messages are late or lost."""
+"""The simulated connection between a client of a store in memory and its backend, on which messages are delayed or
+lost.
+"""
 
 import asyncio
 import contextvars
@@ -11,11 +13,11 @@ from pulsar_barycenter.metadata.store import Notification
 
 Callback: TypeAlias = Callable[[], None]
 NotificationRoute: TypeAlias = Callable[[Notification], float | None]
-"""Seconds that a notification takes to a client; None loses it for good, and nobody learns of it."""
+"""Returns the seconds that a notification takes to a client; None loses it permanently and unnoticed."""
 
 
 class Channel:
-    """Run callbacks on one loop in one context, first in first out, each no sooner than its delay."""
+    """Runs callbacks on one event loop in one context, first in first out, each after its delay at the earliest."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, context: contextvars.Context) -> None:
         self._loop = loop
@@ -29,7 +31,7 @@ class Channel:
             self._arm()
 
     def send_apart(self, delay_s: float, callback: Callback) -> None:
-        """Run `callback` after its own delay, whatever else is under way."""
+        """Run `callback` after its own delay, independently of the others."""
         self._loop.call_later(delay_s, callback, context=self._context)
 
     def _arm(self) -> None:
@@ -55,7 +57,7 @@ class Channel:
 
 @dataclass(slots=True)
 class Link:
-    """The connection of one client, as the backend sees it."""
+    """The connection of one client, from the backend's side."""
 
     requests: Channel
     answers: Channel
@@ -64,9 +66,9 @@ class Link:
     session: int | None = None
     cut: bool = False
     missed: bool = False
-    """A notification was lost to a cut; the next answer to a heartbeat says so."""
+    """A notification was lost during a partition; the next answer to a heartbeat reports it."""
     route: NotificationRoute | None = None
     disorderly: bool = False
-    """Each notification comes by a way of its own, and twice."""
+    """Notifications arrive twice and may overtake each other."""
     answers_lost: bool = False
-    """What is written is not answered."""
+    """Writes are executed but not answered."""

@@ -1,11 +1,11 @@
-"""A metadata store in memory: one `MemoryBackend` is the server, each `MemoryStore` a client with a session.
+"""A metadata store in memory: one `MemoryBackend` is the server, each `MemoryStore` is a client with a session.
 
-There are no threads, no random and no clock but the event loop's, so a simulation on virtual time replays
-exactly. Client and backend exchange messages over a link even here, because that is where faults happen:
-a message may be late or lost in either direction. What belongs to the client (its heartbeats, answers and
-notifications) runs in the context in which `connect` was called, what belongs to the backend (applying
-requests, expiring sessions) in the context in which the backend was made. A simulator that holds back the
-callbacks of one context so freezes one client: its heartbeats cease and the backend expires its session.
+There are no threads, no randomness and no clock except the event loop's, so a simulation in virtual time can be
+replayed exactly. Client and backend exchange messages over a link even here, because faults happen there: a message may
+be delayed or lost in either direction. The client's part (heartbeats, answers, notifications) runs in the context in
+which `connect` was called. The backend's part (executing requests, expiring sessions) runs in the context in which the
+backend was created. A simulator that stops the callbacks of one context so freezes one client: its heartbeats stop and
+the backend expires its session.
 """
 
 import asyncio
@@ -26,11 +26,15 @@ from pulsar_barycenter.metadata.store_client import StoreClient
 
 Answer = TypeVar("Answer")
 Latency: TypeAlias = Callable[[str, str], float]
-"""Seconds that an operation, given its name and path, takes to the backend; its answer takes as long."""
+"""Returns the seconds that an operation, given its name and path, takes to the backend; its answer takes the same
+time.
+"""
 
 HEARTBEATS_PER_TIMEOUT: Final = 5
 PATIENCE: Final = 1 / 3
-"""Of the timeout: how long a heartbeat may take before the connection counts as lost, as in stores over a network."""
+"""The fraction of the timeout after which a heartbeat without an answer means that the connection is lost, as in stores
+over a network.
+"""
 
 
 @dataclass(slots=True)
@@ -42,16 +46,16 @@ class _Session:
 
 
 class MemoryBackend:
-    """The shared state behind any number of clients on one event loop, and the faults that may befall them."""
+    """The shared state of any number of clients on one event loop, and the faults to inject."""
 
     def __init__(self, *, latency: Latency | None = None) -> None:
         self.keys = KeyTable()
-        """What is stored now, for checkers to read; changing it here would go unnoticed by the clients."""
+        """The stored keys, for tests to read. Clients do not notice a change made here."""
         self.latency = latency
         self.read_only = False
-        """Whether it refuses every write, while sessions go on."""
+        """Whether every write is refused; sessions continue."""
         self.is_down = False
-        """Whether it neither hears nor says anything: see `stop`."""
+        """Whether it neither receives nor sends anything; see `stop`."""
         self._context = contextvars.copy_context()
         self._sessions: dict[int, _Session] = {}
         self._last_session = 0
@@ -59,63 +63,65 @@ class MemoryBackend:
     def connect(
         self, clock: Clock | None = None, session_timeout_ms: int = 10_000, *, operation_timeout_ms: int = 5_000
     ) -> "MemoryStore":
-        """Open a client with a session of its own, in the caller's context. Needs a running event loop.
+        """Open a client with its own session, in the caller's context. Needs a running event loop.
 
-        An operation that is not answered within `operation_timeout_ms` of loop time raises
-        StoreUnavailableError. `clock` gives the times in a Stat.
+        An operation without an answer within `operation_timeout_ms` of loop time raises StoreUnavailableError. `clock`
+        gives the times in a Stat.
         """
         return MemoryStore(self, clock or SystemClock(), session_timeout_ms / 1000, operation_timeout_ms / 1000)
 
     # ---- faults ----
 
     def expire_session(self, client: "MemoryStore") -> None:
-        """End the client's session at once; the client learns of it by its next heartbeat or write."""
+        """End the client's session at once. The client learns it from its next heartbeat or write."""
         if client.link.session is not None:
             self._end_session(client.link.session)
 
     def partition(self, client: "MemoryStore") -> None:
-        """Lose every message between the client and the backend, also those on their way, until `heal`."""
+        """Lose every message between the client and the backend, including those in flight, until `heal`."""
         client.link.cut = True
 
     def heal(self, client: "MemoryStore") -> None:
         client.link.cut = False
 
     def crash(self, client: "MemoryStore") -> None:
-        """Treat the client as a process that died: it neither sends nor hears, its session expires by time."""
+        """Treat the client as a crashed process: it neither sends nor receives, and its session expires."""
         client.link.cut = True
         client.abandon()
 
     def stop(self) -> None:
-        """Be gone, with all that is on its way, until `start`; what is stored stays."""
+        """Stop the backend and lose all messages in flight, until `start`. The keys stay."""
         self.is_down = True
 
     def start(self) -> None:
-        """Be back. Sessions have their whole time from now on, as after a restart of ZooKeeper or etcd."""
+        """Start the backend again. Sessions get their whole timeout from now on, as after a restart of ZooKeeper or
+        etcd.
+        """
         self.is_down = False
         now = asyncio.get_running_loop().time()
         for session in self._sessions.values():
             session.heard_at_s = now
 
     def lose_answers(self, client: "MemoryStore", *, lost: bool = True) -> None:
-        """Carry out what the client writes, but do not answer, while `lost`; heartbeats and reads are answered."""
+        """While `lost`, execute the client's writes but do not answer them. Heartbeats and reads are answered."""
         client.link.answers_lost = lost
 
     def disturb_notifications(self, client: "MemoryStore", *, disorderly: bool = True) -> None:
-        """Have each notification to the client come twice, and overtake others, while `disorderly`."""
+        """While `disorderly`, deliver each notification to the client twice, and out of order."""
         client.link.disorderly = disorderly
 
     def route_notifications(self, client: "MemoryStore", route: NotificationRoute | None) -> None:
-        """Have `route` decide how long each notification to the client takes and which are lost.
+        """Let `route` decide how long each notification to the client takes, and which are lost.
 
-        The order stays: one that is delayed holds up those behind it. None restores prompt delivery.
+        The order is kept: a delayed notification delays those after it. None restores immediate delivery.
         """
         client.link.route = route
 
     def lose(self, below: str, *, told: bool) -> Callable[[], None]:
-        """Lose all keys below a path; what is returned brings them back unchanged, and tells so.
+        """Remove all keys below a path. The returned function restores them unchanged and reports that.
 
-        `told` as deletions, or not at all. Not back come keys that were written anew meanwhile, and ephemeral ones
-        whose sessions have ended.
+        With `told` the removals are reported as deletions, otherwise not at all. Keys that were written meanwhile, and
+        ephemeral ones whose sessions have ended, are not restored.
         """
         taken = self.keys.take(below)
         for change in taken.changes if told else ():
@@ -132,7 +138,7 @@ class MemoryBackend:
     def open_session(self, link: Link, timeout_s: float, former: int | None) -> int:
         """End the link's session `former`, if it still exists, and open a new one.
 
-        Asked twice, because the first answer was long in coming, it returns the same session twice.
+        A repeated request, because the first answer was late, gets the same session.
         """
         if link.session is not None and link.session != former:
             return link.session
@@ -150,8 +156,8 @@ class MemoryBackend:
         self._end_session(session_id)
         return None, None
 
-    def hear(self, session_id: int) -> bool:
-        """Take a heartbeat; return whether the client missed notifications.
+    def heartbeat(self, session_id: int) -> bool:
+        """Process a heartbeat; return whether the client missed notifications.
 
         Raises:
             SessionLostError: the session has ended.
@@ -189,7 +195,7 @@ class MemoryBackend:
         return 0.0 if self.latency is None else self.latency(operation, path)
 
     def link(self, notify: Callable[[Notification], None]) -> Link:
-        """Make a link on the running loop, whose far end lives in the caller's context."""
+        """Create a link on the running loop, whose client side runs in the caller's context."""
         loop, client = asyncio.get_running_loop(), contextvars.copy_context()
         return Link(Channel(loop, self._context), Channel(loop, client), Channel(loop, client), notify)
 
@@ -242,7 +248,7 @@ class MemoryBackend:
             link.notify(change)
 
     def is_cut(self, link: Link) -> bool:
-        """Whether no message passes between the client of that link and the backend."""
+        """Return whether no message passes between the client of that link and the backend."""
         return link.cut or self.is_down
 
 
@@ -255,7 +261,7 @@ class MemoryStore(StoreClient):
         self._loop = asyncio.get_running_loop()
         now = self._loop.time()
         self.link = backend.link(self._notified)
-        """For the backend's fault methods."""
+        """The link, for the backend's fault methods."""
         self._backend = backend
         super().__init__(clock, backend.open_session(self.link, session_timeout_s, None))
         self._session_timeout_s = session_timeout_s
@@ -263,7 +269,7 @@ class MemoryStore(StoreClient):
         self._last_session = self._session
         self._watch = SessionWatch(session_timeout_s, now)
         self._unanswered_since_s: float | None = None
-        """When the first heartbeat was sent since an answer came."""
+        """When the first heartbeat after the last answer was sent."""
         self._timer = self._loop.call_at(now + self._interval_s, self._tick)
 
     # ---- operations ----
@@ -308,11 +314,11 @@ class MemoryStore(StoreClient):
         self.abandon()
         if session is None:
             return
-        with suppress(StoreUnavailableError):  # unheard, the session expires by itself
+        with suppress(StoreUnavailableError):  # without an answer, the session expires
             await self._exchange("close", "/", lambda: self._backend.close_session(session))
 
     def abandon(self) -> None:
-        """Stop without a word to the backend, as a process that dies."""
+        """Stop without a message to the backend, like a process that crashes."""
         self._closed = True
         self._timer.cancel()
 
@@ -327,7 +333,7 @@ class MemoryStore(StoreClient):
     async def _exchange(
         self, operation: str, path: str, action: Callable[[], tuple[Answer, Notification | None]]
     ) -> Answer:
-        """Have the backend run `action` and return its answer; caches forget the change it made first."""
+        """Run `action` on the backend and return its answer. Caches drop the change that it made first."""
         reply: asyncio.Future[Answer] = self._loop.create_future()
         session = self._session
 
@@ -394,7 +400,7 @@ class MemoryStore(StoreClient):
         return self._session is None or self._loop.time() >= self._watch.deadline_s
 
     def _tick(self) -> None:
-        """Judge the heartbeats without an answer, send the next."""
+        """Check for heartbeats without an answer, then send the next."""
         now = self._loop.time()
         if self._unanswered_since_s is not None:
             is_over = now >= self._watch.deadline_s
@@ -430,7 +436,7 @@ class MemoryStore(StoreClient):
             events = self._watch.fell_behind() if outcome else []
             self._listeners.session_events([*events, *self._watch.confirmed(now)])
 
-        self._send("heartbeat", "/", lambda: self._backend.hear(session), answered)
+        self._send("heartbeat", "/", lambda: self._backend.heartbeat(session), answered)
 
     def _session_ended(self) -> None:
         self._session = None
@@ -439,7 +445,7 @@ class MemoryStore(StoreClient):
             self._renew(self._loop.time())
 
     def _renew(self, now: float) -> None:
-        """Ask for a new session in place of the lost one."""
+        """Request a new session to replace the lost one."""
         if self._unanswered_since_s is None:
             self._unanswered_since_s = now
         former = self._last_session

@@ -1,7 +1,10 @@
 """A metadata store in Oxia (0.16 or newer), for brokers on any number of machines.
 
-From the caller inwards: `oxia_store` is what a caller has, `writes` says what a put or a delete is to the server and
-what its answer means, `layout` which key a path is. `session` keeps the session alive and replaces one that was lost,
-`watch` follows the changes; both and all requests go by `connection`, which finds the server that leads the shard
-through one of those that `settings` name. `oxia_api` is the part of Oxia's own API that all this needs.
+Rules. Each write also writes under the session, so that Oxia refuses it when the session has ended (`writes`).
+Conditions that Oxia cannot express, a guard and the absence of children, are checked one request earlier.
+
+From the caller inwards: `oxia_store` has the operations. `writes` builds the request of a put or delete and decodes its
+answer. `layout` maps paths to keys. `session` keeps the session alive and replaces a lost one. `watch` follows changes.
+All requests pass through `oxia_connection`, which finds the leader of the shard through one of the servers in
+`oxia_settings`. `oxia_api` is the part of Oxia's API that is needed.
 """

@@ -1,16 +1,16 @@
-"""Which keys of Oxia a store uses.
+"""The keys of Oxia that a store uses.
 
-| key                                    | what                                                                 |
+| key                                    | content                                                              |
 |----------------------------------------|----------------------------------------------------------------------|
-| CHROOT PATH, with | for each /         | a key of the store, its value as it is; a session, if it is ephemeral |
-| barycenter CHROOT :sessions:SESSION    | there while that session (16 hexadecimal digits) lasts                |
-| barycenter CHROOT :sequences PATH      | its count of changes is the last number given to sequential keys there |
+| CHROOT PATH, with | for each /         | a key of the store with its value; a session, if it is ephemeral      |
+| barycenter CHROOT :sessions:SESSION    | exists while that session (16 hexadecimal digits) is alive            |
+| barycenter CHROOT :sequences PATH      | its modification count is the last number given to sequential keys    |
 
-What sorts keys, a namespace of Oxia is told when it is made: by the number of their slashes first, or not. A key
-without slashes lies at the same place in both, and all that lies below another is one range. In a name, `~` is `~0` and
-`|` is `~1`.
+A namespace of Oxia sorts its keys by the number of their slashes first, or not; that is fixed when it is created. A key
+without slashes has the same position in both orders, and everything below a key is one range. In a name, `~` is encoded
+as `~0` and `|` as `~1`.
 
-All keys have one partition key, so one shard of the namespace holds them: one session, one order of changes.
+All keys have one partition key, so one shard of the namespace contains them: one session, one order of changes.
 """
 
 from dataclasses import dataclass
@@ -19,36 +19,38 @@ from typing import Final
 PARTITION: Final = "barycenter"
 """The partition key of all keys, of all clusters in a namespace."""
 PARTITION_HASH: Final = 0x47791134
-"""Where that lies among the shards: the lower half of its 64-bit XXH3, as Oxia's clients have it."""
+"""The hash of that key among the shards: the lower half of its 64-bit XXH3, as in Oxia's clients."""
 
 _SEPARATOR: Final = "|"
-_BEHIND: Final = "}"
-"""The character behind the separator."""
+_AFTER_SEPARATOR: Final = "}"
+"""The character after the separator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
+    """Maps paths to keys below a chroot."""
+
     chroot: str = ""
 
     @property
     def root(self) -> str:
-        """What all keys of the store begin with."""
+        """The prefix of all keys of the store."""
         return _encoded(self.chroot)
 
     def key(self, path: str) -> str:
         return f"{self.root}{_encoded(path)}"
 
     def path(self, key: str) -> str | None:
-        """Return the path of a key, None if it is none of the store's."""
+        """Return the path of a key, None if the key is not the store's."""
         if not key.startswith(f"{self.root}{_SEPARATOR}"):
             return None
         names = key[len(self.root) :].split(_SEPARATOR)
         return "/".join(name.replace("~1", _SEPARATOR).replace("~0", "~") for name in names)
 
     def below(self, path: str) -> tuple[str, str]:
-        """The first key and the end, exclusive, of what lies below `path`."""
+        """The range of the keys below `path`: the first key, and the end (exclusive)."""
         above = self.root if path == "/" else self.key(path)
-        return f"{above}{_SEPARATOR}", f"{above}{_BEHIND}"
+        return f"{above}{_SEPARATOR}", f"{above}{_AFTER_SEPARATOR}"
 
     def session(self, session: int) -> str:
         return f"barycenter{self.root}:sessions:{identity(session)}"
@@ -63,7 +65,7 @@ def identity(session: int) -> str:
 
 
 def child_names(path: str, paths: list[str]) -> set[str]:
-    """Return the first names below `path` of `paths` that lie below it."""
+    """Return the names of the children of `path` that `paths`, which are below it, belong to."""
     begin = len(path) if path == "/" else len(path) + 1
     return {below[begin:].partition("/")[0] for below in paths}
 

@@ -1,11 +1,11 @@
 """A metadata store in Oxia that brokers on any number of machines share.
 
-A write is one request and is sent once, under the condition that the key is as it was seen: when it was read, or when
-this client wrote it. What was seen is remembered; if it is out of date, the server refuses, and the key is read anew.
-What no condition of Oxia can name, a guard and the absence of children, is looked at in the request before.
+A write is one request, which is sent once, with the condition that the key is as it was last seen: when it was read, or
+when this client wrote it. If that is outdated, the server refuses and the key is read again. Conditions that Oxia
+cannot express, a guard and the absence of children, are checked in the request before.
 
-Caches forget what a write changed before the caller goes on; listeners are told of it when it comes back among all
-other changes, in their order.
+Caches drop what a write changed before the caller continues. Listeners are notified when the change arrives with all
+others, in order.
 """
 
 import random
@@ -22,11 +22,12 @@ from pulsar_barycenter.metadata.errors import (
     StoreUnavailableError,
     ValueTooLargeError,
 )
+from pulsar_barycenter.metadata.grpc_client.grpc_store import GrpcStore
 from pulsar_barycenter.metadata.oxia import oxia_api_pb2 as api
-from pulsar_barycenter.metadata.oxia.connection import Leader, OxiaConnection
 from pulsar_barycenter.metadata.oxia.layout import Layout, child_names
+from pulsar_barycenter.metadata.oxia.oxia_connection import Leader, OxiaConnection
+from pulsar_barycenter.metadata.oxia.oxia_settings import OxiaSettings
 from pulsar_barycenter.metadata.oxia.session import OxiaSession, ending
-from pulsar_barycenter.metadata.oxia.settings import OxiaSettings
 from pulsar_barycenter.metadata.oxia.watch import OxiaWatch
 from pulsar_barycenter.metadata.oxia.writes import (
     Known,
@@ -40,7 +41,6 @@ from pulsar_barycenter.metadata.oxia.writes import (
     record_of,
     written,
 )
-from pulsar_barycenter.metadata.rpc.rpc_store import RpcStore
 from pulsar_barycenter.metadata.store import (
     MUST_NOT_EXIST,
     Guard,
@@ -52,25 +52,25 @@ from pulsar_barycenter.metadata.store import (
 )
 
 MAX_VALUE_BYTES: Final = 4 << 20
-"""Of one key; several of them fit in one answer."""
+"""The maximum size of one value; an answer has space for several."""
 MAX_RACES: Final = 100
 REMEMBERED: Final = 10_000
-"""Keys of which it is remembered how they were seen last."""
+"""The maximum number of keys whose last seen state is remembered."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
-    """What was there when a write was decided upon."""
+class _SeenState:
+    """What existed when a write was decided."""
 
     key: Known | None
     guard: Known | None = None
     has_children: bool = False
 
 
-class OxiaStore(RpcStore):
-    """One session with the servers; see `MetadataStore` for the contract. Made by `open`.
+class OxiaStore(GrpcStore):
+    """One session with the servers; see `MetadataStore` for the contract. Created by `open`.
 
-    Times in a Stat are the server's own.
+    Times in a Stat are the server's.
     """
 
     name = "oxia"
@@ -90,19 +90,19 @@ class OxiaStore(RpcStore):
             self._layout,
             namespace=settings.namespace,
             timeout_ms=session_timeout_ms,
-            tell=self._hear_session,
+            on_session=self._on_session,
             source=source,
         )
         self._watch = OxiaWatch(
             self._connection,
             self._layout,
             silence_s=self._keeper.timeout_s,
-            hear=self._hear,
-            missed=self._keeper.fell_behind,
+            on_change=self._on_change,
+            on_missed=self._keeper.fell_behind,
             source=source,
         )
         self._seen: Recent[str, Known] = Recent(REMEMBERED)
-        """How keys were when they were seen last, the one not seen for longest first."""
+        """The last seen state of keys, least recently seen first."""
 
     @classmethod
     async def open(
@@ -113,13 +113,13 @@ class OxiaStore(RpcStore):
         operation_timeout_s: float = 30.0,
         clock: Clock | None = None,
     ) -> Self:
-        """Open a session with the servers that `settings` name.
+        """Open a session with the servers in `settings`.
 
-        The session lasts 2 to 300 seconds, whichever of these is nearest to `session_timeout_ms`.
+        The session timeout is `session_timeout_ms`, limited to 2 to 300 seconds.
 
         Raises:
-            StoreUnavailableError: none of them answered for ten seconds.
-            StoreRefusedError: the token does not do, there is no such namespace, or the servers are too old.
+            StoreUnavailableError: no server answered for ten seconds.
+            StoreRefusedError: the token is wrong, the namespace does not exist, or the servers are too old.
         """
         store = cls(
             clock or SystemClock(),
@@ -164,18 +164,18 @@ class OxiaStore(RpcStore):
         if sequential:
             path = sequential_path(path, await self._next_number(path))
         options = PutOptions(expected_version, ephemeral, sequential, if_own, guard)
-        look = self._remembered_look(path, options, session)
+        state = self._remembered_state(path, options, session)
         for _ in range(MAX_RACES):
-            look = look or await self._look_at(path, session, "put", guard)
-            check_guard(guard, None if look.guard is None else look.guard.version)
-            own = look.key is not None and look.key.is_own(session)
-            check_put(path, None if look.key is None else look.key.version, options, own=own)
-            request = put_request(self._layout.key(path), data, options, session, look.key)
+            state = state or await self._read_state(path, session, "put", guard)
+            check_guard(guard, None if state.guard is None else state.guard.version)
+            own = state.key is not None and state.key.is_own(session)
+            check_put(path, None if state.key is None else state.key.version, options, own=own)
+            request = put_request(self._layout.key(path), data, options, session, state.key)
             try:
                 known = await self._write("put", path, request, session)
             except OtherVersionError:
                 self._seen.pop(path)
-                look = None
+                state = None
                 continue
             self._remember(path, known)
             kind = NotificationType.MODIFIED if known.version else NotificationType.CREATED
@@ -188,19 +188,19 @@ class OxiaStore(RpcStore):
     ) -> None:
         session = self._writing(path)
         for _ in range(MAX_RACES):
-            look = await self._look_at(path, session, "delete", guard, children=True)
-            check_guard(guard, None if look.guard is None else look.guard.version)
+            state = await self._read_state(path, session, "delete", guard, children=True)
+            check_guard(guard, None if state.guard is None else state.guard.version)
             check_delete(
                 path,
-                None if look.key is None else look.key.version,
+                None if state.key is None else state.key.version,
                 expected=expected_version,
                 if_own=if_own,
-                own=look.key is not None and look.key.is_own(session),
-                has_children=look.has_children,
+                own=state.key is not None and state.key.is_own(session),
+                has_children=state.has_children,
             )
-            if look.key is None:
+            if state.key is None:
                 raise NotFoundError(path)
-            request = delete_request(self._layout.key(path), session, look.key)
+            request = delete_request(self._layout.key(path), session, state.key)
             self._seen.pop(path)
             try:
                 await self._write("delete", path, request, session)
@@ -221,7 +221,7 @@ class OxiaStore(RpcStore):
             call = leader.stub.List(request, metadata=leader.tokens, timeout=timeout_s)
             async with ending(call):
                 while isinstance(page := await call.read(), api.ListResponse):
-                    below = [each for key in page.keys if (each := self._layout.path(key)) is not None]
+                    below = [key_path for key in page.keys if (key_path := self._layout.path(key)) is not None]
                     names.update(child_names(path, below))
 
         await self._connection.ask("children", path, collect)
@@ -234,25 +234,25 @@ class OxiaStore(RpcStore):
 
     # ---- what was seen ----
 
-    def _remembered_look(self, path: str, options: PutOptions, session: int) -> _Look | None:
-        """Return what a put can be tried upon without a look at the store; None if it needs one.
+    def _remembered_state(self, path: str, options: PutOptions, session: int) -> _SeenState | None:
+        """Return a state for a first attempt of a put without reading; None if it has to be read.
 
-        What is remembered may be out of date, so nothing is refused by it.
+        The remembered state may be outdated, so nothing is refused because of it.
         """
         if options.guard is not None:
             return None
         if options.expected_version == MUST_NOT_EXIST or options.sequential:
-            return _Look(None)
+            return _SeenState(None)
         key = self._seen.get(path)
         fits = key is not None and options.expected_version in (None, key.version)
         if key is None or not fits or (options.if_own and not key.is_own(session)):
             return None
-        return _Look(key)
+        return _SeenState(key)
 
-    async def _look_at(
+    async def _read_state(
         self, path: str, session: int, operation: str, guard: Guard | None, *, children: bool = False
-    ) -> _Look:
-        """Look at what a write depends on, the session first.
+    ) -> _SeenState:
+        """Read what a write depends on, the session first.
 
         Raises:
             SessionLostError: the session has ended.
@@ -271,7 +271,7 @@ class OxiaStore(RpcStore):
             raise self._session_ended(session, path, operation)
         guarding = None if guard is None else found_in(others[0])
         has_children = children and others[-1].status == api.OK and first <= others[-1].key < end
-        return _Look(found_in(key), guarding, has_children)
+        return _SeenState(found_in(key), guarding, has_children)
 
     def _remember(self, path: str, known: Known | None) -> None:
         if known is None:
@@ -290,7 +290,7 @@ class OxiaStore(RpcStore):
         session: int | None = None,
         takes_turn: bool = True,
     ) -> list[api.GetResponse]:
-        """Return an answer to each request; with a `session` only where that is."""
+        """Return the answer to each request. With a `session` the requests fail if it has ended."""
 
         async def read(leader: Leader, timeout_s: float) -> list[api.GetResponse]:
             if session is not None:
@@ -302,7 +302,7 @@ class OxiaStore(RpcStore):
                 while len(answers) < len(requests):
                     part = await call.read()
                     if not isinstance(part, api.ReadResponse):
-                        raise StoreUnavailableError(path, f"{operation} failed: the server told too little")
+                        raise StoreUnavailableError(path, f"{operation} failed: the server's answer is incomplete")
                     answers.extend(part.gets)
             return answers
 
@@ -314,11 +314,11 @@ class OxiaStore(RpcStore):
             raise self._session_ended(session, path, operation) from None
 
     async def _write(self, operation: str, path: str, request: api.WriteRequest, session: int) -> Known:
-        """Have one write done; return what is known of the record that was put last.
+        """Execute one write; return the state of the record that was put last.
 
         Raises:
             SessionLostError: the session has ended; nothing was written.
-            OtherVersionError: nothing was written.
+            OtherVersionError: the key has changed; nothing was written.
         """
 
         async def write(leader: Leader, timeout_s: float) -> api.WriteResponse:
@@ -337,14 +337,14 @@ class OxiaStore(RpcStore):
         )
         return known_of(answer.puts[0].version).version
 
-    # ---- what session and watch tell ----
+    # ---- what session and watch report ----
 
-    def _hear_session(self, session: int | None, events: list[SessionEvent]) -> None:
+    def _on_session(self, session: int | None, events: list[SessionEvent]) -> None:
         self._session = session
         if not self._closed:
             self._listeners.session_events(events)
 
-    def _hear(self, change: Notification, version_id: int | None) -> None:
+    def _on_change(self, change: Notification, version_id: int | None) -> None:
         seen = self._seen.get(change.path)
         if seen is not None and seen.version_id != version_id:
             self._seen.pop(change.path)

@@ -1,8 +1,8 @@
-"""The session with Oxia: one of the shard, and a record that shows it.
+"""The session with Oxia: a session of the shard, and a record that shows that it is alive.
 
-A heartbeat is a keep-alive and then a write of that record, to the same server. A server that others have replaced
-without its knowing answers the former all the same; it cannot do the latter, for which most servers of the shard are
-needed. A new leader of the shard counts from when it began.
+A heartbeat is a keep-alive and then a write of that record, to the same server. A server that was replaced as leader
+without its knowledge answers the keep-alive nevertheless. It cannot execute the write, which needs a majority of the
+shard's servers. A new leader of the shard counts from its beginning.
 """
 
 import random
@@ -14,20 +14,20 @@ import grpc
 from grpc import aio
 
 from pulsar_barycenter.metadata.errors import NotFoundError, StoreRefusedError, StoreUnavailableError
+from pulsar_barycenter.metadata.grpc_client.heartbeat_session import STEP_S, HeartbeatSession, OnSession
 from pulsar_barycenter.metadata.oxia import oxia_api_pb2 as api
-from pulsar_barycenter.metadata.oxia.connection import Leader, OxiaConnection
 from pulsar_barycenter.metadata.oxia.layout import PARTITION, Layout
+from pulsar_barycenter.metadata.oxia.oxia_connection import Leader, OxiaConnection
 from pulsar_barycenter.metadata.oxia.writes import MARK, heartbeat_request, session_request
-from pulsar_barycenter.metadata.rpc.kept_session import STEP_S, KeptSession, Tell
 
 Answer = TypeVar("Answer")
 
 SHORTEST_MS: Final = 2_000
 LONGEST_MS: Final = 300_000
-"""Between which Oxia's servers take a session's time."""
+"""Oxia's servers accept session timeouts from SHORTEST_MS to LONGEST_MS."""
 
 
-class OxiaSession(KeptSession):
+class OxiaSession(HeartbeatSession):
     """The session of one client."""
 
     def __init__(
@@ -37,11 +37,11 @@ class OxiaSession(KeptSession):
         *,
         namespace: str,
         timeout_ms: int,
-        tell: Tell,
+        on_session: OnSession,
         source: random.Random,
     ) -> None:
         self._timeout_ms = min(max(timeout_ms, SHORTEST_MS), LONGEST_MS)
-        super().__init__(connection, timeout_s=self._timeout_ms / 1000, tell=tell, source=source)
+        super().__init__(connection, timeout_s=self._timeout_ms / 1000, on_session=on_session, source=source)
         self._connection = connection
         self._layout = layout
         self._namespace = namespace
@@ -49,15 +49,17 @@ class OxiaSession(KeptSession):
         self._has_single_writes = True
 
     def check(self, leader: Leader, session: int) -> None:
-        """Raise NotFoundError if `session` is of another shard than is led: when a shard is divided, its number is."""
+        """Raise NotFoundError if `session` belongs to another shard than the leader's. When a shard is split, its
+        number changes.
+        """
         if leader.shard != self._shard:
             raise NotFoundError(f"session {session:016x}")
 
     async def write(self, leader: Leader, request: api.WriteRequest, timeout_s: float) -> api.WriteResponse:
-        """Have a write done.
+        """Execute a write.
 
-        By a call of its own, so that its failure says nothing of others; Oxia's clients prefer a stream of many, and a
-        server may know nothing else. A stream for each write takes more than twice the time.
+        Each write is a call of its own, so that its failure says nothing about others. Oxia's clients prefer one stream
+        for many writes, and some servers know only that; a stream for each write takes more than twice the time.
 
         Raises:
             AioRpcError: what gRPC raises.
@@ -100,11 +102,9 @@ class OxiaSession(KeptSession):
 
         answer = await self._ask(show)
         if answer.puts[0].status != api.OK:
-            raise StoreUnavailableError("/", "the session ended as soon as it began")
+            raise StoreUnavailableError("/", "the session ended immediately after it began")
         if answer.puts[0].version.version_id != MARK:
-            raise StoreRefusedError(
-                "/", "the servers give no version ids that are asked for: Oxia 0.16 or newer is needed"
-            )
+            raise StoreRefusedError("/", "the servers do not support chosen version ids: Oxia 0.16 or newer is needed")
 
     async def _end(self, session: int) -> None:
         async def end(leader: Leader, timeout_s: float) -> None:
@@ -131,7 +131,7 @@ class OxiaSession(KeptSession):
 
 @asynccontextmanager
 async def ending(call: aio.Call) -> AsyncIterator[None]:
-    """Have a call of a stream end with the block."""
+    """Cancel a streaming call at the end of the block."""
     try:
         yield
     finally:

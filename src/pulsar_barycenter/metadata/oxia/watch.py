@@ -1,12 +1,12 @@
-"""What changes in the store, followed from write to write, whichever server leads.
+"""Follows the changes of the store from write to write, whichever server leads.
 
-After the connection broke, following goes on behind the last write that was told, so nothing is missed, as long as the
-servers keep what changed (an hour, unless they are told otherwise). They do not say so if they did not. After a silence
-of MISSED_AFTER_S following goes on from now, and that is told (`missed`). Likewise if the servers know less than they
-did, as after a restore from a copy, if the shard is another, and when somebody deletes a range of keys, which comes as
-one change.
+After a lost connection it continues after the last write that was reported. Nothing is missed as long as the servers
+keep the changes (an hour by default). They do not report if they did not. So after a silence of MISSED_AFTER_S it
+continues from the current write and reports that (`on_missed`). It does the same if the servers are at an earlier write
+than before, as after a restore from a copy, if the shard is another one, and when a range of keys is deleted, which
+arrives as one change.
 
-Each session writes at its heartbeats, so a server that tells nothing for a session's time is left.
+Each session writes at its heartbeats, so a server that reports nothing for a session timeout is left.
 """
 
 import asyncio
@@ -16,17 +16,23 @@ from typing import Final
 
 from pulsar_barycenter.bounds.back_off import BackOff
 from pulsar_barycenter.metadata.errors import MetadataError, StoreRefusedError, StoreUnavailableError
+from pulsar_barycenter.metadata.grpc_client.failure_log import FailureLog
 from pulsar_barycenter.metadata.oxia import oxia_api_pb2 as api
-from pulsar_barycenter.metadata.oxia.connection import Leader, NobodyLeadsError, OxiaConnection, OxiaLine, translated
 from pulsar_barycenter.metadata.oxia.layout import Layout
+from pulsar_barycenter.metadata.oxia.oxia_connection import (
+    Leader,
+    NoLeaderError,
+    OxiaChannel,
+    OxiaConnection,
+    translated,
+)
 from pulsar_barycenter.metadata.oxia.session import ending
-from pulsar_barycenter.metadata.rpc.troubles import Troubles
 from pulsar_barycenter.metadata.store import Notification, NotificationType
 
 RETRY_S: Final = 0.05
 MAX_RETRY_S: Final = 0.5
 LOOK_S: Final = 5.0
-"""How long a server may take to say at which write it is."""
+"""How long a server may take to return its current write."""
 MISSED_AFTER_S: Final = 300.0
 _TYPES: Final = {
     api.KEY_CREATED: NotificationType.CREATED,
@@ -36,8 +42,9 @@ _TYPES: Final = {
 
 
 class OxiaWatch:
-    """Follows the changes of a store: `hear` gets each with the version id that the key has now, all in their order;
-    `missed` is called when some were missed."""
+    """Follows the changes of a store. `on_change` gets each change and the current version id of the key, all in order;
+    `on_missed` is called when some were missed.
+    """
 
     def __init__(
         self,
@@ -45,73 +52,75 @@ class OxiaWatch:
         layout: Layout,
         *,
         silence_s: float,
-        hear: Callable[[Notification, int | None], None],
-        missed: Callable[[], None],
+        on_change: Callable[[Notification, int | None], None],
+        on_missed: Callable[[], None],
         source: random.Random,
     ) -> None:
         self._connection = connection
         self._layout = layout
         self._silence_s = silence_s
-        self._hear = hear
-        self._missed = missed
+        self._on_change = on_change
+        self._on_missed = on_missed
         self._loop = asyncio.get_running_loop()
-        self._told: tuple[int, int] | None = None
-        """The shard, and the offset in it that was told last; None before the first."""
-        self._told_at_s = self._loop.time()
+        self._reported: tuple[int, int] | None = None
+        """The shard, and the offset in it that was reported last; None before the first."""
+        self._reported_at_s = self._loop.time()
         self._back_off = BackOff(source, RETRY_S, MAX_RETRY_S)
-        self._troubles = Troubles()
+        self._failures = FailureLog()
         self.begun: asyncio.Future[None] = self._loop.create_future()
-        """Done when changes are followed for the first time, or with the reason for which they never will be."""
+        """Done when changes are followed for the first time; has an exception if they never will be."""
 
     async def run(self) -> None:
-        """Follow for ever, or until the servers refuse the first time."""
+        """Follow the changes for ever, or until the servers refuse the first attempt."""
         while True:
             line = self._connection.line
             try:
                 await self._follow(line)
-            except (MetadataError, NobodyLeadsError) as raised:
+            except (MetadataError, NoLeaderError) as raised:
                 error = raised if isinstance(raised, MetadataError) else StoreUnavailableError("/", str(raised))
                 if isinstance(error, StoreRefusedError) and not self.begun.done():
                     self.begun.set_exception(error)
                     return
-                self._troubles.failing("watch", line.endpoint, error)
+                self._failures.failed("watch", line.endpoint, error)
                 self._connection.leave(line)
                 await asyncio.sleep(self._back_off.next_s())
 
-    async def _follow(self, line: OxiaLine) -> None:
+    async def _follow(self, line: OxiaChannel) -> None:
         with translated("watch", "/"):
             async with line.used():
                 leader = await line.leader()
-                request = api.NotificationsRequest(shard=leader.shard, start_offset_exclusive=await self._look(leader))
+                request = api.NotificationsRequest(
+                    shard=leader.shard, start_offset_exclusive=await self._find_offset(leader)
+                )
                 call = leader.stub.GetNotifications(request, metadata=leader.tokens)
                 async with ending(call):
                     if not self.begun.done():
                         self.begun.set_result(None)
                     while isinstance(batch := await self._next(call.read()), api.NotificationBatch):
                         self._back_off.reset()
-                        self._troubles.working("watch", line.endpoint)
+                        self._failures.recovered("watch", line.endpoint)
                         self._take(leader.shard, batch)
         raise StoreUnavailableError("/", "the server ended the watch")
 
-    async def _look(self, leader: Leader) -> int:
-        """Return the offset behind which to follow, and tell if that leaves some out."""
+    async def _find_offset(self, leader: Leader) -> int:
+        """Return the offset after which to follow, and report if changes before it are missed."""
         call = leader.stub.GetNotifications(api.NotificationsRequest(shard=leader.shard), metadata=leader.tokens)
         async with ending(call), asyncio.timeout(LOOK_S):
             first = await call.read()
         if not isinstance(first, api.NotificationBatch):
-            raise StoreUnavailableError("/", "the server does not say at which write it is")
+            raise StoreUnavailableError("/", "the server did not return its current write")
         is_followed = (
-            self._told is not None
-            and self._told[0] == leader.shard
-            and self._told[1] <= first.offset
-            and self._loop.time() - self._told_at_s < MISSED_AFTER_S
+            self._reported is not None
+            and self._reported[0] == leader.shard
+            and self._reported[1] <= first.offset
+            and self._loop.time() - self._reported_at_s < MISSED_AFTER_S
         )
-        if self._told is None or not is_followed:
-            is_first, self._told = self._told is None, (leader.shard, first.offset)
-            self._told_at_s = self._loop.time()
+        if self._reported is None or not is_followed:
+            is_first, self._reported = self._reported is None, (leader.shard, first.offset)
+            self._reported_at_s = self._loop.time()
             if not is_first:
-                self._missed()
-        return self._told[1]
+                self._on_missed()
+        return self._reported[1]
 
     async def _next(self, read: Awaitable[object]) -> object:
         async with asyncio.timeout(self._silence_s):
@@ -122,10 +131,10 @@ class OxiaWatch:
         for entry in batch.notifications:
             path = self._layout.path(entry.key)
             if entry.value.type == api.KEY_RANGE_DELETED:
-                self._missed()
+                self._on_missed()
             elif path is not None:
                 version_id = entry.value.version_id if entry.value.HasField("version_id") else None
                 changes.append((Notification(_TYPES[entry.value.type], path), version_id))
-        self._told, self._told_at_s = (shard, batch.offset), self._loop.time()
-        for change, version_id in sorted(changes, key=lambda each: each[0].path):
-            self._hear(change, version_id)
+        self._reported, self._reported_at_s = (shard, batch.offset), self._loop.time()
+        for change, version_id in sorted(changes, key=lambda pair: pair[0].path):
+            self._on_change(change, version_id)

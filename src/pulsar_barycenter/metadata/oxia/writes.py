@@ -1,19 +1,19 @@
-"""What a put or a delete is to the server, and what its answer means. No clock, no I/O.
+"""Builds the request of a put or a delete, and decodes its answer. No clock, no I/O.
 
-A write is one step of the server: its puts in their order, then its deletes, each under its own condition, that a key
-has a certain version id. Oxia draws those ids from one count for all keys, so no id comes twice and one belongs to one
-life of a key. What is told as a version is the record's count of modifications, which no condition can name; so a key
-is looked at before it is replaced, and the id that was seen is the condition. If it does not hold, others were faster,
-and what is there now decides.
+A write is one step of the server: its puts in order, then its deletes, each under its own condition that a key has a
+certain version id. Oxia takes these ids from one counter for all keys, so an id never repeats and identifies one life
+of a key. The version in a Stat is the record's modification count, which no condition can use. So a key is read before
+it is replaced, and the id that was seen is the condition. If the condition fails, another client was faster, and the
+key is read again.
 
-**The session in each write.** Only a put that names a session is refused when that session has ended. So each write
-begins with such a put: it takes the key for the session under the condition of the write and gives it an id that no
-record has (MARK). The put or delete that counts follows in the same step, under the condition that the key has that
-id. If the session has ended, or the condition does not hold, the first is refused, and with it the second; otherwise
-both happen, and nobody ever sees what is in between. An ephemeral key that is written by its own session needs no such
-put.
+**The session in each write.** Oxia refuses a put that names a session when that session has ended, and no other
+request. So each write begins with such a put. It assigns the key to the session, under the condition of the write, and
+gives it an id that no record has (MARK). The actual put or delete follows in the same step, under the condition that
+the key has that id. If the session has ended, or the condition fails, the first put is refused and so is the second;
+otherwise both happen, and no client sees the state between them. An ephemeral key that its own session writes needs no
+such put.
 
-Whether a key is ephemeral is fixed at its creation: an update leaves it the session that it has.
+A key is ephemeral or persistent from its creation on: an update keeps its session.
 """
 
 from dataclasses import dataclass
@@ -25,25 +25,25 @@ from pulsar_barycenter.metadata.oxia.layout import PARTITION, identity
 from pulsar_barycenter.metadata.store import Record, Stat
 
 MARK: Final = -2
-"""The id of a key in the middle of a write; -1 is that of an absent one, others begin at 0."""
+"""The id of a key in the middle of a write. -1 is the id of an absent key, others start at 0."""
 _ABSENT: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of a record besides its value."""
+    """The state of a record, without its value."""
 
     version_id: int
     version: int
-    """How often it was changed since it was created."""
+    """How often it was changed since its creation."""
     session: int | None
-    """The session that it goes with, None if it lasts."""
+    """The session whose end deletes it, None if it is persistent."""
     creator: str
     created_at_ms: int
     modified_at_ms: int
 
     def is_own(self, session: int | None) -> bool:
-        """Whether `session` created it."""
+        """Return whether `session` created it."""
         if session is None:
             return False
         return self.session == session if self.session is not None else self.creator == identity(session)
@@ -58,7 +58,7 @@ class SessionEndedError(Exception):
 
 
 class OtherVersionError(Exception):
-    """The key is not as it was seen any more; nothing was written."""
+    """The key has changed since it was seen; nothing was written."""
 
 
 def known_of(version: api.Version) -> Known:
@@ -73,7 +73,7 @@ def known_of(version: api.Version) -> Known:
 
 
 def found_in(answer: api.GetResponse) -> Known | None:
-    """Return what is known of the record that was asked for; None if there is none."""
+    """Return the state of the record that was read; None if it does not exist."""
     return known_of(answer.version) if answer.status == api.OK else None
 
 
@@ -83,7 +83,7 @@ def record_of(path: str, answer: api.GetResponse, reader: int | None) -> Record 
 
 
 def put_request(key: str, value: bytes, options: PutOptions, session: int, seen: Known | None) -> api.WriteRequest:
-    """Write `value` in the name of `session`, if the key is still as it was `seen`."""
+    """Return the request that writes `value` for `session`, if the key is still as it was `seen`."""
     if seen is None:
         creator, version = identity(session), 0
         owner = session if options.ephemeral else None
@@ -98,17 +98,17 @@ def put_request(key: str, value: bytes, options: PutOptions, session: int, seen:
         return api.WriteRequest(puts=[put])
     put.expected_version_id = MARK
     put.override_modifications_count = version
-    return api.WriteRequest(puts=[_taking(key, condition, session), put])
+    return api.WriteRequest(puts=[_put_under_session(key, condition, session), put])
 
 
 def delete_request(key: str, session: int, seen: Known) -> api.WriteRequest:
-    """Delete the key in the name of `session`, if it is still as it was `seen`."""
+    """Return the request that deletes the key for `session`, if it is still as it was `seen`."""
     delete = api.DeleteRequest(key=key, expected_version_id=MARK, partition_key=PARTITION)
-    return api.WriteRequest(puts=[_taking(key, seen.version_id, session)], deletes=[delete])
+    return api.WriteRequest(puts=[_put_under_session(key, seen.version_id, session)], deletes=[delete])
 
 
 def written(answer: api.WriteResponse) -> Known:
-    """Return what is known of the record that was put last, before it was deleted if it was.
+    """Return the state of the record that was put last, before a delete in the same request.
 
     Raises:
         SessionEndedError, OtherVersionError: nothing was written.
@@ -122,17 +122,17 @@ def written(answer: api.WriteResponse) -> Known:
 
 
 def number_request(key: str) -> api.WriteRequest:
-    """Count up the number of sequential keys, which is kept at `key`."""
+    """Return the request that increments the number of sequential keys, which is stored at `key`."""
     return api.WriteRequest(puts=[api.PutRequest(key=key, partition_key=PARTITION)])
 
 
 def session_request(key: str, session: int) -> api.WriteRequest:
-    """Show a new session by a record of its own, with the id MARK, if the server can give it one."""
-    return api.WriteRequest(puts=[_taking(key, _ABSENT, session)])
+    """Return the request that creates the record of a new session, with the id MARK if the server supports that."""
+    return api.WriteRequest(puts=[_put_under_session(key, _ABSENT, session)])
 
 
 def heartbeat_request(key: str, session: int) -> api.WriteRequest:
-    """Write that record anew, which takes a server that leads, and a session that lasts."""
+    """Return the request that writes that record again. It needs a server that leads and a session that is alive."""
     return api.WriteRequest(puts=[api.PutRequest(key=key, session_id=session, partition_key=PARTITION)])
 
 
@@ -140,7 +140,7 @@ def _put(key: str, value: bytes, condition: int) -> api.PutRequest:
     return api.PutRequest(key=key, value=value, expected_version_id=condition, partition_key=PARTITION)
 
 
-def _taking(key: str, condition: int, session: int) -> api.PutRequest:
+def _put_under_session(key: str, condition: int, session: int) -> api.PutRequest:
     put = _put(key, b"", condition)
     put.session_id = session
     put.override_version_id = MARK

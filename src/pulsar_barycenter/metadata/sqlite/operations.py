@@ -1,4 +1,4 @@
-"""What passes between a SQLite store's two sides: operations to the worker, what it tells to the event loop."""
+"""What the two sides of a SQLite store exchange: operations for the worker, events for the event loop."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from pulsar_barycenter.metadata.store import Notification, SessionEvent
 
 @dataclass(eq=False, slots=True)
 class Operation:
-    """What a caller wants done in the file, under the session that was current when it was asked."""
+    """An operation of a caller on the file, in the session that was current at the call."""
 
     name: str
     path: str
@@ -19,30 +19,30 @@ class Operation:
     is_write: bool
     run: Callable[[SqliteFile], Any]
     reply: Any
-    """For the caller's side; the worker only hands it back."""
+    """Belongs to the caller's side; the worker only returns it."""
 
 
 Outcome: TypeAlias = tuple[Operation, Any, MetadataError | None]
-"""An operation, its result, and why it failed: one of the last two is None."""
+"""An operation, its result, and its error. Result or error is None."""
 
 
-class Audience(Protocol):
-    """Who hears what happens. Called on the event loop, in order."""
+class WorkerListener(Protocol):
+    """Receives the worker's events. Called on the event loop, in order."""
 
-    def hear_events(self, events: list[SessionEvent]) -> None: ...
+    def on_events(self, events: list[SessionEvent]) -> None: ...
 
-    def hear_session(self, session: int | None) -> None:
-        """The session that operations belong to from now on; None while there is none."""
+    def on_session(self, session: int | None) -> None:
+        """The session for operations from now on; None while there is none."""
         ...
 
-    def hear_changes(self, changes: list[Notification]) -> None: ...
+    def on_changes(self, changes: list[Notification]) -> None: ...
 
-    def hear_doubt(self) -> None:
-        """Changes were made that cannot be told yet; what is cached may be older than them."""
+    def on_unknown_changes(self) -> None:
+        """Changes were made that cannot be reported yet, so cached values may be outdated."""
         ...
 
-    def hear_outcomes(self, outcomes: list[Outcome]) -> None: ...
+    def on_outcomes(self, outcomes: list[Outcome]) -> None: ...
 
-    def hear_end(self) -> None:
-        """Nothing more will be told, and operations without an outcome will get none."""
+    def on_end(self) -> None:
+        """The last call. Operations without an outcome will get none."""
         ...

@@ -1,4 +1,4 @@
-"""Values of a SQLite file, read without a session: nothing is written, whether brokers use the file or not."""
+"""Reads values of a SQLite file without a session. Writes nothing, whether brokers use the file or not."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -10,10 +10,10 @@ from pulsar_barycenter.metadata.errors import MetadataError
 
 
 def read_value(file: Path, path: str) -> tuple[bytes, int] | None:
-    """Return the value at `path` and when it was last changed (epoch ms); None if there is none.
+    """Return the value at `path` and when it was last changed (ms since 1970); None if the key does not exist.
 
     Raises:
-        MetadataError: the file cannot be read, or is none of a store.
+        MetadataError: the file cannot be read, or is not a store.
     """
     with _reading(file) as db:
         row = db.execute("SELECT value, modified_at_ms FROM keys WHERE path = ?", (path,)).fetchone()
@@ -21,16 +21,16 @@ def read_value(file: Path, path: str) -> tuple[bytes, int] | None:
 
 
 def read_folders(file: Path, folders: Sequence[str], keys: Sequence[str], *, most: int) -> list[tuple[str, bytes]]:
-    """Return all keys below `folders`, and `keys` themselves, with their values as of one moment, by path.
+    """Return all keys below `folders`, and `keys` themselves, with their values at one moment, sorted by path.
 
     Raises:
-        MetadataError: the file cannot be read, is none of a store, or there are more than `most` below a folder.
+        MetadataError: the file cannot be read, is not a store, or there are more than `most` keys below a folder.
     """
     found: dict[str, bytes] = {}
     with _reading(file) as db:
         db.execute("BEGIN")
         for folder in folders:
-            below = (f"{folder}/", f"{folder}0", most + 1)  # 0 is what follows a slash
+            below = (f"{folder}/", f"{folder}0", most + 1)  # "0" is the character after "/"
             rows = db.execute("SELECT path, value FROM keys WHERE path > ? AND path < ? LIMIT ?", below).fetchall()
             if len(rows) > most:
                 raise MetadataError(folder, f"there are more than {most:,} keys below it")
@@ -47,9 +47,9 @@ def _reading(file: Path) -> Iterator[sqlite3.Connection]:
     """Open a file for reading.
 
     Raises:
-        MetadataError: the file cannot be read, or is none of a store, also where that shows only while it is read.
+        MetadataError: the file cannot be read, or is not a store. The block raises it too.
     """
-    # a file that nobody has open is read as it lies there: else SQLite leaves two files beside it
+    # SQLite would leave two files next to a file that no process has open; `immutable` prevents that
     how = "mode=ro" if file.with_name(f"{file.name}-wal").exists() else "immutable=1"
     try:
         with closing(sqlite3.connect(f"file:{quote(str(file.absolute()))}?{how}", uri=True)) as db:

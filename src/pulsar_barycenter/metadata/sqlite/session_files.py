@@ -1,8 +1,8 @@
-"""How processes on one machine see at once that another has died: each holds a lock on a file of its own.
+"""How processes on one machine find at once that another one has ended: each holds a lock on a file of its own.
 
-The kernel drops a file lock when its holder ends, however it ends. A session whose lock can be taken has no
-process any more and need not be waited for; one whose process is merely stopped keeps its lock and expires by
-time.
+The kernel releases a file lock when its process ends, for whatever reason. If a session's lock can be taken, its
+process has ended and its timeout need not be waited for. A process that is only stopped keeps its lock; its session
+expires.
 """
 
 import fcntl
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 class SessionFile:
-    """A file that this process holds the lock of, from construction to `close`."""
+    """A file whose lock this process holds, from construction to `close`."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -23,23 +23,23 @@ class SessionFile:
             fcntl.flock(self._handle, fcntl.LOCK_EX)
             if os.fstat(self._handle).st_nlink:
                 return
-            os.close(self._handle)  # somebody tidied it away before it was locked
+            os.close(self._handle)  # another process removed it before it was locked
 
     def close(self) -> None:
-        """Remove the file and let the lock go. Idempotent."""
+        """Remove the file and release the lock. Idempotent."""
         if self._handle >= 0:
             (self._folder / self.name).unlink(missing_ok=True)
             self.abandon()
 
     def abandon(self) -> None:
-        """Let the lock go and leave the file, as a process that dies does."""
+        """Release the lock and leave the file, as a process that crashes does."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
 
 
 def is_abandoned(folder: Path, name: str) -> bool:
-    """Tell whether the process that made the file has ended; False also if the file is gone."""
+    """Return whether the process that created the file has ended; False also if the file does not exist."""
     try:
         handle = os.open(folder / name, os.O_RDONLY)
     except OSError:
@@ -60,7 +60,7 @@ def remove_if_abandoned(folder: Path, name: str) -> None:
 
 
 def remove_abandoned(folder: Path, *, keep: set[str]) -> None:
-    """Remove the files that dead processes left, except those named in `keep`."""
+    """Remove the files of processes that have ended, except those named in `keep`."""
     for entry in tuple(folder.iterdir()):
         if entry.name not in keep:
             remove_if_abandoned(folder, entry.name)

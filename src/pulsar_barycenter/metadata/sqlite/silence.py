@@ -1,8 +1,8 @@
-"""Which sessions of other processes have been silent for too long, by their heartbeat counts. No clock, no I/O.
+"""Finds sessions of other processes whose heartbeat count has not changed for too long. No clock, no I/O.
 
-Every client watches the others' heartbeats with its own monotonic clock: a session whose count has stood still for
-its timeout is over. A watcher that was itself paused, or could not write, starts to watch anew: it cannot tell whose
-silence it was. Clocks are never compared between processes.
+Every client observes the heartbeats of the others with its own monotonic clock. A session whose count has not changed
+for its timeout has ended. An observer that was itself paused, or could not write, starts again: it cannot know which
+side was silent. Clocks of different processes are never compared.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class SeenSession(NamedTuple):
-    """A session as the file has it: its number, timeout, heartbeat count, and the name of its lock file."""
+    """A session as the file has it: number, timeout, heartbeat count, and the name of its lock file."""
 
     number: int
     timeout_ms: int
@@ -26,22 +26,24 @@ class _Observation:
 
 
 class SilenceWatch:
-    """What is known of the others' heartbeats. Times are seconds of a monotonic clock, `now_s` the first look."""
+    """The observed heartbeats of other sessions. Times are seconds of a monotonic clock; `now_s` is the first
+    observation.
+    """
 
     def __init__(self, now_s: float) -> None:
         self._observed: dict[int, _Observation] = {}
         self._last_look_s = now_s
 
-    def start_anew(self) -> None:
-        """Take no silence so far for theirs."""
+    def restart(self) -> None:
+        """Forget all silence so far: it may have been this client's."""
         self._observed.clear()
 
     def skip(self, now_s: float) -> None:
-        """Note that it was time to look but that this client could not have acted on what it saw."""
+        """Record that an observation was due, but that this client could not have acted on it."""
         self._last_look_s = now_s
 
     def silent(self, sessions: Iterable[SeenSession], now_s: float) -> set[int]:
-        """Look at the others' sessions; return the numbers of those that were silent for their timeout."""
+        """Observe the other sessions; return the numbers of those that were silent for their timeout."""
         pause_s, self._last_look_s = now_s - self._last_look_s, now_s
         observed: dict[int, _Observation] = {}
         silent: set[int] = set()

@@ -3,17 +3,16 @@
 | table     | content                                                                                      |
 |-----------|----------------------------------------------------------------------------------------------|
 | keys      | path, value, version, times, whether ephemeral, session that created it                       |
-| tree      | every (parent, name) that is a key or lies above one, so that children are one index range    |
+| tree      | every (parent, name) that is a key or is above one, so that children are one index range      |
 | sequences | the last number given to each sequential path                                                 |
-| sessions  | living sessions: timeout, a count that grows with each heartbeat, the name of the lock file   |
+| sessions  | sessions that are alive: timeout, heartbeat count, name of the lock file                      |
 | changes   | what changed, numbered without gaps; every client reads those it has not seen                  |
 
-Only the newest changes are kept. A client that finds the first change it has not seen missing knows that it
-fell behind.
+Only the newest changes are kept. If the first change that a client has not seen is missing, the client knows that it
+missed some.
 
-Room is kept for a time when the disk is full: the write-ahead log is given its blocks when the file is opened,
-and the file is given free pages now and then, so that heartbeats and small writes need nothing from the disk
-for a good while.
+Space is reserved for a time when the disk is full. The write-ahead log gets its blocks when the file is opened, and the
+file gets free pages from time to time. So heartbeats and small writes need no disk space for long.
 """
 
 import os
@@ -32,16 +31,18 @@ from pulsar_barycenter.metadata.store import Guard, Notification, NotificationTy
 Result = TypeVar("Result")
 
 APPLICATION_ID: Final = 0x42617279
-"""Marks our files among SQLite's ("Bary")."""
+"""Identifies the store's files among SQLite files ("Bary")."""
 SCHEMA_VERSION: Final = 1
 CHANGES_PER_TRIM: Final = 1000
 MAX_CHANGES_READ: Final = 10_000
 LOG_ROOM: Final = 8 << 20
-"""Bytes of the write-ahead log that exist from the start; SQLite starts anew at its beginning after about half."""
+"""The size in bytes that the write-ahead log has from the start. SQLite restarts at its beginning after about half of
+it.
+"""
 LOG_LIMIT: Final = 2 * LOG_ROOM
-"""Bytes to which SQLite cuts a longer one."""
+"""The size in bytes to which SQLite truncates a longer log."""
 FREE_ROOM: Final = 2 << 20
-"""Bytes of free pages to have in the file; they are added when half of them are used up."""
+"""The number of bytes in free pages of the file. They are refilled when half of them are used."""
 
 _SCHEMA: Final = """
 CREATE TABLE keys (
@@ -58,28 +59,31 @@ CREATE TABLE changes (id INTEGER PRIMARY KEY AUTOINCREMENT, type TEXT NOT NULL, 
 """
 
 OPENING_PATIENCE_S: Final = 15.0
-"""Whoever makes a new file writes its tables and its room, which a busy disk makes long."""
+"""How long opening waits: the process that creates a new file writes its tables and reserves space, which takes long on
+a busy disk.
+"""
 
 
 class SqliteFile:
-    """One connection. Every sqlite3.Error that escapes means: nothing of the open transaction took effect,
-    or, from `commit`, that this is not known."""
+    """One connection. If a sqlite3.Error escapes, nothing of the open transaction took effect; after `commit` that is
+    unknown.
+    """
 
     def __init__(self, path: Path, *, patience_s: float, kept_changes: int) -> None:
-        """Open the file and create it if need be.
+        """Open the file and create it if necessary.
 
-        `patience_s` is how long to wait for another process's transaction once the file is open (before, no session is
-        at stake: OPENING_PATIENCE_S), `kept_changes` how many changes a client may lag before it has to forget
-        everything it knows.
+        `patience_s` is how long to wait for another process's transaction once the file is open. During opening no
+        session is at risk, so OPENING_PATIENCE_S applies. `kept_changes` is the number of changes that a client may lag
+        behind before it has to forget everything that it knows.
 
         Raises:
-            StoreFileError: the file is not ours, damaged, of a newer version, or cannot be opened.
+            StoreFileError: the file is another program's, damaged, of a newer version, or cannot be opened.
         """
         self._path = path
         self._patience_s = max(patience_s, OPENING_PATIENCE_S)
         self._kept_changes = kept_changes
         try:
-            # SQLite gives a file that it makes, and those it makes beside it, the rights of this one.
+            # SQLite gives the files that it creates the permissions of this one
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             self._db = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=True)
         except (OSError, sqlite3.Error) as error:
@@ -100,7 +104,7 @@ class SqliteFile:
     # ---- transactions ----
 
     def begin(self) -> None:
-        """Take the write lock, waiting for other processes."""
+        """Take the write lock; wait for other processes."""
         self.patiently(lambda: self._db.execute("BEGIN IMMEDIATE"))
 
     def commit(self) -> None:
@@ -111,10 +115,10 @@ class SqliteFile:
             self._db.execute("ROLLBACK")
 
     def patiently(self, action: Callable[[], Result]) -> Result:
-        """Repeat `action` while another process is in the way, up to the patience.
+        """Repeat `action` while another process has the lock, up to `patience_s`.
 
-        SQLite's own waiting sleeps in growing steps of milliseconds, and in whole seconds where it was built
-        without usleep; a transaction here takes a fraction of a millisecond.
+        SQLite's own waiting sleeps in growing steps of milliseconds, or in whole seconds if it was built without
+        usleep. A transaction here takes a fraction of a millisecond.
         """
         give_up_at_s = time.monotonic() + self._patience_s
         pause_s = 0.0002
@@ -145,7 +149,7 @@ class SqliteFile:
         return [name for (name,) in self._db.execute("SELECT name FROM tree WHERE parent = ? ORDER BY name", (path,))]
 
     def put(self, path: str, value: bytes, options: PutOptions, *, session: int, now_ms: int) -> Stat:
-        """Write as `MetadataStore.put`, in the open transaction. An error of ours leaves nothing written."""
+        """Write as `MetadataStore.put`, in the open transaction. After a MetadataError nothing is written."""
         self._check(options.guard)
         if options.sequential:
             path = sequential_path(path, self._next_number(path))
@@ -207,7 +211,7 @@ class SqliteFile:
         return self._db.execute("SELECT 1 FROM tree WHERE parent = ? LIMIT 1", (path,)).fetchone() is not None
 
     def _grow_tree(self, path: str) -> None:
-        """Name the key in its parent, and each parent that is new in its own."""
+        """Add the key's name to its parent, and each new parent to its own."""
         while path != "/":
             parent, name = _split(path)
             if not self._db.execute("INSERT OR IGNORE INTO tree VALUES (?, ?)", (parent, name)).rowcount:
@@ -215,7 +219,7 @@ class SqliteFile:
             path = parent
 
     def _shrink_tree(self, path: str) -> None:
-        """Forget the name of a key that went, and of each parent that is neither a key nor has children left."""
+        """Remove the name of a deleted key, and of each parent that is neither a key nor has children left."""
         while path != "/" and not self._has_children(path) and not self.exists(path):
             parent, name = _split(path)
             self._db.execute("DELETE FROM tree WHERE parent = ? AND name = ?", (parent, name))
@@ -229,11 +233,11 @@ class SqliteFile:
         return 0 if row is None else int(row[0])
 
     def data_version(self) -> int:
-        """Return a number that differs from the last one if another connection committed in between."""
+        """Return a number that differs from the previous one if another connection has committed in between."""
         return int(self._db.execute("PRAGMA data_version").fetchone()[0])
 
     def changes_after(self, last_seen: int) -> list[tuple[int, Notification]]:
-        """Return changes with their numbers, the oldest first; at most MAX_CHANGES_READ."""
+        """Return changes with their numbers, oldest first; at most MAX_CHANGES_READ."""
         rows = self._db.execute(
             "SELECT id, type, path FROM changes WHERE id > ? ORDER BY id LIMIT ?", (last_seen, MAX_CHANGES_READ)
         )
@@ -247,7 +251,7 @@ class SqliteFile:
     # ---- sessions ----
 
     def open_session(self, timeout_ms: int, lock_file: str) -> int:
-        """Add a session, in the open transaction, and return its number; numbers are never used again."""
+        """Add a session, in the open transaction, and return its number. Numbers never repeat."""
         number = self._db.execute(
             "INSERT INTO sessions (timeout_ms, beat, lock_file) VALUES (?, 0, ?)", (timeout_ms, lock_file)
         ).lastrowid
@@ -265,9 +269,9 @@ class SqliteFile:
         return self._db.execute("SELECT 1 FROM sessions WHERE id = ?", (session,)).fetchone() is not None
 
     def beat(self, session: int) -> bool:
-        """Show that the session's process lives; return False if the session has ended.
+        """Write a heartbeat; return False if the session has ended.
 
-        Need not survive a power failure, so it does not wait for the disk.
+        It need not survive a power failure, so it does not wait for the disk.
         """
         self._db.execute("PRAGMA synchronous = NORMAL")
         try:
@@ -282,10 +286,10 @@ class SqliteFile:
     # ---- room ----
 
     def keep_room(self) -> None:
-        """Take the room that a full disk would refuse later; a disk that is full already is no error.
+        """Reserve the space that a full disk would refuse later. It is no error if the disk is full already.
 
-        The log is opened beside SQLite, which is harmless, as SQLite has no locks on it; the file itself must
-        never be: closing it would drop the locks that this process has on it.
+        Opening the log in addition to SQLite is safe, because SQLite has no locks on it. Never open the file itself:
+        closing it would drop the locks that this process has on it.
         """
         try:
             handle = os.open(f"{self._path}-wal", os.O_RDWR)
@@ -299,7 +303,7 @@ class SqliteFile:
             self.rollback()
 
     def _add_free_pages(self) -> None:
-        """Write pages and then free them: pages that were never written need blocks when they are first used."""
+        """Write pages and then free them. Pages that were never written need disk blocks when they are first used."""
         self.begin()
         free = self._pragma("freelist_count") * self._pragma("page_size")
         if free < FREE_ROOM // 2:
@@ -313,7 +317,7 @@ class SqliteFile:
     # Set-up.
 
     def _set_up(self) -> None:
-        # whoever turns a new file to WAL locks even readers out for a moment
+        # the process that switches a new file to WAL briefly locks out even readers
         self.patiently(self._refuse_foreign_file)
         self.patiently(lambda: self._db.execute("PRAGMA journal_mode = WAL").fetchone())
         self._db.execute("PRAGMA synchronous = FULL")
@@ -334,14 +338,18 @@ class SqliteFile:
             self.rollback()
 
     def _refuse_foreign_file(self) -> None:
-        """Raise before anything is changed in a file that is not ours."""
-        # in this order: whoever makes the tables names the application in the same transaction
+        """Raise before anything is changed in a file of another program."""
+        # in this order, because the transaction that creates the tables also sets the application id
         has_tables = self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None
         if has_tables and self._pragma("application_id") != APPLICATION_ID:
-            raise StoreFileError(str(self._path), "is a database of another program")
+            raise StoreFileError(
+                str(self._path), "is a database of another program; set metadataStoreUrl to another file"
+            )
         if self._user_version() > SCHEMA_VERSION:
             raise StoreFileError(
-                str(self._path), f"has version {self._user_version()}, this program knows up to {SCHEMA_VERSION}"
+                str(self._path),
+                f"has version {self._user_version()}, this release reads versions"
+                f" up to {SCHEMA_VERSION}; run a later release",
             )
 
     def _user_version(self) -> int:

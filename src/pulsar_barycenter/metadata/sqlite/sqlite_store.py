@@ -1,7 +1,7 @@
 """A metadata store in a SQLite file that many processes on one machine share.
 
-This is the event loop's side: it turns calls into operations for the worker thread and its messages into
-answers, notifications and session events. See `sqlite_worker` for how sessions live and die.
+This is the event loop's side: it turns calls into operations for the worker thread, and the worker's messages into
+answers, notifications and session events. `sqlite_worker` explains how sessions begin and end.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from pulsar_barycenter.metadata.store_client import StoreClient
 
 
 class SqliteStore(StoreClient):
-    """One session with the file; see `MetadataStore` for the contract. Made by `open`."""
+    """One session with the file; see `MetadataStore` for the contract. Created by `open`."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock, None)
@@ -39,20 +39,20 @@ class SqliteStore(StoreClient):
         poll_interval_ms: float = 10.0,
         kept_changes: int = 20_000,
     ) -> Self:
-        """Open a session with the store in the file `path`, which is made if it does not exist.
+        """Open a session with the store in the file `path`, which is created if it does not exist.
 
-        `clock` gives the times in a Stat. Changes of other processes are noticed within `poll_interval_ms`, or
-        twice that after half a second of quiet. A client that lags more than `kept_changes` behind forgets all that
-        it knows (RECONNECTED).
+        `clock` gives the times in a Stat. Changes of other processes are noticed within `poll_interval_ms`, or twice
+        that after half a second without activity. A client that lags more than `kept_changes` changes behind forgets
+        everything that it knows (RECONNECTED).
 
         Raises:
             StoreFileError: the file is not a metadata store, is damaged, or cannot be opened.
-            StoreUnavailableError: it could not be written to.
+            StoreUnavailableError: the file could not be written.
         """
         store = cls(clock or SystemClock())
         opened: asyncio.Future[None] = store._loop.create_future()
 
-        def hear_opened(error: MetadataError | None) -> None:
+        def on_opened(error: MetadataError | None) -> None:
             if not opened.done():
                 if error is None:
                     opened.set_result(None)
@@ -64,15 +64,15 @@ class SqliteStore(StoreClient):
             timeout_ms=session_timeout_ms,
             poll_interval_s=poll_interval_ms / 1000,
             kept_changes=kept_changes,
-            audience=store,
+            listener=store,
             hand_over=store._hand_over,
         )
-        store._worker.start(hear_opened)
+        store._worker.start(on_opened)
         try:
             await opened
         except asyncio.CancelledError:
             store._worker.close()
-            await asyncio.to_thread(store._worker.join)  # until it ends it may make the file, and its folder
+            await asyncio.to_thread(store._worker.join)  # until the thread ends it may create the file and its folder
             raise
         return store
 
@@ -140,25 +140,25 @@ class SqliteStore(StoreClient):
         self._worker.submit(Operation(name, path, self._session, is_write, run, reply))
         return await reply
 
-    # ---- what the worker tells ----
+    # ---- what the worker reports ----
 
     def _hand_over(self, callback: Callable[[], None]) -> None:
         self._loop.call_soon_threadsafe(callback)
 
-    def hear_events(self, events: list[SessionEvent]) -> None:
+    def on_events(self, events: list[SessionEvent]) -> None:
         self._listeners.session_events(events)
 
-    def hear_session(self, session: int | None) -> None:
+    def on_session(self, session: int | None) -> None:
         self._session = session
 
-    def hear_changes(self, changes: list[Notification]) -> None:
+    def on_changes(self, changes: list[Notification]) -> None:
         for change in changes:
             self._listeners.change(change)
 
-    def hear_doubt(self) -> None:
+    def on_unknown_changes(self) -> None:
         self._listeners.invalidate(None)
 
-    def hear_outcomes(self, outcomes: list[Outcome]) -> None:
+    def on_outcomes(self, outcomes: list[Outcome]) -> None:
         for operation, result, error in outcomes:
             reply: asyncio.Future[Any] = operation.reply
             self._pending.discard(reply)
@@ -169,8 +169,8 @@ class SqliteStore(StoreClient):
             else:
                 reply.set_exception(error)
 
-    def hear_end(self) -> None:
-        self._worker.join()  # the thread's last word; it is gone within microseconds
+    def on_end(self) -> None:
+        self._worker.join()  # this was the thread's last message; it ends within microseconds
         for reply in self._pending:
             if not reply.done():
                 reply.set_exception(StoreUnavailableError("/", "the store's thread has ended"))

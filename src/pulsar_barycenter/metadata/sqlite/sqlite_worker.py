@@ -1,21 +1,21 @@
-"""The thread behind a SQLite store: it alone touches the file, the session's lock file and the session's clock.
+"""The thread behind a SQLite store. It alone uses the file, the session's lock file and the session's clock.
 
-Each round it takes all operations that wait. Reads are answered first; the writes then share one transaction,
-so that many cost one wait for the disk, and a conflict of one does not touch the others. Every write
-transaction first proves that the session still exists: a process that was paused for too long and wakes up
-in the middle of a write is refused, whatever it believes.
+In each round it takes all operations that wait. Reads are answered first. The writes then share one transaction, so
+that many of them wait for the disk only once; a conflict of one does not affect the others. Every write transaction
+first checks that the session still exists. So a process that was paused for too long and continues in the middle of a
+write is refused.
 
-How a session ends. Its process shows life by a heartbeat, five times per timeout. Every other client ends it when
-it was silent for the timeout (`silence`), or at once if its process is gone (`session_files`).
+How a session ends. Its process writes a heartbeat five times per timeout. Every other client ends the session when it
+was silent for the timeout (`silence`), or at once if its process has ended (`session_files`).
 
-A file that is removed or replaced while it is open would go on to take writes that nobody finds again. Its names are
-looked at with each sweep (`KEPT_SUFFIXES`). Once one is gone, the session is over, every operation fails, and no other
-session is opened: the process has to end.
+A file that is removed or replaced while it is open would accept writes that are lost later. So the file's paths are
+checked with each sweep (`KEPT_SUFFIXES`). When one of them is missing or replaced, the session ends, every operation
+fails, and no other session is opened: the process has to end.
 
-What the event loop is to hear is collected in order and handed over in one call per round, or two if there are writes:
-session events, changes (own ones too), and the outcomes of operations after the changes they made.
+Messages for the event loop are collected in order and passed in one call per round, or in two if there are writes:
+session events, changes (including own ones), and the outcomes of operations after the changes that they made.
 
-Time is read here, not passed in: this is the far side of the adapter, which a simulation replaces as a whole.
+Time is read here and not passed in: a simulation replaces this whole side of the adapter.
 """
 
 import queue
@@ -31,7 +31,7 @@ import structlog
 from pulsar_barycenter.metadata.errors import MetadataError, SessionLostError, StoreFileError, StoreUnavailableError
 from pulsar_barycenter.metadata.files.data_faults import KeptPath
 from pulsar_barycenter.metadata.session import SessionState, SessionWatch
-from pulsar_barycenter.metadata.sqlite.operations import Audience, Operation, Outcome
+from pulsar_barycenter.metadata.sqlite.operations import Operation, Outcome, WorkerListener
 from pulsar_barycenter.metadata.sqlite.session_files import (
     SessionFile,
     is_abandoned,
@@ -49,13 +49,15 @@ SWEEP_INTERVAL_S = 0.2
 RETRY_INTERVAL_S = 0.1
 ROOM_INTERVAL_S = 60.0
 QUIET_AFTER_S = 0.5
-"""After so long without a change or an operation the file is looked at half as often, to spare the core."""
+"""After this time without a change or an operation the file is polled half as often, to save CPU."""
 MAX_BATCH = 1000
 KEPT_SUFFIXES = ("", "-wal", "-shm")
-"""What SQLite has open, behind the path of the file."""
+"""The suffixes of the files that SQLite has open."""
 
 
 class SqliteWorker:
+    """The worker of one store; see this module's docstring."""
+
     def __init__(
         self,
         path: Path,
@@ -63,7 +65,7 @@ class SqliteWorker:
         timeout_ms: int,
         poll_interval_s: float,
         kept_changes: int,
-        audience: Audience,
+        listener: WorkerListener,
         hand_over: Callable[[Callable[[], None]], None],
     ) -> None:
         """`hand_over` runs a callback on the event loop; it raises RuntimeError once the loop is closed."""
@@ -73,7 +75,7 @@ class SqliteWorker:
         self._timeout_s = timeout_ms / 1000
         self._poll_interval_s = poll_interval_s
         self._kept_changes = kept_changes
-        self._audience = audience
+        self._listener = listener
         self._hand_over = hand_over
         self._operations: queue.SimpleQueue[Operation | None] = queue.SimpleQueue()
         self._outbox: list[Callable[[], None]] = []
@@ -87,34 +89,34 @@ class SqliteWorker:
         self._others: SilenceWatch
         self._session: int | None = None
         self._row: int | None = None
-        """The session of ours that may still be in the file, be it lost or not."""
+        """The session of this client that may still be in the file, lost or not."""
         self._last_seen = 0
         self._data_version = -1
         self._next_poll_s = self._next_beat_s = self._next_sweep_s = 0.0
         self._next_room_s = self._active_at_s = 0.0
         self._kept: tuple[KeptPath, ...] = ()
-        self._gone: str | None = None
-        """What happened to the file, once it was found removed or replaced."""
-        self._troubles: set[str] = set()
-        """What failed when it was tried last."""
+        self._file_fault: str | None = None
+        """What happened to the file, if it was removed or replaced; otherwise None."""
+        self._failed_actions: set[str] = set()
+        """The names of actions whose last attempt failed."""
 
     # ---- called on the event loop ----
 
     def start(self, opened: Callable[[MetadataError | None], None]) -> None:
-        """Start the thread; `opened` is called on the event loop when the session is open, or could not be."""
+        """Start the thread. `opened` is called on the event loop when the session is open, or with the error."""
         self._opened = opened
         self._thread.start()
 
     @property
     def is_overdue(self) -> bool:
-        """Whether the store has not answered for so long that the session may be over; for any thread."""
+        """Whether the store has not answered for so long that the session may have ended. Thread-safe."""
         return time.monotonic() >= self._watch.deadline_s
 
     def submit(self, operation: Operation) -> None:
         self._operations.put(operation)
 
     def close(self) -> None:
-        """End the session after the operations submitted before, and then the thread."""
+        """End the session after the operations submitted so far, and then the thread."""
         self._operations.put(None)
 
     def join(self) -> None:
@@ -124,13 +126,13 @@ class SqliteWorker:
 
     def _run(self) -> None:
         error = self._try_opening()
-        self._tell(partial(self._opened, error))
+        self._post(partial(self._opened, error))
         try:
             if error is None:
                 self._serve()
-        finally:  # whatever it was that went wrong: who waits for an answer must not wait for ever
+        finally:  # whatever failed, callers must not wait for an answer for ever
             if error is None:
-                self._tell(self._audience.hear_end)
+                self._post(self._listener.on_end)
             self._flush()
 
     def _try_opening(self) -> MetadataError | None:
@@ -138,7 +140,7 @@ class SqliteWorker:
             self._open()
         except MetadataError as error:
             return error
-        except Exception as error:  # noqa: BLE001 - the caller of `open` is told, whatever it is
+        except Exception as error:  # noqa: BLE001 - the caller of `open` gets any error
             return StoreUnavailableError(str(self._path), str(error))
         return None
 
@@ -151,35 +153,35 @@ class SqliteWorker:
         finally:
             self._end()
 
-    def _tell(self, message: Callable[[], None]) -> None:
+    def _post(self, message: Callable[[], None]) -> None:
         self._outbox.append(message)
 
     def _events(self, events: list[SessionEvent]) -> None:
         if events:
-            self._tell(partial(self._audience.hear_events, events))
+            self._post(partial(self._listener.on_events, events))
 
     def _set_session(self, session: int | None) -> None:
         self._session = session
-        self._tell(partial(self._audience.hear_session, session))
+        self._post(partial(self._listener.on_session, session))
 
     def _flush(self) -> bool:
-        """Hand everything told so far to the event loop; return False if the loop is closed."""
+        """Pass all collected messages to the event loop; return False if the loop is closed."""
         if not self._outbox:
             return True
         messages, self._outbox = self._outbox, []
 
-        def hear() -> None:
+        def deliver() -> None:
             for message in messages:
                 message()
 
         try:
-            self._hand_over(hear)
+            self._hand_over(deliver)
         except RuntimeError:
             return False
         return True
 
     def _open(self) -> None:
-        # Long enough for the stalls that SQLite has under load, short enough to notice trouble within a session.
+        # Long enough for SQLite's stalls under load, short enough to notice failures within a session.
         patience_s = max(0.5, min(self._timeout_s / HEARTBEATS_PER_TIMEOUT, 2.0))
         self._file = SqliteFile(self._path, patience_s=patience_s, kept_changes=self._kept_changes)
         now = time.monotonic()
@@ -198,7 +200,7 @@ class SqliteWorker:
         self._next_room_s = now + ROOM_INTERVAL_S
 
     def _end(self) -> None:
-        """Take the session's keys along; if that fails, the lock that is let go tells the others to do it."""
+        """Delete the session's keys. If that fails, release the lock, so that other clients do it."""
         try:
             if self._row is not None:
                 self._file.begin()
@@ -212,7 +214,7 @@ class SqliteWorker:
             self._file.close()
 
     def _round(self) -> None:
-        """Do what waits or is due, once."""
+        """Execute once what waits or is due."""
         now = time.monotonic()
         due_s = min(self._next_poll_s, self._next_beat_s, self._next_sweep_s)
         operations = self._take(max(0.0, due_s - now))
@@ -223,7 +225,7 @@ class SqliteWorker:
         if reads:
             self._read(reads)
         if writes:
-            self._flush()  # what was read does not wait for the disk
+            self._flush()  # the answers to reads do not wait for the disk
             self._write(writes)
         now = time.monotonic()
         if now >= self._next_poll_s:
@@ -242,7 +244,7 @@ class SqliteWorker:
             self._guarded(self._file.keep_room)
 
     def _take(self, wait_s: float) -> list[Operation]:
-        """Return what was submitted, waiting up to `wait_s` for the first."""
+        """Return what was submitted; wait up to `wait_s` for the first operation."""
         operations: list[Operation] = []
         try:
             operation = self._operations.get(timeout=wait_s) if wait_s > 0 else self._operations.get_nowait()
@@ -257,35 +259,36 @@ class SqliteWorker:
         return operations
 
     def _guarded(self, action: Callable[[], None]) -> bool:
-        """Do what may fail without harm because it comes again, and return whether it succeeded; a file that
-        fails for long fails the heartbeat."""
+        """Run an action that is repeated later, and return whether it succeeded. If the file fails for long, the
+        heartbeat fails too.
+        """
         try:
             action()
         except (sqlite3.Error, OSError) as error:
             self._rollback()
-            self._failing(action.__name__.lstrip("_"), error)
+            self._action_failed(action.__name__.lstrip("_"), error)
             return False
-        self._working(action.__name__.lstrip("_"))
+        self._action_recovered(action.__name__.lstrip("_"))
         return True
 
-    def _failing(self, what: str, error: Exception) -> None:
-        """Log what fails once, however often it is tried."""
-        if what not in self._troubles:
-            self._troubles.add(what)
+    def _action_failed(self, what: str, error: Exception) -> None:
+        """Log a failure once, however often it is repeated."""
+        if what not in self._failed_actions:
+            self._failed_actions.add(what)
             log.warning("metadata_store_trouble", what=what, path=str(self._path), error=str(error))
 
-    def _working(self, what: str) -> None:
-        if what in self._troubles:
-            self._troubles.remove(what)
+    def _action_recovered(self, what: str) -> None:
+        if what in self._failed_actions:
+            self._failed_actions.remove(what)
             log.info("metadata_store_trouble_over", what=what, path=str(self._path))
 
     def _check_file(self) -> None:
-        if self._gone is not None:
+        if self._file_fault is not None:
             return
-        self._gone = next(filter(None, (kept.fault() for kept in self._kept)), None)
-        if self._gone is not None:
-            mend = "restore the file from a copy, and start the brokers anew; what is written now would be lost"
-            log.error("metadata_file_lost", path=str(self._path), reason=self._gone, mend=mend)
+        self._file_fault = next(filter(None, (kept.fault() for kept in self._kept)), None)
+        if self._file_fault is not None:
+            mend = "restore the file from a copy and restart the brokers; anything written now would be lost"
+            log.error("metadata_file_lost", path=str(self._path), reason=self._file_fault, mend=mend)
             self._set_session(None)
             self._events(self._watch.expired())
 
@@ -294,8 +297,8 @@ class SqliteWorker:
     def _read(self, operations: list[Operation]) -> None:
         outcomes: list[Outcome] = []
         for operation in operations:
-            if self._gone is not None:
-                outcomes.append((operation, None, StoreFileError(str(self._path), self._gone)))
+            if self._file_fault is not None:
+                outcomes.append((operation, None, StoreFileError(str(self._path), self._file_fault)))
                 continue
             try:
                 result = self._file.patiently(partial(operation.run, self._file))
@@ -304,13 +307,13 @@ class SqliteWorker:
                 outcomes.append((operation, None, error))
             except sqlite3.Error as error:
                 outcomes.append((operation, None, _unavailable(operation, error)))
-        self._tell(partial(self._audience.hear_outcomes, outcomes))
+        self._post(partial(self._listener.on_outcomes, outcomes))
 
     def _write(self, operations: list[Operation]) -> None:
-        """Do all writes in one transaction; what each reports is told only once they are stored."""
-        if self._gone is not None:
-            gone = StoreFileError(str(self._path), self._gone)
-            self._tell(partial(self._audience.hear_outcomes, [(operation, None, gone) for operation in operations]))
+        """Execute all writes in one transaction. Their outcomes are reported only after the commit."""
+        if self._file_fault is not None:
+            lost = StoreFileError(str(self._path), self._file_fault)
+            self._post(partial(self._listener.on_outcomes, [(operation, None, lost) for operation in operations]))
             return
         try:
             self._file.begin()
@@ -322,8 +325,8 @@ class SqliteWorker:
             self._rollback()
             outcomes = [(operation, None, _unavailable(operation, error)) for operation in operations]
         if not self._guarded(self._read_changes):
-            self._tell(self._audience.hear_doubt)
-        self._tell(partial(self._audience.hear_outcomes, outcomes))
+            self._post(self._listener.on_unknown_changes)
+        self._post(partial(self._listener.on_outcomes, outcomes))
 
     def _attempt(self, operation: Operation) -> Outcome:
         if self._session is None or operation.session != self._session:
@@ -342,13 +345,13 @@ class SqliteWorker:
     # ---- changes ----
 
     def _poll(self) -> None:
-        version = self._file.data_version()  # before the changes are read, so that none slips through between
+        version = self._file.data_version()  # read before the changes, so that none is missed in between
         if version != self._data_version:
             self._read_changes()
             self._data_version = version
 
     def _read_changes(self) -> None:
-        """Tell what changed since the last time, and before that, if so, that the session has ended."""
+        """Report the changes since the last call. If the session has ended, report that first."""
         while True:
             changes = self._file.changes_after(self._last_seen)
             if self._session is not None and not self._file.is_live(self._session):
@@ -360,16 +363,16 @@ class SqliteWorker:
                 self._events(self._watch.fell_behind())
             self._last_seen = changes[-1][0]
             self._active_at_s = time.monotonic()
-            self._tell(partial(self._audience.hear_changes, [change for _, change in changes]))
+            self._post(partial(self._listener.on_changes, [change for _, change in changes]))
             if len(changes) < MAX_CHANGES_READ:
                 return
 
     # ---- the own session ----
 
     def _beat(self, now: float) -> None:
-        """Show that we live, or, having no session, open another."""
-        self._tell(lambda: None)  # so that a loop that was closed without us is noticed
-        if self._gone is not None:
+        """Write a heartbeat; without a session, open another one."""
+        self._post(lambda: None)  # an empty message, so that a closed event loop is noticed
+        if self._file_fault is not None:
             return
         try:
             if self._session is None:
@@ -377,14 +380,14 @@ class SqliteWorker:
             elif self._file.beat(self._session):
                 events = self._watch.confirmed(now)
                 if events:
-                    self._others.start_anew()
+                    self._others.restart()
                 self._events(events)
             else:
                 self._session_ended()
-            self._working("heartbeat")
+            self._action_recovered("heartbeat")
         except (sqlite3.Error, OSError) as error:
             self._rollback()
-            self._failing("heartbeat", error)
+            self._action_failed("heartbeat", error)
             self._next_beat_s = min(self._next_beat_s, time.monotonic() + RETRY_INTERVAL_S)
             self._failed()
 
@@ -395,21 +398,21 @@ class SqliteWorker:
         self._events(events)
 
     def _session_ended(self) -> None:
-        """The session is gone from the file; open another as soon as the file lets us."""
+        """Record that the session is missing in the file; open another one as soon as possible."""
         self._set_session(None)
         self._events(self._watch.expired())
         self._next_beat_s = time.monotonic()
 
     def _renew(self, now: float) -> None:
         self._open_session()
-        self._others.start_anew()
+        self._others.restart()
         self._events(self._watch.renewed(now))
 
     def _open_session(self) -> int:
         """Open a session and return the number of the last change.
 
-        In the same transaction our former session ends, if it still exists, and so do those of dead processes:
-        a broker that was killed and starts again finds its own leavings gone.
+        The same transaction ends this client's former session, if it still exists, and those of processes that have
+        ended. So a broker that was killed and restarts finds its former keys deleted.
         """
         lock_file = SessionFile(self._folder)
         try:
@@ -434,19 +437,19 @@ class SqliteWorker:
     # ---- the others' sessions ----
 
     def _sweep(self) -> None:
-        """End the sessions that were silent for their timeout and those whose process is gone."""
+        """End the sessions that were silent for their timeout, and those whose process has ended."""
         now = time.monotonic()
         if self._session is None or self._watch.state is not SessionState.CONNECTED:
             self._others.skip(now)
             return
         others = [session for session in self._file.sessions() if session.number != self._session]
         silent = self._others.silent(others, now)
-        ended = [each for each in others if each.number in silent or is_abandoned(self._folder, each.lock_file)]
+        ended = [other for other in others if other.number in silent or is_abandoned(self._folder, other.lock_file)]
         if ended:
             self._expire(ended)
 
     def _expire(self, ended: list[SeenSession]) -> None:
-        """End sessions, unless they have shown life since they were seen."""
+        """End sessions, unless they have sent a heartbeat since they were observed."""
         self._file.begin()
         beats = {session.number: session.beat for session in self._file.sessions()}
         expired = [session for session in ended if beats.get(session.number) == session.beat]

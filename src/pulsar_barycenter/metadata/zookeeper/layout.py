@@ -1,9 +1,9 @@
-"""What a node of ZooKeeper says of a key: paths, kinds of nodes, limits, and the words for refusals.
+"""How nodes of ZooKeeper represent keys: paths, kinds of nodes, limits, and errors.
 
-A key is a node of the same path below the chroot, with the value as its data. A lasting key is a persistent node, an
-ephemeral one an ephemeral node. What lies above a key and is no key itself is a persistent node without data that was
-never written to since. ZooKeeper does not tell such a node from a lasting key with an empty value, so that one
-is a key only as long as nothing lies, or lay, below it.
+A key is a node of the same path below the chroot, with the value as its data. A persistent key is a persistent node, an
+ephemeral key an ephemeral node. A path above a key that is not a key itself is a persistent node without data that was
+never written. ZooKeeper cannot distinguish such a node from a persistent key with an empty value. So such a key exists
+only as long as there is, and was, nothing below it.
 
 Source: Pulsar's `ZKMetadataStore`.
 """
@@ -31,12 +31,12 @@ from pulsar_barycenter.metadata.errors import (
 from pulsar_barycenter.metadata.store import Stat, check_path
 
 MAX_REQUEST_BYTES: Final = 0xFFFFF
-"""What a server reads of one request (its jute.maxbuffer, if nobody changed that)."""
+"""The maximum size of a request that a server reads (the default of jute.maxbuffer)."""
 
-_ROOM_FOR_REST: Final = 256
+_REQUEST_OVERHEAD_BYTES: Final = 256
 _NUMBER_DIGITS: Final = 10
 _OWN: Final = "/zookeeper"
-"""What ZooKeeper keeps for itself where there is no chroot."""
+"""ZooKeeper's own nodes, which exist where there is no chroot."""
 
 
 def check_node_path(path: str) -> None:
@@ -47,61 +47,66 @@ def check_node_path(path: str) -> None:
 
 
 def check_size(path: str, value: bytes) -> None:
-    """Raise ValueTooLargeError if path and value are more than a server reads of one request."""
-    limit = MAX_REQUEST_BYTES - _ROOM_FOR_REST - len(path.encode())
+    """Raise ValueTooLargeError if path and value together exceed the size of a request."""
+    limit = MAX_REQUEST_BYTES - _REQUEST_OVERHEAD_BYTES - len(path.encode())
     if len(value) > limit:
-        raise ValueTooLargeError(path, len(value), f"ZooKeeper takes {limit} here")
+        raise ValueTooLargeError(path, len(value), f"ZooKeeper accepts up to {limit} bytes here")
 
 
 def node_of(root: str, path: str) -> str:
-    """Return the node of a key, `root` being the chroot without a slash at its end."""
+    """Return the node of a key. `root` is the chroot without a slash at its end."""
     return f"{root}{path}" if path != "/" else root or "/"
 
 
 def key_of(root: str, node: str) -> str | None:
-    """Return the key of a node, or None for what is not a key: the root, and ZooKeeper's own."""
+    """Return the key of a node; None for the root and for ZooKeeper's own nodes."""
     path = node.removeprefix(root)
     if not path or path == "/" or path == _OWN or path.startswith(f"{_OWN}/"):
         return None
     return path
 
 
-def is_mere_parent(stat: Any) -> bool:
-    """Whether a node is there only for what lies, or lay, below it."""
+def is_parent_only(stat: Any) -> bool:
+    """Return whether a node exists only because there are, or were, keys below it."""
     return bool(stat.version == 0 and stat.cversion > 0 and not stat.dataLength and not stat.ephemeralOwner)
 
 
 def is_numbered(path: str) -> bool:
-    """Whether a path ends as ZooKeeper has sequential keys end; the node above counts them, and must stay."""
+    """Return whether a path ends like a sequential key of ZooKeeper. The node above counts these keys, so it must
+    stay.
+    """
     return path[-_NUMBER_DIGITS:].isdecimal() and len(path) > _NUMBER_DIGITS
 
 
 def stat_of(path: str, stat: Any, session: int | None, *, created_now: bool = False) -> Stat:
-    """Return the Stat of a node. ZooKeeper knows the makers of ephemeral keys only; of a lasting one only `created_now`
-    tells that it is this session's."""
+    """Return the Stat of a node. ZooKeeper knows the creator of ephemeral keys only. For a persistent key,
+    `created_now` says that this session has just created it.
+    """
     ephemeral = bool(stat.ephemeralOwner)
     by_self = stat.ephemeralOwner == session if ephemeral else created_now
     return Stat(path, stat.version, stat.ctime, stat.mtime, ephemeral, by_self)
 
 
 def refusal_of(path: str, error: Exception) -> MetadataError:
-    """Return what a request failed with in the store's own words, for what no version rule explains."""
+    """Return the store's error for a failed request that no version rule explains."""
     if isinstance(error, SessionExpiredError):
-        return SessionLostError(path, "the session has ended; ZooKeeper did nothing")
+        return SessionLostError(path, "the session has ended; ZooKeeper did not execute the request")
     if isinstance(error, NotEmptyError):
         return HasChildrenError(path)
     if isinstance(error, BadArgumentsError):
         return InvalidPathError(path)
     if isinstance(error, NoChildrenForEphemeralsError):
-        return MetadataError(path, "a key above it is ephemeral, and ZooKeeper lets nothing lie below such a one")
+        return MetadataError(
+            path, "a key above it is ephemeral, and ZooKeeper does not allow keys below an ephemeral one"
+        )
     if isinstance(error, NoAuthError):
         return MetadataError(
-            path, "ZooKeeper's access lists do not allow it; see user and password in metadataStoreConfigPath"
+            path, "ZooKeeper's ACLs do not allow it; check user and password in the file of metadataStoreConfigPath"
         )
     if isinstance(error, QuotaExceededError):
         return MetadataError(path, "a quota of ZooKeeper does not allow it")
     if isinstance(error, UnimplementedError):
-        return MetadataError(path, "the server knows no recursive watches: ZooKeeper 3.6 or newer is needed")
+        return MetadataError(path, "the server does not support recursive watches: ZooKeeper 3.6 or newer is needed")
     return StoreUnavailableError(
-        path, f"ZooKeeper did not answer ({type(error).__name__}): whether it acted is unknown"
+        path, f"ZooKeeper did not answer ({type(error).__name__}): it is unknown whether it executed the request"
     )

@@ -1,10 +1,10 @@
-"""kazoo's client with what ZooKeeper 3.6 has and kazoo 2.11 has not: a watch on a whole tree.
+"""kazoo's client with what ZooKeeper 3.6 has and kazoo 2.11 lacks: a watch on a whole tree.
 
-A watch is asked for again on each connection, before anything else, so that nothing which the session does is untold
-to it. Events and answers are passed on by the connection's thread in the order in which they came. A client lives as
-long as its session: where kazoo would open another session under the same object, this one ends.
+The watch is set again on each connection, before anything else, so no event of the session is missed. The connection's
+thread passes on events and answers in the order in which they arrived. A client lives as long as its session: where
+kazoo would open another session with the same object, this client ends.
 
-Only this file reaches below kazoo's public names; `tests/unit/metadata/zookeeper` holds it to a real server.
+Only this file uses non-public names of kazoo; `tests/unit/metadata/zookeeper` tests it with a real server.
 """
 
 import logging
@@ -23,7 +23,7 @@ from kazoo.protocol.serialization import Watch, int_struct, write_string
 from kazoo.retry import KazooRetry
 
 from pulsar_barycenter.metadata.errors import StoreSettingsError
-from pulsar_barycenter.metadata.zookeeper.settings import ZooKeeperSettings
+from pulsar_barycenter.metadata.zookeeper.zookeeper_settings import ZooKeeperSettings
 
 FIRST_RECONNECT_S: Final = 0.05
 MAX_RECONNECT_S: Final = 1.0
@@ -31,18 +31,18 @@ MAX_RECONNECT_S: Final = 1.0
 MAX_STEP_S: Final = 5.0
 """How long an attempt waits for a connection, and again for the answer to its first request, at most."""
 _JITTER: Final = 0.4
-"""Of a pause: by so much kazoo shortens or prolongs it."""
+"""The fraction by which kazoo shortens or prolongs a pause."""
 
 _PERSISTENT_RECURSIVE: Final = 1
 _log: Final = logging.getLogger("barycenter.zookeeper")
-_log.setLevel(logging.INFO)  # below, kazoo tells its requests, and in them passwords
+_log.setLevel(logging.INFO)  # below this level kazoo logs its requests, and passwords in them
 
 
 def step_s(session_timeout_s: float) -> float:
     """Return how long one step of an attempt to connect may take.
 
-    kazoo waits for a whole session timeout, for the connection and again for the answer: a single server that was too
-    busy to accept would be asked again after two of them, when the session has long ended.
+    kazoo waits for a whole session timeout for the connection, and again for the answer. A single server that was too
+    busy to accept would be tried again only after two timeouts, when the session has ended.
     """
     return min(session_timeout_s / 3, MAX_STEP_S)
 
@@ -63,9 +63,10 @@ class _AddWatch:
         return True
 
 
-class _AtOnce(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    """Calls back on the connection's thread, in the order of the socket; kazoo's own keeps one queue for events and
-    another for answers. What is called back must not block."""
+class _ImmediateHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
+    """Calls back on the connection's thread, in the order of the socket. kazoo's own handler has one queue for events
+    and another for answers. A callback must not block.
+    """
 
     def __init__(self, settings: ZooKeeperSettings, patience_s: float) -> None:
         super().__init__()
@@ -73,11 +74,11 @@ class _AtOnce(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
         self._patience_s = patience_s
 
     def create_connection(self, *args: Any, use_ssl: bool, **options: Any) -> socket.socket:
-        """Connect. Over TLS kazoo trusts the system's authorities besides the one that is named, and leaves the socket
-        of a handshake that fails to the collector.
+        """Connect. kazoo itself would also trust the system's authorities over TLS, and would not close the socket of a
+        failed handshake.
 
         Raises:
-            OSError: nobody answers there, or not as somebody who is trusted.
+            OSError: no server answers at this address, or it is not trusted.
         """
         options["timeout"] = min(options["timeout"], self._patience_s)
         if not use_ssl:
@@ -96,7 +97,7 @@ class _AtOnce(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
             raise
 
     def start(self) -> None:
-        """Nothing to start: kazoo calls back at once where its handler is not running."""
+        """Nothing to start: kazoo calls back at once if its handler does not run."""
 
     def stop(self) -> None:
         """Nothing to stop."""
@@ -104,17 +105,19 @@ class _AtOnce(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
     def select(
         self, readers: list[Any], writers: list[Any], _: list[Any], timeout_s: float | None = None
     ) -> tuple[list[Any], ...]:
-        """Wait for sockets. kazoo asks three times for each answer, and its own way makes an epoll each time."""
+        """Wait for sockets. kazoo calls this three times for each answer, and its own version creates an epoll each
+        time.
+        """
         poll = select.poll()
-        for each in readers:
-            poll.register(each, select.POLLIN)
-        for each in writers:
-            poll.register(each, select.POLLOUT)
+        for reader in readers:
+            poll.register(reader, select.POLLIN)
+        for writer in writers:
+            poll.register(writer, select.POLLOUT)
         found = poll.poll(None if timeout_s is None else math.ceil(timeout_s * 1000))
         ready = {number for number, _ in found}
         return (
-            [each for each in readers if each.fileno() in ready],
-            [each for each in writers if each.fileno() in ready],
+            [reader for reader in readers if reader.fileno() in ready],
+            [writer for writer in writers if writer.fileno() in ready],
             [],
         )
 
@@ -128,33 +131,33 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
     def _connect(self, host: str, hostip: str, port: int) -> tuple[float, float]:
         client = self.client
         if client.negotiated_timeout_s and client._session_id is None:
-            raise SessionExpiredError  # for another session there is another client
+            raise SessionExpiredError  # another session needs another client
         try:
             read_timeout_s, connect_timeout_s = super()._connect(host, hostip, port)
         except (ConnectionDropped, KazooTimeoutError) as error:
-            client.trouble = f"{host}:{port}: {error}"
+            client.last_failure = f"{host}:{port}: {error}"
             raise
-        client.negotiated_timeout_s = read_timeout_s * 3 / 2 / 1000  # kazoo reads for two thirds of it, in ms
+        client.negotiated_timeout_s = read_timeout_s * 3 / 2 / 1000  # kazoo's read timeout is two thirds of it, in ms
         armed = self.handler.async_result()
-        armed.rawlink(client.hear_armed)
+        armed.rawlink(client.on_armed)
         client._queue.appendleft((_AddWatch(client.root, _PERSISTENT_RECURSIVE), armed))
         self._write_sock.send(b"\0")
         return read_timeout_s, connect_timeout_s
 
     def _invoke(self, timeout_s: float, request: Any, xid: int | None = None) -> Any:
-        """Send a request of those that open a session, and wait for its answer."""
+        """Send a request that opens a session, and wait for its answer."""
         return super()._invoke(min(timeout_s, self.client.patience_s), request, xid)
 
     def _read_watch_event(self, buffer: bytes, offset: int) -> None:
         watch, _ = Watch.deserialize(buffer, offset)
-        self.client.hear_event(watch.type, watch.path)
+        self.client.on_event(watch.type, watch.path)
 
 
 class RecursiveClient(KazooClient):  # type: ignore[misc]
-    """One session with the servers `hosts`, and all that happens at and below `root`.
+    """One session with the servers `hosts`, and all events at and below `root`.
 
-    On the connection's thread, `hear_armed` is called with an AsyncResult when a connection's watch was answered,
-    `hear_event` with the type (1 created, 2 deleted, 3 changed) and the whole path of each event.
+    On the connection's thread, `on_armed` is called with an AsyncResult when the watch of a connection was answered,
+    and `on_event` with the type (1 created, 2 deleted, 3 changed) and the full path of each event.
     """
 
     def __init__(
@@ -164,8 +167,8 @@ class RecursiveClient(KazooClient):  # type: ignore[misc]
         *,
         timeout_s: float,
         settings: ZooKeeperSettings,
-        hear_armed: Callable[[Any], None],
-        hear_event: Callable[[int, str], None],
+        on_armed: Callable[[Any], None],
+        on_event: Callable[[int, str], None],
     ) -> None:
         self.patience_s = step_s(timeout_s)
         reconnect = KazooRetry(
@@ -174,16 +177,16 @@ class RecursiveClient(KazooClient):  # type: ignore[misc]
         super().__init__(
             hosts,
             timeout=timeout_s,
-            handler=_AtOnce(settings, self.patience_s),
+            handler=_ImmediateHandler(settings, self.patience_s),
             connection_retry=reconnect,
             logger=_log,
             **settings.client_options(),
         )
         self.root = root
-        self.hear_armed = hear_armed
-        self.hear_event = hear_event
+        self.on_armed = on_armed
+        self.on_event = on_event
         self.negotiated_timeout_s = 0.0
-        """What the server grants a session; 0 before there is one."""
-        self.trouble = ""
-        """Why the last connection that failed did so."""
+        """The session timeout that the server granted; 0 before the first session."""
+        self.last_failure = ""
+        """Why the last failed connection failed; blank if none did."""
         self._connection = _Connection(self, self._conn_retry.copy(), logger=self.logger)

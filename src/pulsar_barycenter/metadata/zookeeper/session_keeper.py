@@ -1,9 +1,9 @@
-"""Keeps a session with ZooKeeper, and opens another in place of one that was lost.
+"""Keeps a session with ZooKeeper alive, and opens another one when it is lost.
 
-The heartbeat is a `sync`, which the leader of the ensemble answers, so a server that has lost the others does not keep
-a session in good faith. It is sent each fifteenth of the timeout, as Pulsar probes. What counts is when the last one
-that was answered was sent; after 5/6 of the timeout without one the session is given up and ended, should it still
-be alive.
+The heartbeat is a `sync`. The leader of the ensemble answers it, so a server that has lost contact to the others cannot
+keep a session alive. It is sent fifteen times per timeout, as in Pulsar. What counts is when the last answered
+heartbeat was sent. After 5/6 of the timeout without an answer the session is given up, and ended in case it is still
+alive.
 """
 
 import asyncio
@@ -24,45 +24,45 @@ from pulsar_barycenter.metadata.zookeeper.session_link import SessionLink
 log = structlog.get_logger(__name__)
 
 _BEATS: Final = 15
-"""Heartbeats in a session timeout."""
+"""Heartbeats per session timeout."""
 _PATIENCE: Final = 1 / 3
-"""Of the timeout: how long a heartbeat may take before the connection counts as lost."""
+"""The fraction of the timeout after which a heartbeat without an answer means that the connection is lost."""
 _MIN_BEAT_S: Final = 0.02
 _CLOSE_PATIENCE_S: Final = 5.0
-"""How long closing waits for a server that does not answer; the session then ends by its timeout."""
+"""How long closing waits for a server that does not answer. The session then ends by its timeout."""
 
 
 class SessionKeeper:
-    """One session after another, with one link each. All runs on the event loop.
+    """One session after another, each with its own link. Everything runs on the event loop.
 
-    Times are those of `time.monotonic`: an event loop may remember the time of before a pause of the whole process.
+    Times are those of `time.monotonic`: an event loop may still have a time from before a pause of the whole process.
     """
 
     def __init__(
         self,
         open_link: Callable[["SessionKeeper"], SessionLink],
         listeners: StoreListeners,
-        hear_event: Callable[[int, str], None],
+        on_event: Callable[[int, str], None],
     ) -> None:
         self._open_link = open_link
         self._listeners = listeners
-        self.hear_event = hear_event
+        self.on_event = on_event
         self.session: int | None = None
-        """The number of the session that there is; None while there is none."""
+        """The number of the current session; None while there is none."""
         self._watch: SessionWatch | None = None
         self._link: SessionLink
         self._is_connected = False
         self._may_ask = asyncio.Event()
         self._begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._beat_sent_at: float | None = None
-        """When the heartbeat was sent that is under way."""
+        """When the heartbeat was sent that has no answer yet."""
         self._unanswered_since: float | None = None
-        """When the first heartbeat was sent since the last that was answered, on the connection that there is."""
+        """When the first heartbeat after the last answered one was sent, on the current connection."""
         self._leaving: set[asyncio.Future[None]] = set()
         self._links_left: set[SessionLink] = set()
         self._is_closed = False
         self._begin()
-        self._beats = asyncio.create_task(self._beat_on(), name="zookeeper heartbeats")
+        self._beats = asyncio.create_task(self._send_beats(), name="zookeeper heartbeats")
         self._beats.add_done_callback(self._beats_ended)
 
     @property
@@ -73,26 +73,26 @@ class SessionKeeper:
         """Wait for the first session.
 
         Raises:
-            MetadataError: the server has no watches of the kind that is needed.
+            MetadataError: the server does not support recursive watches.
         """
         await asyncio.shield(self._begun)
 
     async def wait_connected(self) -> None:
-        """Wait until requests can be sent, or nobody can be asked: no session, or closed."""
+        """Wait until requests can be sent, or until it is certain that they cannot: no session, or closed."""
         await self._may_ask.wait()
 
     def link_of(self, session: int | None) -> SessionLink:
-        """Return the link of the session that there is, which is `session` if that is given."""
+        """Return the link of the current session, which must be `session` if that is given."""
         assert session is None or session == self.session
         return self._link
 
-    def hear_expired_by_answer(self) -> None:
-        """An answer said that the session has ended."""
+    def on_expired_by_answer(self) -> None:
+        """Record that an answer reported the end of the session."""
         if self.session is not None:
             self._expire()
 
     async def close(self) -> None:
-        """End the session. Idempotent; who closes too waits too."""
+        """End the session. Idempotent; concurrent callers wait too."""
         if not self._is_closed:
             self._beats.cancel()
             if not self._begun.done():
@@ -110,36 +110,38 @@ class SessionKeeper:
         self._may_ask.set()
 
     def _beats_ended(self, task: asyncio.Task[None]) -> None:
-        """Have no session any more when the task that it lives by ends by a fault of ours."""
+        """End the session if the heartbeat task has failed, which only a bug can cause."""
         if self._is_closed or task.cancelled() or (error := task.exception()) is None:
             return
         log.error("metadata_store_failed", task=task.get_name(), exc_info=error)
         self._end()
         if not self._begun.done():
-            self._begun.set_exception(MetadataError("/", "the session with ZooKeeper is kept no more"))
+            self._begun.set_exception(
+                MetadataError("/", "the session with ZooKeeper has ended because of an internal error")
+            )
         if self._watch is not None:
             self._listeners.session_events(self._watch.expired())
 
-    # ---- what a link tells ----
+    # ---- what a link reports ----
 
-    def hear_connected(self) -> None:
+    def on_connected(self) -> None:
         self._is_connected = True
         self._send_beat()
 
-    def hear_refused(self, error: Exception) -> None:
+    def on_refused(self, error: Exception) -> None:
         if not self._begun.done():
             self._begun.set_exception(refusal_of("/", error))
         else:
             log.error("zookeeper_refused_watch", error=str(refusal_of("/", error)))
 
-    def hear_disconnected(self) -> None:
+    def on_disconnected(self) -> None:
         self._is_connected = False
         self._beat_sent_at = self._unanswered_since = None
         if self.session is not None:
             self._may_ask.clear()
             self._fail()
 
-    def hear_expired(self) -> None:
+    def on_expired(self) -> None:
         if self.session is not None:
             self._expire()
         else:
@@ -175,12 +177,12 @@ class SessionKeeper:
     def _take(self, events: list[SessionEvent]) -> None:
         if SessionEvent.SESSION_LOST in events:
             self.session = None
-            self._may_ask.set()  # who waits hears that there is no session
+            self._may_ask.set()  # waiting callers find that there is no session
             self._leave()
             self._begin()
         self._listeners.session_events(events)
 
-    async def _beat_on(self) -> None:
+    async def _send_beats(self) -> None:
         while True:
             await asyncio.sleep(max(self._link.timeout_s / _BEATS, _MIN_BEAT_S))
             if self._is_connected and self._beat_sent_at is None:
@@ -209,7 +211,7 @@ class SessionKeeper:
                 self._unanswered_since = self._beat_sent_at
                 self._confirm(session, sent_at, timeout_s)
             elif isinstance(error, SessionExpiredError):
-                self.hear_expired()
+                self.on_expired()
 
         link.ask(lambda client: client.sync_async(client.root)).add_done_callback(hear)
 

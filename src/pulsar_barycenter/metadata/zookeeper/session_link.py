@@ -1,7 +1,7 @@
-"""One session with ZooKeeper, and the way from the thread of its client to the event loop.
+"""One session with ZooKeeper, and the path from the thread of its client to the event loop.
 
-The client's thread decides nothing: it hands over what came, in the order in which it came, and all the rest is done on
-the event loop. A link that was left hands over answers only, for somebody may still wait for them.
+The client's thread decides nothing. It passes on what arrives, in order; everything else happens on the event loop. A
+link that was left passes on answers only, because callers may still wait for them.
 """
 
 import asyncio
@@ -15,54 +15,54 @@ from kazoo.exceptions import ConnectionLoss, KazooException
 from kazoo.protocol.states import KazooState, KeeperState
 
 from pulsar_barycenter.metadata.zookeeper.recursive_client import RecursiveClient
-from pulsar_barycenter.metadata.zookeeper.settings import ZooKeeperSettings
+from pulsar_barycenter.metadata.zookeeper.zookeeper_settings import ZooKeeperSettings
 
 log = structlog.get_logger(__name__)
 
 CREATED, DELETED, CHANGED = 1, 2, 3
 """Types of events, ZooKeeper's own numbers."""
 
-_NEWS_IN_A_TURN: Final = 256
-"""Answers and events that are taken before the event loop does something else."""
+_MAX_MESSAGES_AT_ONCE: Final = 256
+"""How many answers and events are processed before the event loop does something else."""
 
 Ask = Callable[[RecursiveClient], Any]
 """Puts one request into the client's queue and returns kazoo's IAsyncResult."""
 
 
-class Audience(Protocol):
-    """Who hears of a link. Called on the event loop, in order."""
+class SessionListener(Protocol):
+    """Receives the events of a link. Called on the event loop, in order."""
 
-    def hear_connected(self) -> None:
+    def on_connected(self) -> None:
         """There is a connection, and the watch is set on it."""
         ...
 
-    def hear_refused(self, error: Exception) -> None:
-        """The server would not set the watch."""
+    def on_refused(self, error: Exception) -> None:
+        """The server refused to set the watch."""
         ...
 
-    def hear_disconnected(self) -> None:
-        """The connection is gone; the client seeks another one for the same session."""
+    def on_disconnected(self) -> None:
+        """The connection is lost. The client searches another one for the same session."""
         ...
 
-    def hear_expired(self) -> None:
-        """The server says that the session has ended."""
+    def on_expired(self) -> None:
+        """The server reported that the session has ended."""
         ...
 
-    def hear_event(self, kind: int, path: str) -> None:
-        """A node changed: CREATED, DELETED or CHANGED, and its whole path."""
+    def on_event(self, kind: int, path: str) -> None:
+        """A node changed: CREATED, DELETED or CHANGED, and its full path."""
         ...
 
 
 class SessionLink:
-    """A session that begins with the first connection, which the client seeks until `leave`."""
+    """A session. It begins with the first connection, which the client searches until `leave`."""
 
     def __init__(
-        self, hosts: str, root: str, timeout_s: float, settings: ZooKeeperSettings, audience: Audience
+        self, hosts: str, root: str, timeout_s: float, settings: ZooKeeperSettings, listener: SessionListener
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._audience: Audience | None = audience
+        self._listener: SessionListener | None = listener
         self._waiting: set[asyncio.Future[Any]] = set()
-        self._news: deque[tuple[Callable[..., None], tuple[object, ...]]] = deque()
+        self._messages: deque[tuple[Callable[..., None], tuple[object, ...]]] = deque()
         self._is_called = False
         self._left: asyncio.Future[None] = self._loop.create_future()
         self._client = RecursiveClient(
@@ -70,32 +70,32 @@ class SessionLink:
             root,
             timeout_s=timeout_s,
             settings=settings,
-            hear_armed=lambda armed: self._hand_over(self._armed, armed),
-            hear_event=lambda kind, path: self._hand_over(self._event, kind, path),
+            on_armed=lambda armed: self._hand_over(self._armed, armed),
+            on_event=lambda kind, path: self._hand_over(self._event, kind, path),
         )
         self._client.add_listener(self._state)
         self._client.start_async()
 
     @property
     def session(self) -> int | None:
-        """ZooKeeper's number of the session while there is a connection."""
+        """ZooKeeper's number of the session; None without a connection."""
         known = self._client.client_id
         return None if known is None else known[0]
 
     @property
     def timeout_s(self) -> float:
-        """The session timeout that the server grants."""
+        """The session timeout that the server granted."""
         granted: float = self._client.negotiated_timeout_s
         return granted
 
     @property
-    def trouble(self) -> str:
-        """Why the last connection that failed did so; blank if none did."""
-        told: str = self._client.trouble
-        return told
+    def last_failure(self) -> str:
+        """Why the last failed connection failed; blank if none did."""
+        failure: str = self._client.last_failure
+        return failure
 
     def ask(self, ask: Ask) -> "asyncio.Future[Any]":
-        """Send one request; the future has its answer, or kazoo's exception. Requests are answered in their order."""
+        """Send one request. The future gets its answer, or kazoo's exception. Requests are answered in order."""
         answer: asyncio.Future[Any] = self._loop.create_future()
         self._waiting.add(answer)
         try:
@@ -106,17 +106,18 @@ class SessionLink:
         return answer
 
     def leave(self) -> "asyncio.Future[None]":
-        """End the session if a server can be reached, and hear nothing more; done when the client's thread has ended.
+        """End the session if a server can be reached, and stop to report events. The future is done when the client's
+        thread has ended.
 
-        A server that does not answer holds that thread for up to a session timeout.
+        A server that does not answer may delay that thread for up to a session timeout.
         """
-        if self._audience is not None:
-            self._audience = None
+        if self._listener is not None:
+            self._listener = None
             threading.Thread(target=self._stop, name="leave zookeeper session", daemon=True).start()
         return self._left
 
     def give_up(self) -> None:
-        """Tell all who still wait for an answer that it is not known."""
+        """Fail all requests that still wait with ConnectionLoss: their outcome is unknown."""
         for answer in self._waiting:
             if not answer.done():
                 answer.set_exception(ConnectionLoss())
@@ -141,47 +142,47 @@ class SessionLink:
             self._hand_over(self._expired if expired else self._disconnected)
 
     def _hand_over(self, callback: Callable[..., None], *arguments: object) -> None:
-        self._news.append((callback, arguments))
+        self._messages.append((callback, arguments))
         if self._is_called:
             return  # whoever takes the news says first that he was called no more
         self._is_called = True
         try:
-            self._loop.call_soon_threadsafe(self._take_news)
+            self._loop.call_soon_threadsafe(self._process_messages)
         except RuntimeError:  # the loop is closed: nobody is left to hear it
             log.debug("zookeeper_news_for_closed_loop")
 
     # ---- on the event loop ----
 
-    def _take_news(self) -> None:
+    def _process_messages(self) -> None:
         self._is_called = False
         try:
-            for _ in range(min(len(self._news), _NEWS_IN_A_TURN)):
-                callback, arguments = self._news.popleft()
+            for _ in range(min(len(self._messages), _MAX_MESSAGES_AT_ONCE)):
+                callback, arguments = self._messages.popleft()
                 callback(*arguments)
         finally:
-            if self._news:
-                self._loop.call_soon(self._take_news)
+            if self._messages:
+                self._loop.call_soon(self._process_messages)
 
     def _armed(self, armed: Any) -> None:
-        if self._audience is None:
+        if self._listener is None:
             return
         error = armed.exception
         if error is None:
-            self._audience.hear_connected()
+            self._listener.on_connected()
         elif not isinstance(error, ConnectionLoss):  # of a loss the state tells
-            self._audience.hear_refused(error)
+            self._listener.on_refused(error)
 
     def _disconnected(self) -> None:
-        if self._audience is not None:
-            self._audience.hear_disconnected()
+        if self._listener is not None:
+            self._listener.on_disconnected()
 
     def _expired(self) -> None:
-        if self._audience is not None:
-            self._audience.hear_expired()
+        if self._listener is not None:
+            self._listener.on_expired()
 
     def _event(self, kind: int, path: str) -> None:
-        if self._audience is not None:
-            self._audience.hear_event(kind, path)
+        if self._listener is not None:
+            self._listener.on_event(kind, path)
 
     def _settle(self, answer: "asyncio.Future[Any]", result: Any) -> None:
         self._waiting.discard(answer)

@@ -1,8 +1,8 @@
 """A metadata store in ZooKeeper: the operations, and how they become requests.
 
-See `session_keeper` for the session. ZooKeeper decides versions itself; what it cannot decide is looked at a request
-earlier: whether a key is this session's own (`if_own`), and whether a node is a key at all. A guarded write is one
-transaction with the check of its guard. Nothing whose outcome is unknown is asked again.
+`session_keeper` explains the session. ZooKeeper checks versions itself. What it cannot check is read one request
+earlier: whether a key belongs to this session (`if_own`), and whether a node is a key at all. A guarded write is one
+transaction with a check of its guard. An operation whose outcome is unknown is never repeated.
 """
 
 import asyncio
@@ -41,8 +41,8 @@ from pulsar_barycenter.metadata.store_client import StoreClient
 from pulsar_barycenter.metadata.zookeeper.layout import (
     check_node_path,
     check_size,
-    is_mere_parent,
     is_numbered,
+    is_parent_only,
     key_of,
     node_of,
     refusal_of,
@@ -50,16 +50,17 @@ from pulsar_barycenter.metadata.zookeeper.layout import (
 )
 from pulsar_barycenter.metadata.zookeeper.session_keeper import SessionKeeper
 from pulsar_barycenter.metadata.zookeeper.session_link import CHANGED, CREATED, DELETED, Ask, SessionLink
-from pulsar_barycenter.metadata.zookeeper.settings import ZooKeeperSettings
+from pulsar_barycenter.metadata.zookeeper.zookeeper_settings import ZooKeeperSettings
 
 MAX_IN_FLIGHT: Final = 256
-"""Operations of one store that await ZooKeeper; more wait their turn, so that a thousand locks that come back at once
-do not fill a server's queue (its globalOutstandingLimit is 1,000)."""
+"""The maximum number of operations of one store that wait for ZooKeeper. Further ones wait here, so that a thousand
+locks that are restored at once do not fill a server's queue (its globalOutstandingLimit is 1,000).
+"""
 
 MAX_RACES: Final = 20
-"""How often one operation starts over because others changed what it looked at."""
+"""How often one operation starts again because another client changed what it had read."""
 
-_TOLD: Final = {
+_NOTIFICATION_TYPES: Final = {
     CREATED: NotificationType.CREATED,
     CHANGED: NotificationType.MODIFIED,
     DELETED: NotificationType.DELETED,
@@ -70,19 +71,19 @@ Result = TypeVar("Result")
 
 
 class ZooKeeperStore(StoreClient):
-    """One session with ZooKeeper; see `MetadataStore` for the contract. Made by `open`."""
+    """One session with ZooKeeper; see `MetadataStore` for the contract. Created by `open`."""
 
     def __init__(
         self, hosts: str, root: str, timeout_s: float, operation_timeout_s: float, settings: ZooKeeperSettings
     ) -> None:
-        super().__init__(SystemClock(), None)  # of times, the servers tell
+        super().__init__(SystemClock(), None)  # the clock is unused: times in a Stat are the servers'
         self._root = root
         self._operation_timeout_s = operation_timeout_s
         self._turns = asyncio.Semaphore(MAX_IN_FLIGHT)
         self._keeper = SessionKeeper(
             lambda audience: SessionLink(hosts, root or "/", timeout_s, settings, audience),
             self._listeners,
-            self._hear_event,
+            self._on_event,
         )
 
     @classmethod
@@ -94,15 +95,15 @@ class ZooKeeperStore(StoreClient):
         operation_timeout_s: float = 30.0,
         settings: ZooKeeperSettings = ZooKeeperSettings(),  # noqa: B008  # it is frozen
     ) -> Self:
-        """Open a session with the servers `HOST:PORT,HOST:PORT`, below `/PATH` if that follows them; the path is made.
+        """Open a session with the servers `HOST:PORT,HOST:PORT`; a `/PATH` after them is the chroot, which is created.
 
-        The servers decide between which bounds a session timeout lies. An operation fails after `operation_timeout_s`.
-        Times in a Stat are the servers' own.
+        The servers limit the session timeout. An operation fails after `operation_timeout_s`. Times in a Stat are the
+        servers'.
 
         Raises:
             StoreUnavailableError: no server answered within `operation_timeout_s`.
             MetadataError: a server is older than ZooKeeper 3.6.
-            InvalidPathError: there can be no such path.
+            InvalidPathError: the chroot is not a valid path.
         """
         hosts, slash, path = servers.partition("/")
         root = f"/{path.strip('/')}" if slash and path.strip("/") else ""
@@ -114,11 +115,12 @@ class ZooKeeperStore(StoreClient):
                 if root:
                     await store._keeper.link_of(None).ask(lambda client: client.ensure_path_async(root))
         except TimeoutError:
-            trouble = store._keeper.link_of(None).trouble
+            last_failure = store._keeper.link_of(None).last_failure
             await store.close()
             raise StoreUnavailableError(
                 "/",
-                f"no ZooKeeper answered at {hosts} within {operation_timeout_s:g} s" + (trouble and f" ({trouble})"),
+                f"no ZooKeeper answered at {hosts} within {operation_timeout_s:g} s"
+                + (last_failure and f" ({last_failure})"),
             ) from None
         except KazooException as error:
             await store.close()
@@ -136,7 +138,7 @@ class ZooKeeperStore(StoreClient):
                 value, stat = await self._ask(path, None, lambda client: client.get_async(self._node(path)))
             except NoNodeError:
                 return None
-            if path == "/" or is_mere_parent(stat):
+            if path == "/" or is_parent_only(stat):
                 return None
             return Record(value, stat_of(path, stat, self._keeper.session))
 
@@ -184,7 +186,7 @@ class ZooKeeperStore(StoreClient):
     async def exists(self, path: str) -> bool:
         async def exists() -> bool:
             stat = await self._stat(path, None)
-            return path != "/" and stat is not None and not is_mere_parent(stat)
+            return path != "/" and stat is not None and not is_parent_only(stat)
 
         return await self._operate(path, exists)
 
@@ -204,26 +206,31 @@ class ZooKeeperStore(StoreClient):
         for _ in range(MAX_RACES):
             stat = None if creates else await self._replace(path, value, options, session)
             if stat is None and expected in (None, MUST_NOT_EXIST):
-                with suppress(NodeExistsError, NoNodeError):  # what lies above went, with the last key below it
+                # the parent was deleted together with the last key below it
+                with suppress(NodeExistsError, NoNodeError):
                     return await self._create(path, value, options, session)
                 stat = await self._replace_found(path, value, options, session)
             if stat is not None:
                 return stat
-        raise StoreUnavailableError(path, f"others changed it {MAX_RACES} times while it was to be written")
+        raise StoreUnavailableError(path, f"other clients changed the key {MAX_RACES} times during the write")
 
     async def _replace_found(self, path: str, value: bytes, options: PutOptions, session: int) -> Stat | None:
-        """Write where a node was in the way of a new one. Return None if that is to be tried anew."""
+        """Write where a node prevented the creation of a new one. Return None if the whole put has to be tried
+        again.
+        """
         found = await self._stat(path, session)
         if found is None:
             return None
-        if is_mere_parent(found):
+        if is_parent_only(found):
             return await self._fill(path, value, options, session)
         if options.expected_version == MUST_NOT_EXIST:
             raise BadVersionError(path, MUST_NOT_EXIST, found.version)
         return await self._replace(path, value, options, session)
 
     async def _replace(self, path: str, value: bytes, options: PutOptions, session: int) -> Stat | None:
-        """Write where a key is. Return None if no version is expected and there is none, or another."""
+        """Write where a key exists. Return None if no version is expected and the key does not exist, or has
+        changed.
+        """
         expected = options.expected_version
         version = _ANY if expected is None else expected
         if options.if_own:
@@ -245,11 +252,11 @@ class ZooKeeperStore(StoreClient):
         return stat_of(path, stat, session)
 
     async def _create(self, path: str, value: bytes, options: PutOptions, session: int) -> Stat:
-        """Create a node, and what is missing above it.
+        """Create a node, and its missing parents.
 
         Raises:
-            NodeExistsError: there is one.
-            NoNodeError: somebody deleted meanwhile what is above it; nothing was created.
+            NodeExistsError: the node exists.
+            NoNodeError: a parent was deleted meanwhile; nothing was created.
         """
         if options.guard is not None:
             return await self._create_guarded(path, value, options, options.guard, session)
@@ -268,7 +275,7 @@ class ZooKeeperStore(StoreClient):
         return stat_of(key_of(self._root, node) or path, stat, session, created_now=True)
 
     async def _create_guarded(self, path: str, value: bytes, options: PutOptions, guard: Guard, session: int) -> Stat:
-        """The same; what is missing above it is made before. A transaction does not tell the times."""
+        """Create a node under a guard. Missing parents are created before. The answer of a transaction has no times."""
         above = parent_path(path)
         if above is not None:
             await self._ask(path, session, lambda client: client.ensure_path_async(self._node(above)))
@@ -288,11 +295,11 @@ class ZooKeeperStore(StoreClient):
         for _ in range(MAX_RACES):
             with suppress(NoNodeError):
                 return await self._create(path, value, options, session)
-        raise StoreUnavailableError(path, f"others deleted what is above it {MAX_RACES} times")
+        raise StoreUnavailableError(path, f"other clients deleted the parent {MAX_RACES} times during the write")
 
     async def _fill(self, path: str, value: bytes, options: PutOptions, session: int) -> Stat | None:
-        """Make a key of a node that is a mere parent. Return None if that is to be tried anew: nothing lay below it any
-        more and it is gone, or somebody changed it meanwhile.
+        """Turn a node that is only a parent into a key. Return None if the put has to be tried again: nothing was below
+        the node any more, so it was deleted, or another client changed it meanwhile.
         """
         with suppress(NoNodeError, NotEmptyError, OtherVersion):
             await self._ask(path, session, lambda client: client.delete_async(self._node(path), 0))
@@ -336,7 +343,7 @@ class ZooKeeperStore(StoreClient):
         await self._delete_empty_parents(path, session)
 
     async def _delete_empty_parents(self, path: str, session: int) -> None:
-        """Delete the mere parents that nothing lies below any more."""
+        """Delete the nodes above that are only parents and have no children any more."""
         if is_numbered(path):
             return
         for parent in ancestors(path):
@@ -347,14 +354,14 @@ class ZooKeeperStore(StoreClient):
 
             try:
                 stat = await self._stat(parent, session)
-                if stat is None or stat.numChildren or not is_mere_parent(stat):
+                if stat is None or stat.numChildren or not is_parent_only(stat):
                     return
                 await self._ask(path, session, delete)
-            except (KazooException, MetadataError):  # the key is gone, and that is what counts
+            except (KazooException, MetadataError):  # the key is deleted, which is what counts
                 return
 
     def _check_own(self, path: str, found: Any, expected: int | None, session: int) -> int:
-        """Return the version to write over, that of this session's own key."""
+        """Return the version to replace, that of this session's own key."""
         if expected is not None and expected != found.version:
             raise BadVersionError(path, expected, found.version)
         if found.ephemeralOwner != session:
@@ -368,25 +375,26 @@ class ZooKeeperStore(StoreClient):
         return node_of(self._root, path)
 
     def _writer(self, path: str) -> int:
-        """Return the session that writes; see `StoreClient._writing`."""
+        """Return the session in which to write; see `StoreClient._writing`."""
         self._session = self._keeper.session
         session = self._writing(path)
         check_node_path(path)
         return session
 
     async def _set(self, path: str, value: bytes, version: int, session: int, guard: Guard | None) -> Any:
-        """Have a node hold `value` and return its stat, as ZooKeeper tells it."""
+        """Set the data of a node and return ZooKeeper's stat."""
         node = self._node(path)
         if guard is None:
             return await self._ask(path, session, lambda client: client.set_async(node, value, version))
         return await self._in_transaction(path, session, guard, lambda steps: steps.set_data(node, value, version))
 
     async def _in_transaction(self, path: str, session: int, guard: Guard, add: Callable[[Any], None]) -> Any:
-        """Do the one step that `add` adds if the guard holds, and return what ZooKeeper says of that step.
+        """Execute the one step that `add` adds, if the guard's key has its version, and return ZooKeeper's result of
+        that step.
 
         Raises:
-            GuardError: the guard does not hold; a mere parent is at no version.
-            KazooException: what ZooKeeper refused the step with, or that it did not answer.
+            GuardError: the guard's key has another version. A node that is only a parent has no version.
+            KazooException: ZooKeeper refused the step, or did not answer.
         """
 
         def commit(client: Any) -> Any:
@@ -407,29 +415,31 @@ class ZooKeeperStore(StoreClient):
         return done
 
     async def _stat(self, path: str, session: int | None) -> Any:
-        """Return the node's stat, or None if there is none."""
+        """Return the node's stat, or None if it does not exist."""
         return await self._ask(path, session, lambda client: client.exists_async(self._node(path)))
 
     async def _key_stat(self, path: str, session: int) -> Any:
-        """The same; None also if the node is a mere parent, which is at version 0 for ZooKeeper, as a new key is."""
+        """Return the key's stat; None also if the node is only a parent, which has version 0 in ZooKeeper, like a new
+        key.
+        """
         stat = await self._stat(path, session)
-        return None if stat is None or is_mere_parent(stat) else stat
+        return None if stat is None or is_parent_only(stat) else stat
 
     async def _ask(self, path: str, session: int | None, ask: Ask) -> Any:
-        """Send one request, if a session is given only of that one.
+        """Send one request. If a session is given, send it only in that session.
 
         Raises:
-            SessionLostError: the given session has ended, and nothing was sent.
-            StoreUnavailableError: there is no session, and nothing was sent.
-            KazooException: what ZooKeeper answered, or that it did not.
+            SessionLostError: the given session has ended; nothing was sent.
+            StoreUnavailableError: there is no session; nothing was sent.
+            KazooException: ZooKeeper refused, or did not answer.
         """
         await self._keeper.wait_connected()
         if self._closed:
             raise StoreClosedError(path)
         if session is not None and session != self._keeper.session:
-            raise SessionLostError(path, "the session has ended; nothing was asked")
+            raise SessionLostError(path, "the session has ended; nothing was sent")
         if self._keeper.session is None:
-            raise StoreUnavailableError(path, "there is no session now; nothing was asked")
+            raise StoreUnavailableError(path, "there is no session now; nothing was sent")
         return await self._keeper.link_of(session).ask(ask)
 
     async def _operate(self, path: str, operate: Callable[[], Awaitable[Result]]) -> Result:
@@ -439,15 +449,18 @@ class ZooKeeperStore(StoreClient):
             async with asyncio.timeout(self._operation_timeout_s), self._turns:
                 return await operate()
         except TimeoutError:
-            detail = f"no answer of ZooKeeper within {self._operation_timeout_s:g} s: whether it acted is unknown"
+            detail = (
+                f"no answer of ZooKeeper within {self._operation_timeout_s:g} s: it"
+                " is unknown whether it executed the request"
+            )
             raise StoreUnavailableError(path, detail) from None
         except KazooException as error:
             refusal = refusal_of(path, error)
             if isinstance(refusal, SessionLostError):
-                self._keeper.hear_expired_by_answer()
+                self._keeper.on_expired_by_answer()
             raise refusal from error
 
-    def _hear_event(self, kind: int, node: str) -> None:
+    def _on_event(self, kind: int, node: str) -> None:
         path = key_of(self._root, node)
-        if path is not None and kind in _TOLD:
-            self._listeners.change(Notification(_TOLD[kind], path))
+        if path is not None and kind in _NOTIFICATION_TYPES:
+            self._listeners.change(Notification(_NOTIFICATION_TYPES[kind], path))

@@ -130,7 +130,7 @@ def test_a_leader_that_stood_still_finds_every_write_and_command_refused() -> No
             serving.plane.namespaces.unload_bundle(bundle, leader_epoch=epoch.number),
             serving.plane.namespaces.split_bundle(bundle, algorithm="range_equally_divide", leader_epoch=epoch.number),
         ):
-            with pytest.raises(FormerEpochError, match="leader epoch 1, which is over: it is epoch 2 now"):
+            with pytest.raises(FormerEpochError, match="leader epoch 1, which is over: the current epoch is 2"):
                 await serving.run(command)
 
     on_virtual_time(scenario)
@@ -200,7 +200,7 @@ def test_a_leader_whose_epoch_somebody_passed_ends_its_duties_and_takes_another(
         assert leader.plane.leadership.epoch().number == 42
         cluster.backend.route_notifications(leader.store, lambda told: None)
         await cluster.admin.put(EPOCH_PATH, b'{"epoch":50,"brokerId":"c:1"}')
-        with pytest.raises(NotLeadingError, match="it is of leader epoch 42"):
+        with pytest.raises(NotLeadingError, match="the write is of leader epoch 42"):
             await leader.run(leader.plane.leadership.store.put("/data", b""))
         await cluster.until(lambda: leader.plane.leadership.times_won == 3, "a third term")
         assert leader.plane.leadership.epoch().number == 51

@@ -15,7 +15,7 @@ from pulsar_barycenter.broker.wire.producer_names import PRODUCER_NAME_COUNTER
 from pulsar_barycenter.ledger.managed.ledger_list import LEDGER_ID_COUNTER
 from pulsar_barycenter.ledger.managed.managed_ledger import MANAGED_LEDGERS
 from pulsar_barycenter.metadata.coordination.epochs import epoch_path
-from pulsar_barycenter.metadata.leased.records import LEASED_ROOT
+from pulsar_barycenter.metadata.leader_writes.session_records import LEASED_ROOT
 
 
 def test_every_key_that_ends_with_a_session_lies_where_the_leader_looks_for_it() -> None:

@@ -8,7 +8,7 @@ import pytest
 from pulsar_barycenter.broker.cluster.writing_modes import refuse_beside_leased
 from pulsar_barycenter.broker.start_errors import MixedWritersError
 from pulsar_barycenter.metadata.errors import StoreUnavailableError
-from pulsar_barycenter.metadata.leased.records import SESSIONS_ROOT
+from pulsar_barycenter.metadata.leader_writes.session_records import SESSIONS_ROOT
 from support.virtual_time import World, on_virtual_time
 
 PATIENCE_S: Final = 20.0

@@ -46,7 +46,7 @@ def test_the_modular_leader_sheds_nothing() -> None:
         assert b0.peers.unloads, "it tried"
         assert b0.broker.owned == bundles
         assert b0.told("unload") == []
-        assert "leader epoch 1, which is over: it is epoch 2 now" in b0.told("refuse")[0].sentence
+        assert "leader epoch 1, which is over: the current epoch is 2" in b0.told("refuse")[0].sentence
 
     shed_scenario(scenario)
 

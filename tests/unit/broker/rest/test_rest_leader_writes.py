@@ -14,8 +14,8 @@ from pulsar_barycenter.broker.cluster.http_peers import LEADER_WRITES_PATH, SECR
 from pulsar_barycenter.broker.cluster.leadership import CHANNEL_LEADER_PATH, LEADER_PATH
 from pulsar_barycenter.broker.cluster.writing_modes import refuse_who_writes_himself
 from pulsar_barycenter.broker.start_errors import MixedWritersError
-from pulsar_barycenter.metadata.leased.requests import Put, Request, encode
-from pulsar_barycenter.metadata.leased.values import leased
+from pulsar_barycenter.metadata.leader_writes.leased_values import leased
+from pulsar_barycenter.metadata.leader_writes.write_requests import Put, Request, encode
 from support.rest_cluster import rest_cluster
 
 MODE = {"leader_only_metadata_writes": "true"}

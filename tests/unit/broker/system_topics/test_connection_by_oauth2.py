@@ -14,7 +14,7 @@ from pulsar_barycenter.broker.system_topics.settings import ClientSettings
 from pulsar_barycenter.credentials.presented import presented
 from pulsar_barycenter.credentials.tls import ClientTls
 from pulsar_barycenter.protocol import commands
-from pulsar_barycenter.protocol.connection import Connection, Role
+from pulsar_barycenter.protocol.connection_state import Connection, Role
 from support.fake_issuer import FakeIssuer, fake_issuer, oauth2
 
 

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from pulsar_barycenter.broker.wire.admission.disk_room import ASK_S, HOLD_S, DiskRoom
+from pulsar_barycenter.ledger.disk_full import FIRST_PAUSE_S, LONGEST_PAUSE_S, DiskFullState
 from pulsar_barycenter.ledger.errors import LedgerError, LedgerFullError
-from pulsar_barycenter.ledger.write_room import FIRST_PAUSE_S, LONGEST_PAUSE_S, WriteRoom
 from support.virtual_time import World, on_virtual_time
 
 FULL = LedgerFullError("no space left")
@@ -25,46 +25,46 @@ class Disk:
         return now_s >= self.room_at_s
 
 
-def failed() -> WriteRoom:
-    room = WriteRoom()
-    room.failed(FULL, asyncio.get_running_loop().time())
+def failed() -> DiskFullState:
+    room = DiskFullState()
+    room.write_failed(FULL, asyncio.get_running_loop().time())
     return room
 
 
 def test_only_the_lack_of_room_counts() -> None:
-    room = WriteRoom()
-    room.failed(LedgerError("input/output error"), 5.0)
-    assert not room.is_lacking
-    room.failed(FULL, 5.0)
-    assert room.is_lacking
-    room.found()
-    assert not room.is_lacking
+    room = DiskFullState()
+    room.write_failed(LedgerError("input/output error"), 5.0)
+    assert not room.is_full
+    room.write_failed(FULL, 5.0)
+    assert room.is_full
+    room.write_succeeded()
+    assert not room.is_full
 
 
 def test_the_pause_grows_to_a_bound_with_each_that_was_let_in_in_vain() -> None:
-    room, pauses = WriteRoom(), []
+    room, pauses = DiskFullState(), []
     for _ in range(50):
-        room.failed(FULL, 100.0)
-        pauses.append(room.try_at_s - 100.0)
-        room.let_in()
+        room.write_failed(FULL, 100.0)
+        pauses.append(room.retry_at_s - 100.0)
+        room.producer_admitted()
     assert pauses[:3] == [FIRST_PAUSE_S, 2 * FIRST_PAUSE_S, 4 * FIRST_PAUSE_S]
     assert pauses[-1] == LONGEST_PAUSE_S
-    room.found()
-    room.failed(FULL, 100.0)
-    assert room.try_at_s == 100.0 + FIRST_PAUSE_S
+    room.write_succeeded()
+    room.write_failed(FULL, 100.0)
+    assert room.retry_at_s == 100.0 + FIRST_PAUSE_S
 
 
 def test_producers_that_were_attached_before_and_fail_too_prolong_nothing() -> None:
-    room = WriteRoom()
+    room = DiskFullState()
     for number in range(100):
-        room.failed(FULL, 100.0 + number)
-    assert room.try_at_s == 100.0 + FIRST_PAUSE_S
+        room.write_failed(FULL, 100.0 + number)
+    assert room.retry_at_s == 100.0 + FIRST_PAUSE_S
 
 
 def test_a_topic_that_can_be_written_asks_nothing() -> None:
     async def test(world: World) -> None:
         disk = Disk(room_at_s=1e9)
-        await DiskRoom(disk.has_room).require("t", WriteRoom())
+        await DiskRoom(disk.has_room).require("t", DiskFullState())
         assert disk.asked == []
 
     on_virtual_time(test)
@@ -103,7 +103,7 @@ def test_where_small_files_fit_and_messages_do_not_the_rounds_grow_rarer() -> No
             except LedgerFullError:
                 continue
             tries += 1
-            room.failed(FULL, world.loop.time())
+            room.write_failed(FULL, world.loop.time())
         assert 10 <= tries <= 20
 
     on_virtual_time(test)
@@ -126,7 +126,7 @@ def test_a_write_that_succeeds_lets_those_in_that_wait() -> None:
         room = failed()
         waiting = asyncio.ensure_future(DiskRoom(Disk(room_at_s=1e9).has_room).require("t", room))
         await asyncio.sleep(2)
-        room.found()
+        room.write_succeeded()
         await asyncio.sleep(ASK_S)
         assert waiting.done()
         await waiting

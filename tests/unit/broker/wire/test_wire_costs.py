@@ -10,7 +10,7 @@ from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.broker.wire.bounds import HASH_RANGES, IDS_AT_ONCE, PROPERTIES_LENGTH
 from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
-from pulsar_barycenter.protocol.connection import MOST_COMMAND_BYTES, MOST_HANDSHAKE_BYTES
+from pulsar_barycenter.protocol.connection_state import MOST_COMMAND_BYTES, MOST_HANDSHAKE_BYTES
 from support.one_broker import OneBroker
 from support.wire_client import TYPE, WireClient
 from support.wire_consumer import TOPIC
@@ -53,7 +53,7 @@ async def test_a_large_command_before_connect_costs_the_connection_and_is_not_pa
     else:
         padding = b"\xf8\x7f\x01" * (MOST_HANDSHAKE_BYTES // 3)
     data = connect.SerializeToString() + padding
-    monkeypatch.setattr("pulsar_barycenter.protocol.connection.parse_command", None)
+    monkeypatch.setattr("pulsar_barycenter.protocol.connection_state.parse_command", None)
     assert await closed_after(broker.port, struct.pack(">II", len(data) + 4, len(data)) + data) == b""
 
 

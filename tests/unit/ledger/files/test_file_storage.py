@@ -116,7 +116,7 @@ async def test_a_ledger_in_anothers_place(storage: FileLedgerStorage) -> None:
     first = await written(storage, 1, [b"one"])
     second = await written(storage, 2, [b"two"])
     second.write_bytes(first.read_bytes())
-    with pytest.raises(LedgerCorruptedError, match="holds ledger 1 in place of 2"):
+    with pytest.raises(LedgerCorruptedError, match="contains ledger 1 instead of 2"):
         await storage.open(2, entry_count=1)
 
 

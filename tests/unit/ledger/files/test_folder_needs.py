@@ -7,32 +7,32 @@ import pytest
 
 from pulsar_barycenter.ledger.errors import LedgerFolderUnfitError
 from pulsar_barycenter.ledger.files import folder_probe
-from pulsar_barycenter.ledger.files.folder_needs import Access, Mount, Observed, Step, Verdict, verdict
+from pulsar_barycenter.ledger.files.folder_needs import Access, FolderFitness, Mount, Observed, Step, judge
 from pulsar_barycenter.ledger.files.folder_probe import fit_access, mount_of, observe
 
 HELD = dict.fromkeys(Step, "")
 NFS = ("rw", "vers=4.2", "hard", "local_lock=none")
 
 
-def judged(mount: Mount | None, *, several: bool = True, **failed: str) -> Verdict:
+def judged(mount: Mount | None, *, several: bool = True, **failed: str) -> FolderFitness:
     answers = HELD | {Step[name]: text for name, text in failed.items()}
-    return verdict(Observed("/ledgers", mount, answers), several_machines=several)
+    return judge(Observed("/ledgers", mount, answers), several_machines=several)
 
 
 def test_of_one_machine_any_file_system_will_do_that_locks_and_syncs() -> None:
     for mount in (None, Mount("fuse.sshfs"), Mount("nfs", "", ("vers=3", "nolock")), Mount("ext4")):
-        assert judged(mount, several=False, LINK="no", DIRECT="no", RENAME="no") == Verdict(Access.CACHED)
+        assert judged(mount, several=False, LINK="no", DIRECT="no", RENAME="no") == FolderFitness(Access.CACHED)
         for step in ("CREATE", "LOCK", "SYNC"):
             (problem,) = judged(mount, several=False, **{step: "it did not"}).problems
             assert "it did not" in problem.why
 
 
 def test_between_machines_it_goes_by_the_kind_of_file_system() -> None:
-    assert judged(Mount("nfs4", "server:/ledgers", NFS)) == Verdict(Access.DIRECT)
-    assert judged(Mount("ceph")) == Verdict(Access.CACHED)
-    assert judged(Mount("ext4"), DIRECT="Invalid argument") == Verdict(Access.CACHED)
+    assert judged(Mount("nfs4", "server:/ledgers", NFS)) == FolderFitness(Access.DIRECT)
+    assert judged(Mount("ceph")) == FolderFitness(Access.CACHED)
+    assert judged(Mount("ext4"), DIRECT="Invalid argument") == FolderFitness(Access.CACHED)
     for mount, word in (
-        (None, "does not tell"),
+        (None, "file system is unknown"),
         (Mount("fuse.sshfs"), "fuse.sshfs is not known"),
         (Mount("cifs"), "cifs is not known"),
         (Mount("nfs", "server:/ledgers", ("vers=3",)), "NFS 3"),
@@ -55,7 +55,7 @@ def test_between_machines_every_step_has_to_hold(step: Step) -> None:
 
 def test_a_step_that_could_not_be_tried_speaks_for_nothing_and_against_nothing() -> None:
     observed = Observed("/ledgers", Mount("nfs4", "", NFS), {Step.CREATE: ""})
-    assert verdict(observed, several_machines=True) == Verdict(Access.DIRECT)
+    assert judge(observed, several_machines=True) == FolderFitness(Access.DIRECT)
 
 
 def test_the_longest_mount_point_above_a_folder_is_its_own_and_of_several_the_last() -> None:
@@ -104,7 +104,7 @@ def test_where_no_lock_keeps_out_it_is_seen(tmp_path: Path, monkeypatch: pytest.
             pass
 
     monkeypatch.setattr(folder_probe, "fcntl", Free)
-    with pytest.raises(LedgerFolderUnfitError, match="two had it at once"):
+    with pytest.raises(LedgerFolderUnfitError, match="two open files had the lock at once"):
         fit_access(str(tmp_path), several_machines=False)
 
 

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
+from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
 from pulsar_barycenter.ledger.managed.cursor import Backlog
 from pulsar_barycenter.ledger.managed.managed_ledger import managed_ledger_path
 from pulsar_barycenter.ledger.managed.records import CursorRecord
 from pulsar_barycenter.ledger.position import EARLIEST, Position
-from pulsar_barycenter.ledger.settings import LedgerSettings
 from support.ledger_world import TOPIC, LedgerWorld, Owner
 
 SMALL = LedgerSettings(max_entries_per_ledger=5, mark_delete_per_second=0)

@@ -16,9 +16,9 @@ from pulsar_barycenter.ledger.errors import (
 from pulsar_barycenter.ledger.files import file_format as fmt
 from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
 from pulsar_barycenter.ledger.files.repair import FileState, inspect, repair
+from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
 from pulsar_barycenter.ledger.managed.managed_ledger import managed_ledger_path
 from pulsar_barycenter.ledger.position import EARLIEST, Position
-from pulsar_barycenter.ledger.settings import LedgerSettings
 from support.ledger_world import TOPIC, LedgerWorld, Owner
 
 STOP = LedgerSettings(max_entries_per_ledger=5, mark_delete_per_second=0)

@@ -9,9 +9,9 @@ import pytest
 
 from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerNotFoundError
 from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
+from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
 from pulsar_barycenter.ledger.managed.managed_ledger import managed_ledger_path
 from pulsar_barycenter.ledger.position import EARLIEST, EntryInfo, Position
-from pulsar_barycenter.ledger.settings import LedgerSettings
 from pulsar_barycenter.metadata.memory.memory_store import MemoryStore
 from pulsar_barycenter.naming.topic import TopicName
 from support.ledger_world import CLOSED, TOPIC, LedgerWorld

@@ -300,5 +300,5 @@ async def test_a_key_that_only_changed_is_of_the_same_life(candidates, stores) -
     await one.elect()
     before = list(one.states)
     await stores[1].put(PATH, b'"candidate 1"', expected_version=0, ephemeral=True)
-    await eventually(lambda: one._life is not None and one._life[1] == 1)
+    await eventually(lambda: one._creation is not None and one._creation[1] == 1)
     assert one.states == before

@@ -5,8 +5,8 @@ import signal
 from contextlib import asynccontextmanager
 
 from pulsar_barycenter.metadata.errors import StoreUnavailableError
+from pulsar_barycenter.metadata.etcd.etcd_settings import read_settings
 from pulsar_barycenter.metadata.etcd.etcd_store import EtcdStore
-from pulsar_barycenter.metadata.etcd.settings import read_settings
 from pulsar_barycenter.metadata.store import Notification, NotificationType, SessionEvent
 from support.etcd_server import etcd_ensemble
 from support.metadata_backends import Heard, eventually

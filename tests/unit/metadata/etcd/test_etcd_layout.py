@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsar_barycenter.metadata.etcd.layout import Layout, behind, child_names
+from pulsar_barycenter.metadata.etcd.layout import Layout, child_names, key_after
 
 NAMES = st.text("ab-./é0", min_size=1, max_size=3).filter(lambda name: not name.endswith("/"))
 PATHS = st.lists(NAMES, min_size=1, max_size=4).map(lambda names: "/" + "/".join(names))
@@ -18,7 +18,7 @@ def test_children_read_in_pages_are_those_of_all_keys(paths, path, chroot, page)
     while batch := [key for key in keys if first <= key < end][:page]:
         read = [layout.path(key) for key in batch]
         found += child_names(path, read)
-        first = behind(path, read[-1], layout)
+        first = key_after(path, read[-1], layout)
     prefix = "/" if path == "/" else f"{path}/"
     wanted = {each[len(prefix) :].partition("/")[0] for each in paths if each.startswith(prefix)}
     assert set(found) == wanted

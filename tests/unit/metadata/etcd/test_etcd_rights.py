@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from pulsar_barycenter.metadata.errors import StoreRefusedError, StoreUnavailableError
+from pulsar_barycenter.metadata.etcd.etcd_settings import read_settings
 from pulsar_barycenter.metadata.etcd.etcd_store import EtcdStore
-from pulsar_barycenter.metadata.etcd.settings import read_settings
 from pulsar_barycenter.metadata.store import Notification, NotificationType
 from support.certificates import make_certificates
 from support.etcd_server import etcd_server, need_etcd, text
@@ -39,7 +39,7 @@ def add_user(server, name, password, *prefixes):
 async def test_a_store_behind_tls_and_a_password(tmp_path, monkeypatch, capfd):
     """One server shows it all: who is let in with which rights, a token that is known no more, no secret told."""
     need_etcd()
-    monkeypatch.setattr("pulsar_barycenter.metadata.rpc.rpc_store.OPENING_S", 1.0)
+    monkeypatch.setattr("pulsar_barycenter.metadata.grpc_client.grpc_store.OPENING_S", 1.0)
     certificates = make_certificates(tmp_path / "certificates")
     with etcd_server(tmp_path, certificates=certificates) as server:
         server.call("auth/user/add", {"name": "root", "password": "of-root"})

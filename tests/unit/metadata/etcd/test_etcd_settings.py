@@ -3,8 +3,8 @@
 import pytest
 
 from pulsar_barycenter.metadata.errors import StoreSettingsError
-from pulsar_barycenter.metadata.etcd.settings import EtcdSettings, read_settings
-from pulsar_barycenter.metadata.rpc.line import Tls
+from pulsar_barycenter.metadata.etcd.etcd_settings import EtcdSettings, read_settings
+from pulsar_barycenter.metadata.grpc_client.server_channel import Tls
 from pulsar_barycenter.metadata.settings_file import MAX_FILE_BYTES
 
 
@@ -76,8 +76,8 @@ def test_the_file_has_pulsars_keys_and_user_and_password(tmp_path):
         ("user: broker\npassword: 1234\n", r"Expected `str.*at `\$.password`"),
         ("useTLS: true\n", "unknown field `useTLS`"),
         ("- hush\n", "Expected `object`"),
-        ("user: broker\n", "user and password go together"),
-        ("tlsKeyFilePath: /nowhere\n", "go together"),
+        ("user: broker\n", "set both user and password"),
+        ("tlsKeyFilePath: /nowhere\n", "set both"),
         ("tlsTrustCertsFilePath: /nowhere/hush.pem\n", "cannot be read"),
         ("#" * (MAX_FILE_BYTES + 1), "is larger than"),
     ],

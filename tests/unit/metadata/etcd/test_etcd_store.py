@@ -14,12 +14,12 @@ from pulsar_barycenter.metadata.errors import (
     StoreUnavailableError,
     ValueTooLargeError,
 )
+from pulsar_barycenter.metadata.etcd.etcd_settings import read_settings
 from pulsar_barycenter.metadata.etcd.etcd_store import LARGE, PAGE, REMEMBERED, EtcdStore
-from pulsar_barycenter.metadata.etcd.settings import read_settings
-from pulsar_barycenter.metadata.leased.lease import Lease
-from pulsar_barycenter.metadata.leased.records import SessionRecord, session_path, session_value
-from pulsar_barycenter.metadata.leased.session_table import LeaseTimes
-from pulsar_barycenter.metadata.rpc.lines import MAX_AT_ONCE
+from pulsar_barycenter.metadata.grpc_client.server_list import MAX_AT_ONCE
+from pulsar_barycenter.metadata.leader_writes.session_lease import Lease
+from pulsar_barycenter.metadata.leader_writes.session_records import SessionRecord, session_path, session_value
+from pulsar_barycenter.metadata.leader_writes.session_table import LeaseTimes
 from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, Notification, NotificationType, SessionEvent
 from support.etcd_server import etcd_server, text
 from support.loopback_proxy import loopback_proxy
@@ -243,7 +243,7 @@ async def test_what_is_asked_of_a_store_that_is_closed_meanwhile_ends(backend, p
 
 
 async def test_a_server_that_is_not_there_is_told(monkeypatch):
-    monkeypatch.setattr("pulsar_barycenter.metadata.rpc.rpc_store.OPENING_S", 0.2)
+    monkeypatch.setattr("pulsar_barycenter.metadata.grpc_client.grpc_store.OPENING_S", 0.2)
     async with loopback_proxy("127.0.0.1:1") as nowhere:
         with pytest.raises(StoreUnavailableError, match=rf"etcd {nowhere.endpoint}: session failed: unavailable"):
             await EtcdStore.open(read_settings(f"http://{nowhere.endpoint}"))
@@ -380,8 +380,8 @@ async def test_a_broker_reads_its_own_session_ahead_of_all_requests_that_wait(ba
         await client._connection._turns.acquire()
     waiting = asyncio.create_task(client.get("/key"))
     async with asyncio.timeout(30):
-        assert await lease.goes_on("a" * 32)
-        assert not await lease.goes_on("b" * 32)
+        assert await lease.is_alive("a" * 32)
+        assert not await lease.is_alive("b" * 32)
     assert not waiting.done()
     for _ in range(MAX_AT_ONCE):
         client._connection._turns.release()

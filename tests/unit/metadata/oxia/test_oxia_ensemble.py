@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager, suppress
 import grpc
 
 from pulsar_barycenter.metadata.errors import StoreUnavailableError
+from pulsar_barycenter.metadata.oxia.oxia_settings import read_settings
 from pulsar_barycenter.metadata.oxia.oxia_store import OxiaStore
-from pulsar_barycenter.metadata.oxia.settings import read_settings
 from pulsar_barycenter.metadata.store import Notification, NotificationType, SessionEvent
 from support.metadata_backends import Heard, eventually
 from support.oxia_server import leader_of, oxia_ensemble

@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from pulsar_barycenter.metadata.errors import StoreRefusedError, StoreUnavailableError
+from pulsar_barycenter.metadata.oxia.oxia_settings import read_settings
 from pulsar_barycenter.metadata.oxia.oxia_store import OxiaStore
-from pulsar_barycenter.metadata.oxia.settings import read_settings
 from pulsar_barycenter.metadata.store import Notification, NotificationType
 from support.certificates import make_certificates
 from support.metadata_backends import Heard
@@ -51,7 +51,7 @@ async def test_a_store_behind_tls_and_a_token(tmp_path, monkeypatch, capfd):
         file = tmp_path / "token"
         file.write_text(good)
         settings = read_settings(url, write_settings(tmp_path, certificates, authParams=f"file://{file}"))
-        monkeypatch.setattr("pulsar_barycenter.metadata.rpc.rpc_store.OPENING_S", 60.0)  # until somebody leads
+        monkeypatch.setattr("pulsar_barycenter.metadata.grpc_client.grpc_store.OPENING_S", 60.0)  # until somebody leads
         store = await OxiaStore.open(settings, session_timeout_ms=60_000)
         heard = Heard.changes(store)
         await store.put("/key", b"", ephemeral=True)
@@ -65,7 +65,7 @@ async def test_a_store_behind_tls_and_a_token(tmp_path, monkeypatch, capfd):
         assert (await store.put("/again", b"")).created_by_self
         await store.close()
 
-        monkeypatch.setattr("pulsar_barycenter.metadata.rpc.rpc_store.OPENING_S", 1.0)
+        monkeypatch.setattr("pulsar_barycenter.metadata.grpc_client.grpc_store.OPENING_S", 1.0)
         for keys, why in (({"authParams": f"token:{other}"}, "forbidden audience"), ({}, "oxia .* refused")):
             refused = read_settings(url, write_settings(tmp_path, certificates, **keys))
             with pytest.raises(StoreRefusedError, match=why) as told:

@@ -8,11 +8,11 @@ from grpc import aio
 
 from pulsar_barycenter.metadata.errors import StoreRefusedError, StoreUnavailableError
 from pulsar_barycenter.metadata.oxia import oxia_api_pb2 as api
-from pulsar_barycenter.metadata.oxia.connection import shard_of
 from pulsar_barycenter.metadata.oxia.layout import PARTITION_HASH
 from pulsar_barycenter.metadata.oxia.oxia_api_pb2_grpc import OxiaClientServicer, add_OxiaClientServicer_to_server
+from pulsar_barycenter.metadata.oxia.oxia_connection import shard_of
+from pulsar_barycenter.metadata.oxia.oxia_settings import read_settings
 from pulsar_barycenter.metadata.oxia.oxia_store import OxiaStore
-from pulsar_barycenter.metadata.oxia.settings import read_settings
 from pulsar_barycenter.metadata.store import SessionEvent
 from support.metadata_backends import Heard
 

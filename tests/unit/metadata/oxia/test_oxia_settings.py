@@ -3,7 +3,7 @@
 import pytest
 
 from pulsar_barycenter.metadata.errors import StoreSettingsError
-from pulsar_barycenter.metadata.oxia.settings import OxiaSettings, read_settings
+from pulsar_barycenter.metadata.oxia.oxia_settings import OxiaSettings, read_settings
 from pulsar_barycenter.metadata.settings_file import MAX_FILE_BYTES
 
 
@@ -74,15 +74,15 @@ def test_a_token_in_a_file_is_read_whenever_it_is_asked_for(tmp_path):
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("requestTimeout=3\n", "has a key that is not known: requestTimeout"),
-        ("enableTls=perhaps\n", "enableTls is true or false"),
-        ("tlsKeyFilePath=/k\n", "go together"),
-        ("authParams=secret\n", "authParams is token:TOKEN or file:///PATH"),
-        ("authParams=token:\n", "authParams is token:TOKEN or file:///PATH"),
-        ("authParams=file://host/secret\n", "authParams is token:TOKEN or file:///PATH"),
-        ("authParams=token:sec\x07ret\n", "has no token in it"),
+        ("requestTimeout=3\n", "unknown key requestTimeout"),
+        ("enableTls=perhaps\n", "enableTls must be true or false"),
+        ("tlsKeyFilePath=/k\n", "set both"),
+        ("authParams=secret\n", "authParams must be token:TOKEN or file:///PATH"),
+        ("authParams=token:\n", "authParams must be token:TOKEN or file:///PATH"),
+        ("authParams=file://host/secret\n", "authParams must be token:TOKEN or file:///PATH"),
+        ("authParams=token:sec\x07ret\n", "does not contain a token"),
         ("authParams=file:///nowhere/at/all\n", "cannot be read"),
-        ("secret\n", "is not a text of lines key=value"),
+        ("secret\n", "must have lines key=value"),
         ("x" * (MAX_FILE_BYTES + 1), "is larger than"),
     ],
 )
@@ -94,5 +94,5 @@ def test_what_is_wrong_with_a_file_is_told_without_its_values(tmp_path, text, wh
 
 def test_certificates_without_tls_are_a_mistake(tmp_path):
     (tmp_path / "ca.pem").write_text("ca")
-    with pytest.raises(StoreSettingsError, match="names certificates, but not enableTls=true"):
+    with pytest.raises(StoreSettingsError, match="certificates need enableTls=true"):
         read_settings("//one:1", written(tmp_path, f"tlsTrustCertsFilePath={tmp_path}/ca.pem\n"))

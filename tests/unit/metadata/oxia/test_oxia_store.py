@@ -17,12 +17,12 @@ from pulsar_barycenter.metadata.errors import (
     StoreUnavailableError,
     ValueTooLargeError,
 )
+from pulsar_barycenter.metadata.grpc_client.server_list import MAX_AT_ONCE
 from pulsar_barycenter.metadata.oxia import oxia_api_pb2 as api
 from pulsar_barycenter.metadata.oxia.layout import PARTITION
+from pulsar_barycenter.metadata.oxia.oxia_settings import read_settings
 from pulsar_barycenter.metadata.oxia.oxia_store import MAX_VALUE_BYTES, REMEMBERED, OxiaStore
 from pulsar_barycenter.metadata.oxia.session import LONGEST_MS
-from pulsar_barycenter.metadata.oxia.settings import read_settings
-from pulsar_barycenter.metadata.rpc.lines import MAX_AT_ONCE
 from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, Guard, Notification, NotificationType, SessionEvent
 from support.loopback_proxy import loopback_proxy
 from support.metadata_backends import Heard, InOxia, eventually
@@ -330,7 +330,7 @@ async def test_what_is_asked_of_a_store_that_is_closed_meanwhile_ends(proxied):
 
 
 async def test_a_server_that_is_not_there_is_told(monkeypatch):
-    monkeypatch.setattr("pulsar_barycenter.metadata.rpc.rpc_store.OPENING_S", 0.2)
+    monkeypatch.setattr("pulsar_barycenter.metadata.grpc_client.grpc_store.OPENING_S", 0.2)
     async with loopback_proxy("127.0.0.1:1") as nowhere:
         with pytest.raises(StoreUnavailableError, match=rf"oxia {nowhere.endpoint}: session was not done: "):
             await OxiaStore.open(read_settings(f"//{nowhere.endpoint}"))

@@ -34,7 +34,7 @@ def test_a_watcher_that_could_not_act_begins_anew_when_told_so():
     watch.silent([session(1)], 101)
     for now_s in range(102, 111):
         watch.skip(now_s)
-    watch.start_anew()
+    watch.restart()
     assert watch.silent([session(1)], 112) == set()
     assert watch.silent([session(1)], 117) == set()
     assert watch.silent([session(1)], 122) == {1}

@@ -8,7 +8,7 @@ from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.connection import ConnectionHandler
 
 from pulsar_barycenter.metadata.zookeeper.recursive_client import MAX_RECONNECT_S, RecursiveClient
-from pulsar_barycenter.metadata.zookeeper.settings import ZooKeeperSettings
+from pulsar_barycenter.metadata.zookeeper.zookeeper_settings import ZooKeeperSettings
 
 
 def client_of(timeout_s: float) -> RecursiveClient:
@@ -17,8 +17,8 @@ def client_of(timeout_s: float) -> RecursiveClient:
         "/",
         timeout_s=timeout_s,
         settings=ZooKeeperSettings(),
-        hear_armed=lambda armed: None,
-        hear_event=lambda kind, path: None,
+        on_armed=lambda armed: None,
+        on_event=lambda kind, path: None,
     )
 
 

@@ -19,7 +19,7 @@ class Link:
     def __init__(self, session: int) -> None:
         self.session = session
         self.timeout_s = 0.3
-        self.trouble = ""
+        self.last_failure = ""
         self.error: KazooException | None = None
         self.asked = 0
 
@@ -56,7 +56,7 @@ class Kept:
         return self.links[-1]
 
     async def begin(self) -> Link:
-        self.keeper.hear_connected()
+        self.keeper.on_connected()
         await self.keeper.wait_begun()
         return self.links[-1]
 

@@ -81,7 +81,9 @@ async def test_what_a_user_made_is_that_users_alone_and_the_password_is_told_now
     for other in ("", written(tmp_path, user="broker", password=f"{SECRET}-not")):
         stranger = await open_store(url, config_path=other)
         for asked in (stranger.get("/mine"), stranger.put("/mine", b""), stranger.put("/above/another", b"")):
-            with pytest.raises(MetadataError, match="user and password in metadataStoreConfigPath") as refused:
+            with pytest.raises(
+                MetadataError, match="user and password in the file of metadataStoreConfigPath"
+            ) as refused:
                 await asked
             assert SECRET not in str(refused.value)
         await stranger.close()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pulsar_barycenter.metadata.errors import StoreSettingsError
-from pulsar_barycenter.metadata.zookeeper.settings import KEYS, ZooKeeperSettings, read_settings
+from pulsar_barycenter.metadata.zookeeper.zookeeper_settings import KEYS, ZooKeeperSettings, read_settings
 from support.certificates import make_certificates
 
 
@@ -43,17 +43,20 @@ def test_the_file_has_zookeepers_keys_and_user_and_password(tmp_path: Path) -> N
     ("content", "why"),
     [
         ("hidden", "lines key=value"),
-        ("usr=hidden", f"not known: usr; there are {KEYS[0]}"),
-        ("user=broker", "go together"),
-        ("password=hidden", "go together"),
-        ("user=a:b\npassword=hidden", "no colon"),
+        ("usr=hidden", f"unknown key usr; known are {KEYS[0]}"),
+        ("user=broker", "set both"),
+        ("password=hidden", "set both"),
+        ("user=a:b\npassword=hidden", "must not contain a colon"),
         ("zookeeper.client.secure=hidden", "true or false"),
-        ("zookeeper.sasl.client=true", "SASL is not spoken"),
+        ("zookeeper.sasl.client=true", "SASL is not supported"),
         ("zookeeper.ssl.keyStore.location=a.jks\nzookeeper.ssl.keyStore.type=JKS", "only PEM"),
-        ("zookeeper.ssl.trustStore.location=a.pem", "but not zookeeper.client.secure=true"),
+        ("zookeeper.ssl.trustStore.location=a.pem", "certificates need zookeeper.client.secure=true"),
         ("zookeeper.client.secure=true\nzookeeper.ssl.trustStore.location=/none", "No such file"),
-        ("zookeeper.client.secure=true\nzookeeper.ssl.trustStore.location={}", "no PEM of certificates"),
-        ("zookeeper.client.secure=true\nzookeeper.ssl.keyStore.location={}", "no PEM of a certificate and its key"),
+        ("zookeeper.client.secure=true\nzookeeper.ssl.trustStore.location={}", "does not contain PEM certificates"),
+        (
+            "zookeeper.client.secure=true\nzookeeper.ssl.keyStore.location={}",
+            "does not contain a PEM certificate and its key",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_is_refused_without_its_content(tmp_path: Path, content: str, why: str) -> None:

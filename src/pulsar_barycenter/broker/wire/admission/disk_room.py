@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from pulsar_barycenter.ledger.disk_full import DiskFullState
 from pulsar_barycenter.ledger.errors import LedgerFullError
-from pulsar_barycenter.ledger.write_room import WriteRoom
 
 HOLD_S: Final = 20.0
 """How long a producer is held before it is refused: clients take 30 s without an answer for a failure."""
@@ -28,21 +28,21 @@ class DiskRoom:
         self._asked: asyncio.Task[bool] | None = None
         self._ask_at_s = float("-inf")
 
-    async def require(self, topic: str, room: WriteRoom) -> None:
+    async def require(self, topic: str, room: DiskFullState) -> None:
         """Return when a producer may try to write to a topic: at once unless its last write found no room.
 
         Raises:
             LedgerFullError: there was none for HOLD_S.
             LedgerError: the disk cannot be asked.
         """
-        if not room.is_lacking:
+        if not room.is_full:
             return
         loop = asyncio.get_running_loop()
         give_up_at_s = loop.time() + HOLD_S
-        while room.is_lacking:
+        while room.is_full:
             now_s = loop.time()
-            if now_s >= room.try_at_s and await self._ask():
-                room.let_in()
+            if now_s >= room.retry_at_s and await self._ask():
+                room.producer_admitted()
                 return
             if now_s >= give_up_at_s:
                 raise LedgerFullError(f"{topic}: the disk of the broker is full; no message can be stored")

@@ -9,7 +9,7 @@ from pulsar_barycenter.broker.clients.producer import Producer, Sent
 from pulsar_barycenter.broker.wire.refusals import miscounted
 from pulsar_barycenter.ledger.position import NewEntry
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
-from pulsar_barycenter.protocol.connection import Received
+from pulsar_barycenter.protocol.connection_state import Received
 from pulsar_barycenter.protocol.errors import ChecksumMismatchError, MalformedFrameError
 from pulsar_barycenter.protocol.frames import check_entry
 from pulsar_barycenter.protocol.send_runs import SendRun

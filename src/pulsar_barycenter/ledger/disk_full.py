@@ -1,0 +1,43 @@
+"""Whether the disk was full at a topic's last writes, and when a producer may try again."""
+
+from typing import Final
+
+from pulsar_barycenter.bounds.back_off import Doubling
+from pulsar_barycenter.ledger.errors import LedgerFullError
+
+FIRST_PAUSE_S: Final = 1.0
+LONGEST_PAUSE_S: Final = 60.0
+
+
+class DiskFullState:
+    """The result of a topic's last writes. Times are seconds of any monotonic clock.
+
+    `is_full` is True from the first write that failed for lack of space until a write succeeds. `retry_at_s` is when a
+    producer may try again. The pause doubles only if a producer was admitted because there seemed to be space and its
+    write failed.
+    """
+
+    __slots__ = ("_pauses", "_was_admitted", "is_full", "retry_at_s")
+
+    def __init__(self) -> None:
+        self.is_full = False
+        self.retry_at_s = 0.0
+        self._pauses = Doubling(FIRST_PAUSE_S, LONGEST_PAUSE_S)
+        self._was_admitted = False
+
+    def write_failed(self, error: Exception, now_s: float) -> None:
+        """Record a failed write. Only a LedgerFullError counts."""
+        if not isinstance(error, LedgerFullError):
+            return
+        if self._was_admitted or not self.is_full:
+            self.retry_at_s = now_s + self._pauses.next_s()
+        self.is_full, self._was_admitted = True, False
+
+    def producer_admitted(self) -> None:
+        """Record that a producer is admitted because there seems to be space."""
+        self._was_admitted = True
+
+    def write_succeeded(self) -> None:
+        """Record a write that succeeded."""
+        self.is_full = self._was_admitted = False
+        self._pauses.reset()

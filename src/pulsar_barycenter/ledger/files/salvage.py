@@ -1,0 +1,268 @@
+"""Finds the intact entries of a damaged ledger file, before the damage and after it. No I/O here.
+
+If the head of an entry is damaged, its length is unknown. The next entry is then searched byte by byte: it begins where
+both a head and the data after it match their checksums. The seed of the head's checksum gives the id of that entry, and
+so the number of entries lost in between.
+
+Heads of version 1 do not contain the id. Then the number of lost entries is
+- one, if the damaged head still leads to the next entry, if its data still matches, or if there is no space for two;
+- the difference to the known number of entries, if this is the only place in doubt;
+- otherwise the most for which there is space. A position may then be higher than it was, so that messages are delivered
+  again. It is never lower, which would lose messages.
+"""
+
+import re
+import struct
+from array import array
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from crc32c import crc32c
+
+from pulsar_barycenter.ledger.files import file_format as fmt
+
+_WINDOW: Final = 4 << 20
+_LENGTH: Final = struct.Struct("<I")
+_NOT_ZERO: Final = re.compile(rb"[^\0]")
+
+Read = Callable[[int, int], bytes]
+
+
+class _Bytes:
+    """The bytes of a file, read in windows. `get` returns fewer bytes than requested only at the end of the file."""
+
+    def __init__(self, read: Read, size: int) -> None:
+        self._read = read
+        self._window = b""
+        self._base = 0
+        self.size = size
+
+    def get(self, at: int, length: int) -> bytes:
+        begin = at - self._base
+        if begin < 0 or begin + length > len(self._window):
+            self._window, self._base, begin = self._read(at, max(length, _WINDOW)), at, 0
+        return self._window[begin : begin + length]
+
+
+@dataclass(slots=True)
+class _Hole:
+    """Bytes without an intact entry, before the entry that was found with index `before`. `fewest` to `most` entries
+    are lost in them, both inclusive.
+    """
+
+    before: int
+    begin: int
+    end: int
+    fewest: int
+    most: int
+
+
+@dataclass(slots=True)
+class _Found:
+    """The result of the walk through a file: entries without their ids, and the holes between them."""
+
+    offsets: "array[int]" = field(default_factory=lambda: array("Q"))
+    heads: list[tuple[int, int, int]] = field(default_factory=list)
+    gone: list[int] = field(default_factory=list)
+    holes: list[_Hole] = field(default_factory=list)
+    end: int = fmt.HEADER_SIZE
+    rest: int = fmt.HEADER_SIZE
+    """The offset from which no entry was found up to the end of the file."""
+
+
+def salvage(
+    read: Read,
+    size: int,
+    ledger_id: int,
+    header: fmt.Header | None,
+    *,
+    entry_count: int | None = None,
+) -> fmt.Scan:
+    """Return every intact entry of a file of `size` bytes, its data checked too, and the entries lost in between.
+
+    `read(offset, length)` returns bytes of the file, fewer only at its end. If the header is damaged (`header` None),
+    the version that finds more entries is used. `entry_count` is the number of entries that the ledger is known to
+    have; those absent at the end are lost. Without it, bytes after the last intact entry are cut as a torn tail, unless
+    they are before the durable mark.
+    """
+    data = _Bytes(read, size)
+    if header is None:
+        walks = [(_walk(data, fmt.Heads.of(ledger_id, version), None, entry_count), version) for version in (2, 1)]
+        found, version = max(walks, key=lambda walk: len(walk[0].heads))
+        durable: int | None = None
+    else:
+        version, durable = header.version, header.durable
+        found = _walk(data, fmt.Heads.of(ledger_id, version), durable, entry_count)
+    return _numbered(found, version, size, size if durable is None else durable, entry_count)
+
+
+def _walk(data: _Bytes, heads: fmt.Heads, durable: int | None, entry_count: int | None) -> _Found:
+    """Walk through the file. Without `entry_count`, the first bytes at or after `durable` that do not match end the
+    walk.
+    """
+    found = _Found()
+    at, entry_id = fmt.HEADER_SIZE, 0
+    is_counted = entry_count is not None
+    stop_at_id = entry_count if entry_count is not None and heads.mask else None
+    while at < data.size and (stop_at_id is None or entry_id < stop_at_id):
+        end = _end_of(data, at, heads.begin(entry_id))
+        if end is not None and end > data.size:
+            break
+        if end is None or not _data_matches(data, at, end):
+            if durable is not None and at >= durable and not is_counted:
+                break
+            after = (end, entry_id + 1) if end is not None else _next_entry(data, at, heads, entry_id)
+            if after is None:
+                break
+            fewest, most = _lost(data, at, after, entry_id, heads, head_holds=end is not None)
+            found.holes.append(_Hole(len(found.heads), at, after[0], fewest, most))
+            at, entry_id = after[0], entry_id + most
+            continue
+        length, num_messages, publish_time_ms, checksum, _ = fmt.ENTRY.unpack(data.get(at, fmt.ENTRY_HEADER_SIZE))
+        if checksum == fmt.GONE and not length:
+            found.gone.append(len(found.heads))
+        found.offsets.append(at)
+        found.heads.append((length, num_messages, publish_time_ms))
+        at, entry_id = end, entry_id + 1
+    found.end = found.rest = at
+    return found
+
+
+def _end_of(data: _Bytes, at: int, head_begin: int) -> int | None:
+    """Return the end of the entry at `at`, which may be beyond the file; None if its head does not match."""
+    end = fmt.entry_end(data.get(at, fmt.ENTRY_HEADER_SIZE), 0, head_begin, with_data=False)
+    return None if end is None else at + end
+
+
+def _data_matches(data: _Bytes, at: int, end: int) -> bool:
+    """Return whether the data of the entry at `at` matches its checksum, or the entry is marked as removed."""
+    length, _, _, checksum, _ = fmt.ENTRY.unpack(data.get(at, fmt.ENTRY_HEADER_SIZE))
+    whole = crc32c(data.get(at + fmt.ENTRY_HEADER_SIZE, end - at - fmt.ENTRY_HEADER_SIZE)) == checksum
+    return whole or (not length and checksum == fmt.GONE)
+
+
+def _next_entry(data: _Bytes, at: int, heads: fmt.Heads, entry_id: int) -> tuple[int, int] | None:
+    """Return the offset of the first intact entry after `at`, and its id (with version 1: the lowest id it can
+    have).
+    """
+    nothing = bytes(fmt.ENTRY_HEADER_SIZE - 4)
+    plain = crc32c(nothing)
+    # CRC is linear: the checksum with seed b equals the checksum with seed 0, xor that of the same number of zeros with
+    # seed b (relative to seed 0). So one table of ids serves all offsets.
+    ids: dict[int, int] = {}
+    known = entry_id
+    for place in _possible_heads(data, at + 1):
+        while heads.mask and known <= entry_id + (place - at) // fmt.ENTRY_HEADER_SIZE:
+            ids[crc32c(nothing, heads.begin(known)) ^ plain] = known
+            known += 1
+        if not heads.mask and not ids:
+            ids[crc32c(nothing, heads.seed) ^ plain] = entry_id + 1
+        head = data.get(place, fmt.ENTRY_HEADER_SIZE)
+        found = ids.get(crc32c(head[:-4]) ^ int.from_bytes(head[-4:], "little"))
+        if found is not None:
+            end = place + fmt.ENTRY_HEADER_SIZE + _LENGTH.unpack_from(head)[0]
+            if end <= data.size and _data_matches(data, place, end):
+                return place, found
+    return None
+
+
+def _possible_heads(data: _Bytes, begin: int) -> Iterator[int]:
+    """Yield the offsets at which a head may begin: its length fits into the file, and it is not all zeros."""
+    last = data.size - fmt.ENTRY_HEADER_SIZE
+    while begin <= last:
+        window = data.get(begin, min(_WINDOW, data.size - begin))
+        stop = len(window) - fmt.ENTRY_HEADER_SIZE + 1
+        room = last - begin
+        at = 0
+        while at < stop:
+            length = _LENGTH.unpack_from(window, at)[0]
+            if length == 0:
+                something = _NOT_ZERO.search(window, at)
+                if something is None:
+                    at = stop
+                    break
+                if something.start() - at >= fmt.ENTRY_HEADER_SIZE:
+                    at = something.start() - fmt.ENTRY_HEADER_SIZE + 1
+                    continue
+            if length <= room - at:
+                yield begin + at
+            at += 1
+        begin += stop
+
+
+def _lost(
+    data: _Bytes, at: int, after: tuple[int, int], entry_id: int, heads: fmt.Heads, *, head_holds: bool
+) -> tuple[int, int]:
+    """Return the least and the greatest number of entries that can have been in the bytes from `at` to `after`."""
+    place, next_id = after
+    room = place - at
+    most = max(room // fmt.ENTRY_HEADER_SIZE, 1)
+    if heads.mask or head_holds:
+        return next_id - entry_id, next_id - entry_id
+    length, _, _, checksum, _ = fmt.ENTRY.unpack(data.get(at, fmt.ENTRY_HEADER_SIZE))
+    body = room - fmt.ENTRY_HEADER_SIZE
+    if most == 1 or length == body or crc32c(data.get(at + fmt.ENTRY_HEADER_SIZE, body)) == checksum:
+        return 1, 1
+    return 1, most
+
+
+def _numbered(found: _Found, version: int, size: int, durable: int, entry_count: int | None) -> fmt.Scan:
+    """Return the entries with their ids; the holes between them get theirs."""
+    scan = fmt.Scan(version=version, end=found.end, offsets=array("Q"))
+    assert scan.offsets is not None
+    columns = fmt.Columns(scan.index)
+    spare = _spare(found, entry_count)
+    doubtful = sum(hole.fewest < hole.most for hole in found.holes)
+    is_sum_known = entry_count is not None and doubtful == 1 and found.rest == size
+    holes, gone = iter([*found.holes, None]), set(found.gone)
+    hole = next(holes)
+    for at, head in enumerate(found.heads):
+        while hole is not None and hole.before == at:
+            lost = hole.fewest if hole.fewest == hole.most else min(hole.most, hole.fewest + spare)
+            spare -= lost - hole.fewest
+            exact = hole.fewest == hole.most or is_sum_known
+            _lose(scan, columns, lost, hole.begin, hole.end, exact=exact)
+            hole = next(holes)
+        if at in gone:
+            fmt.join_ranges(scan.gone, columns.count, columns.count)
+        scan.offsets.append(found.offsets[at])
+        columns.add(*head)
+    while hole is not None:  # the data of the last entry is damaged
+        _lose(scan, columns, hole.fewest, hole.begin, hole.end, exact=True)
+        hole = next(holes)
+    _finish(scan, columns, found.rest, size, durable, entry_count)
+    return scan
+
+
+def _spare(found: _Found, entry_count: int | None) -> int:
+    """Return the greatest number of entries, beyond the fewest possible, that can have been lost between others."""
+    if entry_count is None:
+        return sum(hole.most - hole.fewest for hole in found.holes)
+    return max(entry_count - len(found.heads) - sum(hole.fewest for hole in found.holes), 0)
+
+
+def _lose(scan: fmt.Scan, columns: fmt.Columns, count: int, begin: int, end: int, *, exact: bool) -> None:
+    if not count:
+        return
+    first = columns.count
+    scan.damage.append(fmt.Damage(first, first + count - 1, begin, end, exact))
+    for _ in range(count):
+        columns.add(0, 0, 0)
+    assert scan.offsets is not None
+    scan.offsets.extend([0] * count)
+
+
+def _finish(scan: fmt.Scan, columns: fmt.Columns, rest: int, size: int, durable: int, entry_count: int | None) -> None:
+    """Decide whether the bytes after the last intact entry are a torn tail, damage, or a file that was shortened."""
+    assert scan.offsets is not None
+    scan.torn = rest < size
+    if entry_count is not None:
+        if columns.count < entry_count:
+            _lose(scan, columns, entry_count - columns.count, rest, size, exact=True)
+    elif rest < durable:
+        if rest < size and size >= durable:
+            _lose(scan, columns, 1, rest, size, exact=False)
+        else:
+            scan.shortened = True
+    columns.flush()

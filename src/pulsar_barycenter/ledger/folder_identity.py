@@ -1,0 +1,114 @@
+"""Makes sure that all brokers of a cluster use the same folder of ledgers, by an identity in the folder and in the
+store.
+
+The first broker creates the identity and stores it. A broker whose folder has another identity, or none, does not
+start: it would not find the ledgers of the topics that it takes over. This happens when the ledgers were removed, when
+their disk is not mounted, or when a broker writes to a local disk because the shared one is not mounted.
+"""
+
+import os
+import re
+import uuid
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from pulsar_barycenter.ledger.errors import LedgerError, LedgerFolderUnfitError
+from pulsar_barycenter.ledger.files.folder import FILE_MODE, ledger_error
+from pulsar_barycenter.metadata.errors import BadVersionError
+from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore
+
+FOLDER_KEY: Final = "/barycenter/ledgers-folder"
+IDENTITY: Final = "identity"
+_LONGEST: Final = 64
+_FORM: Final = re.compile(r"[0-9a-f]{32}")
+
+
+async def check_one_folder(store: MetadataStore, folder: str) -> None:
+    """Check that `folder`, which exists, is the folder of the cluster. If the cluster has none yet, `folder` becomes
+    it.
+
+    Raises:
+        LedgerFolderUnfitError: the cluster has another folder.
+        LedgerError: the identity cannot be read or written.
+        MetadataError: the store did not answer.
+    """
+    if await store.get(FOLDER_KEY) is None:
+        with suppress(BadVersionError):  # another broker was faster
+            await store.put(FOLDER_KEY, create_identity(folder).encode(), expected_version=MUST_NOT_EXIST)
+    await check_same_folder(store, folder)
+
+
+async def check_same_folder(store: MetadataStore, folder: str) -> None:
+    """Check that `folder` is the folder of the cluster, or that the cluster has none. Writes nothing.
+
+    Raises:
+        LedgerFolderUnfitError, LedgerError, MetadataError: as `check_one_folder`.
+    """
+    found = await store.get(FOLDER_KEY)
+    if found is None:
+        return
+    expected, given = found.value.decode(errors="replace"), identity_of(folder)
+    if expected != given:
+        what = f"its file {IDENTITY} contains {given}" if given else f"it has no file {IDENTITY}, so it is new or empty"
+        raise LedgerFolderUnfitError(
+            folder,
+            [
+                (
+                    f"the brokers of this metadata store use another folder: {what}",
+                    "mount that folder here and set barycenterDataDir, or restore it from a copy; or, to use this"
+                    f" folder without the messages of that one, write {expected!r} into {folder}/{IDENTITY}; that is"
+                    f" the value of the key {FOLDER_KEY} of the store",
+                )
+            ],
+        )
+
+
+def identity_of(folder: str) -> str | None:
+    """Return the folder's identity, 32 hexadecimal digits; None if it has none.
+
+    Raises:
+        LedgerError: the file cannot be read, or does not contain an identity.
+    """
+    path = Path(folder) / IDENTITY
+    try:
+        with path.open("rb") as file:
+            text = file.read(_LONGEST).decode(errors="replace").strip()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ledger_error(error) from error
+    if not _FORM.fullmatch(text):
+        raise LedgerError(f"{path}: does not contain 32 hexadecimal digits; restore it from a copy")
+    return text
+
+
+def create_identity(folder: str) -> str:
+    """Return the folder's identity, and create one first if it has none. When several brokers create one, one of them
+    wins.
+
+    Raises:
+        LedgerError: the identity cannot be read or written.
+    """
+    given = identity_of(folder)
+    if given is not None:
+        return given
+    unfinished = f"{folder}/{IDENTITY}-{uuid.uuid4().hex}"
+    try:
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+        try:
+            os.write(descriptor, f"{uuid.uuid4().hex}\n".encode())
+            os.fsync(descriptor)
+            with suppress(FileExistsError):
+                os.link(unfinished, f"{folder}/{IDENTITY}")
+        finally:
+            os.close(descriptor)
+            os.unlink(unfinished)
+    except OSError as error:
+        raise ledger_error(error) from error
+    given = identity_of(folder)
+    if given is None:
+        raise LedgerError(
+            f"{folder}/{IDENTITY}: was deleted again; keep other programs out of the folder and restart the broker"
+        )
+    return given

@@ -1,0 +1,26 @@
+"""The settings of managed ledgers: the size of ledgers, the rate of cursor writes, and what happens at damage."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerSettings:
+    """Settings of managed ledgers.
+
+    A ledger is full at `max_entries_per_ledger` entries or `max_bytes_per_ledger` bytes. Both are checked after each
+    group of appends, so the last group may exceed them.
+    A cursor is written at most `mark_delete_per_second` times a second (0: at every change), with at most
+    `max_persisted_ranges` ranges of entries acknowledged out of order. After a crash, acknowledgements that were not
+    written are delivered again.
+    With `skip_non_recoverable`, reading skips entries and ledgers that cannot be read; they are never delivered.
+    Without it, reading stops before them with an error.
+
+    Source: Pulsar's managedLedgerMaxEntriesPerLedger, managedLedgerMaxSizePerLedgerMbytes,
+    managedLedgerDefaultMarkDeleteRateLimit, managedLedgerMaxUnackedRangesToPersist and autoSkipNonRecoverableData.
+    """
+
+    max_entries_per_ledger: int = 50_000
+    max_bytes_per_ledger: int = 2048 << 20
+    mark_delete_per_second: float = 1.0
+    max_persisted_ranges: int = 10_000
+    skip_non_recoverable: bool = False

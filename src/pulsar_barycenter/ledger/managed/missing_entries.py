@@ -1,0 +1,47 @@
+"""The entries of a ledger that are missing: removed by a repair, or skipped because they cannot be read."""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+
+from pulsar_barycenter.ledger.position import joined
+
+
+class MissingEntries:
+    """Disjoint, sorted, inclusive ranges of entry ids."""
+
+    __slots__ = ("_firsts", "_lasts", "count")
+
+    def __init__(self) -> None:
+        self._firsts: list[int] = []
+        self._lasts: list[int] = []
+        self.count = 0
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return zip(self._firsts, self._lasts, strict=True)
+
+    def add(self, ranges: Iterable[tuple[int, int]]) -> bool:
+        """Add inclusive ranges; return False if they contain no new entry."""
+        before = self.count
+        kept = joined([*self, *ranges])
+        self._firsts, self._lasts = [first for first, _ in kept], [last for _, last in kept]
+        self.count = sum(last - first + 1 for first, last in kept)
+        return self.count > before
+
+    def present_from(self, entry_id: int) -> int:
+        """Return the first id from `entry_id` (inclusive) on that is not missing."""
+        at = bisect_right(self._firsts, entry_id) - 1
+        return self._lasts[at] + 1 if at >= 0 and entry_id <= self._lasts[at] else entry_id
+
+    def present_until(self, entry_id: int) -> int:
+        """Return the last id up to `entry_id` (inclusive) that is not missing; -1 if all are missing."""
+        at = bisect_right(self._firsts, entry_id) - 1
+        return self._firsts[at] - 1 if at >= 0 and entry_id <= self._lasts[at] else entry_id
+
+    def next_after(self, entry_id: int, stop: int) -> int:
+        """Return the start of the first missing range after `entry_id`, or `stop` if that is less."""
+        at = bisect_right(self._firsts, entry_id)
+        return min(stop, self._firsts[at]) if at < len(self._firsts) else stop
+
+    def between(self, first: int, stop: int) -> int:
+        """Return the number of missing ids from `first` (inclusive) to `stop` (exclusive)."""
+        return sum(max(min(last + 1, stop) - max(begin, first), 0) for begin, last in self)

@@ -1,0 +1,146 @@
+"""The connection to one of the servers: one channel at a time, the user's token, errors of the store.
+
+Any part of the client that finds that a server does not answer leaves its channel. Running requests on it fail, and
+later ones use the next server of the list. A request is sent a second time only if the server refused it because of an
+unknown or expired token, and so did not execute it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, TypeVar
+
+import grpc
+from grpc import aio
+
+from pulsar_barycenter.metadata.errors import (
+    MetadataError,
+    NotFoundError,
+    StoreRefusedError,
+    ValueTooLargeError,
+)
+from pulsar_barycenter.metadata.etcd import etcd_api_pb2 as api
+from pulsar_barycenter.metadata.etcd.etcd_api_pb2_grpc import AuthStub, KVStub, LeaseStub, WatchStub
+from pulsar_barycenter.metadata.etcd.etcd_settings import EtcdSettings
+from pulsar_barycenter.metadata.grpc_client import grpc_errors
+from pulsar_barycenter.metadata.grpc_client.grpc_errors import details_of
+from pulsar_barycenter.metadata.grpc_client.server_channel import ServerChannel, Tokens, open_channel
+from pulsar_barycenter.metadata.grpc_client.server_list import ServerList
+
+Answer = TypeVar("Answer")
+
+REQUEST_LIMIT: Final = "a request to etcd has up to 1.5 MiB, or the value of its --max-request-bytes"
+
+_UNKNOWN_TOKEN: Final = ("invalid auth token", "revision in header is old")
+_NO_SUCH_USER: Final = "authentication failed"
+_TOO_LARGE: Final = ("request is too large", "larger than max", "trying to send message larger")
+
+
+class EtcdChannel(ServerChannel):
+    """The channel to one server, until it is abandoned."""
+
+    def __init__(self, endpoint: str, channel: aio.Channel) -> None:
+        super().__init__(endpoint, channel)
+        self.kv = KVStub(channel)
+        self.lease = LeaseStub(channel)
+        self.watch = WatchStub(channel)
+        self.auth = AuthStub(channel)
+
+
+class EtcdConnection(ServerList[EtcdChannel]):
+    """`timeout_s` is the maximum duration of a request, including its wait for a free slot."""
+
+    def __init__(self, settings: EtcdSettings, *, timeout_s: float) -> None:
+        super().__init__(
+            "etcd", settings.endpoints, lambda endpoint: EtcdChannel(endpoint, open_channel(endpoint, settings.tls))
+        )
+        self._settings = settings
+        self._timeout_s = timeout_s
+        self._token: str | None = None
+        self._authenticating: asyncio.Task[None] | None = None
+
+    async def ask(
+        self,
+        operation: str,
+        path: str,
+        call: Callable[[EtcdChannel, Tokens, float], Awaitable[Answer]],
+        *,
+        size: int = 0,
+        timeout_s: float | None = None,
+        takes_turn: bool = True,
+    ) -> Answer:
+        """Return the answer of `call`, which gets a channel, the metadata to send, and its time in seconds.
+
+        `size` is the size in bytes of the value in the request. With `takes_turn` False the request does not wait for a
+        free slot.
+
+        Raises:
+            StoreUnavailableError: no answer; it is unknown whether a write took effect.
+            StoreRefusedError: the server refused; nothing was done. ValueTooLargeError if the value is too large.
+            NotFoundError: the lease in the request has ended.
+        """
+        timeout_s = self._timeout_s if timeout_s is None else timeout_s
+        deadline_s = asyncio.get_running_loop().time() + timeout_s
+        async with self.turn(operation, path, timeout_s, is_taken=takes_turn):
+            with translated(operation, path, size):
+                return await self._ask(call, deadline_s)
+
+    async def tokens(self) -> Tokens:
+        """Return the metadata for a request. Raises what gRPC raises."""
+        if not self._settings.user:
+            return ()
+        if self._token is None:
+            if self._authenticating is None:
+                self._authenticating = asyncio.create_task(self._authenticate(), name="etcd authenticate")
+                self._authenticating.add_done_callback(self._authenticated)
+            await asyncio.shield(self._authenticating)
+        return (("token", self._token or ""),)
+
+    def forget(self, tokens: Tokens) -> None:
+        """Authenticate again before the next request, if these tokens are still in use."""
+        if tokens == (("token", self._token),):
+            self._token = None
+
+    async def _ask(self, call: Callable[[EtcdChannel, Tokens, float], Awaitable[Answer]], deadline_s: float) -> Answer:
+        loop = asyncio.get_running_loop()
+        for is_last in (False, True):
+            async with asyncio.timeout_at(deadline_s):
+                tokens = await self.tokens()
+            line = self.line
+            try:
+                async with line.used(deadline_s):
+                    return await call(line, tokens, max(0.001, deadline_s - loop.time()))
+            except aio.AioRpcError as error:
+                if is_last or not any(text in details_of(error) for text in _UNKNOWN_TOKEN):
+                    raise
+                self.forget(tokens)
+        raise AssertionError
+
+    async def _authenticate(self) -> None:
+        request = api.AuthenticateRequest(name=self._settings.user, password=self._settings.password)
+        line = self.line
+        async with line.used(asyncio.get_running_loop().time() + self._timeout_s):
+            self._token = (await line.auth.Authenticate(request, timeout=self._timeout_s)).token
+
+    def _authenticated(self, task: asyncio.Task[None]) -> None:
+        self._authenticating = None
+        if not task.cancelled():
+            task.exception()  # marks the exception as retrieved; the callers get it from the task
+
+
+@contextmanager
+def translated(operation: str, path: str, size: int = 0) -> Iterator[None]:
+    """Raise exceptions of gRPC as errors of the store. `size` is the size in bytes of the value in the request."""
+
+    def known(error: aio.AioRpcError) -> MetadataError | None:
+        details = details_of(error)
+        if size and any(text in details for text in _TOO_LARGE):
+            return ValueTooLargeError(path, size, REQUEST_LIMIT)
+        if error.code() is grpc.StatusCode.NOT_FOUND:
+            return NotFoundError(path)
+        if _NO_SUCH_USER in details:
+            return StoreRefusedError(path, f"{operation} refused: {details}")
+        return None
+
+    with grpc_errors.translated(operation, path, known):
+        yield

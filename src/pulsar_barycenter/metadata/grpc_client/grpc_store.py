@@ -1,0 +1,125 @@
+"""Opens and closes a store that is reached by gRPC, and ends its session if one of its tasks fails."""
+
+import asyncio
+from typing import Final, Protocol, Self
+
+import structlog
+
+from pulsar_barycenter.metadata.clock import Clock
+from pulsar_barycenter.metadata.errors import SessionLostError, StoreRefusedError, StoreUnavailableError
+from pulsar_barycenter.metadata.grpc_client.heartbeat_session import HeartbeatSession, Servers
+from pulsar_barycenter.metadata.store import SessionEvent
+from pulsar_barycenter.metadata.store_client import StoreClient
+
+log = structlog.get_logger(__name__)
+
+OPENING_S: Final = 10.0
+"""How long to search for a server that answers."""
+OPENING_RETRY_S: Final = 0.1
+
+
+class Connection(Servers, Protocol):
+    """The connection to the servers."""
+
+    async def close(self) -> None: ...
+
+
+class Watch(Protocol):
+    """Follows the changes of a store."""
+
+    @property
+    def begun(self) -> asyncio.Future[None]:
+        """Done when changes are followed for the first time; has an exception if they never will be."""
+        ...
+
+    async def run(self) -> None:
+        """Follow the changes for ever, or until the servers refuse the first attempt."""
+        ...
+
+
+class GrpcStore(StoreClient):
+    """The base of stores that are reached by gRPC. `name` is the store's name in logs and errors. A subclass creates
+    the connection, the session and the watch in its constructor.
+    """
+
+    name: str
+    _connection: Connection
+    _keeper: HeartbeatSession
+    _watch: Watch
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock, None)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._ending: asyncio.Task[None] | None = None
+
+    @property
+    def session_is_overdue(self) -> bool:
+        return self._session is None or self._keeper.is_overdue
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._ending is None:
+            self._ending = asyncio.create_task(self._end(), name=f"{self.name} close")
+        await asyncio.shield(self._ending)
+
+    async def _opened(self, endpoints: tuple[str, ...]) -> Self:
+        """Open the session and return this store; close it if that fails.
+
+        Raises:
+            StoreUnavailableError, StoreRefusedError: the message has the servers' addresses.
+        """
+        try:
+            await self._begin()
+        except (StoreUnavailableError, StoreRefusedError) as error:
+            await self.close()
+            raise type(error)(f"{self.name} {', '.join(endpoints)}", error.detail) from error
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    def _session_ended(self, session: int, path: str, operation: str) -> SessionLostError:
+        self._keeper.ended(session)
+        return SessionLostError(path, f"{operation} refused: the session has ended")
+
+    async def _begin(self) -> None:
+        loop = asyncio.get_running_loop()
+        give_up_at_s = loop.time() + OPENING_S
+        while True:
+            line = self._connection.line
+            try:
+                await self._keeper.open()
+                break
+            except StoreUnavailableError:
+                if loop.time() >= give_up_at_s:
+                    raise
+                self._connection.leave(line)
+            await asyncio.sleep(OPENING_RETRY_S)
+        self._tasks = [
+            asyncio.create_task(self._keeper.run(), name=f"{self.name} session"),
+            asyncio.create_task(self._watch.run(), name=f"{self.name} watch"),
+        ]
+        for task in self._tasks:
+            task.add_done_callback(self._task_ended)
+        try:
+            async with asyncio.timeout(OPENING_S):
+                await self._watch.begun
+        except TimeoutError:
+            raise StoreUnavailableError("/", "the servers did not answer the request to watch changes") from None
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        """End the session if a task that it depends on has failed, which only a bug can cause."""
+        if self._closed or task.cancelled() or task.exception() is None:
+            return
+        log.error("metadata_store_failed", task=task.get_name(), exc_info=task.exception())
+        self._closed = True
+        self._session = None
+        self._listeners.session_events([SessionEvent.CONNECTION_LOST, SessionEvent.SESSION_LOST])
+
+    async def _end(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._keeper.close()
+        self._session = None
+        await self._connection.close()

@@ -1,0 +1,201 @@
+"""A session that heartbeats keep alive, and that is replaced by another once it is lost.
+
+Five heartbeats are sent in a session's timeout. The server counts from when it receives one, the client from when it
+sent it. The client gives up after 5/6 of the timeout (`metadata.session`), which is earlier.
+
+After a heartbeat without an answer the connection uses the next server. A lost session is ended before the next is
+requested, so the keys of a former session are deleted when the next one begins.
+"""
+
+import asyncio
+import math
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final, Protocol, TypeAlias
+
+from pulsar_barycenter.bounds.back_off import BackOff
+from pulsar_barycenter.metadata.errors import MetadataError, NotFoundError
+from pulsar_barycenter.metadata.grpc_client.failure_log import FailureLog
+from pulsar_barycenter.metadata.grpc_client.server_channel import ServerChannel
+from pulsar_barycenter.metadata.session import SessionState, SessionWatch
+from pulsar_barycenter.metadata.store import SessionEvent
+
+HEARTBEATS_PER_TIMEOUT: Final = 5
+ANSWERS_PER_TIMEOUT: Final = 3
+"""A heartbeat is given up after this fraction of the session's timeout: one third."""
+LAST_TRY_S: Final = 0.1
+"""How long to wait for an answer that is overdue already, for example after a pause of this process."""
+RETRY_S: Final = 0.05
+MAX_RETRY_S: Final = 0.5
+STEP_S: Final = 2.0
+"""The maximum duration of each step of opening or ending a session."""
+
+OnSession: TypeAlias = Callable[[int | None, list[SessionEvent]], None]
+"""Called with the current session, None while there is none, and the session events to report."""
+
+
+class Servers(Protocol):
+    """Selects one server at a time."""
+
+    @property
+    def line(self) -> ServerChannel: ...
+
+    def leave(self, line: Any) -> None: ...
+
+
+class HeartbeatSession(ABC):
+    """The session of one client, at a store that defines what a session is. `on_session` is called in the order of the
+    events.
+    """
+
+    def __init__(self, servers: Servers, *, timeout_s: float, on_session: OnSession, source: random.Random) -> None:
+        self._servers = servers
+        self._timeout_s = timeout_s
+        self._on_session = on_session
+        self._loop = asyncio.get_running_loop()
+        self._watch = SessionWatch(timeout_s, self._loop.time())
+        self._session: int | None = None
+        self._left: int | None = None
+        """The session of this client that may still exist, alive or lost."""
+        self._failures = FailureLog()
+        self._back_off = BackOff(source, RETRY_S, MAX_RETRY_S)
+        self._wake = asyncio.Event()
+
+    # ---- what a store has for it ----
+
+    @abstractmethod
+    async def _grant(self) -> int:
+        """Return a new session, for which `_show` and then `_end` may be called.
+
+        Raises:
+            MetadataError: the current server refused, or did not answer.
+        """
+
+    @abstractmethod
+    async def _show(self, session: int) -> None:
+        """Activate a session that was granted. Raises as `_grant`."""
+
+    @abstractmethod
+    async def _end(self, session: int) -> None:
+        """End a session. Raises as `_grant`, and NotFoundError if it does not exist any more."""
+
+    @abstractmethod
+    async def _confirm(self, session: int, timeout_s: float) -> bool:
+        """Extend the session by its whole timeout; return False if it has ended.
+
+        Raises:
+            NotFoundError: it has ended.
+            MetadataError: there was no answer within `timeout_s`.
+        """
+
+    # ---- the life of it ----
+
+    @property
+    def timeout_s(self) -> float:
+        """How long the session lasts without a heartbeat."""
+        return self._timeout_s
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether the server has not answered for so long that the session may have ended."""
+        return self._loop.time() >= self._watch.deadline_s
+
+    async def open(self) -> None:
+        """Begin the first session.
+
+        Raises:
+            MetadataError: the current server refused, or did not answer.
+        """
+        sent_at_s = await self._begin()
+        self._watch = SessionWatch(self._timeout_s, sent_at_s)
+        self._on_session(self._session, [])
+
+    async def run(self) -> None:
+        """Keep the session alive, and begin another when it is lost, for ever."""
+        while True:
+            line, began_s = self._servers.line, self._loop.time()
+            self._wake.clear()
+            try:
+                await (self._renew() if self._session is None else self._beat(self._session))
+            except MetadataError as error:
+                self._failures.failed("heartbeat", line.endpoint, error)
+                self._servers.leave(line)
+                self._failed()
+                await self._pause(min(self._back_off.next_s(), max(0.0, self._left_s)))
+            else:
+                self._failures.recovered("heartbeat", line.endpoint)
+                self._back_off.reset()
+                await self._pause(began_s + self._timeout_s / HEARTBEATS_PER_TIMEOUT - self._loop.time())
+
+    def ended(self, session: int) -> None:
+        """Record that the server does not know `session` any more."""
+        if session == self._session:
+            self._left = None
+            self._lose(self._watch.expired())
+
+    def fell_behind(self) -> None:
+        """Record that changes were missed."""
+        self._on_session(self._session, self._watch.fell_behind())
+
+    async def close(self) -> None:
+        """End the session. If the server does not receive that, the session expires."""
+        session, self._session = self._left, None
+        if session is not None:
+            with suppress(MetadataError):
+                await self._end(session)
+
+    # ---- heartbeats ----
+
+    async def _beat(self, session: int) -> None:
+        sent_at_s = self._loop.time()
+        timeout_s = max(LAST_TRY_S, min(self._timeout_s / ANSWERS_PER_TIMEOUT, self._left_s))
+        try:
+            is_alive = await self._confirm(session, timeout_s)
+        except NotFoundError:
+            is_alive = False
+        if not is_alive:
+            self.ended(session)
+        elif session == self._session:
+            self._on_session(session, self._watch.confirmed(sent_at_s))
+
+    def _failed(self) -> None:
+        if self._session is None:
+            return
+        events = self._watch.failed(self._loop.time())
+        if self._watch.state is SessionState.LOST:
+            self._lose(events)
+        else:
+            self._on_session(self._session, events)
+
+    def _lose(self, events: list[SessionEvent]) -> None:
+        self._session = None
+        self._wake.set()
+        self._on_session(None, events)
+
+    @property
+    def _left_s(self) -> float:
+        """Seconds until the session must be treated as lost; infinite while there is none."""
+        return math.inf if self._session is None else self._watch.deadline_s - self._loop.time()
+
+    async def _pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+
+    async def _renew(self) -> None:
+        sent_at_s = await self._begin()
+        self._on_session(self._session, self._watch.renewed(sent_at_s))
+
+    async def _begin(self) -> float:
+        """Activate a new session; return when it was requested."""
+        if self._left is not None:
+            with suppress(NotFoundError):
+                await self._end(self._left)
+            self._left = None
+        sent_at_s = self._loop.time()
+        session = self._left = await self._grant()
+        await self._show(session)
+        self._session = session
+        return sent_at_s

@@ -1,0 +1,89 @@
+"""A gRPC channel to one server, and its TLS settings."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+import grpc
+from grpc import aio
+
+Tokens: TypeAlias = tuple[tuple[str, str], ...]
+"""Metadata that is sent with each request."""
+
+MAX_ANSWER_BYTES: Final = 16 << 20
+"""The maximum size of one answer; the longest ones list many keys."""
+
+_OPTIONS: Final[list[tuple[str, int | str]]] = [
+    ("grpc.enable_retries", 0),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.service_config_disable_resolution", 1),
+    ("grpc.use_local_subchannel_pool", 1),  # otherwise a new channel waits as long as the last one would have
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.max_receive_message_length", MAX_ANSWER_BYTES),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """Whether and how TLS is used. All files are PEM; these are their contents."""
+
+    enabled: bool = False
+    trusted_certificates: bytes | None = None
+    """None: the authorities that gRPC trusts by default."""
+    certificate: bytes | None = None
+    key: bytes | None = field(default=None, repr=False)
+    authority: str = ""
+    """The name that a server's certificate must have, if it is not the host of its address."""
+
+
+def open_channel(endpoint: str, tls: Tls) -> aio.Channel:
+    """Return a channel to `HOST:PORT`, which connects at the first request."""
+    options = list(_OPTIONS)
+    if tls.authority:
+        name = "grpc.ssl_target_name_override" if tls.enabled else "grpc.default_authority"
+        options.append((name, tls.authority))
+    if not tls.enabled:
+        return aio.insecure_channel(endpoint, options=options)
+    credentials = grpc.ssl_channel_credentials(
+        root_certificates=tls.trusted_certificates, private_key=tls.key, certificate_chain=tls.certificate
+    )
+    return aio.secure_channel(endpoint, credentials, options=options)
+
+
+class ServerChannel:
+    """The channel to one server, until it is abandoned."""
+
+    def __init__(self, endpoint: str, channel: aio.Channel) -> None:
+        self.endpoint = endpoint
+        self._channels = [channel]
+        self._uses: dict[asyncio.Timeout, None] = {}
+        self._is_abandoned = False
+
+    @asynccontextmanager
+    async def used(self, until_s: float | None = None) -> AsyncIterator[None]:
+        """Raise TimeoutError in the block when the channel is abandoned, or at `until_s` of the event loop's time.
+
+        gRPC's own handling of calls on a closed channel is not sufficient: some are neither answered nor ended.
+        """
+        async with asyncio.timeout_at(until_s) as use:
+            self._uses[use] = None
+            if self._is_abandoned:
+                use.reschedule(0)
+            try:
+                yield
+            finally:
+                del self._uses[use]
+
+    def abandon(self) -> None:
+        """Abandon the channel: every block in `used` ends with TimeoutError."""
+        self._is_abandoned = True
+        for use in self._uses:
+            if not use.expired():
+                use.reschedule(0)
+
+    async def close(self) -> None:
+        for channel in self._channels:
+            await channel.close(None)

@@ -1,0 +1,67 @@
+"""Selects one server of a list at a time, and limits the number of concurrent requests."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Final, Generic, TypeVar
+
+from pulsar_barycenter.metadata.errors import StoreUnavailableError
+from pulsar_barycenter.metadata.grpc_client.server_channel import ServerChannel
+
+L = TypeVar("L", bound=ServerChannel)
+
+MAX_AT_ONCE: Final = 128
+"""The maximum number of concurrent requests of a store; further ones wait."""
+
+
+class ServerList(Generic[L]):
+    """The channel to the current server, and to the next one when that is left. Create it on a running event loop."""
+
+    def __init__(self, name: str, endpoints: Sequence[str], open_line: Callable[[str], L]) -> None:
+        """`name` is the store's name in task names. `open_line` opens a channel to one of `endpoints`, which are tried
+        in order.
+        """
+        self._name = name
+        self._endpoints = endpoints
+        self._open_line = open_line
+        self._index = 0
+        self._turns = asyncio.Semaphore(MAX_AT_ONCE)
+        self._closing: set[asyncio.Task[None]] = set()
+        self.line = open_line(endpoints[0])
+
+    @asynccontextmanager
+    async def turn(self, operation: str, path: str, timeout_s: float, *, is_taken: bool) -> AsyncIterator[None]:
+        """Run the block as one of at most MAX_AT_ONCE requests. If not `is_taken`, it runs at once and is not counted.
+
+        Raises:
+            StoreUnavailableError: there was no free slot within `timeout_s`.
+        """
+        if not is_taken:
+            yield
+            return
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._turns.acquire()
+        except TimeoutError:
+            raise StoreUnavailableError(path, f"{operation} was not sent: too many requests wait") from None
+        try:
+            yield
+        finally:
+            self._turns.release()
+
+    def leave(self, line: L) -> None:
+        """Use the next server, if `line` is still the current one."""
+        if line is self.line:
+            self._index = (self._index + 1) % len(self._endpoints)
+            self.line = self._open_line(self._endpoints[self._index])
+            self._drop(line)
+
+    async def close(self) -> None:
+        self._drop(self.line)
+        await asyncio.gather(*self._closing, return_exceptions=True)
+
+    def _drop(self, line: L) -> None:
+        line.abandon()
+        task = asyncio.create_task(line.close(), name=f"{self._name} close {line.endpoint}")
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)

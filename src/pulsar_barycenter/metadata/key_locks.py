@@ -1,0 +1,39 @@
+"""Locks by key: operations on one key run one after the other, operations on different keys do not wait."""
+
+import asyncio
+from collections.abc import AsyncIterator, Hashable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(slots=True)
+class _KeyLock:
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    users: int = 0
+
+
+class KeyLocks(Generic[Key]):
+    """A lock for each key that is held or waited for; unused locks are dropped."""
+
+    def __init__(self) -> None:
+        self._locks: dict[Key, _KeyLock] = {}
+
+    def __contains__(self, key: Key) -> bool:
+        """Return whether the key's lock is held or waited for."""
+        return key in self._locks
+
+    @asynccontextmanager
+    async def hold(self, key: Key) -> AsyncIterator[None]:
+        """Hold the key's lock during the block. Waiters get it in the order in which they came."""
+        entry = self._locks.setdefault(key, _KeyLock())
+        entry.users += 1
+        try:
+            async with entry.lock:
+                yield
+        finally:
+            entry.users -= 1
+            if not entry.users:
+                del self._locks[key]

@@ -1,0 +1,426 @@
+"""The leader's side of leader writes: during one term it alone writes, under its epoch, for the sessions that it knows.
+
+Operations on one key run one after the other, so a read of a key and the write that follows are one step. No other
+process writes these keys, except an operator by hand; the version detects that. The leader reads at the beginning of
+the term, below `roots`, which keys are leased to which session, and tracks changes from then on. No key is leased
+outside of `roots`.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+import msgspec
+import structlog
+
+from pulsar_barycenter.metadata.conditions import PutOptions, check_delete, check_put
+from pulsar_barycenter.metadata.coordination.epochs import Epoch
+from pulsar_barycenter.metadata.errors import (
+    BadVersionError,
+    GuardError,
+    InvalidValueError,
+    MetadataError,
+    NotFoundError,
+    SessionLostError,
+    StoreClosedError,
+    StoreRefusedError,
+    StoreUnavailableError,
+)
+from pulsar_barycenter.metadata.key_locks import KeyLocks
+from pulsar_barycenter.metadata.leader_writes.leased_values import leased, split_lease
+from pulsar_barycenter.metadata.leader_writes.session_records import (
+    LEASED_ROOT,
+    SESSIONS_ROOT,
+    SessionRecord,
+    get_or_create_secret,
+    same_secret,
+    session_of,
+    session_path,
+    session_value,
+)
+from pulsar_barycenter.metadata.leader_writes.session_table import LeaseTimes, SessionTable
+from pulsar_barycenter.metadata.leader_writes.write_requests import (
+    Answer,
+    Close,
+    DeflatedPut,
+    Delete,
+    Done,
+    GuardedBy,
+    Live,
+    Open,
+    Put,
+    Request,
+    failed,
+    inflated,
+    not_done,
+)
+from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore, Record, Stat
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+MOST_SESSIONS: Final = 10_000
+_MAX_CONCURRENT_READS: Final = 32
+_MAX_RACES: Final = 10
+
+
+class LeaderWriter:
+    """The writer of one term.
+
+    `end_term` is called when the epoch has ended, or when a write has an unknown outcome. `may_write` returns whether
+    the leader writes a path for other brokers. Two levels below `numbers` are keys of counters that reserved a number.
+    `small_roots`, those of `roots` with few keys, are read repeatedly.
+    """
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        epoch: Epoch,
+        times: LeaseTimes,
+        roots: tuple[str, ...],
+        *,
+        small_roots: tuple[str, ...],
+        numbers: str,
+        may_write: Callable[[str], bool],
+        draw_secret: Callable[[], str],
+        end_term: Callable[[Epoch], None],
+    ) -> None:
+        self._store = store
+        self.epoch = epoch
+        self._times = times
+        self._roots = roots
+        self._small_roots = small_roots
+        self._numbers = numbers
+        self._may_write = may_write
+        self._draw_secret = draw_secret
+        self._end_term = end_term
+        self._table = SessionTable(times, asyncio.get_running_loop().time())
+        self._secret: str | None = None
+        """None until the existing sessions have been read. No request is executed before."""
+        self._keys: dict[str, dict[str, None]] = {}
+        """Session → the keys that may be leased to it."""
+        self._all_keys_known = False
+        self._under_way: Counter[str] = Counter()
+        self._key_locks = KeyLocks[str]()
+        self._due = asyncio.Event()
+        self._clearing: dict[str, asyncio.Task[None]] = {}
+        self._tasks: dict[asyncio.Task[Answer], None] = {}
+        self.is_over = False
+
+    # ---- the term ----
+
+    async def run(self) -> None:
+        """Read what is stored, then monitor the sessions. Cancel it at the end of the term, then call `close`."""
+        await self._retry_until_done(self._load, "sessions")
+        looking = asyncio.create_task(
+            self._retry_until_done(self._load_leased_keys, "leased keys"), name="find leased keys"
+        )
+        loop = asyncio.get_running_loop()
+        look_again_s = loop.time() + self._times.timeout_s
+        try:
+            while True:
+                await self._look_after_sessions()
+                if loop.time() >= look_again_s:
+                    with suppress(MetadataError):
+                        await self._find_keys(self._small_roots)
+                    look_again_s = loop.time() + self._times.timeout_s
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._times.tick_s):
+                        await self._due.wait()
+                self._due.clear()
+        finally:
+            looking.cancel()
+
+    async def close(self) -> None:
+        """Execute nothing more, and cancel running writes. Idempotent."""
+        self.is_over = True
+        tasks: list[asyncio.Task[Any]] = [*self._tasks, *self._clearing.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _retry_until_done(self, work: Callable[[], Awaitable[None]], what: str) -> None:
+        while True:
+            try:
+                await work()
+            except (GuardError, StoreUnavailableError) as error:
+                log.info("leader_does_not_know_yet", what=what, reason=str(error))
+                self._end_of_term(error)
+            except MetadataError as error:
+                log.warning("leader_does_not_know_yet", what=what, reason=str(error))
+            else:
+                return
+            await asyncio.sleep(self._times.tick_s)
+
+    async def _load(self) -> None:
+        secret = await get_or_create_secret(self._store, self.epoch.guard, self._draw_secret)
+        sessions = await self._store.children(SESSIONS_ROOT)
+        records = await self._read([session_path(session) for session in sessions])
+        now_s = asyncio.get_running_loop().time()
+        for session, record in zip(sessions, records, strict=True):
+            if record is not None:
+                known = _session_of(record)
+                self._table.found(session, now_s, is_marked=known.is_marked, lease_ms=known.lease_ms)
+        self._secret = secret
+        log.info("leader_writes_for_all", epoch=self.epoch.number, sessions=len(self._table))
+
+    async def _load_leased_keys(self) -> None:
+        """Find the keys that are leased already, and remove abandoned counter keys."""
+        await self._find_keys(self._roots)
+        self._all_keys_known = True
+        self._due.set()
+        await self._remove_abandoned_numbers()
+
+    async def _find_keys(self, roots: tuple[str, ...]) -> None:
+        """Find the leased keys below `roots`, level by level. A key that is leased to an unknown session, for example
+        after a restore of the store, is removed as if its session had ended.
+        """
+        level = list(roots)
+        while level:
+            names = await self._in_batches(level, self._store.children)
+            level = [f"{path.rstrip('/')}/{name}" for path, below in zip(level, names, strict=True) for name in below]
+            for path, record in zip(level, await self._read(level), strict=True):
+                session = None if record is None else split_lease(record.value)[0]
+                if session is not None:
+                    self._keys.setdefault(session, {})[path] = None
+        for session in list(self._keys):
+            if session not in self._table and await self._store.get(session_path(session)) is None:
+                self._table.found(session, asyncio.get_running_loop().time(), is_marked=True, lease_ms=0)
+
+    async def _remove_abandoned_numbers(self) -> None:
+        """Remove counter keys that were left behind. A broker that is about to delete its own key ignores that it is
+        missing.
+        """
+        for counter in await self._store.children(self._numbers):
+            for drawn in await self._store.children(f"{self._numbers}/{counter}"):
+                with suppress(NotFoundError):
+                    await self._store.delete(f"{self._numbers}/{counter}/{drawn}", guard=self.epoch.guard)
+
+    async def _read(self, paths: list[str]) -> list[Record | None]:
+        return await self._in_batches(paths, self._store.get)
+
+    async def _in_batches(self, paths: list[str], ask: Callable[[str], Coroutine[Any, Any, T]]) -> list[T]:
+        found: list[T] = []
+        for start in range(0, len(paths), _MAX_CONCURRENT_READS):
+            found += await asyncio.gather(*map(ask, paths[start : start + _MAX_CONCURRENT_READS]))
+        return found
+
+    # ---- sessions ----
+
+    async def _look_after_sessions(self) -> None:
+        self._table.tick(asyncio.get_running_loop().time())
+        for session in self._table.to_mark():
+            try:
+                await self._mark(session)
+            except MetadataError as error:
+                self._end_of_term(error)
+                log.info("session_not_marked", session=session[:8], reason=str(error))
+        for session in self._table.to_clear():
+            self._clear_soon(session)
+
+    async def _mark(self, session: str) -> None:
+        """Mark the session's record as ended. Its broker stops to use the session within a lease."""
+        path = session_path(session)
+        record = await self._store.get(path)
+        if record is not None and not (known := _session_of(record)).is_marked:
+            value = session_value(msgspec.structs.replace(known, is_marked=True))
+            await self._store.put(path, value, expected_version=record.stat.version, guard=self.epoch.guard)
+            log.warning("broker_is_silent", broker=known.broker_id, session=session[:8])
+        self._table.marked(session, asyncio.get_running_loop().time())
+
+    def _clear_soon(self, session: str) -> asyncio.Task[None]:
+        task = self._clearing.get(session)
+        if task is None:
+            task = self._clearing[session] = asyncio.create_task(self._clear(session), name="clear session")
+            task.add_done_callback(lambda _: self._clearing.pop(session, None))
+        return task
+
+    async def _clear(self, session: str) -> None:
+        """Remove the keys leased to a session that has ended, then its record. What cannot be removed is tried again
+        later.
+        """
+        if self._under_way[session] or not self._all_keys_known:
+            return
+        try:
+            paths = sorted(self._keys.get(session, ()))
+            await self._in_batches(paths, lambda path: self._remove(session, path))
+            with suppress(NotFoundError):
+                await self._store.delete(session_path(session), guard=self.epoch.guard)
+        except MetadataError as error:
+            self._end_of_term(error)
+            log.info("session_not_cleared", session=session[:8], reason=str(error))
+        else:
+            self._keys.pop(session, None)
+            self._table.forget(session)
+            log.info("session_cleared", session=session[:8], keys=len(paths))
+
+    async def _remove(self, session: str, path: str) -> None:
+        async with self._key_locks.hold(path):
+            record = await self._store.get(path)
+            if record is not None and split_lease(record.value)[0] == session:
+                await self._store.delete(path, expected_version=record.stat.version, guard=self.epoch.guard)
+
+    # ---- requests ----
+
+    def knows(self, secret: str) -> bool:
+        """Return whether this is the secret that requests must have."""
+        return self._secret is not None and same_secret(secret, self._secret)
+
+    async def answer(self, request: Request) -> Answer:
+        """Execute a broker's request. Raises nothing except a cancellation."""
+        if self._secret is None or self.is_over:
+            return not_done("/", "the leader has not read the store yet")
+        if not self.knows(request.secret):
+            return not_done("/", "the request's secret is not the secret of this cluster")
+        if request.epoch != self.epoch.number:
+            return not_done("/", f"the leader epoch is {self.epoch.number}, the request is for {request.epoch}")
+        if not self._table.admit(request.session, request.number, request.over_below):
+            return not_done("/", "the broker does not wait for this request any more")
+        task = asyncio.create_task(self._do(request), name="write by the leader")
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
+        try:
+            return await asyncio.shield(task)  # the broker may disconnect, but the leader must learn the outcome
+        except asyncio.CancelledError:
+            if not task.cancelled():
+                raise
+            return failed(StoreUnavailableError("/", "the leader stopped while it executed the request"))
+
+    async def _do(self, request: Request) -> Answer:
+        session = request.session
+        try:
+            match request.change:
+                case Open():
+                    return await self._open(session, request.change)
+                case Live():
+                    return Done() if self._table.heard(session) else failed(_lost(session))
+                case Close():
+                    self._table.said(session)
+                    await asyncio.shield(self._clear_soon(session))
+                    return Done()
+                case Put() | Delete() as change:
+                    if not self._table.heard(session):
+                        return failed(_lost(change.path))
+                    with self._counted(session):
+                        return await self._change(
+                            session, inflated(change) if isinstance(change, DeflatedPut) else change
+                        )
+        except (GuardError, SessionLostError, StoreClosedError) as error:
+            self._end_of_term(error)
+            return not_done(error.path, error.detail)
+        except MetadataError as error:
+            self._end_of_term(error)
+            return failed(error)
+
+    @contextmanager
+    def _counted(self, session: str) -> Iterator[None]:
+        """Count a running write: the keys leased to the session are not removed while one runs."""
+        self._under_way[session] += 1
+        try:
+            yield
+        finally:
+            self._under_way[session] -= 1
+            if not self._under_way[session]:
+                del self._under_way[session]
+
+    def _end_of_term(self, error: MetadataError) -> None:
+        """End the term if another leader has a later epoch, or if a write that failed may still take effect."""
+        if isinstance(error, (GuardError, StoreUnavailableError)):
+            self._end_term(self.epoch)
+
+    async def _open(self, session: str, change: Open) -> Answer:
+        for former in change.former:
+            self._table.said(former)
+            await asyncio.shield(self._clear_soon(former))
+        if len(self._table) >= MOST_SESSIONS:
+            return failed(
+                StoreRefusedError(session_path(session), f"there are {MOST_SESSIONS:,} sessions already, the maximum")
+            )
+        value = session_value(SessionRecord(change.broker_id, lease_ms=change.lease_ms))
+        await self._store.put(session_path(session), value, expected_version=MUST_NOT_EXIST, guard=self.epoch.guard)
+        self._table.opened(session, change.lease_ms)
+        return Done()
+
+    async def _change(self, session: str, change: Put | Delete) -> Answer:
+        path = change.path
+        if not self._may_write(path) or path == LEASED_ROOT or path.startswith(f"{LEASED_ROOT}/"):
+            return failed(StoreRefusedError(path, "the leader does not write this key for brokers"))
+        mine = self.epoch.guard
+        if change.guard is not None and change.guard != GuardedBy(mine.path, mine.version):
+            return failed(GuardError(change.guard.path, change.guard.version, mine.version))
+        async with self._key_locks.hold(path):
+            for _ in range(_MAX_RACES):
+                if not self._table.is_open(session):
+                    return failed(_lost(path))
+                try:
+                    if isinstance(change, Put):
+                        return Done(await self._put(session, change))
+                    await self._delete(session, change)
+                    return Done()
+                except _RacedError:
+                    continue
+        return not_done(path, "the key kept changing")
+
+    async def _put(self, session: str, change: Put) -> Stat:
+        path, guard = change.path, self.epoch.guard
+        if change.ephemeral and not path.startswith(tuple(f"{root.rstrip('/')}/" for root in self._roots)):
+            raise StoreRefusedError(path, "ephemeral keys are not allowed at this path")
+        if change.sequential:
+            value = leased(session, change.value) if change.ephemeral else change.value
+            stat = await self._store.put(path, value, expected_version=MUST_NOT_EXIST, sequential=True, guard=guard)
+            if change.ephemeral:
+                self._keys.setdefault(session, {})[stat.path] = None
+            return replace(stat, ephemeral=change.ephemeral, created_by_self=True)
+        record = await self._store.get(path)
+        lessee = None if record is None else split_lease(record.value)[0]
+        version = None if record is None else record.stat.version
+        options = PutOptions(change.expected_version, change.ephemeral, if_own=change.if_own)
+        check_put(path, version, options, own=lessee == session)
+        if record is None and change.ephemeral:
+            lessee = session
+            self._keys.setdefault(session, {})[path] = None
+        value = change.value if lessee is None else leased(lessee, change.value)
+        stat = await _unraced(
+            self._store.put(path, value, expected_version=MUST_NOT_EXIST if version is None else version, guard=guard)
+        )
+        return replace(stat, ephemeral=lessee is not None, created_by_self=record is None or lessee == session)
+
+    async def _delete(self, session: str, change: Delete) -> None:
+        path = change.path
+        record = await self._store.get(path)
+        lessee = None if record is None else split_lease(record.value)[0]
+        version = None if record is None else record.stat.version
+        own = lessee == session
+        check_delete(path, version, expected=change.expected_version, if_own=change.if_own, own=own, has_children=False)
+        await _unraced(self._store.delete(path, expected_version=version, guard=self.epoch.guard))
+        if lessee is not None:
+            self._keys.get(lessee, {}).pop(path, None)
+
+
+class _RacedError(Exception):
+    """An operator changed the key between the read and the write."""
+
+
+async def _unraced(write: Coroutine[Any, Any, T]) -> T:
+    try:
+        return await write
+    except GuardError:
+        raise
+    except (BadVersionError, NotFoundError) as error:
+        raise _RacedError from error
+
+
+def _lost(path: str) -> SessionLostError:
+    return SessionLostError(path, "the leader has ended the session")
+
+
+def _session_of(record: Record) -> SessionRecord:
+    """Return the session record. A record that cannot be decoded counts as marked."""
+    try:
+        return session_of(record)
+    except InvalidValueError:
+        return SessionRecord(is_marked=True)

@@ -1,0 +1,395 @@
+"""The store of a broker that does not write itself: it reads the metadata store, and the leader writes for it.
+
+| path                                                       | read by     | written by                     |
+|------------------------------------------------------------|-------------|--------------------------------|
+| owners' own (`is_own`): records of topics, counter numbers | this broker | this broker                    |
+| all others                                                 | this broker | the leader, on request         |
+
+While there is no leader, a write waits some time for one. Keys that owners write themselves are never ephemeral: a
+leader removes counter keys that were left behind. Nothing else differs from other stores.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+import structlog
+
+from pulsar_barycenter.bounds.back_off import BackOff
+from pulsar_barycenter.metadata.errors import (
+    MetadataError,
+    NotLeadingError,
+    SessionLostError,
+    StoreClosedError,
+    StoreRefusedError,
+    StoreUnavailableError,
+)
+from pulsar_barycenter.metadata.leader_writes.leased_values import split_lease
+from pulsar_barycenter.metadata.leader_writes.session_lease import Lease
+from pulsar_barycenter.metadata.leader_writes.session_table import LeaseTimes
+from pulsar_barycenter.metadata.leader_writes.write_requests import (
+    LONGEST_PATH,
+    MOST_FORMER,
+    Answer,
+    Change,
+    Close,
+    Delete,
+    Done,
+    Failed,
+    Live,
+    Open,
+    Put,
+    error_of,
+    fitted,
+    guard_of,
+)
+from pulsar_barycenter.metadata.listeners import StoreListeners
+from pulsar_barycenter.metadata.store import (
+    CONNECTED_EVENTS,
+    Guard,
+    MetadataStore,
+    Notification,
+    NotificationType,
+    Record,
+    SessionEvent,
+    Stat,
+    check_path,
+    notifications_of,
+)
+
+log = structlog.get_logger(__name__)
+
+AskLeader: TypeAlias = Callable[[str, int, int, Change], Awaitable[Answer]]
+"""Sends one request to the current leader: session, number of the request, the number below which no request is waited
+for, the change.
+"""
+
+MOST_AT_ONCE: Final = 128
+"""The maximum number of concurrent writes that a broker sends to the leader. Further ones wait and are not sent, so a
+write that gives up while it waits is known not to be executed.
+"""
+
+_RETRY_S: Final = 0.1
+_CLOSING_PATIENCE_S: Final = 0.5
+_MIN_TIME_LEFT_S: Final = 0.01
+"""With less time left for an answer, a write is not sent."""
+
+
+class LeasedStore:
+    """Implements `MetadataStore`. It can read at once, but write only after `open`."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        ask_leader: AskLeader,
+        times: LeaseTimes,
+        *,
+        is_own: Callable[[str], bool],
+        draw_session: Callable[[], str],
+        patience_s: float,
+        source: random.Random,
+    ) -> None:
+        """`patience_s` is how long a write waits for a leader and its answer. `source` draws the delays between
+        attempts.
+        """
+        self._store = store
+        self._ask_leader = ask_leader
+        self._times = times
+        self._is_own = is_own
+        self._draw_session = draw_session
+        self._patience_s = patience_s
+        self._back_off = BackOff(source, _RETRY_S, _RETRY_S)
+        self._broker_id = ""
+        self._listeners = StoreListeners()
+        self._lease = Lease(store, times, self._listeners.session_events)
+        self._former: list[str] = []
+        self._turns = asyncio.Semaphore(MOST_AT_ONCE)
+        self._number = 0
+        self._under_way: dict[int, None] = {}
+        self._closed = False
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stop_listening = [
+            store.add_session_listener(self._on_session_event),
+            store.add_invalidator(self._listeners.invalidate),
+            store.add_listener(self._on_change),
+        ]
+
+    # ---- the session ----
+
+    async def open(self, broker_id: str, within_s: float) -> None:
+        """Open a session for this broker at the leader, and keep one from now on.
+
+        Raises:
+            StoreUnavailableError: no leader answered within `within_s`.
+        """
+        self._broker_id = broker_id
+        try:
+            async with asyncio.timeout(within_s):
+                await self._open_again()
+        except TimeoutError:
+            raise StoreUnavailableError("/", f"no leader granted a session within {within_s:.0f} s") from None
+        self._tasks = [
+            asyncio.create_task(self._keep_session(), name="session with the leader"),
+            asyncio.create_task(self._send_heartbeats(), name="heartbeats to the leader"),
+        ]
+
+    async def _open_once(self) -> bool:
+        session = self._draw_session()
+        try:
+            del self._former[:-MOST_FORMER]
+            opening = Open(self._broker_id, tuple(self._former), self._times.lease_ms)
+            await self._request(session, opening, "/")
+            asked_at_s = asyncio.get_running_loop().time()
+            is_alive = await self._lease.is_alive(session)
+        except MetadataError as error:
+            if not isinstance(error, NotLeadingError):
+                self._former.append(session)  # it may have been opened nevertheless
+            log.info("session_not_granted", reason=str(error))
+            return False
+        if not is_alive:
+            return False
+        self._former = []
+        self._lease.begin(session, asked_at_s)
+        return True
+
+    async def _keep_session(self) -> None:
+        while True:
+            while (session := self._lease.session) is not None:
+                await self._lease.until_lost()
+                self._former.append(session)
+            await self._open_again()
+
+    async def _open_again(self) -> None:
+        """Ask until a session is open."""
+        while True:
+            if await self._open_once():
+                return
+            await asyncio.sleep(self._back_off.next_s())
+
+    async def _send_heartbeats(self) -> None:
+        """Send heartbeats to the leader. It does not matter if there is no leader."""
+        while True:
+            session = self._lease.session
+            if session is not None:
+                try:
+                    async with asyncio.timeout(self._times.silence_s):
+                        await self._ask(session, Live(), "/")
+                except SessionLostError:
+                    self._lease.ended(session)
+                except (MetadataError, TimeoutError) as error:
+                    log.debug("life_not_shown", reason=str(error))
+            await asyncio.sleep(self._times.live_s)
+
+    @property
+    def session_is_overdue(self) -> bool:
+        return self._lease.is_overdue
+
+    def _on_session_event(self, event: SessionEvent) -> None:
+        """The session with the store itself does not matter here, but notifications may have been missed."""
+        if event in CONNECTED_EVENTS:
+            self._lease.fell_behind()
+
+    def be_brief(self) -> None:
+        """Wait only briefly for the leader from now on, because this broker is closing."""
+        self._patience_s = min(self._patience_s, _CLOSING_PATIENCE_S)
+
+    async def close(self) -> None:
+        """End the session. Its keys are deleted when the leader receives that. The wrapped store stays open.
+        Idempotent.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        self.be_brief()
+        for stop in self._stop_listening:
+            stop()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        session = self._lease.session
+        if session is not None:
+            try:
+                await self._request(session, Close(), "/")
+            except MetadataError as error:
+                log.info("session_left_to_the_leader", reason=str(error))
+
+    # ---- requests ----
+
+    @contextmanager
+    def _numbered(self) -> Iterator[int]:
+        self._number += 1
+        number = self._number
+        self._under_way[number] = None
+        try:
+            yield number
+        finally:
+            del self._under_way[number]
+
+    async def _ask(self, session: str, change: Change, path: str) -> Answer:
+        """Ask the leader once.
+
+        Raises:
+            NotLeadingError: the request was certainly not executed.
+            MetadataError: the leader's answer.
+        """
+        with self._numbered() as number:
+            answer = await self._ask_leader(session, number, min(self._under_way), change)
+        if isinstance(answer, Failed):
+            raise error_of(answer)
+        return answer
+
+    async def _in_turn(self, session: str, change: Put | Delete) -> Stat | None:
+        """Send the change when there is a free slot. A change that waits until the time is over is certainly not
+        executed.
+
+        Raises:
+            StoreUnavailableError: it was not sent. Otherwise as `_request`.
+        """
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + self._patience_s
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(deadline_s):
+                await self._turns.acquire()
+            try:
+                if deadline_s - loop.time() > _MIN_TIME_LEFT_S:
+                    return await self._request(session, change, change.path, deadline_s)
+            finally:
+                self._turns.release()
+        raise StoreUnavailableError(change.path, "not sent: too many requests wait for the leader")
+
+    async def _request(self, session: str, change: Change, path: str, deadline_s: float | None = None) -> Stat | None:
+        """Ask until a leader has answered, until `deadline_s`, or for `patience_s` if that is None.
+
+        Raises:
+            NotLeadingError: no leader answered; the request was certainly not executed.
+            StoreUnavailableError: it is unknown whether the request was executed.
+            MetadataError: the leader's answer.
+        """
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + self._patience_s if deadline_s is None else deadline_s
+        while True:
+            try:
+                async with asyncio.timeout(max(0.0, deadline_s - loop.time())):
+                    answer = await self._ask(session, change, path)
+                assert isinstance(answer, Done)
+                return answer.stat
+            except TimeoutError:
+                raise StoreUnavailableError(path, "the leader did not answer") from None
+            except NotLeadingError:
+                if loop.time() + _RETRY_S >= deadline_s:
+                    raise
+            await asyncio.sleep(self._back_off.next_s())
+
+    async def _change(self, path: str, change: Put | Delete) -> Stat | None:
+        """Let the leader write, in the current session.
+
+        Raises:
+            MetadataError
+        """
+        self._check_open(path)
+        if len(path) > LONGEST_PATH:
+            raise StoreRefusedError(path[:100], f"a path has at most {LONGEST_PATH:,} characters")
+        session = self._lease.session
+        if session is None:
+            raise SessionLostError(path, "the session has ended and no other is open yet")
+        try:
+            return await self._in_turn(session, change)
+        except NotLeadingError as error:
+            raise StoreUnavailableError(
+                path, f"there is no leader that can write it: {error.detail}. Try again."
+            ) from error
+        except SessionLostError:
+            self._lease.ended(session)
+            raise
+
+    def _check_open(self, path: str) -> None:
+        if self._closed:
+            raise StoreClosedError(path)
+        check_path(path)
+
+    # ---- the store ----
+
+    async def get(self, path: str) -> Record | None:
+        self._check_open(path)
+        session = self._lease.session
+        record = await self._store.get(path)
+        if record is None or self._is_own(path):
+            return record
+        lessee, value = split_lease(record.value)
+        is_mine = lessee is not None and lessee == session
+        return Record(value, replace(record.stat, ephemeral=lessee is not None, created_by_self=is_mine))
+
+    async def children(self, path: str) -> list[str]:
+        self._check_open(path)
+        return await self._store.children(path)
+
+    async def exists(self, path: str) -> bool:
+        self._check_open(path)
+        return await self._store.exists(path)
+
+    async def put(
+        self,
+        path: str,
+        value: bytes,
+        *,
+        expected_version: int | None = None,
+        ephemeral: bool = False,
+        sequential: bool = False,
+        if_own: bool = False,
+        guard: Guard | None = None,
+    ) -> Stat:
+        """See `MetadataStore.put`.
+
+        Raises:
+            ValueTooLargeError: the value is too large for a request to the leader.
+        """
+        if self._is_own(path):
+            self._check_open(path)
+            return await self._store.put(
+                path,
+                value,
+                expected_version=expected_version,
+                sequential=sequential,
+                if_own=if_own,
+                guard=guard,
+            )
+        if split_lease(value)[0] is not None:
+            raise StoreRefusedError(path, "the value begins like the value of a leased key")
+        put = Put(path, value, expected_version, ephemeral, sequential, if_own, guard_of(guard))
+        stat = await self._change(path, fitted(put))
+        assert stat is not None, "a put is answered with a stat"
+        kind = NotificationType.MODIFIED if stat.version else NotificationType.CREATED
+        self._forget(Notification(kind, stat.path))
+        return stat
+
+    async def delete(
+        self, path: str, *, expected_version: int | None = None, if_own: bool = False, guard: Guard | None = None
+    ) -> None:
+        if self._is_own(path):
+            self._check_open(path)
+            await self._store.delete(path, expected_version=expected_version, if_own=if_own, guard=guard)
+            return
+        await self._change(path, Delete(path, expected_version, if_own, guard_of(guard)))
+        self._forget(Notification(NotificationType.DELETED, path))
+
+    # ---- listeners ----
+
+    def _forget(self, change: Notification) -> None:
+        """Make the caches drop what the leader has written for this broker, before the caller continues."""
+        for notification in notifications_of(change):
+            self._listeners.invalidate(notification)
+
+    def _on_change(self, change: Notification) -> None:
+        self._listeners.notify(change)
+
+    def add_listener(self, listener: Callable[[Notification], None]) -> Callable[[], None]:
+        return self._listeners.add_listener(listener)
+
+    def add_session_listener(self, listener: Callable[[SessionEvent], None]) -> Callable[[], None]:
+        return self._listeners.add_session_listener(listener)
+
+    def add_invalidator(self, invalidate: Callable[[Notification | None], None]) -> Callable[[], None]:
+        return self._listeners.add_invalidator(invalidate)

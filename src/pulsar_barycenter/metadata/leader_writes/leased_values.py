@@ -1,0 +1,17 @@
+"""A key leased to a session: a persistent key whose value begins with a line that names the session."""
+
+import re
+from typing import Final
+
+_LINE: Final = re.compile(rb'\{"leasedTo":"([0-9a-f]{32})"\}\n')
+
+
+def leased(session: str, value: bytes) -> bytes:
+    """Return the bytes to store for a `value` that is leased to `session`."""
+    return b'{"leasedTo":"%s"}\n%s' % (session.encode(), value)
+
+
+def split_lease(stored: bytes) -> tuple[str | None, bytes]:
+    """Return the session that a stored value is leased to, None if it is persistent, and the value itself."""
+    line = _LINE.match(stored)
+    return (None, stored) if line is None else (line[1].decode(), stored[line.end() :])

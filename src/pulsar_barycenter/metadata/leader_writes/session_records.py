@@ -1,0 +1,87 @@
+"""What the leader stores: a record of each session, and the secret that a broker needs to send it writes."""
+
+import hmac
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from pulsar_barycenter.metadata.codec import JsonCodec
+from pulsar_barycenter.metadata.errors import BadVersionError, GuardError
+from pulsar_barycenter.metadata.leader_writes.write_requests import LeaseMs
+from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, Guard, MetadataStore, Record
+
+LEASED_ROOT: Final = "/loadbalance/leased"
+SESSIONS_ROOT: Final = f"{LEASED_ROOT}/sessions"
+SECRET_PATH: Final = f"{LEASED_ROOT}/secret"
+
+
+class SessionRecord(msgspec.Struct, frozen=True, rename="camel"):
+    """The session of a broker. Once `is_marked`, its broker stops to use it within `lease_ms`.
+
+    Brokers may have different timeouts. 0: the broker did not give a lease, so the leader's applies.
+    """
+
+    broker_id: str = ""
+    is_marked: bool = False
+    lease_ms: LeaseMs = 0
+
+
+class _Secret(msgspec.Struct, frozen=True, rename="camel"):
+    secret: str
+
+
+_SESSION: Final = JsonCodec(SessionRecord)
+_SECRET: Final = JsonCodec(_Secret)
+
+
+def session_path(session: str) -> str:
+    return f"{SESSIONS_ROOT}/{session}"
+
+
+def session_value(record: SessionRecord) -> bytes:
+    return _SESSION.encode(record)
+
+
+def session_of(record: Record) -> SessionRecord:
+    """Return the session record that a stored record contains.
+
+    Raises:
+        InvalidValueError: it contains something else.
+    """
+    return _SESSION.decode(record.stat.path, record.value)
+
+
+async def read_secret(store: MetadataStore) -> str | None:
+    """Return the secret; None: no leader has created one yet.
+
+    Raises:
+        InvalidValueError: the stored value is not a secret.
+    """
+    record = await store.get(SECRET_PATH)
+    return None if record is None else _SECRET.decode(SECRET_PATH, record.value).secret
+
+
+async def get_or_create_secret(store: MetadataStore, guard: Guard, draw: Callable[[], str]) -> str:
+    """Return the secret, created by `draw` if there is none yet.
+
+    Raises:
+        GuardError: another leader has a later epoch.
+        InvalidValueError, StoreUnavailableError
+    """
+    while True:
+        known = await read_secret(store)
+        if known is not None:
+            return known
+        value = _SECRET.encode(_Secret(draw()))
+        try:
+            await store.put(SECRET_PATH, value, expected_version=MUST_NOT_EXIST, guard=guard)
+        except GuardError:
+            raise
+        except BadVersionError:
+            continue  # an operator was faster
+
+
+def same_secret(one: str, other: str) -> bool:
+    """Compare two secrets in a time that does not depend on how much of them is equal."""
+    return hmac.compare_digest(one.encode(errors="surrogateescape"), other.encode(errors="surrogateescape"))

@@ -1,0 +1,186 @@
+"""The leader's rule when sessions end, without clock and I/O.
+
+| state   | its broker …                 | leaves it by                                                             |
+|---------|------------------------------|--------------------------------------------------------------------------|
+| OPEN    | may write                    | SILENT, no message for `silence_s` → MARKING; SAID → OVER                 |
+| MARKING | can no longer write          | MARKED, the mark is known to be in the store → WAITING; SAID → OVER       |
+| WAITING | finds the mark, and stops    | EXPIRED, a whole lease after that → OVER; SAID → OVER                     |
+| OVER    | does not use the session     | its keys are removed, then `forget`                                      |
+
+SAID: the broker reported that it does not use the session any more. An event that is not in TRANSITIONS changes
+nothing.
+
+Leader and broker may have different timeouts, for example while the timeout is changed broker by broker. The longer one
+applies, for silence and for the wait after a mark.
+
+A leader that was paused received nothing, so at most two ticks count as silence between two calls of `tick`. A new
+leader starts to count again, and so does the wait after a mark that it finds.
+"""
+
+import enum
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+
+class LeaseState(enum.Enum):
+    """The state of a session at the leader; see the table of this module."""
+
+    OPEN = "open"
+    MARKING = "marking"
+    WAITING = "waiting"
+    OVER = "over"
+
+
+class LeaseEvent(enum.Enum):
+    SILENT = "silent"
+    MARKED = "marked"
+    EXPIRED = "expired"
+    SAID = "said"
+
+
+_OPEN, _MARKING, _WAITING, _OVER = LeaseState
+
+TRANSITIONS: Final[Mapping[tuple[LeaseState, LeaseEvent], LeaseState]] = {
+    (_OPEN, LeaseEvent.SILENT): _MARKING,
+    (_MARKING, LeaseEvent.MARKED): _WAITING,
+    (_WAITING, LeaseEvent.EXPIRED): _OVER,
+    (_OPEN, LeaseEvent.SAID): _OVER,
+    (_MARKING, LeaseEvent.SAID): _OVER,
+    (_WAITING, LeaseEvent.SAID): _OVER,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTimes:
+    """Times in seconds, derived from the timeout of a session: half of it for silence, the other half for a lease."""
+
+    timeout_s: float
+
+    @property
+    def silence_s(self) -> float:
+        """The leader marks a session after this time without a message from its broker."""
+        return self.timeout_s / 2
+
+    @property
+    def lease_s(self) -> float:
+        """After the mark the leader does not touch the session's keys for this time."""
+        return self.timeout_s / 2
+
+    @property
+    def lease_ms(self) -> int:
+        """The lease that a broker reports, in milliseconds, rounded up."""
+        return math.ceil(self.lease_s * 1000)
+
+    def at_least(self, lease_ms: int) -> "LeaseTimes":
+        """Return these times, or longer ones for a broker with a longer lease."""
+        return LeaseTimes(max(self.timeout_s, 2 * lease_ms / 1000))
+
+    @property
+    def look_s(self) -> float:
+        """The interval at which a broker reads its record."""
+        return self.lease_s / 6
+
+    @property
+    def live_s(self) -> float:
+        """The interval of a broker's heartbeats to the leader."""
+        return self.silence_s / 6
+
+    @property
+    def tick_s(self) -> float:
+        return self.silence_s / 6
+
+
+@dataclass(slots=True)
+class _Session:
+    state: LeaseState
+    times: LeaseTimes
+    silent_s: float = 0.0
+    marked_at_s: float = 0.0
+    over_below: int = 0
+
+
+class SessionTable:
+    """The sessions that the leader of one term knows. Times are seconds of any monotonic clock."""
+
+    def __init__(self, times: LeaseTimes, now_s: float) -> None:
+        self._times = times
+        self._ticked_at_s = now_s
+        self._sessions: dict[str, _Session] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __contains__(self, session: str) -> bool:
+        return session in self._sessions
+
+    def found(self, session: str, now_s: float, *, is_marked: bool, lease_ms: int) -> None:
+        """Add a session of a former term. It may have been granted, or marked, just now."""
+        state = _WAITING if is_marked else _OPEN
+        self._sessions[session] = _Session(state, self._times.at_least(lease_ms), marked_at_s=now_s)
+
+    def opened(self, session: str, lease_ms: int) -> None:
+        """Add a session that is in the store now. Its broker relies on it for `lease_ms` at a time."""
+        self._sessions[session] = _Session(_OPEN, self._times.at_least(lease_ms))
+
+    def is_open(self, session: str) -> bool:
+        known = self._sessions.get(session)
+        return known is not None and known.state is _OPEN
+
+    def heard(self, session: str) -> bool:
+        """Record a message from the session's broker; return whether the session is alive."""
+        if not self.is_open(session):
+            return False
+        self._sessions[session].silent_s = 0.0
+        return True
+
+    def admit(self, session: str, number: int, over_below: int) -> bool:
+        """Return whether the broker may still wait for the answer to the request with that number."""
+        known = self._sessions.get(session)
+        if known is None:
+            return True
+        known.over_below = max(known.over_below, over_below)
+        return number >= known.over_below
+
+    def tick(self, now_s: float) -> None:
+        """Count the time since the last tick."""
+        passed_s = min(now_s - self._ticked_at_s, 2 * self._times.tick_s)
+        self._ticked_at_s = now_s
+        for session, known in self._sessions.items():
+            if known.state is _OPEN:
+                known.silent_s += passed_s
+                if known.silent_s > known.times.silence_s:
+                    self._feed(session, LeaseEvent.SILENT)
+            elif known.state is _WAITING and now_s - known.marked_at_s >= known.times.lease_s:
+                self._feed(session, LeaseEvent.EXPIRED)
+
+    def marked(self, session: str, now_s: float) -> None:
+        """Record that the mark is in the store."""
+        if self._feed(session, LeaseEvent.MARKED):
+            self._sessions[session].marked_at_s = now_s
+
+    def said(self, session: str) -> None:
+        """Record that the session's broker does not use it any more."""
+        self._feed(session, LeaseEvent.SAID)
+
+    def to_mark(self) -> list[str]:
+        return self._in(_MARKING)
+
+    def to_clear(self) -> list[str]:
+        return self._in(_OVER)
+
+    def forget(self, session: str) -> None:
+        """Drop a session of which nothing is left in the store."""
+        self._sessions.pop(session, None)
+
+    def _in(self, state: LeaseState) -> list[str]:
+        return [session for session, known in self._sessions.items() if known.state is state]
+
+    def _feed(self, session: str, event: LeaseEvent) -> bool:
+        known = self._sessions.get(session)
+        after = None if known is None else TRANSITIONS.get((known.state, event))
+        if known is None or after is None:
+            return False
+        known.state = after
+        return True

@@ -1,0 +1,240 @@
+"""The requests of a broker to the leader, and the leader's answers, as JSON.
+
+Limits: LONGEST_PATH characters of a path; MOST_BYTES of a value in a request, which is compressed if it is larger;
+MOST_INFLATED of a value before compression; LONGEST_LEASE_MS of a lease. A session id has 32 hexadecimal digits. A
+request outside of these limits is invalid.
+"""
+
+import zlib
+from typing import Annotated, Final, Literal, TypeAlias
+
+import msgspec
+
+from pulsar_barycenter.config.broker_conf import LONGEST_LEASED_SESSION_MS
+from pulsar_barycenter.metadata.coordination.epochs import MAX_EPOCH
+from pulsar_barycenter.metadata.errors import (
+    BadVersionError,
+    GuardError,
+    HasChildrenError,
+    InvalidPathError,
+    InvalidValueError,
+    MetadataError,
+    NotFoundError,
+    NotLeadingError,
+    OtherSessionError,
+    SessionLostError,
+    StoreRefusedError,
+    StoreUnavailableError,
+    ValueTooLargeError,
+)
+from pulsar_barycenter.metadata.store import Guard, Stat
+
+LONGEST_PATH: Final = 4_000
+MOST_BYTES: Final = 600_000
+"""The maximum size of a value in a request to the admin REST interface."""
+MOST_INFLATED: Final = 8 << 20
+"""The maximum size in bytes of a value before compression: a load report of 30,000 bundles."""
+MOST_FORMER: Final = 8
+LONGEST_LEASE_MS: Final = LONGEST_LEASED_SESSION_MS // 2
+
+SessionId: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
+Path: TypeAlias = Annotated[str, msgspec.Meta(max_length=LONGEST_PATH)]
+Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MAX_EPOCH)]
+LeaseMs: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LONGEST_LEASE_MS)]
+Version: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, le=MAX_EPOCH)]
+
+
+class GuardedBy(msgspec.Struct, frozen=True):
+    path: Path
+    version: Number
+
+
+class Open(msgspec.Struct, frozen=True, tag="open"):
+    """Open a session. The broker has stopped to use the sessions in `former`, which have ended.
+
+    `lease_ms` is how long the broker relies on its session after a read that found no mark; 0: as long as the leader
+    does.
+    """
+
+    broker_id: Annotated[str, msgspec.Meta(max_length=300)]
+    former: Annotated[tuple[SessionId, ...], msgspec.Meta(max_length=MOST_FORMER)] = ()
+    lease_ms: LeaseMs = 0
+
+
+class Live(msgspec.Struct, frozen=True, tag="live"):
+    """A heartbeat: the broker of the session is alive."""
+
+
+class Close(msgspec.Struct, frozen=True, tag="close"):
+    """The session has ended: its broker does not use it any more."""
+
+
+class Put(msgspec.Struct, frozen=True, tag="put", omit_defaults=True):
+    """See `MetadataStore.put`."""
+
+    path: Path
+    value: bytes
+    expected_version: Version | None = None
+    ephemeral: bool = False
+    sequential: bool = False
+    if_own: bool = False
+    guard: GuardedBy | None = None
+
+
+class DeflatedPut(Put, frozen=True, tag="put deflated", omit_defaults=True):
+    """A put whose `value` is compressed by zlib."""
+
+
+class Delete(msgspec.Struct, frozen=True, tag="delete", omit_defaults=True):
+    """See `MetadataStore.delete`."""
+
+    path: Path
+    expected_version: Version | None = None
+    if_own: bool = False
+    guard: GuardedBy | None = None
+
+
+Change: TypeAlias = Open | Live | Close | Put | DeflatedPut | Delete
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A request to the leader of `epoch`.
+
+    The requests of a session are numbered from 1. No broker waits for the answers to numbers below `over_below`; such a
+    request is not executed if it arrives late.
+    """
+
+    secret: Annotated[str, msgspec.Meta(max_length=100)]
+    epoch: Number
+    session: SessionId
+    number: Number
+    over_below: Number
+    change: Change
+
+
+class Done(msgspec.Struct, frozen=True, tag="done"):
+    """The request was executed. `stat` is the result of a put."""
+
+    stat: Stat | None = None
+
+
+class Failed(msgspec.Struct, frozen=True, tag="failed"):
+    """The request failed. `not done`: nothing was written, so the broker may ask again, maybe another leader."""
+
+    kind: Literal[
+        "not done",
+        "unknown",
+        "session lost",
+        "guard",
+        "version",
+        "other session",
+        "not found",
+        "has children",
+        "refused",
+        "path",
+        "invalid",
+    ]
+    path: str
+    detail: str
+    expected: int | None = None
+    actual: int | None = None
+
+
+Answer: TypeAlias = Done | Failed
+
+request_decoder: Final = msgspec.json.Decoder(Request)
+answer_decoder: Final[msgspec.json.Decoder[Answer]] = msgspec.json.Decoder(Answer)
+encode: Final = msgspec.json.encode
+
+
+def guard_of(guard: Guard | None) -> GuardedBy | None:
+    return None if guard is None else GuardedBy(guard.path, guard.version)
+
+
+def not_done(path: str, why: str) -> Failed:
+    return Failed("not done", path, why)
+
+
+def failed(error: MetadataError) -> Failed:
+    """Return the answer for an error. `error_of` creates the same error on the other side."""
+    match error:
+        case GuardError():
+            return Failed("guard", error.path, error.detail, error.expected, error.actual)
+        case OtherSessionError():
+            return Failed("other session", error.path, error.detail, error.expected, error.actual)
+        case BadVersionError():
+            return Failed("version", error.path, error.detail, error.expected, error.actual)
+        case NotFoundError():
+            return Failed("not found", error.path, error.detail)
+        case HasChildrenError():
+            return Failed("has children", error.path, error.detail)
+        case SessionLostError():
+            return Failed("session lost", error.path, error.detail)
+        case InvalidPathError():
+            return Failed("path", error.path, error.detail)
+        case InvalidValueError():
+            return Failed("invalid", error.path, error.detail)
+        case StoreRefusedError():
+            return Failed("refused", error.path, error.detail)
+        case _:
+            return Failed("unknown", error.path, error.detail)
+
+
+def error_of(answer: Failed) -> MetadataError:
+    """Return the error that an answer describes."""
+    path, detail = answer.path, answer.detail
+    match answer.kind:
+        case "not done":
+            return NotLeadingError(path, detail)
+        case "session lost":
+            return SessionLostError(path, detail)
+        case "guard":
+            return GuardError(path, answer.expected, answer.actual)
+        case "other session":
+            return OtherSessionError(path, answer.expected, answer.actual or 0)
+        case "version":
+            return BadVersionError(path, answer.expected, answer.actual)
+        case "not found":
+            return NotFoundError(path)
+        case "has children":
+            return HasChildrenError(path)
+        case "path":
+            return InvalidPathError(path)
+        case "invalid":
+            return InvalidValueError(path, detail)
+        case "refused":
+            return StoreRefusedError(path, detail)
+        case "unknown":
+            return StoreUnavailableError(path, detail)
+
+
+def fitted(put: Put) -> Put:
+    """Return a put as it is sent in a request, compressed if necessary.
+
+    Raises:
+        ValueTooLargeError: the value is too large even if it is compressed.
+    """
+    size = len(put.value)
+    if size <= MOST_BYTES:
+        return put
+    deflated = zlib.compress(put.value, 1) if size <= MOST_INFLATED else b""
+    if not 0 < len(deflated) <= MOST_BYTES:
+        limit = f"a request to the leader has up to {MOST_BYTES:,} bytes, after compression of up to {MOST_INFLATED:,}"
+        raise ValueTooLargeError(put.path, size, limit)
+    return DeflatedPut(put.path, deflated, put.expected_version, put.ephemeral, put.sequential, put.if_own, put.guard)
+
+
+def inflated(put: DeflatedPut) -> Put:
+    """Return the put with its original value.
+
+    Raises:
+        InvalidValueError: the value is not compressed, or is larger than MOST_INFLATED.
+    """
+    inflating = zlib.decompressobj()
+    try:
+        value = inflating.decompress(put.value, MOST_INFLATED)
+    except zlib.error:
+        raise InvalidValueError(put.path, "the value is not valid zlib data") from None
+    if not inflating.eof:
+        raise InvalidValueError(put.path, f"the value is truncated, or has more than {MOST_INFLATED:,} bytes")
+    return Put(put.path, value, put.expected_version, put.ephemeral, put.sequential, put.if_own, put.guard)

@@ -107,6 +107,11 @@ def _headline(status: ClusterStatus) -> str:
         parts.append(f"sheds by {status.strategy}")
     if status.pipeline_lag_s is not None:
         parts.append("the leader goes by its own windows, not the pipeline's")
+    if status.pipeline_silent_s is not None:
+        parts.append(
+            f"the pipeline has not looked for load reports for {status.pipeline_silent_s:,.0f} s: it was stopped, was "
+            "killed or hangs"
+        )
     return printable("; ".join(parts))
 
 

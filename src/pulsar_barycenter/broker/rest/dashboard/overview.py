@@ -102,6 +102,9 @@ def complaints_of(
             found.append(f"{each.broker} last reported its load {minutes} min ago; a report is due every {most} min.")
     if pipeline is not None and not pipeline.in_use:
         found.append(f"The pipeline is {pipeline.lag_s} s late, so the leader decides by windows of its own.")
+    if pipeline is not None and pipeline.silent_s:
+        silent = f"The pipeline has not looked for load reports for {pipeline.silent_s} s"
+        found.append(f"{silent}: it was stopped, was killed or hangs.")
     return tuple(found)
 
 

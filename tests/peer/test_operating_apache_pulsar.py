@@ -148,7 +148,7 @@ def test_a_foreign_move_stops_a_plan_and_one_that_was_made_already_counts(
     ]
     plan.write_text("\n".join(json.dumps({"kind": "unload", **line}) for line in lines))
     told = barycenter("execute", str(plan), "--url", url, "--yes", "--per-minute", "60", "--timeout", "20", status=1)
-    assert "stopped; 1 moves were not begun" in told
+    assert "stopped; 1 move was not begun" in told
     assert owners(cluster, "public/foreign")[others[1]] == before[others[1]]
 
 

@@ -29,6 +29,7 @@ from pulsar_barycenter.ledger.inspection import (
 from pulsar_barycenter.ledger.one_folder import check_same_folder
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.open import UnknownStoreError, open_store
+from pulsar_barycenter.naming.counted import count_of
 
 DAMAGED: Final = 3
 
@@ -186,7 +187,8 @@ def _print(found: Summary) -> None:
     for path in found.unlisted:
         click.echo(f"{path}  belongs to no topic")
     whole = found.ledgers - len(found.damaged)
-    sums = f"{found.ledgers:,} ledgers of {found.topics:,} topics: {whole:,} whole, {len(found.damaged):,} damaged"
+    counted = f"{count_of(found.ledgers, 'ledger')} of {count_of(found.topics, 'topic')}"
+    sums = f"{counted}: {whole:,} whole, {len(found.damaged):,} damaged"
     repaired = sum(report.is_repaired for report in found.damaged)
     click.echo(sums + (f", {repaired:,} of these repaired" if repaired else ""))
 

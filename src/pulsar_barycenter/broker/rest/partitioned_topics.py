@@ -35,6 +35,7 @@ from pulsar_barycenter.broker.rest.requests import (
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.broker.rest.topics import TOPIC, require_room
 from pulsar_barycenter.metadata.errors import AlreadyExistsError
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.naming.topic import TopicName
 
 log = structlog.get_logger(__name__)
@@ -122,7 +123,9 @@ class PartitionedTopics:
             raise RestError(409, f"This topic already exists: {topic}")
         for existing in await self._resources.persistent_topics(topic.namespace):
             if existing.partition_index >= count and existing.partitioned_name == topic:
-                raise RestError(409, f"{existing} already exists, although {topic} is to have {count} partitions")
+                raise RestError(
+                    409, f"{existing} already exists, although {topic} is to have {count_of(count, 'partition')}"
+                )
 
     async def _create_parts(self, topic: TopicName, indexes: Iterable[int]) -> None:
         """Create partition topics, as far as possible: the others are created when they are used.

@@ -22,6 +22,7 @@ from pulsar_barycenter.cli.replay.running import write_whole
 from pulsar_barycenter.config.broker_conf import with_overrides
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.load.strategies import is_own
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.replay.advice.brokers import of_other_size, of_other_strength, told_too_little, too_little
 from pulsar_barycenter.replay.advice.changes import commands, fragment
 from pulsar_barycenter.replay.advice.document import Advice
@@ -231,7 +232,8 @@ def _document(advice: Advice) -> bytes:
 def _tell(found: Input) -> None:
     demand = found.demand
     hours = demand.steps * demand.step_ms / 3_600_000
+    bundles, brokers = count_of(len(demand.bundles), "bundle"), count_of(len(found.cluster.brokers), "broker")
     click.echo(
-        f"{len(demand.bundles)} bundles on {len(found.cluster.brokers)} brokers, {hours:g} h in {demand.steps} steps",
+        f"{bundles} on {brokers}, {hours:g} h in {count_of(demand.steps, 'step')}",
         err=True,
     )

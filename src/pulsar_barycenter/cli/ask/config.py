@@ -20,10 +20,11 @@ from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.groups import CommandGroup
 from pulsar_barycenter.cli.suggestions import did_you_mean
-from pulsar_barycenter.cli.terminal import Column, count_of, print_table, printable
+from pulsar_barycenter.cli.terminal import Column, print_table, printable
 from pulsar_barycenter.config.broker_conf import ConfigError, keys, parse_value
 from pulsar_barycenter.config.sources import Source
 from pulsar_barycenter.doctor.reading.cluster import ClusterUnreadableError
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.status.settings import Setting, settings_of
 
 _WIDTH: Final = 160

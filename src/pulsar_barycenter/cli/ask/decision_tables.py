@@ -7,13 +7,14 @@ from typing import Final
 import click
 import msgspec
 
-from pulsar_barycenter.cli.terminal import Column, Kind, count_of, print_table
+from pulsar_barycenter.cli.terminal import Column, Kind, print_table
 from pulsar_barycenter.load.bundle_load import IN_AND_OUT, LOAD_BYTES, LOAD_RATE, NEWEST, SHORT
 from pulsar_barycenter.load.cycle.decided import BundleState, Decided, Figures
 from pulsar_barycenter.load.reasons import Code, Reason, format_figure, render
 from pulsar_barycenter.load.shedding.transfer_plan import UPON
 from pulsar_barycenter.load.snapshot.extensible_document import TrafficFigures
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.snapshots.snapshot_file import SnapshotFile
 
 _MOST_ROWS: Final = 40

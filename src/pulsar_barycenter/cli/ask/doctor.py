@@ -18,12 +18,13 @@ from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.folders import WrongFolderError, check_ledgers_folder
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.suggestions import did_you_mean
-from pulsar_barycenter.cli.terminal import count_of, output_width, printable
+from pulsar_barycenter.cli.terminal import output_width, printable
 from pulsar_barycenter.doctor.catalogue import CHECKS, Diagnosis
 from pulsar_barycenter.doctor.finding import Finding, Severity
 from pulsar_barycenter.doctor.picture import OWN_KEY, Picture
 from pulsar_barycenter.doctor.reading.cluster import ClusterUnreadableError
 from pulsar_barycenter.doctor.reading.store import StoreUnreadableError
+from pulsar_barycenter.naming.counted import count_of
 
 SICK: Final = 1
 BLIND: Final = 2

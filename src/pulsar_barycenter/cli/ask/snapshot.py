@@ -10,8 +10,8 @@ from pulsar_barycenter.cli.ask.running_cluster import ClusterError, snapshot_of
 from pulsar_barycenter.cli.asking.client import asked_url
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.failure import fail, in_words
-from pulsar_barycenter.cli.terminal import count_of
 from pulsar_barycenter.load.snapshot.document import encode_snapshot
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.snapshots.snapshot_file import write_snapshot
 
 _OUT: Final = "The file to write: columns if it ends with .parquet, else JSON; - is standard output."

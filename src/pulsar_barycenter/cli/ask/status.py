@@ -13,11 +13,12 @@ from pulsar_barycenter.cli.ask.examination import Asked, examine
 from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.formats import with_format
-from pulsar_barycenter.cli.terminal import Column, Kind, count_of, print_table, printable
+from pulsar_barycenter.cli.terminal import Column, Kind, print_table, printable
 from pulsar_barycenter.doctor.finding import Severity
 from pulsar_barycenter.doctor.reading.cluster import ClusterUnreadableError
 from pulsar_barycenter.load.bundle_load import IN_AND_OUT, LOAD_BYTES, LOAD_RATE, NEWEST
 from pulsar_barycenter.load.reasons import format_figure
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.status.cluster_status import BrokerStatus, ClusterStatus, status_of
 
 SICK: Final = 1

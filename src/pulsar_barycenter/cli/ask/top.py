@@ -12,9 +12,9 @@ from pulsar_barycenter.cli.ask.screen.topics import topics_of
 from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.failure import fail
-from pulsar_barycenter.cli.terminal import count_of
 from pulsar_barycenter.load.bundle_load import IN_AND_OUT, NEWEST
 from pulsar_barycenter.load.managers import short_name
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.status.board import board_of
 
 _DECISIONS: Final = 500

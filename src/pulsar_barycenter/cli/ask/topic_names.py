@@ -18,6 +18,7 @@ from pulsar_barycenter.cli.ask.running_cluster import ClusterError
 from pulsar_barycenter.cli.asking.client import asking_client
 from pulsar_barycenter.cli.suggestions import did_you_mean
 from pulsar_barycenter.naming.bundles import NamespaceBundles
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.naming.errors import InvalidBundlesError, InvalidNameError
 from pulsar_barycenter.naming.topic import TopicName
 
@@ -93,7 +94,7 @@ async def _partitions(client: AdminClient, url: str, topic: TopicName) -> int:
     told: Mapping[str, Any] = await _told(client, url, f"/{topic.lookup_name}/partitions", {})
     count = msgspec.convert(told.get("partitions", 0), int)
     if count > MOST_PARTITIONS:
-        raise ClusterError(f"{topic} has {count:,} partitions; name one, such as {topic.partition(0)}")
+        raise ClusterError(f"{topic} has {count_of(count, 'partition')}; name one, such as {topic.partition(0)}")
     return max(0, count)
 
 

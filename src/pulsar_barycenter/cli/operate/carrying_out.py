@@ -19,6 +19,7 @@ from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asking_client, why
 from pulsar_barycenter.cli.asking.options import with_client_conf, with_why
 from pulsar_barycenter.cli.failure import fail, in_words
 from pulsar_barycenter.cli.terminal import Column, print_table, printable
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.operations.admin_cluster import AdminCluster
 from pulsar_barycenter.operations.executor import Outcome, Pace, Tell, execute
 from pulsar_barycenter.operations.journal import Entry, Journal, JournalError, MoveState
@@ -186,9 +187,9 @@ def carry_out(
         return
     if outcome.stopped_by:
         left = len(moves) - outcome.served - outcome.failed
-        begun = f"stopped; {left:,} moves were not begun" if left else "stopped"
+        begun = f"stopped; {count_of(left, 'move')} {'was' if left == 1 else 'were'} not begun" if left else "stopped"
         if outcome.moved_away and not left:
-            begun = f"{outcome.moved_away:,} bundles were moved away since"
+            begun = f"{count_of(outcome.moved_away, 'bundle')} moved away since"
         click.echo(printable(f"barycenter: {begun}: {outcome.stopped_by}"), err=True)
         sys.exit(STOPPED)
 

@@ -23,9 +23,10 @@ from pulsar_barycenter.cli.operate.carrying_out import (
 )
 from pulsar_barycenter.cli.operate.drained import CarriedLoad, Drained, set_drained, to_drain
 from pulsar_barycenter.cli.suggestions import did_you_mean
-from pulsar_barycenter.cli.terminal import Column, Kind, count_of, print_table, printable
+from pulsar_barycenter.cli.terminal import Column, Kind, print_table, printable
 from pulsar_barycenter.load.bundle_load import IN_AND_OUT, LOAD_BYTES, LOAD_RATE, NEWEST
 from pulsar_barycenter.load.reasons import format_figure
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.operations.draining import keeping_policy
 from pulsar_barycenter.operations.executor import NotNowError, Pace, RefusedError
 from pulsar_barycenter.operations.journal import Journal

@@ -15,6 +15,7 @@ from pulsar_barycenter.cli.operate.carrying_out import (
     with_cluster,
     with_pace,
 )
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.operations.executor import Pace
 from pulsar_barycenter.operations.journal import Journal, JournalError, left_of
 from pulsar_barycenter.operations.plan import PlanError
@@ -52,7 +53,7 @@ def command(
         fail(in_words(error))
         return
     done = len(plan.moves) - len(left)
-    click.echo(f"{len(plan.moves):,} moves" + (f", {done:,} of them done already" if done else ""))
+    click.echo(count_of(len(plan.moves), "move") + (f", {done:,} of them done already" if done else ""))
     if not yes:
         print_moves(left)
         click.echo("nothing is done without --yes")

@@ -22,7 +22,8 @@ from pulsar_barycenter.cli.operate.carrying_out import (
 from pulsar_barycenter.cli.operate.drain import UNREACHABLE
 from pulsar_barycenter.cli.operate.drained import set_drained, who_is_drained
 from pulsar_barycenter.cli.suggestions import did_you_mean
-from pulsar_barycenter.cli.terminal import count_of, printable
+from pulsar_barycenter.cli.terminal import printable
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.operations.executor import Pace
 from pulsar_barycenter.operations.journal import Journal
 from pulsar_barycenter.operations.plan import plan_of

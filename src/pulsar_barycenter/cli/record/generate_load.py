@@ -12,6 +12,7 @@ from pulsar_barycenter.cli.progress import with_progress
 from pulsar_barycenter.demo.load_generator import Distribution, LoadGenerator, LoadPlan, NamespaceTraces
 from pulsar_barycenter.demo.traces import TraceError, read_trace
 from pulsar_barycenter.logs.load_report_log import FileReportLog
+from pulsar_barycenter.naming.counted import count_of
 
 _KEEP_HOURS = 1e6
 
@@ -98,7 +99,8 @@ def command(
             log.append(generator.report(number))
     except (TraceError, ValueError, OSError, WrongFolderError) as error:
         fail(in_words(error))
-    click.echo(f"{reports:,} reports of {brokers:,} brokers with {bundles:,} bundles → {out / 'load-reports'}")
+    cluster = f"{count_of(brokers, 'broker')} with {count_of(bundles, 'bundle')}"
+    click.echo(f"{count_of(reports, 'report')} of {cluster} → {out / 'load-reports'}")
 
 
 def _namespaces(folder: Path) -> tuple[NamespaceTraces, ...]:

@@ -22,6 +22,7 @@ from pulsar_barycenter.demo.report.comparison import SeenRun, render_comparison,
 from pulsar_barycenter.demo.scenario import Demo, DemoSettings
 from pulsar_barycenter.demo.summary import verdict
 from pulsar_barycenter.demo.traces import TraceError, read_trace, synthetic_traces, unique_names
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.snapshots.decided_by import WrongWordError, texts_of
 from pulsar_barycenter.standalone.cluster import free_ports
 from pulsar_barycenter.standalone.errors import StandaloneError
@@ -107,7 +108,7 @@ def command(
             trace_paths=traces,
             seed=None if traces else seed,
             changes=texts,
-            load=f"{len(chosen)} traces" if traces else f"a synthetic mix (seed {seed})",
+            load=count_of(len(chosen), "trace") if traces else f"a synthetic mix (seed {seed})",
             brokers=brokers,
             duration_s=duration,
             speedup=speedup,

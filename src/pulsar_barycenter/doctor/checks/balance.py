@@ -10,6 +10,7 @@ from pulsar_barycenter.doctor.picture import Picture
 from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData, ResourceUsage
 from pulsar_barycenter.load.reports.publication import LOOK_FILE
+from pulsar_barycenter.naming.counted import count_of
 
 _PAUSE_KEY: Final = "loadBalancerReportUpdateMaxIntervalMinutes"
 _USUAL_PAUSE_MIN: Final = 15.0
@@ -35,7 +36,7 @@ def preallocations(picture: Picture) -> Iterator[Finding]:
             yield found(
                 Severity.WARNING,
                 broker,
-                f"the leader has {len(bundles):,} bundles on their way to it, and it is not registered",
+                f"the leader has {count_of(len(bundles), 'bundle')} on the way to it, and it is not registered",
                 "they are forgotten with the next round; if they stay, restart the leader: another one begins anew",
             )
 
@@ -148,7 +149,7 @@ def cool_down(picture: Picture) -> Iterator[Finding]:
     if reported and reported <= recent:
         yield found(
             Severity.INFO,
-            f"{len(reported):,} bundles",
+            count_of(len(reported), "bundle"),
             "all were unloaded a short while ago, so none of them is shed now",
             "wait for loadBalancerSheddingGracePeriodMinutes; if bundles move to and fro, raise the shedder's "
             "threshold",

@@ -28,6 +28,7 @@ from pulsar_barycenter.doctor.picture import OWN_KEY, BrokerView, NamespaceView,
 from pulsar_barycenter.doctor.reading.clock_offset import clock_offset
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument, decode_snapshot
 from pulsar_barycenter.naming.bundles import NamespaceBundles
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.naming.errors import InvalidBundlesError, InvalidNameError
 from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName
@@ -129,7 +130,7 @@ async def read_cluster(urls: Sequence[str], client: AdminClient, *, now_ms: Call
     share = max(1, MOST_COMPARED // max(1, len(answering)))
     names = [each.name for each in (namespaces or ())][:share]
     if namespaces is not None and len(names) < len(namespaces):
-        unseen.append(Unseen("caches", f"those of the first {len(names):,} namespaces were compared alone"))
+        unseen.append(Unseen("caches", f"those of the first {count_of(len(names), 'namespace')} were compared alone"))
     await asyncio.gather(*(_all_of(broker, names) for broker in answering))
     namespaces = await _with_topics(answering, namespaces, unseen)
     leader = _leader(answering, unseen)

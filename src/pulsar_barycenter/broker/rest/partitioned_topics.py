@@ -141,7 +141,7 @@ class PartitionedTopics:
     @by_leader
     @takes(Partitions | WithProperties)
     async def update_partitioned(self, request: web.Request) -> web.Response:
-        """Add partitions; each new one gets the subscriptions of partition 0 before clients see it."""
+        """Add partitions; each gets the subscriptions of partition 0 with their properties before clients see it."""
         topic = topic_of(request)
         await require_namespace(self._services, topic.namespace)
         await require_writable_policies(self._services)

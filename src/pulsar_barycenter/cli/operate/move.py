@@ -44,8 +44,7 @@ def command(
     Clients are told where to go, or look up. The load managers' next round may move it again: `explain` tells why. The
     journal says who moved it, when and why; `undo` is the way back.
 
-    Without --yes it only shows the moves. A bundle that nobody serves then stays without an owner; Apache Pulsar's
-    brokers give it one, as they are asked by a look-up.
+    Without --yes it only shows the moves. A bundle that nobody serves then stays without an owner.
 
     Ends with 0, with 1 if it is not served there, with 2 for wrong usage.
     """

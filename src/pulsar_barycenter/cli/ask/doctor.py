@@ -114,7 +114,7 @@ def command(
     known = [check.name for check in CHECKS]
     for name in names:
         if name not in known:
-            raise click.UsageError(f"there is no check {name}{did_you_mean(name, known)}; --list tells all")
+            raise click.UsageError(f"there is no check {name} (--list shows all){did_you_mean(name, known)}")
     try:
         if ledgers is not None:
             check_ledgers_folder(Path(ledgers))

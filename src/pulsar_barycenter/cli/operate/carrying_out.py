@@ -4,6 +4,7 @@ import asyncio
 import getpass
 import hashlib
 import re
+import shlex
 import sys
 import time
 from collections import Counter
@@ -74,8 +75,9 @@ def with_pace(command: Command) -> Command:
     )(command)
 
 
-def with_audit(default: str) -> Callable[[Command], Command]:
-    """Give a command the options of what is written down: `journal_file`, `why`; `default` says which file it is."""
+def with_audit(default: str, where: str = "in the current folder") -> Callable[[Command], Command]:
+    """Give a command the options of what is written down: `journal_file`, `why`; `default` says which file it is, and
+    `where` it is made."""
 
     def add(command: Command) -> Command:
         command = with_why("A reason, which the journal and the brokers keep.")(command)
@@ -83,7 +85,8 @@ def with_audit(default: str) -> Callable[[Command], Command]:
             "--journal",
             "journal_file",
             type=click.Path(dir_okay=False, path_type=Path),
-            help=f"Where it is kept who moved what, when and why, and how far this is.  [{default}]",
+            help="Where it is kept who moved what, when and why, and how far this is; `undo` of it is the way back.  "
+            f"[{default}, {where}, where it stays]",
         )(command)
 
     return add
@@ -130,6 +133,12 @@ def _glance(move: PlannedMove) -> str:
     """Return the reason of a move without its subject and the figures."""
     sentence = short_reason(move.sentence).partition(" (")[0]
     return sentence.removeprefix(f"{move.bundle}: ").removeprefix(f"{move.destination}: ")
+
+
+def tell_journal(journal: Journal) -> None:
+    """Say where moves that are about to begin are written down, and the way back."""
+    file = shlex.quote(str(journal.file))
+    click.echo(printable(f"the moves are kept in {file}; the way back: barycenter undo {file} > back.jsonl"))
 
 
 def carry_out(

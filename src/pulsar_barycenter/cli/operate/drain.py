@@ -17,6 +17,7 @@ from pulsar_barycenter.cli.operate.carrying_out import (
     asked_by,
     carry_out,
     print_moves,
+    tell_journal,
     with_audit,
     with_cluster,
     with_pace,
@@ -84,6 +85,8 @@ def command(
             fail(in_words(error) or f"not all brokers know after a while that {broker} is drained; try again")
         click.echo(printable(f"{broker} gets no more bundles"))
     journal = Journal(journal_file or Path(f"drain-{re.sub(r'[^A-Za-z0-9.]', '-', broker)}.journal"))
+    if found.moves:
+        tell_journal(journal)
     for _ in range(_TURNS):
         if not found.moves:
             break

@@ -11,6 +11,7 @@ from pulsar_barycenter.cli.operate.carrying_out import (
     journal_of,
     plan_in,
     print_moves,
+    tell_journal,
     with_audit,
     with_cluster,
     with_pace,
@@ -25,7 +26,7 @@ from pulsar_barycenter.operations.plan import PlanError
 @click.argument("file", metavar="PLAN", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @with_cluster
 @with_pace
-@with_audit("PLAN.journal")
+@with_audit("PLAN.journal", "beside the plan")
 def command(
     file: Path,
     url: str | None,
@@ -59,6 +60,7 @@ def command(
         click.echo("nothing is done without --yes")
     elif left:
         pace = Pace(at_once, per_minute, timeout_s)
+        tell_journal(journal)
         carry_out(
             plan, left, asked_url(url), pace, journal, why, operation=f"execute {file.name}", tells_sentences=True
         )

@@ -16,6 +16,7 @@ from pulsar_barycenter.cli.operate.carrying_out import (
     journal_of_bundle,
     open_cluster,
     print_moves,
+    tell_journal,
     with_audit,
     with_cluster,
 )
@@ -72,6 +73,7 @@ def command(
         click.echo("nothing is done without --yes")
         return
     journal = Journal(journal_file or journal_of_bundle(moves[0].bundle if len(moves) == 1 else name))
+    tell_journal(journal)
     carry_out(plan, plan.moves, address, Pace(timeout_s=timeout_s), journal, why, operation="move")
 
 

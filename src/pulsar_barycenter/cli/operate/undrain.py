@@ -15,6 +15,7 @@ from pulsar_barycenter.cli.operate.carrying_out import (
     asked_by,
     carry_out,
     print_moves,
+    tell_journal,
     with_audit,
     with_cluster,
     with_pace,
@@ -85,6 +86,7 @@ def command(
     if bring_back and way.moves:
         journal = Journal(journal_file or Path(f"undrain-{re.sub(r'[^A-Za-z0-9.]', '-', broker)}.journal"))
         pace = Pace(at_once, per_minute, timeout_s)
+        tell_journal(journal)
         carry_out(plan_of(way.moves), way.moves, address, pace, journal, why, operation=f"undrain of {broker}")
     elif not bring_back and way.moves:
         click.echo(

@@ -292,7 +292,7 @@ def _properties(pairs: Sequence[api.KeyValue], longest: int = PROPERTIES_LENGTH)
     There are at most as many properties as they may have characters: blank ones count, too.
     """
     if len(pairs) > longest:
-        raise NotAllowedError(f"{count_of(len(pairs), 'property')}: at most {longest} are allowed")
+        raise NotAllowedError(f"{count_of(len(pairs), 'property')} are more than {longest}")
     found: dict[str, str] = {}
     length = 0
     for pair in pairs:

@@ -96,6 +96,23 @@ def states(plan: Path) -> list[str]:
     return [json.loads(line)["state"] for line in journal.read_text().splitlines()] if journal.exists() else []
 
 
+def test_a_preview_of_a_move_gives_a_bundle_that_nobody_serves_no_owner(cluster: ApachePulsar) -> None:
+    """Asked of each broker; then it is moved, and a preview names its owner."""
+    cluster.expect(204, "PUT", "/admin/v2/namespaces/public/free", json={"bundles": {"numBundles": 2}})
+    bundle = "public/free/0x00000000_0x80000000"
+    for broker, other in ((0, 1), (1, 0)):
+        words = ("move", bundle, "--to", cluster.brokers[other].broker_id, "--url", cluster.brokers[broker].web_url)
+        for _ in range(2):
+            assert "nobody" in next(line for line in barycenter(*words).splitlines() if line.startswith(bundle))
+        assert owners(cluster, "public/free") == {}
+    barycenter(*words, "--yes")
+    served = cluster.brokers[0].broker_id
+    assert owners(cluster, "public/free") == {bundle: served}
+    for broker in cluster.brokers:
+        back = ("move", bundle, "--to", elsewhere(cluster, served), "--url", broker.web_url)
+        assert served in next(line for line in barycenter(*back).splitlines() if line.startswith(bundle))
+
+
 def test_twenty_moves_are_cancelled_killed_gone_on_with_and_undone(cluster: ApachePulsar, tmp_path: Path) -> None:
     before = owners(cluster, namespace(cluster, "planned"))
     url, plan = cluster.brokers[0].web_url, tmp_path / "plan.jsonl"
@@ -148,7 +165,7 @@ def test_a_foreign_move_stops_a_plan_and_one_that_was_made_already_counts(
     ]
     plan.write_text("\n".join(json.dumps({"kind": "unload", **line}) for line in lines))
     told = barycenter("execute", str(plan), "--url", url, "--yes", "--per-minute", "60", "--timeout", "20", status=1)
-    assert "stopped; 1 moves were not begun" in told
+    assert "stopped; 1 move was not begun" in told
     assert owners(cluster, "public/foreign")[others[1]] == before[others[1]]
 
 

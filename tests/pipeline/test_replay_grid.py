@@ -190,7 +190,7 @@ def test_a_command_that_is_killed_leaves_nobody_behind_and_the_next_does_only_th
         check=False,
     )
     assert again.returncode == 0, again.stderr
-    assert f"{len(kept)} of 12 runs are done already" in again.stderr
+    assert f"{len(kept)} of 12 runs {'is' if len(kept) == 1 else 'are'} done already" in again.stderr
     assert again.stderr.count(", seed ") == 12 - len(kept)
     assert {name: (runs / name).stat().st_mtime_ns for name in kept} == kept
     assert not (killed / SHARED).exists()

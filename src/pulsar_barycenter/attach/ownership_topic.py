@@ -27,6 +27,7 @@ from pulsar_barycenter.load.service_units.service_unit_state import (
     decode_record,
 )
 from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.internal_topics import SERVICE_UNIT_STATE_TOPIC
 
@@ -79,7 +80,7 @@ class OwnershipRecords:
                 f"state {record.state}", key=key, reason=f"its state is {record.state}, so that nobody owns it now"
             )
         if before is None and len(self._records) >= self._most:
-            self._tell("full", key=key, reason=f"there are more than {self._most:,} bundles")
+            self._tell("full", key=key, reason=f"there are more than {count_of(self._most, 'bundle')}")
             return
         self._records[bundle] = record
 

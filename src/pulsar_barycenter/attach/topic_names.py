@@ -16,6 +16,7 @@ from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.attach.answers import without_report
 from pulsar_barycenter.attach.running_cluster import ClusterError
 from pulsar_barycenter.naming.bundles import NamespaceBundles
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.naming.errors import InvalidBundlesError, InvalidNameError
 from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.terminal.suggestions import did_you_mean
@@ -92,7 +93,7 @@ async def _partitions(client: AdminClient, url: str, topic: TopicName) -> int:
     told: Mapping[str, Any] = await _told(client, url, f"/{topic.lookup_name}/partitions", {})
     count = msgspec.convert(told.get("partitions", 0), int)
     if count > MOST_PARTITIONS:
-        raise ClusterError(f"{topic} has {count:,} partitions; name one, such as {topic.partition(0)}")
+        raise ClusterError(f"{topic} has {count_of(count, 'partition')}; name one, such as {topic.partition(0)}")
     return max(0, count)
 
 

@@ -22,6 +22,7 @@ Besides these, attaching fails with `NotServedError` (broker/ownership/serving.p
 and `MetadataError`. `wire/errors.py` says each of them in the binary protocol, `rest/` in HTTP.
 """
 
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.naming.topic import TopicName
 
 
@@ -47,7 +48,8 @@ class TopicBusyError(ServiceError):
 
     def __init__(self, topic: TopicName, *, subscriptions: int, producers: int, consumers: int) -> None:
         super().__init__(
-            f"Topic {topic} has {producers} producers, {subscriptions} subscriptions and {consumers} consumers. "
+            f"Topic {topic} has {count_of(producers, 'producer')}, {count_of(subscriptions, 'subscription')} and "
+            f"{count_of(consumers, 'consumer')}. "
             "Close and unsubscribe them first, or force the deletion."
         )
         self.topic = topic

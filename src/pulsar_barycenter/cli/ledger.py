@@ -28,6 +28,7 @@ from pulsar_barycenter.ledger.inspection import (
 from pulsar_barycenter.logs.data_folder import LEDGERS, METADATA, WrongFolderError
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.open import UnknownStoreError, open_store
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.terminal.progress import with_progress
 from pulsar_barycenter.terminal.suggestions import did_you_mean
@@ -188,7 +189,8 @@ def _print(found: Summary) -> None:
     for path in found.unlisted:
         click.echo(f"{path}  belongs to no topic")
     whole = found.ledgers - len(found.damaged)
-    sums = f"{found.ledgers:,} ledgers of {found.topics:,} topics: {whole:,} whole, {len(found.damaged):,} damaged"
+    counted = f"{count_of(found.ledgers, 'ledger')} of {count_of(found.topics, 'topic')}"
+    sums = f"{counted}: {whole:,} whole, {len(found.damaged):,} damaged"
     repaired = sum(report.is_repaired for report in found.damaged)
     click.echo(sums + (f", {repaired:,} of these repaired" if repaired else ""))
 

@@ -24,6 +24,7 @@ from pulsar_barycenter.demo.record import Event, Record
 from pulsar_barycenter.demo.report.comparison import SeenRun
 from pulsar_barycenter.demo.report.page import Origin, render_report
 from pulsar_barycenter.demo.summary import summarise
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.replay.traces import Trace
 from pulsar_barycenter.standalone.cluster import BrokerProcess, ClusterSettings, StandaloneCluster
 from pulsar_barycenter.standalone.data_directory import DataDirectory, DataDirectoryLock
@@ -252,7 +253,7 @@ class Demo:
         clients.stdin.write(msgspec.json.encode(Mark(self._affected)) + b"\n")
         self.record.killed_at_s = time.time()
         self.record.killed_broker = victim.broker_id
-        reason = f"SIGKILL to the busiest broker; {len(self._affected)} topics must find a new one"
+        reason = f"SIGKILL to the busiest broker; {count_of(len(self._affected), 'topic')} must find a new one"
         self.record.events.append(Event(self.record.killed_at_s, "broker killed", "", victim.broker_id, None, reason))
         self._view.phase("the busiest broker was killed; its bundles fail over")
 

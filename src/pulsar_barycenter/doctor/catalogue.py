@@ -68,6 +68,7 @@ CHECKS: Final = (
     Check("idle-shedder", balance.idle_shedder, (Part.SETTINGS,)),
     Check("cool-down", balance.cool_down, (Part.SNAPSHOT,)),
     Check("late-pipeline", balance.late_pipeline, (Part.SNAPSHOT,)),
+    Check("silent-pipeline", balance.silent_pipeline, (Part.SNAPSHOT,)),
     Check("ledgers-folder", ledgers.ledgers_folder, (Part.LEDGERS,)),
     Check("unreadable-key", namespaces.unreadable_keys, (Part.STORE,)),
 )

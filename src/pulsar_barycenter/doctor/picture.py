@@ -142,13 +142,16 @@ class FileView:
 class Picture:
     """`now_ms` is the doctor's clock. `brokers` is None if no broker was asked, `namespaces` if none could be listed.
 
-    `pipeline_lag_s` is what the leader's figures tell, and is None unless it decides without the pipeline's."""
+    `pipeline_lag_s` is what the leader's metrics say, and is None unless it decides without the pipeline's windows.
+    `pipeline_silent_s` is how long ago (s) the pipeline last looked for reports, by the leader's metrics: 0 where that
+    is not known, as where none ever ran; None where no leader said it, or where none is to be decided by."""
 
     now_ms: int
     brokers: tuple[BrokerView, ...] | None = None
     namespaces: tuple[NamespaceView, ...] | None = None
     snapshot: SnapshotDocument | None = None
     pipeline_lag_s: float | None = None
+    pipeline_silent_s: float | None = None
     store: StoreView | None = None
     ledgers: LedgersView | None = None
     file: FileView | None = None

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pulsar_barycenter.attach.report_numbers import OF_APACHE_PULSAR
 from pulsar_barycenter.lab.trace_files import trace_in
 from pulsar_barycenter.logs.data_folder import check_load_folder
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.pipeline.history import END_OF_TIME, History
 from pulsar_barycenter.pipeline.storage.files import Storage, local_folder
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
@@ -293,4 +294,5 @@ def size_of(found: Input) -> str:
     """Return in words how large an input is."""
     demand = found.demand
     hours = demand.steps * demand.step_ms / 3_600_000
-    return f"{len(demand.bundles)} bundles on {len(found.cluster.brokers)} brokers, {hours:g} h in {demand.steps} steps"
+    bundles, brokers = count_of(len(demand.bundles), "bundle"), count_of(len(found.cluster.brokers), "broker")
+    return f"{bundles} on {brokers}, {hours:g} h in {count_of(demand.steps, 'step')}"

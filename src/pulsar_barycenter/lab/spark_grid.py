@@ -15,6 +15,7 @@ from pulsar_barycenter.lab.errors import GridError
 from pulsar_barycenter.lab.inputs import Input, InputSpec, Source, read_source
 from pulsar_barycenter.lab.running import SHARED, Ended, Runner, kept, text_of
 from pulsar_barycenter.lab.shared_input import shared_input, write_source
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.pipeline.spark.addresses import open_storage
 from pulsar_barycenter.pipeline.spark.java import JavaNotFoundError
 from pulsar_barycenter.pipeline.spark.session import SPARK_ERRORS, create_session
@@ -75,7 +76,9 @@ class SparkGrid:
         runner = Runner(base, _BroughtInput(bring(self._session, out / SHARED)))
         texts = [text_of(each) for each in scenarios]
         try:
-            for place, answer in answers(self._session, runner, texts, what=f"replay of {len(texts)} scenarios"):
+            for place, answer in answers(
+                self._session, runner, texts, what=f"replay of {count_of(len(texts), 'scenario')}"
+            ):
                 yield kept(out, scenarios[place], answer)
         except TaskError as error:
             which = "" if error.place is None else f" on {scenarios[error.place].told}"

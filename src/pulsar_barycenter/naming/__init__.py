@@ -8,5 +8,6 @@ whole hash range without gaps at every version, and a split only inserts boundar
 validated when they are created, are compared by their text, and know no store and no broker.
 
 Read `namespace` and `topic` (parsing, canonical form, hash), then `bundle`, a range of hashes, and `bundles`, all
-bundles of a namespace. `internal_topics` names the topics that the leader serves.
+bundles of a namespace. `internal_topics` names the topics that the leader serves; `counted` writes a number with
+its noun.
 """

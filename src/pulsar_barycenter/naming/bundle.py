@@ -5,6 +5,7 @@ Source: Pulsar's `NamespaceBundle`.
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from pulsar_barycenter.naming.errors import InvalidNameError
@@ -129,7 +130,12 @@ def may_leave_its_broker(name: str) -> bool:
 
 def is_of_a_broker_itself(name: str) -> bool:
     """Return whether the bundle of this name is a heartbeat or SLA-monitor bundle, which belongs to one broker."""
+    return _is_of_a_broker_itself(name.rpartition("/")[0])
+
+
+@lru_cache(maxsize=4_096)  # bundles are many, their namespaces few
+def _is_of_a_broker_itself(namespace: str) -> bool:
     try:
-        return is_broker_bound(NamespaceName.parse(name.rpartition("/")[0]))
+        return is_broker_bound(NamespaceName.parse(namespace))
     except InvalidNameError:
         return False

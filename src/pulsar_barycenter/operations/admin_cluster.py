@@ -3,12 +3,15 @@
 An owner of Barycenter is told by `ownedNamespaces` of the broker itself, one of Apache Pulsar by a look-up: a broker of
 its modular load manager that is asked for `ownedNamespaces` while it takes a bundle can wait for itself for ever, in
 the thread by which it hears of its metadata store, and then serves no new bundle until it is restarted (seen with
-4.2.4). A bundle that nobody serves gets its owner with the next
-look-up of one of its topics, which is made here: of a topic that exists, else of a name that falls into the bundle and
-that no look-up creates.
+4.2.4). A look-up gives a bundle that nobody serves an owner. Where that is not wanted, Apache Pulsar is asked to list
+the non-persistent topics of the bundle: its owner does, other brokers redirect to the owner, and all say so if there is
+none.
+
+A bundle that nobody serves gets its owner with the next look-up of one of its topics, which is made here: of a topic
+that exists, else of a name that falls into the bundle and that no look-up creates.
 
 Source: Pulsar's `NamespacesBase.internalUnloadNamespaceBundleAsync`, `BrokersBase.getOwnedNamespaces`,
-`NamespaceService.getOwnedNameSpacesStatusAsync`.
+`NamespaceService.getOwnedNameSpacesStatusAsync`, `NonPersistentTopics.getListFromBundle`.
 """
 
 import asyncio
@@ -18,7 +21,7 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from pulsar_barycenter.admin.client import AdminClient, NewClient
+from pulsar_barycenter.admin.client import AdminClient, NewClient, reason_of
 from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.attach.addresses import address_of
 from pulsar_barycenter.attach.answers import without_report
@@ -29,6 +32,7 @@ from pulsar_barycenter.operations.executor import NotNowError, RefusedError
 
 _IN_TRANSIT: Final = (0, 307, 409, 429, 500, 503)
 """What a broker answers while it cannot tell: 0 is no answer, 500 what Pulsar says of a bundle that is being moved."""
+_OK, _NO_CONTENT, _MOVED = 200, 204, 307
 _NOT_ACTIVE: Final = "inactive destination"
 _MOST_TRIED: Final = 1 << 20
 _AT_ONCE: Final = 16
@@ -88,16 +92,21 @@ class AdminCluster:
         return frozenset(bundle for bundle, told in owned.items() if told.get("is_active", False))
 
     async def owners(self, bundles: Collection[str]) -> dict[str, str]:
-        """Return the broker that serves each bundle, blank if nobody does.
-
-        On Barycenter this changes nothing. Apache Pulsar is asked by look-ups, which give a bundle an owner.
+        """Return the broker that serves each bundle, blank if nobody does. Nothing is changed by that.
 
         Raises:
             NotNowError, RefusedError: it cannot be told, or a bundle that nobody serves does not exist.
         """
-        if await self._is_apache_pulsar():
-            return {bundle: await self.look_up(bundle) for bundle in bundles}
         gate = asyncio.Semaphore(_AT_ONCE)
+        if await self._is_apache_pulsar():
+            addresses = {await self._address(broker): broker for broker in await self.brokers()}
+
+            async def owner(bundle: str) -> str:
+                async with gate:
+                    return await self._owner_of_apache_pulsar(bundle, addresses)
+
+            found = await asyncio.gather(*map(owner, bundles))
+            return dict(zip(bundles, found, strict=True))
 
         async def owned(broker: str) -> tuple[str, frozenset[str]]:
             async with gate:
@@ -161,6 +170,21 @@ class AdminCluster:
             return ""
         address = found.get("httpUrl") or found.get("httpUrlTls") or ""
         return next((broker for broker, known in self._addresses.items() if known == address), urlsplit(address).netloc)
+
+    async def _owner_of_apache_pulsar(self, bundle: str, addresses: Mapping[str, str]) -> str:
+        """Return who serves a bundle by whom its non-persistent topics are listed; `addresses` map to brokers."""
+        await self._topic_in(bundle)  # refused if there is no such bundle
+        path = f"/admin/v2/non-persistent/{quote(bundle)}"
+        url = self._url.rstrip("/") if self._url.rstrip("/") in addresses else min(addresses, key=addresses.__getitem__)
+        answer = await self._client.ask(url, path)
+        if answer.status == _NO_CONTENT:
+            return ""
+        if answer.status == _OK:
+            return addresses[url]
+        if answer.status != _MOVED:
+            raise _translated(AdminRequestError("GET", url, answer.status, reason_of(answer.body)))
+        there = urlsplit(answer.headers.get("location", ""))
+        return addresses.get(f"{there.scheme}://{there.netloc}", there.netloc)
 
     async def _is_apache_pulsar(self) -> bool:
         if self._known_drains is None:

@@ -71,6 +71,10 @@ class Journal:
     def __init__(self, file: Path) -> None:
         self._file = file
 
+    @property
+    def file(self) -> Path:
+        return self._file
+
     def read(self) -> list[Entry]:
         """Return what was written, without a last line that was cut off.
 

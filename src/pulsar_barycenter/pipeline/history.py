@@ -53,6 +53,10 @@ class NoHistoryError(LookupError):
     """The tables have nothing to answer from; the text says what was looked for, and how it comes to be."""
 
 
+class NoTablesError(NoHistoryError):
+    """There are no tables at all, of any time: no pipeline made them yet."""
+
+
 class Ranking(StrEnum):
     """What bundles are ranked by: msg/s or bytes/s, both in + out."""
 
@@ -354,7 +358,7 @@ class History:
     def _nothing(self, name: str) -> NoHistoryError:
         where = self._storage.address(f"{TABLES_FOLDER}/{name}")
         if not any(date_folders(self._storage, table) for table in TABLES):
-            return NoHistoryError(
+            return NoTablesError(
                 f"{self._storage.address(TABLES_FOLDER)} has no tables: there is no history yet;"
                 f" `barycenter pipeline run --data {self._storage.address()}` makes it from the load reports there"
             )

@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 
 from pulsar_barycenter.load.snapshot.load_snapshot import Floats
+from pulsar_barycenter.naming.counted import count_of
 
 KBIT: Final = 125.0
 """Bytes of a kbit."""
@@ -76,7 +77,7 @@ class Fit:
 
     def __str__(self) -> str:
         quality = f"R² {self.determination:.3f}, error {self.error_percent:.1f} % of a core"
-        return f"CPU fitted to {self.samples} reports: {quality}"
+        return f"CPU fitted to {count_of(self.samples, 'report')}: {quality}"
 
 
 def fit(cpu: Floats, rate: Floats, throughput: Floats, like: CapacityModel | None = None) -> Fit:

@@ -7,6 +7,7 @@ import numpy as np
 
 from pulsar_barycenter.load.snapshot.load_snapshot import Floats, Integers
 from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.replay.errors import ReplayInputError
 
@@ -127,11 +128,14 @@ def check(demand: Demand) -> None:
         raise ReplayInputError(f"a step of {demand.step_ms} ms; give one of 1 s to 1 h")
     if demand.steps * demand.sources > MOST_SAMPLES:
         raise ReplayInputError(
-            f"{demand.steps} steps of {demand.sources} sources are more than {MOST_SAMPLES}; replay a shorter period"
+            f"{count_of(demand.steps, 'step')} of {demand.sources} sources are more than {MOST_SAMPLES}; replay a"
+            " shorter period"
         )
     _check_names(demand.bundles)
     if len(demand.owners) != len(demand.bundles):
-        raise ReplayInputError(f"{len(demand.owners)} owners of {len(demand.bundles)} bundles; give one for each")
+        raise ReplayInputError(
+            f"{len(demand.owners)} owners of {count_of(len(demand.bundles), 'bundle')}; give one for each"
+        )
     for name in FIGURES:
         values = getattr(demand, name)
         if values.shape != (demand.steps, demand.sources):

@@ -28,6 +28,7 @@ from pulsar_barycenter.load.strategies import (
     placer_name,
     shedder_name,
 )
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.replay.errors import ReplayInputError
 
 MOST_RUNS: Final = 100_000
@@ -133,7 +134,7 @@ def scenarios(
         for period in periods
     ]
     if not 1 <= len(found) <= MOST_RUNS:
-        raise ReplayInputError(f"the grid has {len(found)} runs; give one to {MOST_RUNS}")
+        raise ReplayInputError(f"the grid has {count_of(len(found), 'run')}; give one to {MOST_RUNS}")
     for each in found:
         each.config(base)
     return found

@@ -31,6 +31,7 @@ from pulsar_barycenter.load.reasons import render
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, LoadSnapshot
 from pulsar_barycenter.load.splitting.splitter import Boundaries, no_boundaries
 from pulsar_barycenter.load.strategies import splitter_of
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.replay.bundles import NOBODY, Bundles, summed
 from pulsar_barycenter.replay.capacity import KBIT, LIKE_MOST, Capacity, CapacityModel, limits
 from pulsar_barycenter.replay.demand import Demand
@@ -106,7 +107,7 @@ class _Run:
         self._reference = reference
         names = sorted({*cluster.brokers, *(each.broker for each in events if isinstance(each, BrokerAdded))})
         if not cluster.brokers or len(names) > MOST_BROKERS:
-            raise ReplayInputError(f"{len(names)} brokers; give 1 to {MOST_BROKERS}")
+            raise ReplayInputError(f"{count_of(len(names), 'broker')}; give 1 to {MOST_BROKERS}")
         self._names = names
         self._row = {name: row for row, name in enumerate(names)}
         self._live: Flags = np.array([name in cluster.brokers for name in names], bool)

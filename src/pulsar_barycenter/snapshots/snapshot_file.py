@@ -34,6 +34,7 @@ from pulsar_barycenter.load.snapshot.extensible_document import ExtensibleDocume
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from pulsar_barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
 from pulsar_barycenter.load.strategy import MemoryDocument
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.snapshots.doubts import STALE_MS, doubts
 from pulsar_barycenter.snapshots.parquet_snapshot import LeaderState, NoSnapshotError, read_columns, write_columns
 from pulsar_barycenter.snapshots.pipeline_tables import TablesError, read_tables, tables_below
@@ -202,7 +203,7 @@ def _of_reports(found: list[tuple[Path, _Report]], path: Path) -> SnapshotFile:
     if ManagerKind.EXTENSIBLE in kinds:
         extensible = ExtensibleDocument.of(each for _, each in found if isinstance(each, tuple))
         document = SnapshotDocument(taken_at=extensible.newest_ms, brokers={}, extensible=extensible)
-        return replace(of_document(document, path), source=f"loads of {_brokers(len(extensible.loads))}")
+        return replace(of_document(document, path), source=f"loads of {count_of(len(extensible.loads), 'broker')}")
     fold = LiveFold()
     modular = [(file, each) for file, each in found if isinstance(each, LocalBrokerData)]
     for broker, report in sorted(_named(modular), key=lambda item: item[1].last_update):
@@ -214,11 +215,7 @@ def _of_reports(found: list[tuple[Path, _Report]], path: Path) -> SnapshotFile:
         bundle_data=fold.bundles,
         broker_data=averages,
     )
-    return SnapshotFile(document.snapshot(), f"load reports of {_brokers(len(fold.reports))}")
-
-
-def _brokers(count: int) -> str:
-    return f"{count:,} broker" if count == 1 else f"{count:,} brokers"
+    return SnapshotFile(document.snapshot(), f"load reports of {count_of(len(fold.reports), 'broker')}")
 
 
 def _of_simple(found: list[tuple[Path, LoadReport]]) -> SnapshotFile:
@@ -229,7 +226,7 @@ def _of_simple(found: list[tuple[Path, LoadReport]]) -> SnapshotFile:
             reports[broker] = complete(report)
     taken_at_ms = max(report.timestamp for report in reports.values())
     snapshot = replace(build_simple_snapshot(reports), taken_at_ms=taken_at_ms)
-    source = f"load reports of {_brokers(len(reports))}"
+    source = f"load reports of {count_of(len(reports), 'broker')}"
     return SnapshotFile(snapshot, source, ManagerKind.SIMPLE, reports=reports)
 
 

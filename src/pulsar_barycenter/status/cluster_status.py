@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from pulsar_barycenter.doctor.catalogue import DRAINED_CHECK, Diagnosis
+from pulsar_barycenter.doctor.checks.balance import pipeline_silence_s
 from pulsar_barycenter.doctor.finding import Finding, Severity
 from pulsar_barycenter.doctor.picture import MANAGER_KEY, OWN_KEY, BrokerView, Picture
 from pulsar_barycenter.load.managers import StrategyError, manager_kind, short_name
@@ -68,7 +69,8 @@ class ClusterStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     `cluster` and `strategy` are what a broker's settings say, None if none tells. `worst` is the worst finding,
     `findings` counts them by severity, `drained` are those about brokers that are kept empty.
-    `pipeline_lag_s` is None unless a pipeline is to be decided by and is late.
+    `pipeline_lag_s` is None unless a pipeline is to be decided by and is late, `pipeline_silent_s` unless it looks no
+    more for load reports.
     """
 
     at_ms: int
@@ -81,6 +83,7 @@ class ClusterStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     bundles: int
     owned_bundles: int
     pipeline_lag_s: float | None
+    pipeline_silent_s: float | None
     brokers: tuple[BrokerStatus, ...]
     drained: tuple[Finding, ...]
     findings: Counter[Severity]
@@ -114,6 +117,7 @@ def status_of(picture: Picture, diagnosis: Diagnosis) -> ClusterStatus:
         bundles=sum(map(len, picture.bundles.values())),
         owned_bundles=len(picture.holders.keys() & {name for names in picture.bundles.values() for name in names}),
         pipeline_lag_s=picture.pipeline_lag_s,
+        pipeline_silent_s=pipeline_silence_s(picture),
         brokers=tuple(
             _broker(
                 broker,

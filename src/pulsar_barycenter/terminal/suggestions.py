@@ -1,7 +1,7 @@
 """What a person may have meant by a name that there is not."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Final
 
@@ -11,9 +11,13 @@ _MOST_COMPARED: Final = 10_000
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return "; did you mean …?" with the names nearest to `word`; if none is near, all of them or nothing if many."""
+    """Return "; did you mean A or B?" with the names nearest to `word`; if none is near, all of them or nothing if
+    many."""
     names = list(islice(known, _MOST_COMPARED))
-    near = difflib.get_close_matches(word, names, n=3, cutoff=0.6)
-    if near:
-        return f"; did you mean {' or '.join(near)}?"
-    return f"; there is {', '.join(names)}" if 0 < len(names) <= _FEW else ""
+    near = difflib.get_close_matches(word, names, n=3, cutoff=0.6) or (names if len(names) <= _FEW else [])
+    return f"; did you mean {one_of(near)}?" if near else ""
+
+
+def one_of(names: Sequence[str]) -> str:
+    """Return names in a row: "A", "A or B", "A, B or C"."""
+    return " or ".join([*filter(None, [", ".join(names[:-1])]), *names[-1:]])

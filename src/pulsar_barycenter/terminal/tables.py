@@ -78,11 +78,6 @@ def printable(text: str) -> str:
     return "".join(each if each.isprintable() else "�" for each in text)
 
 
-def count_of(count: int, noun: str) -> str:
-    """Return a number with what is counted: "1 bundle", "1,234 bundles"."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, plain_width: int) -> None:
     """Print rows of texts under titles without trailing blanks; `plain_width` columns wide unless on a terminal.
 

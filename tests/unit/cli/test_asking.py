@@ -34,7 +34,7 @@ ASKING = {
     "monitor-brokers": ("--once",),
     "config get": (),
     "config diff": (),
-    "config set": ("loadBalancerSheddingEnabled", "false"),
+    "config set", "config unset": ("loadBalancerSheddingEnabled", "false"),
     "move": ("public/ns/0x00000000_0xffffffff", "--to"),
     "drain": (),
     "undrain": (),

@@ -56,7 +56,7 @@ def file_of(data: Path, ledger_id: int) -> Path:
 def test_a_whole_folder_is_said_to_be_whole(data: Path) -> None:
     assert run(0, "check", "--data", data) == "6 ledgers of 3 topics: 6 whole, 0 damaged\n"
     assert run(0, "repair", "--data", data) == "6 ledgers of 3 topics: 6 whole, 0 damaged\n"
-    assert run(0, "check", "--data", data, "--topic", str(OPEN)) == "1 ledgers of 1 topics: 1 whole, 0 damaged\n"
+    assert run(0, "check", "--data", data, "--topic", str(OPEN)) == "1 ledger of 1 topic: 1 whole, 0 damaged\n"
 
 
 def test_damage_is_told_by_file_topic_and_positions_and_mended(data: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from pulsar_barycenter.cli.main import main
-from pulsar_barycenter.terminal.tables import Column, Kind, count_of, print_table
+from pulsar_barycenter.terminal.tables import Column, Kind, print_table
 
 ROOT = Path(__file__).parents[3]
 RECORDED = str(ROOT / "tests" / "data" / "pipeline" / "cluster")
@@ -148,7 +148,3 @@ def test_a_real_terminal_is_measured(columns: int) -> None:
     lines = text.decode().splitlines()
     assert columns - 20 < max(map(len, lines)) <= columns
     assert not figures(shown(words[3:], 2000)) - figures(lines)
-
-
-def test_what_is_counted_is_one_or_many() -> None:
-    assert [count_of(count, "bundle") for count in (0, 1, 1234)] == ["0 bundles", "1 bundle", "1,234 bundles"]

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import msgspec
 import pytest
@@ -14,6 +15,7 @@ from pulsar_barycenter.doctor.checks.balance import (
     longest_silence_ms,
     old_reports,
     preallocations,
+    silent_pipeline,
 )
 from pulsar_barycenter.doctor.finding import Severity
 from pulsar_barycenter.doctor.picture import Picture
@@ -129,3 +131,25 @@ def test_a_pipeline_that_lags_is_a_warning_where_it_is_asked_for() -> None:
     views = tuple(view(each, settings=asked) for each in BROKERS)
     assert only(late_pipeline, replace(late, brokers=views)).severity is Severity.WARNING
     assert subjects(late_pipeline, replace(healthy(), pipeline_lag_s=30.0)) == []
+
+
+def test_a_pipeline_that_looks_no_more_is_a_warning_that_says_since_when_and_what_to_do() -> None:
+    silent = replace(healthy(), pipeline_silent_s=90.0)
+    finding = only(silent_pipeline, silent)
+    assert (finding.severity, finding.subject) == (Severity.WARNING, "pipeline")
+    since = datetime.fromtimestamp(NOW_MS / 1000 - 90, UTC)
+    assert f"since {since:%Y-%m-%d %H:%M:%S} UTC (for 90 s)" in finding.sentence
+    assert "get nothing new" in finding.sentence
+    assert "barycenter pipeline status --data FOLDER" in finding.mend
+    assert "barycenter pipeline run --data FOLDER" in finding.mend
+
+
+def test_a_pipeline_that_is_silent_and_late_is_one_finding() -> None:
+    silent = replace(healthy(), pipeline_silent_s=90.0, pipeline_lag_s=80.0)
+    assert "decides by its own windows" in only(silent_pipeline, silent).sentence
+    assert subjects(late_pipeline, silent) == []
+
+
+@pytest.mark.parametrize("silent_s", [None, 0.0, 30.0])
+def test_a_pipeline_that_looks_or_never_was_is_no_finding(silent_s: float | None) -> None:
+    assert subjects(silent_pipeline, replace(healthy(), pipeline_silent_s=silent_s)) == []

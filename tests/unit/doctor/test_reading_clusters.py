@@ -178,6 +178,24 @@ async def test_how_late_the_pipeline_is_comes_from_the_leaders_figures(
     assert (f"figures of {foreign.broker}" not in {each.what for each in picture.unseen}) == is_told
 
 
+@pytest.mark.parametrize(
+    ("told", "silent_s"),
+    [
+        ({"in_use": "1.0", "lag_seconds": "0.0", "silent_seconds": "340.5"}, 340.5),
+        ({"published": "0.0", "in_use": "0.0", "lag_seconds": "0.0", "silent_seconds": "90"}, 90.0),
+        ({"in_use": "1.0", "lag_seconds": "0.0", "silent_seconds": "0.0"}, 0.0),
+        ({"in_use": "0.0"}, None),  # the extensible load manager, where no pipeline is asked for
+    ],
+)
+async def test_how_long_the_pipeline_is_silent_comes_from_the_leaders_metrics(
+    told: dict[str, str], silent_s: float | None
+) -> None:
+    lines = [f'barycenter_pipeline_{name}{{cluster="c"}} {value}' for name, value in told.items()]
+    decided = msgspec.json.decode(encode_snapshot(snapshot()))
+    foreign = Foreign(**{"/barycenter/v1/snapshot": decided, "/metrics": web.Response(text="\n".join(lines))})
+    assert (await look(foreign)).pipeline_silent_s == silent_s
+
+
 async def test_a_broker_that_does_not_tell_its_cluster_is_not_taken_to_own_nothing() -> None:
     foreign = Foreign(**{"/admin/v2/brokers/configuration/runtime": {"x": "y"}})
     picture = await look(foreign)

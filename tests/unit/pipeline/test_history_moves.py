@@ -152,6 +152,18 @@ def test_a_topic_stands_for_the_bundle_that_it_was_in_last(layout: PipelineLayou
     assert ask(layout, "bundle", "a/b").exit_code == 2
 
 
+@pytest.mark.parametrize("words", [("bundle", "orders"), ("bundle", BUNDLE), ("moves", "--bundle", "orders")])
+def test_a_folder_without_tables_is_named_with_the_command_that_makes_them(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "load-reports").mkdir()
+    told = ask(PipelineLayout.of(tmp_path), *words)
+    assert told.exit_code == 1
+    assert "has no tables: there is no history yet" in told.stderr
+    assert f"`barycenter pipeline run --data {tmp_path}`" in told.stderr
+    assert "in no bundle" not in told.stderr
+
+
 def test_a_period_tells_its_own_moves(layout: PipelineLayout) -> None:
     history = History(layout, since_ms=_ms(at(11)), until_ms=_ms(at(99)))
     assert history.moves(9).column("at").to_pylist() == [at(20.5), at(30)]

@@ -72,5 +72,5 @@ def test_unknown_keys_and_values_are_refused() -> None:
         scenarios(["AvgShedder"], [LOW], [0], ALL, {})
     with pytest.raises(ConfigError, match=LOW):
         scenarios(["AvgShedder"], [f"{LOW}=10,x"], [0], ALL, {})
-    with pytest.raises(ReplayInputError, match="the grid has 200000 runs"):
+    with pytest.raises(ReplayInputError, match="the grid has 200,000 runs"):
         scenarios(["AvgShedder"], [], range(200_000), ALL, {})

@@ -98,3 +98,10 @@ def test_it_is_well_below_a_warning(severity: Severity, is_well: bool) -> None:
     found = diagnose(with_broker(healthy(), BROKERS[1], leader=BROKERS[2])).findings[0]
     changed = replace(diagnose(healthy()), findings=(msgspec.structs.replace(found, severity=severity),))
     assert status_of(healthy(), changed).is_well is is_well
+
+
+def test_a_pipeline_that_looks_no_more_is_told_and_one_that_looks_is_not() -> None:
+    assert status(healthy()).pipeline_silent_s is None
+    assert status(replace(healthy(), pipeline_silent_s=30.0)).pipeline_silent_s is None
+    silent = status(replace(healthy(), pipeline_silent_s=90.0))
+    assert (silent.pipeline_silent_s, silent.is_well) == (90.0, False)

@@ -18,6 +18,7 @@ from pulsar_barycenter.metadata.errors import StoreUnavailableError
 from pulsar_barycenter.metadata.leader_writes.leased_values import split_lease
 from pulsar_barycenter.metadata.leader_writes.session_records import SESSIONS_ROOT
 from pulsar_barycenter.metadata.store import MetadataStore
+from pulsar_barycenter.naming.counted import count_of
 
 _AGAIN_S = 0.5
 
@@ -57,7 +58,7 @@ async def refuse_beside_leased(store: MetadataStore, *, within_s: float) -> None
         else:
             break
     if sessions:
-        raise MixedWritersError("false", [f"{len(sessions)} sessions at {SESSIONS_ROOT}"])
+        raise MixedWritersError("false", [f"{count_of(len(sessions), 'session')} at {SESSIONS_ROOT}"])
 
 
 async def _writers_of_their_own(store: MetadataStore, leader_path: str) -> list[str]:

@@ -8,7 +8,6 @@ import asyncio
 import logging
 import os
 from collections.abc import Collection
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, runtime_checkable
@@ -107,8 +106,12 @@ class FilePipeline:
 
     async def read(self) -> None:
         async with self._reading:
-            with suppress(OSError):  # an older pipeline, or one that has never run, has no such file
+            try:
                 self._last_look_ms = os.stat(self._look_file).st_mtime_ns // 1_000_000
+            except FileNotFoundError:  # of an older pipeline, one that has never run, or one that was given up
+                self._last_look_ms = None
+            except OSError:
+                pass
             try:
                 stat = os.stat(self._file)
             except OSError:

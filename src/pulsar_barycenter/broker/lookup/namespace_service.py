@@ -31,6 +31,7 @@ from pulsar_barycenter.metadata.errors import BadVersionError, MetadataError
 from pulsar_barycenter.metadata.store import Guard, MetadataStore
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.bundles import NamespaceBundles
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.naming.errors import InvalidSplitError
 from pulsar_barycenter.naming.namespace import NamespaceName, is_broker_bound
 from pulsar_barycenter.naming.topic import TopicName
@@ -61,7 +62,9 @@ class BrokerNotActiveError(NamespaceServiceError):
 
 class BundleNotEmptyError(NamespaceServiceError):
     def __init__(self, bundle: Bundle, topics: int) -> None:
-        super().__init__(f"Cannot delete non empty bundle {bundle}: it has {topics} topics. Delete them, or use force.")
+        super().__init__(
+            f"Cannot delete non empty bundle {bundle}: it has {count_of(topics, 'topic')}. Delete them, or use force."
+        )
         self.bundle = bundle
         self.topics = topics
 

@@ -32,7 +32,8 @@ class PartitionedChange(msgspec.Struct, frozen=True, rename="camel", omit_defaul
     """`id` is unique; `requester` is the id of the broker that began the change.
 
     `subscription`, `position` (ledger, entry) and `properties` are those of a subscription; `partitions` is the new
-    number of partitions, `subscriptions` are the names that the new ones get.
+    number of partitions, `subscriptions` are the names that the new ones get, `subscription_properties` the properties
+    of those that have some.
     """
 
     id: str
@@ -45,6 +46,7 @@ class PartitionedChange(msgspec.Struct, frozen=True, rename="camel", omit_defaul
     properties: dict[str, str] | None = None
     partitions: int = 0
     subscriptions: tuple[str, ...] = ()
+    subscription_properties: dict[str, dict[str, str]] = {}
 
     @property
     def blocks_clients(self) -> bool:

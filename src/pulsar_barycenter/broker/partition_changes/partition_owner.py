@@ -167,8 +167,16 @@ class PartitionOwner:
         found = await self._held(part, change)
         if not isinstance(found, PersistentTopic):
             return _WILLING
-        names = [name for name, each in found.subscriptions.items() if each.is_durable and name != COMPACTION_CURSOR]
-        return PartAnswer(Willingness.WILLING, subscriptions=tuple(sorted(names)))
+        kept = {
+            name: dict(each.cursor.properties)
+            for name, each in found.subscriptions.items()
+            if each.is_durable and name != COMPACTION_CURSOR
+        }
+        return PartAnswer(
+            Willingness.WILLING,
+            subscriptions=tuple(sorted(kept)),
+            subscription_properties={name: properties for name, properties in kept.items() if properties},
+        )
 
     # ---- decided ----
 
@@ -192,7 +200,7 @@ class PartitionOwner:
     async def _enlarge(self, part: TopicName, change: PartitionedChange) -> None:
         await self._registry.create(part)
         for name in change.subscriptions:
-            await self._make_subscription(part, name, EARLIEST, None)
+            await self._make_subscription(part, name, EARLIEST, change.subscription_properties.get(name))
 
     async def _make_subscription(
         self, part: TopicName, name: str, start: Position, properties: Mapping[str, str] | None

@@ -17,8 +17,9 @@ from pulsar_barycenter.naming.topic import TopicName
 ABANDONED_S: Final = 300.0
 """After so many seconds in one phase a change is taken over from a broker that is still registered: more than the
 owners of MAX_PARTITIONS may take."""
-LONGEST_NAMES: Final = 262_144
-"""Most characters of all subscriptions' names together that new partitions get: they are kept in the topic's record."""
+LONGEST_SUBSCRIPTIONS: Final = 262_144
+"""Most characters of all names and properties of subscriptions together that new partitions get: they are kept in the
+topic's record."""
 
 
 class Willingness(enum.Enum):
@@ -32,12 +33,14 @@ class Willingness(enum.Enum):
 
 
 class PartAnswer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The answer of a partition's owner: `status` and `reason` of a refusal, `subscriptions` of partition 0."""
+    """The answer of a partition's owner: `status` and `reason` of a refusal, `subscriptions` of partition 0, and the
+    properties of those that have some."""
 
     willingness: Willingness
     status: int = 0
     reason: str = ""
     subscriptions: tuple[str, ...] = ()
+    subscription_properties: dict[str, dict[str, str]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +87,19 @@ def decide(
         return Refusal(409, f"Subscription {change.subscription!r} already exists for topic {topic}")
     if is_done and change.kind is ChangeKind.DELETE_SUBSCRIPTION:
         return Refusal(404, f"Subscription {change.subscription!r} of topic {topic} does not exist")
-    lists = [each.subscriptions for each in answers.values() if isinstance(each, PartAnswer)]
-    names = tuple(sorted(set(chain.from_iterable(lists))))
-    length = sum(map(len, names))
-    if length > LONGEST_NAMES:
+    said = [each for each in answers.values() if isinstance(each, PartAnswer)]
+    names = tuple(sorted(set(chain.from_iterable(each.subscriptions for each in said))))
+    properties = dict(chain.from_iterable(each.subscription_properties.items() for each in said))
+    length = sum(map(len, names)) + sum(
+        len(key) + len(value) for each in properties.values() for key, value in each.items()
+    )
+    if length > LONGEST_SUBSCRIPTIONS:
         return Refusal(
             412,
-            f"The names of the subscriptions of {topic.partition(0)} have {length} characters together; "
-            f"new partitions can get up to {LONGEST_NAMES}. Delete subscriptions first.",
+            f"The names and properties of the subscriptions of {topic.partition(0)} have {length} characters together; "
+            f"new partitions can get up to {LONGEST_SUBSCRIPTIONS}. Delete subscriptions or properties first.",
         )
-    return replace(change, phase=ChangePhase.DOING, subscriptions=names)
+    return replace(change, phase=ChangePhase.DOING, subscriptions=names, subscription_properties=properties)
 
 
 def begun(record: PartitionedTopicMetadata, change: PartitionedChange) -> PartitionedTopicMetadata:

@@ -30,6 +30,7 @@ from pulsar_barycenter.broker.rest.partition_owners import gather
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.metadata.errors import HasChildrenError, MetadataError, NotFoundError
 from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import DOMAINS, TopicName, is_system_topic
 
@@ -179,8 +180,8 @@ async def _require_no_topics(services: BrokerServices, namespace: NamespaceName)
     if topics:
         raise RestError(
             409,
-            f"Cannot delete non empty namespace {namespace}: it has {len(topics)} topics, such as {topics[0]}. "
-            "Delete them first, or use force=true.",
+            f"Cannot delete non empty namespace {namespace}: it has {count_of(len(topics), 'topic')}, such as "
+            f"{topics[0]}. Delete them first, or use force=true.",
         )
 
 

@@ -45,6 +45,7 @@ from pulsar_barycenter.metadata.coordination.epochs import MAX_EPOCH
 from pulsar_barycenter.metadata.errors import AlreadyExistsError
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.bundles import MAX_BUNDLES
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.namespace import NamespaceName, validate_entity_name
 from pulsar_barycenter.naming.topic import TopicName, is_system_topic
@@ -285,7 +286,7 @@ class Namespaces:
         algorithm = self._algorithm(request.rel_url.query.get("splitAlgorithmName", ""), positions)
         count = len(await self._control.namespaces.bundles_of_now(namespace))
         if count + max(1, len(positions or ())) > MAX_BUNDLES:
-            raise RestError(412, f"Namespace {namespace} has {count} bundles, and may have {MAX_BUNDLES}")
+            raise RestError(412, f"Namespace {namespace} has {count_of(count, 'bundle')}, and may have {MAX_BUNDLES}")
         bundle = await self._bundle_to_split(namespace, request.match_info["range"])
         await require_bundle_here(request, self._services, bundle, path=f"/admin/v2/namespaces/{bundle}/split")
         children = await self._control.namespaces.split_bundle(

@@ -35,6 +35,7 @@ from pulsar_barycenter.broker.rest.requests import (
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.broker.rest.topics import TOPIC, require_room
 from pulsar_barycenter.metadata.errors import AlreadyExistsError
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.naming.topic import TopicName
 
 log = structlog.get_logger(__name__)
@@ -122,7 +123,9 @@ class PartitionedTopics:
             raise RestError(409, f"This topic already exists: {topic}")
         for existing in await self._resources.persistent_topics(topic.namespace):
             if existing.partition_index >= count and existing.partitioned_name == topic:
-                raise RestError(409, f"{existing} already exists, although {topic} is to have {count} partitions")
+                raise RestError(
+                    409, f"{existing} already exists, although {topic} is to have {count_of(count, 'partition')}"
+                )
 
     async def _create_parts(self, topic: TopicName, indexes: Iterable[int]) -> None:
         """Create partition topics, as far as possible: the others are created when they are used.
@@ -138,7 +141,7 @@ class PartitionedTopics:
     @by_leader
     @takes(Partitions | WithProperties)
     async def update_partitioned(self, request: web.Request) -> web.Response:
-        """Add partitions; each new one gets the subscriptions of partition 0 before clients see it."""
+        """Add partitions; each gets the subscriptions of partition 0 with their properties before clients see it."""
         topic = topic_of(request)
         await require_namespace(self._services, topic.namespace)
         await require_writable_policies(self._services)

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from pulsar_barycenter.broker.rest.body_fields import require_known_fields
 from pulsar_barycenter.broker.rest.errors import RestError
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName, check_local_name, decode_local_name
 
@@ -120,7 +121,7 @@ def _require_bounds(value: Any, depth: int) -> None:
         if depth == 0:
             raise _too_deep()
         if len(value) > MAX_ENTRIES:
-            raise RestError(400, f"The body has a list of {len(value)} entries: {MAX_ENTRIES} are allowed")
+            raise RestError(400, f"The body has a list of {count_of(len(value), 'entry')}: {MAX_ENTRIES} are allowed")
         for item in value:
             _require_bounds(item, depth - 1)
         for item in value.values() if isinstance(value, dict) else ():

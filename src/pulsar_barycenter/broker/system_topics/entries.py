@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 
 from pulsar_barycenter.broker.system_topics.compression import decompress
 from pulsar_barycenter.broker.system_topics.errors import UnreadableEntryError
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from pulsar_barycenter.protocol.errors import ChecksumMismatchError, MalformedFrameError
 from pulsar_barycenter.protocol.frames import DEFAULT_MAX_MESSAGE_SIZE, encode_entry, split_entry, verify_checksum
@@ -69,7 +70,7 @@ def read_entry(entry: bytes) -> ReadEntry:
     is_batch = metadata.HasField("num_messages_in_batch")
     count = metadata.num_messages_in_batch if is_batch else 1
     if not 0 < count <= MOST_MESSAGES:
-        raise UnreadableEntryError(f"a batch of {count} messages; from 1 to {MOST_MESSAGES} are read")
+        raise UnreadableEntryError(f"a batch of {count_of(count, 'message')}; from 1 to {MOST_MESSAGES} are read")
     messages: Sequence[Content] = ()
     if not metadata.HasField("marker_type"):
         messages = _messages(metadata, payload, count if is_batch else 0)
@@ -95,11 +96,11 @@ def _unpacked(payload: bytes, count: int) -> list[Content]:
     end = len(payload)
     for index in range(count):
         if end - at < _SIZE.size:
-            raise UnreadableEntryError(f"a batch of {count} messages ends in message {index}")
+            raise UnreadableEntryError(f"a batch of {count_of(count, 'message')} ends in message {index}")
         (size,) = _SIZE.unpack_from(payload, at)
         start = at + _SIZE.size
         if size > end - start:
-            raise UnreadableEntryError(f"a batch of {count} messages ends in message {index}")
+            raise UnreadableEntryError(f"a batch of {count_of(count, 'message')} ends in message {index}")
         try:
             single = api.SingleMessageMetadata.FromString(payload[start : start + size])
         except DecodeError as error:

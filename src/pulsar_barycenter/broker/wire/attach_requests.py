@@ -28,6 +28,7 @@ from pulsar_barycenter.broker.wire.bounds import (
 from pulsar_barycenter.broker.wire.connection import Connection
 from pulsar_barycenter.broker.wire.errors import HANGS_FIRST_SUBSCRIBE, error_code, error_text
 from pulsar_barycenter.ledger.position import EARLIEST, Position
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.topic import TopicName, check_local_name
 from pulsar_barycenter.protocol import commands
@@ -291,7 +292,7 @@ def _properties(pairs: Sequence[api.KeyValue], longest: int = PROPERTIES_LENGTH)
     There are at most as many properties as they may have characters: blank ones count, too.
     """
     if len(pairs) > longest:
-        raise NotAllowedError(f"{len(pairs)} properties are more than {longest}")
+        raise NotAllowedError(f"{count_of(len(pairs), 'property')} are more than {longest}")
     found: dict[str, str] = {}
     length = 0
     for pair in pairs:

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from pulsar_barycenter.broker.clients.consumer import MAX_MESSAGES_IN_ENTRY
 from pulsar_barycenter.broker.wire.errors import ErrorCode
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.protocol import commands
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from pulsar_barycenter.protocol.parsing import FIELD_OF_TYPE
@@ -42,5 +43,5 @@ def request_name(number: int) -> str:
 def miscounted(said: int, counted: int) -> str:
     """Say why a SEND of `said` messages is refused whose entry's metadata has `counted`."""
     if said != counted:
-        return f"the SEND is of {said} messages, and its entry's metadata of {counted}"
+        return f"the SEND is of {count_of(said, 'message')}, and its entry's metadata of {counted}"
     return f"a batch has from 1 to {MAX_MESSAGES_IN_ENTRY} messages, not {said}"

@@ -20,11 +20,13 @@ from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.groups import CommandGroup
 from pulsar_barycenter.config.broker_conf import ConfigError, keys, parse_value
 from pulsar_barycenter.config.sources import Source
+from pulsar_barycenter.doctor.picture import Picture
 from pulsar_barycenter.doctor.reading.cluster import ClusterUnreadableError
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.questions.examination import Asked, examine
 from pulsar_barycenter.status.settings import Setting, settings_of
 from pulsar_barycenter.terminal.suggestions import did_you_mean
-from pulsar_barycenter.terminal.tables import Column, count_of, print_table, printable
+from pulsar_barycenter.terminal.tables import Column, print_table, printable
 
 _WIDTH: Final = 160
 _IN_FORCE_S: Final = 30.0
@@ -98,13 +100,8 @@ def set_(key: str, value: str, url: str | None, yes: bool, why: str) -> None:
     Ends with 0, with 1 if it cannot be set or is not in force everywhere.
     """
     if not value.strip():
-        raise click.UsageError(f"{key} cannot be set to a blank text; `admin brokers delete-dynamic-config` removes it")
-    before = {setting.key: setting for setting in _settings(url)}
-    dynamic = [setting.key for setting in before.values() if setting.is_dynamic]
-    if key not in dynamic:
-        why = "is read when a broker starts; set it in broker.conf" if key in before else "is known to no broker"
-        fail(f"{key} {why}{did_you_mean(key, dynamic) if key not in before else ''}")
-    now = before[key]
+        raise click.UsageError(f"{key} cannot be set to a blank text; `config unset` removes it")
+    now = _dynamic(key, _settings(url))
     _print_settings([now], "table")
     if list(now.values) == [value]:
         click.echo(f"{key} is {value} on all brokers already")
@@ -129,6 +126,56 @@ def set_(key: str, value: str, url: str | None, yes: bool, why: str) -> None:
             _print_settings([now], "table")
             fail(f"{key} is not {value} on all brokers after {_IN_FORCE_S:.0f} s")
         time.sleep(_LOOKS_AGAIN_S)
+
+
+@command.command(name="unset")
+@click.argument("key")
+@_with_url
+@click.option("--yes", is_flag=True, help="Do it; without, it is shown what would change.")
+@with_why("A reason, which the brokers keep.")
+def unset(key: str, url: str | None, yes: bool, why: str) -> None:
+    """Remove what was set for all brokers with `config set`; done when no broker has it.
+
+    Brokers keep the value in force until they restart, as Apache Pulsar's do, and then have the value of their
+    broker.conf, else the default. For another value at once, `config set` it first.
+
+    Ends with 0, with 1 if it cannot be removed.
+    """
+    picture = _picture(url)
+    now = _dynamic(key, settings_of(picture))
+    if not _is_set(picture, key):
+        click.echo(printable(f"{key} is not set for all brokers: there is nothing to remove"))
+        return
+    _print_settings([now], "table")
+    default = f", else the default {now.default}" if now.default is not None else ""
+    then = f"brokers keep {' and '.join(now.values)} until they restart, and then have the value of their broker.conf"
+    if not yes:
+        click.echo(printable(f"would be removed: {then}{default}; nothing is done without --yes"))
+        return
+    try:
+        asyncio.run(_remove(asked_url(url), key, why))
+    except AdminRequestError as error:
+        fail(error.reason if error.status == 412 and error.reason else without_report(error))
+    deadline = time.monotonic() + _IN_FORCE_S
+    while _is_set(_picture(url), key):
+        if time.monotonic() > deadline:
+            fail(f"not all brokers know after {_IN_FORCE_S:.0f} s that {key} was removed")
+        time.sleep(_LOOKS_AGAIN_S)
+    click.echo(printable(f"{key} is no longer set for all brokers: {then}{default}"))
+
+
+def _dynamic(key: str, settings: Sequence[Setting]) -> Setting:
+    """Return the setting of a key that can be set while brokers run; the program ends if that is not so."""
+    known = {setting.key: setting for setting in settings}
+    dynamic = [setting.key for setting in settings if setting.is_dynamic]
+    if key not in dynamic:
+        why = "is read when a broker starts; set it in broker.conf" if key in known else "is known to no broker"
+        fail(f"{key} {why}{did_you_mean(key, dynamic) if key not in known else ''}")
+    return known[key]
+
+
+def _is_set(picture: Picture, key: str) -> bool:
+    return any(key in (broker.overrides or ()) for broker in picture.answering)
 
 
 async def _check(url: str, key: str, value: str) -> None:
@@ -158,17 +205,29 @@ async def _set(url: str, key: str, value: str, why: str) -> None:
         await client.close()
 
 
+async def _remove(url: str, key: str, why: str) -> None:
+    client = asking_client(why=why)
+    try:
+        await client.call("DELETE", url, f"/admin/v2/brokers/configuration/{quote(key, safe='')}")
+    finally:
+        await client.close()
+
+
 def _settings(url: str | None) -> list[Setting]:
+    return settings_of(_picture(url))
+
+
+def _picture(url: str | None) -> Picture:
+    """Return what brokers tell of their settings, which is something: else the program ends."""
     try:
         picture, _ = asyncio.run(examine(asking_client, Asked(admin_urls(asked_url(url))), ("settings-apart",)))
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     except ClusterUnreadableError as error:
         fail(f"cannot ask the cluster: {error}")
-    found = settings_of(picture)
-    if not found:
+    if not any(broker.settings for broker in picture.answering):
         fail("no broker tells its configuration; a superuser's token may be needed in BARYCENTER_TOKEN")
-    return found
+    return picture
 
 
 def _print_settings(settings: Sequence[Setting], form: str, *, none: str = "") -> None:

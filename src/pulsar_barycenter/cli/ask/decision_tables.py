@@ -13,8 +13,9 @@ from pulsar_barycenter.load.reasons import Code, Reason, format_figure, render
 from pulsar_barycenter.load.shedding.transfer_plan import UPON
 from pulsar_barycenter.load.snapshot.extensible_document import TrafficFigures
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.snapshots.snapshot_file import SnapshotFile
-from pulsar_barycenter.terminal.tables import Column, Kind, count_of, print_table
+from pulsar_barycenter.terminal.tables import Column, Kind, print_table
 
 _MOST_ROWS: Final = 40
 _MOST_NAMED: Final = 5

@@ -22,9 +22,10 @@ from pulsar_barycenter.doctor.picture import OWN_KEY, Picture
 from pulsar_barycenter.doctor.reading.cluster import ClusterUnreadableError
 from pulsar_barycenter.doctor.reading.store import StoreUnreadableError
 from pulsar_barycenter.logs.data_folder import WrongFolderError
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.questions.examination import Asked, examine
 from pulsar_barycenter.terminal.suggestions import did_you_mean
-from pulsar_barycenter.terminal.tables import count_of, output_width, printable
+from pulsar_barycenter.terminal.tables import output_width, printable
 
 SICK: Final = 1
 BLIND: Final = 2
@@ -114,7 +115,7 @@ def command(
     known = [check.name for check in CHECKS]
     for name in names:
         if name not in known:
-            raise click.UsageError(f"there is no check {name}{did_you_mean(name, known)}; --list tells all")
+            raise click.UsageError(f"there is no check {name} (--list shows all){did_you_mean(name, known)}")
     try:
         if ledgers is not None:
             check_ledgers_folder(Path(ledgers))

@@ -11,9 +11,9 @@ from pulsar_barycenter.cli.asking.client import asked_url, asking_client
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.load.snapshot.document import encode_snapshot
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.snapshots.snapshot_file import write_snapshot
 from pulsar_barycenter.terminal.errors import in_words
-from pulsar_barycenter.terminal.tables import count_of
 
 _OUT: Final = "The file to write: columns if it ends with .parquet, else JSON; - is standard output."
 

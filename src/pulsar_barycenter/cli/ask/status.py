@@ -16,9 +16,10 @@ from pulsar_barycenter.doctor.finding import Severity
 from pulsar_barycenter.doctor.reading.cluster import ClusterUnreadableError
 from pulsar_barycenter.load.bundle_load import IN_AND_OUT, LOAD_BYTES, LOAD_RATE, NEWEST
 from pulsar_barycenter.load.reasons import format_figure
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.questions.examination import Asked, examine
 from pulsar_barycenter.status.cluster_status import BrokerStatus, ClusterStatus, status_of
-from pulsar_barycenter.terminal.tables import Column, Kind, count_of, print_table, printable
+from pulsar_barycenter.terminal.tables import Column, Kind, print_table, printable
 
 SICK: Final = 1
 BLIND: Final = 2
@@ -107,6 +108,11 @@ def _headline(status: ClusterStatus) -> str:
         parts.append(f"sheds by {status.strategy}")
     if status.pipeline_lag_s is not None:
         parts.append("the leader goes by its own windows, not the pipeline's")
+    if status.pipeline_silent_s is not None:
+        parts.append(
+            f"the pipeline has not looked for load reports for {status.pipeline_silent_s:,.0f} s: it was stopped, was "
+            "killed or hangs"
+        )
     return printable("; ".join(parts))
 
 

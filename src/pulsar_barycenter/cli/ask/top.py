@@ -12,10 +12,10 @@ from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.load.bundle_load import IN_AND_OUT, NEWEST
 from pulsar_barycenter.load.managers import short_name
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.questions.topics import topics_of
 from pulsar_barycenter.screen.top_screen import ClusterView, TopScreen
 from pulsar_barycenter.status.board import board_of
-from pulsar_barycenter.terminal.tables import count_of
 
 _DECISIONS: Final = 500
 """So many of each broker's last decisions are asked for."""

@@ -24,7 +24,15 @@ from pulsar_barycenter.logs.decision_log import Kind
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.topic import TopicName
-from pulsar_barycenter.pipeline.history import END_OF_TIME, PERSON, UNKNOWN, History, NoHistoryError, Ranking
+from pulsar_barycenter.pipeline.history import (
+    END_OF_TIME,
+    PERSON,
+    UNKNOWN,
+    History,
+    NoHistoryError,
+    NoTablesError,
+    Ranking,
+)
 from pulsar_barycenter.pipeline.local_sql import QueryError, run_local_sql
 from pulsar_barycenter.pipeline.running.job_options import DataFolder, with_spark_settings
 from pulsar_barycenter.pipeline.storage.files import local_folder
@@ -162,6 +170,8 @@ def _bundle(history: History, name: str) -> str:
         ) from None
     try:
         bundle = history.bundle_of(topic)
+    except NoTablesError as error:
+        fail(str(error))
     except NoHistoryError as error:
         fail(f"topic {topic} was in no bundle that anybody owned: {error}")
     click.echo(printable(f"topic {topic} is in {bundle}"), err=True)

@@ -4,6 +4,7 @@ import asyncio
 import getpass
 import hashlib
 import re
+import shlex
 import sys
 import time
 from collections import Counter
@@ -18,6 +19,7 @@ from pulsar_barycenter.admin.client import AdminClient
 from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asking_client, why_headers
 from pulsar_barycenter.cli.asking.options import with_client_conf, with_why
 from pulsar_barycenter.cli.failure import fail
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.operations.admin_cluster import AdminCluster
 from pulsar_barycenter.operations.executor import Outcome, Pace, Tell, execute
 from pulsar_barycenter.operations.journal import Entry, Journal, JournalError, MoveState
@@ -74,8 +76,9 @@ def with_pace(command: Command) -> Command:
     )(command)
 
 
-def with_audit(default: str) -> Callable[[Command], Command]:
-    """Give a command the options of what is written down: `journal_file`, `why`; `default` says which file it is."""
+def with_audit(default: str, where: str = "in the current folder") -> Callable[[Command], Command]:
+    """Give a command the options of what is written down: `journal_file`, `why`; `default` says which file it is, and
+    `where` it is made."""
 
     def add(command: Command) -> Command:
         command = with_why("A reason, which the journal and the brokers keep.")(command)
@@ -83,7 +86,8 @@ def with_audit(default: str) -> Callable[[Command], Command]:
             "--journal",
             "journal_file",
             type=click.Path(dir_okay=False, path_type=Path),
-            help=f"Where it is kept who moved what, when and why, and how far this is.  [{default}]",
+            help="Where it is kept who moved what, when and why, and how far this is; `undo` of it is the way back.  "
+            f"[{default}, {where}, where it stays]",
         )(command)
 
     return add
@@ -130,6 +134,12 @@ def _glance(move: PlannedMove) -> str:
     """Return the reason of a move without its subject and the figures."""
     sentence = short_reason(move.sentence).partition(" (")[0]
     return sentence.removeprefix(f"{move.bundle}: ").removeprefix(f"{move.destination}: ")
+
+
+def tell_journal(journal: Journal) -> None:
+    """Say where moves that are about to begin are written down, and the way back."""
+    file = shlex.quote(str(journal.file))
+    click.echo(printable(f"the moves are kept in {file}; the way back: barycenter undo {file} > back.jsonl"))
 
 
 def carry_out(
@@ -187,9 +197,9 @@ def carry_out(
         return
     if outcome.stopped_by:
         left = len(moves) - outcome.served - outcome.failed
-        begun = f"stopped; {left:,} moves were not begun" if left else "stopped"
+        begun = f"stopped; {count_of(left, 'move')} {'was' if left == 1 else 'were'} not begun" if left else "stopped"
         if outcome.moved_away and not left:
-            begun = f"{outcome.moved_away:,} bundles were moved away since"
+            begun = f"{count_of(outcome.moved_away, 'bundle')} moved away since"
         click.echo(printable(f"barycenter: {begun}: {outcome.stopped_by}"), err=True)
         sys.exit(STOPPED)
 

@@ -17,6 +17,7 @@ from pulsar_barycenter.cli.operate.carrying_out import (
     asked_by,
     carry_out,
     print_moves,
+    tell_journal,
     with_audit,
     with_cluster,
     with_pace,
@@ -24,6 +25,7 @@ from pulsar_barycenter.cli.operate.carrying_out import (
 from pulsar_barycenter.cli.operate.drained import CarriedLoad, Drained, set_drained, to_drain
 from pulsar_barycenter.load.bundle_load import IN_AND_OUT, LOAD_BYTES, LOAD_RATE, NEWEST
 from pulsar_barycenter.load.reasons import format_figure
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.operations.draining import keeping_policy
 from pulsar_barycenter.operations.executor import NotNowError, Pace, RefusedError
 from pulsar_barycenter.operations.journal import Journal
@@ -31,7 +33,7 @@ from pulsar_barycenter.operations.plan import plan_of
 from pulsar_barycenter.snapshots.decided_by import UNUSABLE
 from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.terminal.suggestions import did_you_mean
-from pulsar_barycenter.terminal.tables import Column, Kind, count_of, print_table, printable
+from pulsar_barycenter.terminal.tables import Column, Kind, print_table, printable
 
 UNREACHABLE: Final = (NotNowError, RefusedError, TimeoutError, ClusterError, *UNUSABLE)
 _WIDTH: Final = 120
@@ -84,6 +86,8 @@ def command(
             fail(in_words(error) or f"not all brokers know after a while that {broker} is drained; try again")
         click.echo(printable(f"{broker} gets no more bundles"))
     journal = Journal(journal_file or Path(f"drain-{re.sub(r'[^A-Za-z0-9.]', '-', broker)}.journal"))
+    if found.moves:
+        tell_journal(journal)
     for _ in range(_TURNS):
         if not found.moves:
             break

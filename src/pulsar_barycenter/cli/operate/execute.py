@@ -11,10 +11,12 @@ from pulsar_barycenter.cli.operate.carrying_out import (
     journal_of,
     plan_in,
     print_moves,
+    tell_journal,
     with_audit,
     with_cluster,
     with_pace,
 )
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.operations.executor import Pace
 from pulsar_barycenter.operations.journal import Journal, JournalError, left_of
 from pulsar_barycenter.operations.plan import PlanError
@@ -25,7 +27,7 @@ from pulsar_barycenter.terminal.errors import in_words
 @click.argument("file", metavar="PLAN", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @with_cluster
 @with_pace
-@with_audit("PLAN.journal")
+@with_audit("PLAN.journal", "beside the plan")
 def command(
     file: Path,
     url: str | None,
@@ -53,12 +55,13 @@ def command(
         fail(in_words(error))
         return
     done = len(plan.moves) - len(left)
-    click.echo(f"{len(plan.moves):,} moves" + (f", {done:,} of them done already" if done else ""))
+    click.echo(count_of(len(plan.moves), "move") + (f", {done:,} of them done already" if done else ""))
     if not yes:
         print_moves(left)
         click.echo("nothing is done without --yes")
     elif left:
         pace = Pace(at_once, per_minute, timeout_s)
+        tell_journal(journal)
         carry_out(
             plan, left, asked_url(url), pace, journal, why, operation=f"execute {file.name}", tells_sentences=True
         )

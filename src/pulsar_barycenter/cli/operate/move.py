@@ -15,6 +15,7 @@ from pulsar_barycenter.cli.operate.carrying_out import (
     journal_of_bundle,
     open_cluster,
     print_moves,
+    tell_journal,
     with_audit,
     with_cluster,
 )
@@ -44,8 +45,7 @@ def command(
     Clients are told where to go, or look up. The load managers' next round may move it again: `explain` tells why. The
     journal says who moved it, when and why; `undo` is the way back.
 
-    Without --yes it only shows the moves. A bundle that nobody serves then stays without an owner; Apache Pulsar's
-    brokers give it one, as they are asked by a look-up.
+    Without --yes it only shows the moves. A bundle that nobody serves then stays without an owner.
 
     Ends with 0, with 1 if it is not served there, with 2 for wrong usage.
     """
@@ -73,6 +73,7 @@ def command(
         click.echo("nothing is done without --yes")
         return
     journal = Journal(journal_file or journal_of_bundle(moves[0].bundle if len(moves) == 1 else name))
+    tell_journal(journal)
     carry_out(plan, plan.moves, address, Pace(timeout_s=timeout_s), journal, why, operation="move")
 
 

@@ -15,18 +15,20 @@ from pulsar_barycenter.cli.operate.carrying_out import (
     asked_by,
     carry_out,
     print_moves,
+    tell_journal,
     with_audit,
     with_cluster,
     with_pace,
 )
 from pulsar_barycenter.cli.operate.drain import UNREACHABLE
 from pulsar_barycenter.cli.operate.drained import set_drained, who_is_drained
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.operations.executor import Pace
 from pulsar_barycenter.operations.journal import Journal
 from pulsar_barycenter.operations.plan import plan_of
 from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.terminal.suggestions import did_you_mean
-from pulsar_barycenter.terminal.tables import count_of, printable
+from pulsar_barycenter.terminal.tables import printable
 
 _MOST_TOLD: Final = 20
 
@@ -85,6 +87,7 @@ def command(
     if bring_back and way.moves:
         journal = Journal(journal_file or Path(f"undrain-{re.sub(r'[^A-Za-z0-9.]', '-', broker)}.journal"))
         pace = Pace(at_once, per_minute, timeout_s)
+        tell_journal(journal)
         carry_out(plan_of(way.moves), way.moves, address, pace, journal, why, operation=f"undrain of {broker}")
     elif not bring_back and way.moves:
         click.echo(

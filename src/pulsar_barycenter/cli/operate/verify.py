@@ -15,6 +15,7 @@ from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.operate.bring_back import WITHIN_S, owned_by_brokers
 from pulsar_barycenter.cli.operate.carrying_out import plan_in
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.operations.executor import NotNowError, RefusedError
 from pulsar_barycenter.operations.plan import PlanError
 from pulsar_barycenter.operations.verify import Verdict, verified
@@ -53,7 +54,9 @@ def command(file: Path, url: str | None, form: str) -> None:
 
 
 def _print_verdict(count: int, others: Sequence[Verdict]) -> None:
-    click.echo(f"{count - len(others):,} of {count:,} bundles are served where they were to go")
+    served = count - len(others)
+    verb = "is" if served == 1 else "are"
+    click.echo(f"{served:,} of {count_of(count, 'bundle')} {verb} served by the planned broker")
     if others:
         rows = [
             [printable(cell) for cell in (each.bundle, each.destination, ", ".join(each.served_by) or "nobody")]

@@ -3,7 +3,8 @@
 from collections.abc import Callable, MutableMapping
 from typing import Any, Final
 
-from pulsar_barycenter.terminal.tables import count_of, printable
+from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.terminal.tables import printable
 
 Event = MutableMapping[str, Any]
 
@@ -25,7 +26,7 @@ def _fields(name: str, event: Event) -> str:
 
 def _batch(event: Event) -> str:
     parts = [
-        f"batch {event['batch_id']}: {event['reports']:,} reports, {event['samples']:,} samples",
+        f"batch {event['batch_id']}: {count_of(event['reports'], 'report')}, {count_of(event['samples'], 'sample')}",
         f"{count_of(event['bundles'], 'bundle')} in {event['seconds']:.2f} s",
     ]
     if event.get("lag_seconds") is not None:
@@ -46,7 +47,7 @@ _SENTENCES: Final[dict[str, Callable[[Event], str]]] = {
     "pipeline_batch": _batch,
     "pipeline_started": lambda event: f"reading the reports of {event['data']}, from batch {event['first_batch']} on",
     "pipeline_metrics_served": lambda event: f"answering Prometheus at {event['url']}",
-    "pipeline_stopped": lambda event: f"stopped in order after {event['batches']:,} batches",
+    "pipeline_stopped": lambda event: f"stopped in order after {count_of(event['batches'], 'batch')}",
     "pipeline_cannot_run": lambda event: str(event["reason"]),
     "pipeline_batch_failed": lambda event: f"{event['reason']}; trying again in {event['retry_in_s']:g} s",
     "load_report_refused": lambda event: f"cannot read {event['file']}; kept with the reason in {event['kept_in']}",

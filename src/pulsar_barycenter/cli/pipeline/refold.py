@@ -12,6 +12,7 @@ from rich.console import Console
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.load.reports.windows import HISTORY_GAP_MS
 from pulsar_barycenter.logs.data_folder import WrongFolderError, check_load_folder
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.pipeline.batch.from_logs import refold_logs
 from pulsar_barycenter.pipeline.batch.recorded import Comparison, compare_with_recorded
 from pulsar_barycenter.pipeline.batch.refold import Refolded, refold
@@ -25,7 +26,6 @@ from pulsar_barycenter.pipeline.tables.reading import raise_damage
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
 from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.terminal.progress import spark_progress
-from pulsar_barycenter.terminal.tables import count_of
 
 TOLERANCE: Final = 1e-9
 
@@ -85,7 +85,7 @@ def command(
                 _fail_without_samples(data)
             started = time.perf_counter()
             addresses = [storage.address(file) for file in samples]
-            with spark_progress(tasks_of(session), f"folding {len(samples):,} files"):
+            with spark_progress(tasks_of(session), f"folding {count_of(len(samples), 'file')}"):
                 try:
                     folded = refold(session, addresses, history_gap_ms=gap_ms)
                 except SPARK_ERRORS as error:
@@ -115,7 +115,7 @@ def _summary(folded: Refolded, files: int, seconds: float) -> str:
     when = f" as of {as_of:%Y-%m-%d %H:%M:%S} UTC" if as_of else ""
     late = f"; {count_of(folded.late, 'bundle')} had samples out of order" if folded.late else ""
     bundles, brokers = count_of(len(folded.bundles), "bundle"), count_of(len(folded.brokers), "broker")
-    return f"refolded     {bundles} and {brokers}{when}, from {files:,} files in {seconds:.1f} s{late}"
+    return f"refolded     {bundles} and {brokers}{when}, from {count_of(files, 'file')} in {seconds:.1f} s{late}"
 
 
 def _told(name: str, found: Comparison) -> bool:

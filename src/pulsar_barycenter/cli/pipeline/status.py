@@ -10,13 +10,13 @@ import msgspec
 
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.pipeline.data_folder import opened
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.pipeline.running.job_options import DataFolder, with_spark_settings
 from pulsar_barycenter.pipeline.running.status import PipelineStatus, read_status
 from pulsar_barycenter.pipeline.storage.files import Storage
 from pulsar_barycenter.pipeline.storage.layout import QUARANTINE
 from pulsar_barycenter.pipeline.storage.lock import is_running
 from pulsar_barycenter.standalone.restarts import Restart, read_restart
-from pulsar_barycenter.terminal.tables import count_of
 
 _WELL: Final = {"starting", "running", "stopped"}
 
@@ -110,17 +110,18 @@ def _lines(found: PipelineStatus, state: str, storage: Storage, restart: Restart
         rows.append(("lag", f"{lag} {found.lag_ms_p99 / 1000:.2f} s (oldest report to publication)"))
     if found.batch_seconds_p50 is not None and found.batch_seconds_p99 is not None:
         rows.append(("a batch takes", f"{found.batch_seconds_p50:.2f} s; 99 of 100 {found.batch_seconds_p99:.2f} s"))
-    rows.append(("since its start", f"{found.batches:,} batches, {found.reports:,} reports, {found.samples:,} samples"))
+    folded = (count_of(found.batches, "batch"), count_of(found.reports, "report"), count_of(found.samples, "sample"))
+    rows.append(("since its start", ", ".join(folded)))
     rows.append(("now", count_of(found.bundles, "bundle")))
     if found.late_reports or found.held_reports:
-        held = f"{found.held_reports:,} wait for one before them"
-        rows.append(("out of order", f"{found.late_reports:,} reports came late, {held}"))
+        held = f"{found.held_reports:,} held until the one before arrives"
+        rows.append(("out of order", f"{count_of(found.late_reports, 'report')} came late, {held}"))
     if found.duplicate_reports:
-        rows.append(("duplicates", f"{found.duplicate_reports:,} reports were there already and were left out"))
+        rows.append(("duplicates", f"{count_of(found.duplicate_reports, 'report')} left out, as already there"))
     refused = found.corrupt_reports + found.corrupt_decisions
     if refused:
-        kinds = f"{found.corrupt_reports:,} reports and {found.corrupt_decisions:,} decisions could not be read"
-        rows.append(("quarantined", f"{kinds}; they and why: {storage.address(QUARANTINE)}"))
+        kinds = f"{count_of(found.corrupt_reports, 'report')} and {count_of(found.corrupt_decisions, 'decision')}"
+        rows.append(("quarantined", f"{kinds} could not be read; they and why: {storage.address(QUARANTINE)}"))
     if state != "running" and state in _NEXT:
         rows.append(("what to do", _NEXT[state].format(data=storage.address())))
     return [f"{name:<16} {text}" for name, text in rows]

@@ -11,6 +11,7 @@ from pulsar_barycenter.cli.moments import moment_ms, span_ms
 from pulsar_barycenter.lab.trace_files import trace_in
 from pulsar_barycenter.logs.data_folder import WrongFolderError, check_no_history
 from pulsar_barycenter.logs.load_report_log import FileReportLog
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.synthetic.reports import LoadGenerator, LoadPlan, NamespaceTraces
 from pulsar_barycenter.replay.synthetic.shapes import Distribution
@@ -103,7 +104,8 @@ def command(
             log.append(generator.report(number))
     except (ReplayInputError, ValueError, OSError, WrongFolderError) as error:
         fail(in_words(error))
-    click.echo(f"{reports:,} reports of {brokers:,} brokers with {bundles:,} bundles → {out / 'load-reports'}")
+    cluster = f"{count_of(brokers, 'broker')} with {count_of(bundles, 'bundle')}"
+    click.echo(f"{count_of(reports, 'report')} of {cluster} → {out / 'load-reports'}")
 
 
 def _namespaces(folder: Path) -> tuple[NamespaceTraces, ...]:

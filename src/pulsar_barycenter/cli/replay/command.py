@@ -25,6 +25,7 @@ from pulsar_barycenter.lab.running import (
     run_on_processes,
     waiting_of,
 )
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.pipeline.running.job_options import SparkMaster, with_spark_settings
 from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.grid import CONFIGURED, scenarios
@@ -100,11 +101,13 @@ def command(
             for doubt in found.doubts:
                 click.echo(f"barycenter: {doubt}", err=True)
             words = size_of(found)
-            click.echo(f"{words}; {len(grid)} runs", err=True)
+            click.echo(f"{words}; {count_of(len(grid), 'run')}", err=True)
             waiting = waiting_of(grid, out)
             done = len(grid) - len(waiting)
             if done:
-                click.echo(f"{done} of {len(grid)} runs are done already", err=True)
+                click.echo(
+                    f"{done} of {count_of(len(grid), 'run')} {'is' if done == 1 else 'are'} done already", err=True
+                )
             if master is not None and waiting:
                 ended = (spark or _started(held, master, conf)).run(waiting, source, base, out)
             else:
@@ -145,12 +148,12 @@ def _follow(ended: Generator[Ended], done: int, runs: int) -> None:
             click.echo(f"{words}: failed: {each.reason}", err=True)
     if failed:
         raise GridError(
-            f"{failed} of {runs} runs failed, so {RESULTS} is not written; the others are kept, and the same command"
-            " tries only these again"
+            f"{failed} of {count_of(runs, 'run')} failed, so {RESULTS} is not written; the others are kept, and the"
+            " same command tries only these again"
         )
 
 
 def _periods(steps: int, parts: int) -> list[tuple[int, int]]:
     if parts > steps:
-        raise ReplayInputError(f"{steps} steps cannot be cut into {parts} periods; give fewer with --parts")
+        raise ReplayInputError(f"{count_of(steps, 'step')} cannot be cut into {parts} periods; give fewer with --parts")
     return [(steps * part // parts, steps * (part + 1) // parts) for part in range(parts)]

@@ -15,6 +15,7 @@ from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.config.broker_conf import with_overrides
 from pulsar_barycenter.load.managers import MANAGER_KEY
 from pulsar_barycenter.load.reasons import format_figure
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.what_if import (
     LONGEST_MINUTES,
@@ -166,7 +167,7 @@ def _verdict(foreseen: Forecast, minutes: int) -> str:
     words += f"; then {fullest} is the fullest, at {_percent(after[fullest])}"
     over = [name for name, usage in after.items() if usage > foreseen.limit]
     if over:
-        words += f"; {len(over)} of {len(after)} brokers would be above {_percent(foreseen.limit)}"
+        words += f"; {len(over)} of {count_of(len(after), 'broker')} would be above {_percent(foreseen.limit)}"
     return f"\n{words}"
 
 

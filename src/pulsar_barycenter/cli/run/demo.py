@@ -22,6 +22,7 @@ from pulsar_barycenter.demo.report.comparison import SeenRun, render_comparison,
 from pulsar_barycenter.demo.scenario import Demo, DemoSettings
 from pulsar_barycenter.demo.summary import verdict
 from pulsar_barycenter.lab.trace_files import csv_files, trace_in
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.synthetic.traces import synthetic_traces
 from pulsar_barycenter.replay.traces import Trace, read_trace_with_gaps, unique_names
@@ -111,7 +112,7 @@ def command(
             trace_paths=traces,
             seed=None if traces else seed,
             changes=texts,
-            load=f"{len(chosen)} traces" if traces else f"a synthetic mix (seed {seed})",
+            load=count_of(len(chosen), "trace") if traces else f"a synthetic mix (seed {seed})",
             brokers=brokers,
             duration_s=duration,
             speedup=speedup,

@@ -21,6 +21,7 @@ from pulsar_barycenter.load.advice.configuration_advice import advice, key_advic
 from pulsar_barycenter.logs.data_folder import WrongFolderError
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.open import UnknownStoreError, check_url, open_store
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.standalone.cluster import OWN_KEYS, ClusterSettings, StandaloneCluster, read_configuration
 from pulsar_barycenter.standalone.data_directory import DataDirectory, DataDirectoryLock
 from pulsar_barycenter.standalone.ephemeral import ephemeral_folder
@@ -209,7 +210,7 @@ async def _run(settings: ClusterSettings, say_ready: Callable[[ClusterReady], No
 
 def first_line(settings: ClusterSettings) -> str:
     """Say what is being started, and when clients can connect."""
-    brokers = "a broker" if settings.brokers == 1 else f"{settings.brokers} brokers"
+    brokers = "a broker" if settings.brokers == 1 else count_of(settings.brokers, "broker")
     after = ", then the pipeline" if settings.pipeline else ""
     return f"starting {brokers}{after}: clients can connect once `ready` is printed; Ctrl-C ends the cluster"
 

@@ -2,12 +2,15 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Final
 
 from pulsar_barycenter.doctor.finding import Finding, Severity, found
 from pulsar_barycenter.doctor.picture import Picture
 from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData
 from pulsar_barycenter.load.reports.load_report import RESOURCES, LocalBrokerData, ResourceUsage
+from pulsar_barycenter.load.reports.publication import LOOK_FILE
+from pulsar_barycenter.naming.counted import count_of
 
 _PAUSE_KEY: Final = "loadBalancerReportUpdateMaxIntervalMinutes"
 _USUAL_PAUSE_MIN: Final = 15.0
@@ -32,7 +35,7 @@ def preallocations(picture: Picture) -> Iterator[Finding]:
             yield found(
                 Severity.WARNING,
                 broker,
-                f"the leader has {len(bundles):,} bundles on their way to it, and it is not registered",
+                f"the leader has {count_of(len(bundles), 'bundle')} on the way to it, and it is not registered",
                 "they are forgotten with the next round; if they stay, restart the leader: another one begins anew",
             )
 
@@ -145,7 +148,7 @@ def cool_down(picture: Picture) -> Iterator[Finding]:
     if reported and reported <= recent:
         yield found(
             Severity.INFO,
-            f"{len(reported):,} bundles",
+            count_of(len(reported), "bundle"),
             "all were unloaded a short while ago, so none of them is shed now",
             "wait for loadBalancerSheddingGracePeriodMinutes; if bundles move to and fro, raise the shedder's "
             "threshold",
@@ -155,18 +158,48 @@ def cool_down(picture: Picture) -> Iterator[Finding]:
 def late_pipeline(picture: Picture) -> Iterator[Finding]:
     """The leader decides without the pipeline's windows, because they are late or there are none."""
     lag_s = picture.pipeline_lag_s
-    if lag_s is None:
+    if lag_s is None or pipeline_silence_s(picture) is not None:
         return
-    limits = [config.load_balancer_pipeline_max_lag_seconds for _, config in picture.configurations()]
     asked_for = any(
         config.barycenter_extensible_pipeline_enabled
         for broker, config in picture.configurations()
         if any(each.broker == broker and each.owns_by_records for each in picture.answering)
     )
-    if lag_s > max(limits, default=math.inf):
+    if lag_s > _pipeline_limit_s(picture):
         yield found(
             Severity.WARNING if asked_for else Severity.INFO,
             "pipeline",
             f"a load report waits for {lag_s:,.0f} s to be published, so the leader decides by its own figures",
             "if the cluster has a pipeline: barycenter pipeline status --data FOLDER tells its lag and trouble",
         )
+
+
+def silent_pipeline(picture: Picture) -> Iterator[Finding]:
+    """The pipeline, which ran before, no longer looks for load reports: it was stopped, was killed or hangs."""
+    silent_s = pipeline_silence_s(picture)
+    if silent_s is None:
+        return
+    since = datetime.fromtimestamp(picture.now_ms / 1000 - silent_s, UTC)
+    if picture.pipeline_lag_s is None:
+        effect = "as soon as a newer report waits, the leader decides by its own windows"
+    else:
+        effect = f"a load report waits for {picture.pipeline_lag_s:,.0f} s, so the leader decides by its own windows"
+    yield found(
+        Severity.WARNING,
+        "pipeline",
+        f"it has not looked for load reports since {since:%Y-%m-%d %H:%M:%S} UTC (for {silent_s:,.0f} s): it was "
+        f"stopped, was killed or hangs. {effect}, and the tables of history get nothing new",
+        "barycenter pipeline status --data FOLDER says why; barycenter pipeline run --data FOLDER starts it again. If "
+        f"the cluster is to have none: remove pipeline/publication/{LOOK_FILE} from the data folder",
+    )
+
+
+def pipeline_silence_s(picture: Picture) -> float | None:
+    """Return for how long (s) the pipeline has been silent, None unless that is for longer than it may be."""
+    silent_s = picture.pipeline_silent_s
+    return silent_s if silent_s is not None and silent_s > _pipeline_limit_s(picture) else None
+
+
+def _pipeline_limit_s(picture: Picture) -> float:
+    limits = [config.load_balancer_pipeline_max_lag_seconds for _, config in picture.configurations()]
+    return max(limits, default=math.inf)

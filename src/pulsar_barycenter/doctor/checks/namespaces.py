@@ -9,6 +9,7 @@ import msgspec
 from pulsar_barycenter.doctor.finding import Finding, Severity, found
 from pulsar_barycenter.doctor.picture import Picture, is_users
 from pulsar_barycenter.naming.bundle import MAX_HASH, parse_boundary
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.naming.errors import InvalidNameError
 
 _UNTILED = (
@@ -78,8 +79,8 @@ def boundary_copies(picture: Picture) -> Iterator[Finding]:
             yield found(
                 Severity.WARNING,
                 name,
-                f"its policies list {len(copy) - 1:,} bundles, and {len(boundaries) - 1:,} are served; tools that read "
-                "policies see the former",
+                f"its policies list {count_of(len(copy) - 1, 'bundle')}, and brokers serve {len(boundaries) - 1:,}; "
+                "tools that read policies see the former",
                 "the next split brings the copy in step; brokers do not serve by it",
             )
 
@@ -93,8 +94,8 @@ def stale_bundles(picture: Picture) -> Iterator[Finding]:
                 yield found(
                     Severity.ERROR,
                     f"{broker.broker} {name}",
-                    f"it goes by {len(boundaries) - 1:,} bundles, the metadata store has {len(known[name]) - 1:,}: its "
-                    "cache is stale, and it sends clients to the wrong owners",
+                    f"it goes by {count_of(len(boundaries) - 1, 'bundle')}, the metadata store has "
+                    f"{len(known[name]) - 1:,}: its cache is stale, and it sends clients to the wrong owners",
                     f"restart {broker.broker}",
                 )
 
@@ -138,7 +139,8 @@ def few_bundles(picture: Picture) -> Iterator[Finding]:
             yield found(
                 Severity.INFO,
                 name,
-                f"it has {len(bundles):,} bundles and there are {brokers:,} brokers, so that some never serve it",
+                f"it has {count_of(len(bundles), 'bundle')} and there are {count_of(brokers, 'broker')}, so that some "
+                "never serve it",
                 f"if it carries much load: pulsar-admin namespaces split-bundle --bundle LARGEST {name}",
             )
 

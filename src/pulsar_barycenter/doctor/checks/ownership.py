@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pulsar_barycenter.doctor.finding import Finding, Severity, found
 from pulsar_barycenter.doctor.picture import Picture, is_users, namespace_of
 from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitState
+from pulsar_barycenter.naming.counted import count_of
 
 
 def owned_twice(picture: Picture) -> Iterator[Finding]:
@@ -37,10 +38,11 @@ def unowned(picture: Picture) -> Iterator[Finding]:
         if free and is_users(namespace):
             unsure = f"; {', '.join(unheard)} may own some, and was not heard" if unheard else ""
             shown = free[0] if len(free) == 1 else f"{free[0].rpartition('/')[2]} and {len(free) - 1:,} more"
+            have_topics = "has topics" if len(free) == 1 else "have topics"
             yield found(
                 Severity.INFO,
                 namespace,
-                f"{len(free):,} of {len(bundles):,} bundles have topics and no owner{unsure}: {shown}",
+                f"{len(free):,} of {count_of(len(bundles), 'bundle')} {have_topics} and no owner{unsure}: {shown}",
                 "none is needed: a bundle gets an owner when a client looks up a topic of it",
             )
 

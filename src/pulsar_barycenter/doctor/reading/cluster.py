@@ -28,6 +28,7 @@ from pulsar_barycenter.doctor.picture import OWN_KEY, BrokerView, NamespaceView,
 from pulsar_barycenter.doctor.reading.clock_offset import clock_offset
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument, decode_snapshot
 from pulsar_barycenter.naming.bundles import NamespaceBundles
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.naming.errors import InvalidBundlesError, InvalidNameError
 from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName
@@ -47,7 +48,7 @@ _GONE: Final = 404
 _CANNOT_READ: Final = (412, 500)
 """What a broker answers of a namespace whose boundaries are none."""
 _PIPELINE: Final = re.compile(
-    rb"^barycenter_pipeline_(lag_seconds|in_use|published)(?:\{[^}\n]*\})? (\S+)$", re.MULTILINE
+    rb"^barycenter_pipeline_(lag_seconds|in_use|published|silent_seconds)(?:\{[^}\n]*\})? (\S+)$", re.MULTILINE
 )
 
 _Text = Annotated[str, msgspec.Meta(max_length=4_096)]
@@ -85,6 +86,7 @@ class _Asked:
     client: AdminClient
     snapshot: SnapshotDocument | None = None
     pipeline_lag_s: float | None = None
+    pipeline_silent_s: float | None = None
     silent_on: dict[str, str] = field(default_factory=dict)
 
     async def get(self, what: str, path: str, kind: type[T]) -> T | None:
@@ -128,17 +130,18 @@ async def read_cluster(urls: Sequence[str], client: AdminClient, *, now_ms: Call
     share = max(1, MOST_COMPARED // max(1, len(answering)))
     names = [each.name for each in (namespaces or ())][:share]
     if namespaces is not None and len(names) < len(namespaces):
-        unseen.append(Unseen("caches", f"those of the first {len(names):,} namespaces were compared alone"))
+        unseen.append(Unseen("caches", f"those of the first {count_of(len(names), 'namespace')} were compared alone"))
     await asyncio.gather(*(_all_of(broker, names) for broker in answering))
     namespaces = await _with_topics(answering, namespaces, unseen)
-    snapshot, lag_s = _of_leader(answering, unseen)
+    leader = _leader(answering, unseen)
     unseen += _missing(answering)
     return Picture(
         now_ms=now_ms(),
         brokers=tuple(broker.view for broker in asked),
         namespaces=namespaces,
-        snapshot=snapshot,
-        pipeline_lag_s=lag_s,
+        snapshot=None if leader is None else leader.snapshot,
+        pipeline_lag_s=None if leader is None else leader.pipeline_lag_s,
+        pipeline_silent_s=None if leader is None else leader.pipeline_silent_s,
         unseen=tuple(unseen),
     )
 
@@ -338,16 +341,18 @@ async def _leading(broker: _Asked) -> None:
 
 
 async def _pipeline(broker: _Asked) -> None:
-    """Ask how late the pipeline is, where it is not in use; a leader that is not to go by it tells no lag, and where it
-    has published nothing there is none, or it is not asked for."""
+    """Ask how long the pipeline has not looked for reports, and how late it is, where it is not in use.
+
+    A leader that is not to go by a pipeline tells neither; where nothing was ever published there is no lag.
+    """
     figures = await broker.ask("figures", "/metrics")
     told = dict(_PIPELINE.findall(figures.body)) if figures is not None else {}
-    if told.get(b"published") in (b"0", b"0.0"):
-        return
-    if b"lag_seconds" not in told or told.get(b"in_use", b"1") in (b"1", b"1.0"):
-        return
+    is_late = told.get(b"published") not in (b"0", b"0.0") and told.get(b"in_use", b"1") not in (b"1", b"1.0")
     try:
-        broker.pipeline_lag_s = float(told[b"lag_seconds"])
+        if b"silent_seconds" in told:
+            broker.pipeline_silent_s = float(told[b"silent_seconds"])
+        if is_late and b"lag_seconds" in told:
+            broker.pipeline_lag_s = float(told[b"lag_seconds"])
     except ValueError:
         broker.silent_on["figures"] = "they do not tell how late the pipeline is"
 
@@ -374,14 +379,15 @@ async def _caches(broker: _Asked, namespaces: Sequence[str]) -> None:
     broker.view = replace(broker.view, boundaries=boundaries, policies=policies)
 
 
-def _of_leader(answering: Sequence[_Asked], unseen: list[Unseen]) -> tuple[SnapshotDocument | None, float | None]:
+def _leader(answering: Sequence[_Asked], unseen: list[Unseen]) -> _Asked | None:
+    """Return the first broker that told what it decides upon, as only a leader does."""
     for broker in answering:
         if broker.snapshot is not None:
-            return broker.snapshot, broker.pipeline_lag_s
+            return broker
     is_ours = any(OWN_KEY in (broker.view.settings or {}) for broker in answering)
     if is_ours and not any(broker.view.leads for broker in answering):
         unseen.append(Unseen("what the leader decides upon", "no broker that answers leads"))
-    return None, None
+    return None
 
 
 def _missing(answering: Sequence[_Asked]) -> list[Unseen]:

@@ -6,6 +6,7 @@ from typing import Final
 
 import click
 
+from pulsar_barycenter.load.reasons import format_figure
 from pulsar_barycenter.replay.advice.document import Advice, Configuration, Period, Verdict
 from pulsar_barycenter.terminal.tables import Column, Kind, output_width, print_table, printable
 
@@ -34,9 +35,10 @@ def print_advice(advice: Advice) -> None:
         over, today = advice.advised.going_over, advice.today.going_over
         _print_text(
             "",
-            f"Going over to it: in the first {_minutes(advice.settling)} it unloaded {over.unloads:.3g} bundles and"
-            f" disturbed {over.sessions_disturbed:.4g} sessions, where today's unloaded {today.unloads:.3g} and"
-            f" disturbed {today.sessions_disturbed:.4g}.",
+            f"Going over to it: in the first {_minutes(advice.settling)} it unloaded"
+            f" {format_figure(over.unloads, 'bundles')} and disturbed"
+            f" {format_figure(over.sessions_disturbed, 'sessions')}, where today's unloaded"
+            f" {format_figure(today.unloads, '')} and disturbed {format_figure(today.sessions_disturbed, '')}.",
         )
     if advice.sensitivity:
         _print_title("One setting a notch off")

@@ -13,6 +13,7 @@ import msgspec
 
 from pulsar_barycenter.lab.inputs import Input, InputSpec, read_input
 from pulsar_barycenter.lab.processes import pool_of
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.replay.advice.parts import Parts, Trial, attempt
 from pulsar_barycenter.replay.advice.search import CLIMBED, Question, wanted
 from pulsar_barycenter.replay.grid import Scenario
@@ -37,7 +38,7 @@ def run(
     estimate = _Estimate((starts + CLIMBED * _EXPECTED_MORE) * len(seeds), processes)
     with nullcontext() if processes == 1 else pool_of(processes) as pool:
         while batch := wanted(question, known):
-            what = f"trying {len(batch)} configurations on {len(seeds)} seeds"
+            what = f"trying {count_of(len(batch), 'configuration')} on {count_of(len(seeds), 'seed')}"
             click.echo(f"{what}; {len(known)} are done", err=True)
             # by seed, since a process keeps the input of one
             jobs = [(each, seed) for seed in seeds for each in batch]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.replay.demand import Demand
 from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.inputs.trace_demand import demand_of
@@ -66,8 +67,8 @@ def traced_case(traces: Sequence[Trace]) -> Case:
         raise ReplayInputError("there are no traces; give CSV files of timestamp,value")
     return Case(
         "real-traces",
-        f"{len(traces)} traces of real traffic, four topics each, over five brokers at 45 % on average; each seed has"
-        " two days of its own.",
+        f"{count_of(len(traces), 'trace')} of real traffic, four topics each, over five brokers at 45 % on average;"
+        " each seed has two days of its own.",
         Traced(tuple(traces)),
         (
             Expected("LeastDisturbance", "regret", "<=", 1, "it knows each bundle by itself", than="AvgShedder"),

@@ -82,7 +82,7 @@ def verdict(rows: Sequence[Row], about: About) -> list[tuple[str, str]]:
     def told(place: int) -> str:
         unloads, sessions = (figure_text(rows[place].figure(name)) for name in ("unloads", "sessions_disturbed"))
         regret = rows[place].figure("regret")
-        return f"{place + 1} {names[place]}: regret {regret:.3g} %, {unloads} unloads, {sessions} sessions disturbed"
+        return f"{place + 1} {names[place]}: regret {regret:.3g} %, unloads {unloads}, sessions disturbed {sessions}"
 
     equals = [f"{place + 1} {names[place]}" for place in range(1, len(rows)) if rows[place].figures == rows[0].figures]
     found = [("most even", told(0) + (f"; as good in every figure: {', '.join(equals[:5])}" if equals else ""))]

@@ -8,6 +8,7 @@ from pulsar_barycenter.lab.board import FIGURES, Row, figure_text, heading, rows
 from pulsar_barycenter.lab.report.overview import About, fronts, labels, overview, verdict
 from pulsar_barycenter.lab.report.thinning import MOST_ROWS, MOST_RUNS, runs_shown
 from pulsar_barycenter.lab.running import RunFile, write_whole
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.pages.page import rendered
 from pulsar_barycenter.replay.measures import MEASURES
 
@@ -83,4 +84,4 @@ def _spread(title: str, row: Row, number: int) -> str:
     if len(row.runs) == 1:
         return f"{title}: {about}"
     least, greatest = figure_text(row.least[number]), figure_text(row.greatest[number])
-    return f"median of {len(row.runs)} runs, from {least} to {greatest}\n{title}: {about}"
+    return f"median of {count_of(len(row.runs), 'run')}, from {least} to {greatest}\n{title}: {about}"

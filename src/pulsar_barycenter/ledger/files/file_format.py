@@ -38,6 +38,7 @@ from crc32c import crc32c
 
 from pulsar_barycenter.ledger.entry_index import EntryIndex
 from pulsar_barycenter.ledger.errors import LedgerCorruptedError, LedgerVersionError
+from pulsar_barycenter.naming.counted import count_of
 
 MAGIC: Final = b"BARYLDGR"
 VERSION: Final = 2
@@ -293,7 +294,7 @@ def scan(
         at = base + end
     columns.flush()
     if entry_count is not None and len(found.index) < entry_count:
-        raise LedgerCorruptedError(file, at, f"{entry_count} entries expected, {len(found.index)} found")
+        raise LedgerCorruptedError(file, at, f"{count_of(entry_count, 'entry')} expected, {len(found.index)} found")
     found.end = at
     found.shortened = entry_count is None and at < durable
     return found

@@ -26,6 +26,7 @@ from pulsar_barycenter.load.shedding.least_disturbance.best_usage import POINT, 
 from pulsar_barycenter.load.shedding.least_disturbance.settings import Settings
 from pulsar_barycenter.load.snapshot.drained import drained_rows, with_drained, without_brokers
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from pulsar_barycenter.naming.counted import count_of
 
 if TYPE_CHECKING:
     from pulsar_barycenter.config.broker_config import BrokerConfig
@@ -118,7 +119,7 @@ def _sentence(balance: Balance) -> str:
         f"up to {_points(balance.even_above_mean)} is balanced."
     )
     if balance.moves:
-        moves = "1 move" if balance.moves == 1 else f"{balance.moves} moves"
+        moves = count_of(balance.moves, "move")
         return f"{text} {moves} could bring it to {_points(balance.reachable_above_mean)}."
     if balance.state is BalanceState.AS_EVEN_AS_BUNDLES_ALLOW:
         return f"{text} Moves would not lower it by a point: split the heaviest bundle, or add a broker."

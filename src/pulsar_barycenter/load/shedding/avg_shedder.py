@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsar_barycenter.load.decisions import NO_LIMIT, bundles_of_round
-from pulsar_barycenter.load.reasons import Code, Compared, Reason
+from pulsar_barycenter.load.reasons import Code, Compared, Reason, format_figure
 from pulsar_barycenter.load.reports.load_report import DEFAULT_WEIGHTS, ResourceWeights
 from pulsar_barycenter.load.reports.weights import resource_weights
 from pulsar_barycenter.load.shedding.fitting import FittingPlan, rows_by_owner, take_fitting
@@ -247,11 +247,11 @@ class AvgVerdicts:
         compared: tuple[Compared, ...] = ()
         settings: tuple[str, ...] = ()
         if code is Code.MIDDLE_BROKER:
-            detail = f"usage {self.scores[broker]:.4g} %"
+            detail = f"usage {format_figure(float(self.scores[broker]) / 100, '%')}"
         else:
             compared, settings = self._comparison(snapshot, broker, partner, code)
-            usages = f"{self.scores[broker]:.4g} % and {self.scores[partner]:.4g} %"
-            detail = f"paired with {snapshot.brokers.names[partner]}, usage {usages}"
+            mine, other = (format_figure(float(self.scores[each]) / 100, "%") for each in (broker, partner))
+            detail = f"paired with {snapshot.brokers.names[partner]}, usage {mine} and {other}"
         return Reason(
             code=code,
             strategy=NAME,

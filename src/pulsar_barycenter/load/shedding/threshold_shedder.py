@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsar_barycenter.load.decisions import NO_LIMIT, bundles_of_round
-from pulsar_barycenter.load.reasons import Code, Compared, Reason
+from pulsar_barycenter.load.reasons import Code, Compared, Reason, format_figure
 from pulsar_barycenter.load.reports.load_report import DEFAULT_WEIGHTS, ResourceWeights
 from pulsar_barycenter.load.reports.weights import resource_weights
 from pulsar_barycenter.load.shedding.plan import THROUGHPUT_MARGIN, ShedPlan, sequential_mean, take_heaviest
@@ -156,8 +156,8 @@ class ThresholdVerdicts:
             compared=compared,
             settings=settings,
             flags=snapshot.brokers.flags_of(broker),
-            detail=f"usage now {self.usage[broker] * 100:.4g} %, smoothed {self.scores[broker] * 100:.4g} %, "
-            f"mean {self.mean * 100:.4g} %",
+            detail=f"usage now {format_figure(float(self.usage[broker]), '%')}, "
+            f"smoothed {format_figure(float(self.scores[broker]), '%')}, mean {format_figure(self.mean, '%')}",
         )
 
     def _comparison(

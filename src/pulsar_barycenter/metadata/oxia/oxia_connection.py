@@ -107,7 +107,7 @@ class OxiaChannel(ServerChannel):
             raise NoLeaderError(f"{self.endpoint} did not return the leader of the shard")
         shard = shard_of(answer, settings.namespace)
         if shard is None or not shard.leader:
-            raise NoLeaderError(f"{self.endpoint} reports that the shard of the store's keys has no leader")
+            raise NoLeaderError(f"{self.endpoint} knows no leader of the shard of the store's keys")
         if shard.leader != self.endpoint:
             channel = open_channel(shard.leader, settings.tls)
             self._channels.append(channel)

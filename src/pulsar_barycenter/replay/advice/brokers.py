@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Integers
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.replay.advice.finding import Finding, Kind
 from pulsar_barycenter.replay.capacity import KBIT, Capacity, CapacityModel, fit
 from pulsar_barycenter.replay.demand import FIGURES, Demand
@@ -131,7 +132,8 @@ def too_little(demand: Demand, model: CapacityModel, brokers: Mapping[str, Capac
     figures = {"usage": float(used), "limit": limit, "brokers": count, "neededBrokers": needed, "step": step}
     minutes = float((needs[resource] > count).sum()) * demand.step_ms / 60_000
     figures["minutesAbove"] = minutes
-    even = f"at the busiest time (step {step}) {count} brokers use {float(used):.0%} of their {resource}, however even"
+    all_of_them = f"the {resource} of {count_of(count, 'broker')}"
+    even = f"at the busiest time (step {step}) {all_of_them} is used to {float(used):.0%}, however even"
     if needed > count:
         sentence = f"{even}; the limit is {limit:.0%}, and all are above it for {minutes:g} min in all"
         mend = f"add {needed - count} {'broker' if needed - count == 1 else 'brokers'}, or more to be able to lose one"
@@ -162,7 +164,7 @@ def told_too_little(usages: Usages) -> list[Finding]:
             found.append(Finding(kind=Kind.REPORTS, subject=name, sentence=sentence, mend=mend, figures=figures))
         unknown = float((usages.cpu[mine] < 0).mean())
         if unknown > _UNKNOWN:
-            sentence = f"CPU is lacking in {unknown:.0%} of the {int(mine.sum())} reports of {name}"
+            sentence = f"CPU is lacking in {unknown:.0%} of the {count_of(int(mine.sum()), 'report')} of {name}"
             mend = "see why; until then its usage is that of the fit to other reports"
             figures = {"share": unknown}
             found.append(Finding(kind=Kind.REPORTS, subject=name, sentence=sentence, mend=mend, figures=figures))

@@ -14,6 +14,7 @@ import msgspec
 
 from pulsar_barycenter.config.broker_conf import with_overrides
 from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.replay.demand import Demand
 from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.events import Event
@@ -50,8 +51,8 @@ def parts_of(steps: int, step_ms: int) -> Parts:
     """
     if steps * step_ms < SHORTEST_MS or steps < _LEAST_STEPS:
         raise ReplayInputError(
-            f"a history of {steps * step_ms / 60_000:g} min in {steps} steps is too short to choose by one part of it"
-            f" and to tell by another; give an hour or more, in {_LEAST_STEPS} steps or more"
+            f"a history of {steps * step_ms / 60_000:g} min in {count_of(steps, 'step')} is too short to choose by one"
+            f" part of it and to tell by another; give an hour or more, in {_LEAST_STEPS} steps or more"
         )
     first = max(1, min(steps // 4, LONGEST_SETTLING_MS // step_ms))
     count = CHOOSING + TELLING

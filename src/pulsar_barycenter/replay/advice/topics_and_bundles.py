@@ -19,6 +19,7 @@ from typing import Final
 import numpy as np
 
 from pulsar_barycenter.load.snapshot.load_snapshot import Floats
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.replay.advice.finding import Finding, Kind
 from pulsar_barycenter.replay.bundles import summed
 from pulsar_barycenter.replay.capacity import KBIT, Capacity, CapacityModel
@@ -98,7 +99,11 @@ def _topic(demand: Demand, loads: Loads, source: int, load: float, names: Mappin
         f"{name} alone asks {least}{load:.0%} of a broker's {loads.resource}{beyond} where a fair share is"
         f" {loads.fair:.0%}: wherever it is, that broker is the fullest, and no strategy can mend it"
     )
-    find = "" if where != SPREAD else f" (`pulsar-admin topics stats` of its {max(1, int(count))} topics tells which)"
+    find = (
+        ""
+        if where != SPREAD
+        else f" (`pulsar-admin topics stats` of its {count_of(max(1, int(count)), 'topic')} tells which)"
+    )
     return Finding(
         kind=Kind.TOPIC,
         subject=name,
@@ -150,7 +155,7 @@ def _namespace(
     heavy.sort(key=lambda row: (-float(of_bundle[row]), row))
     first = heavy[0]
     part = float(of_bundle[heavy].sum()) / total
-    few = f", and {loads.brokers} brokers" if len(rows) < loads.brokers else ""
+    few = f", and {count_of(loads.brokers, 'broker')}" if len(rows) < loads.brokers else ""
     bundles = "bundle" if len(rows) == 1 else "bundles"
     range_ = demand.bundles[first].rpartition("/")[2]
     sentence = (

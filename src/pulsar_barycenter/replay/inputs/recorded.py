@@ -17,6 +17,7 @@ import numpy as np
 
 from pulsar_barycenter.load.snapshot.load_snapshot import Floats, Integers
 from pulsar_barycenter.naming.bundle import Bundle, BundleRange
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.namespace import is_broker_bound
 from pulsar_barycenter.replay.capacity import Capacity, CapacityModel, Fit, fit
@@ -123,7 +124,9 @@ def _brokers(
         if fitted.determination < 0.5:
             doubts.append(f"CPU does not follow traffic well: {fitted}")
     else:
-        doubts.append(f"CPU of {int(known.sum())} reports is known, too few to fit; {CapacityModel()} is taken")
+        doubts.append(
+            f"CPU of {count_of(int(known.sum()), 'report')} is known, too few to fit; {CapacityModel()} is taken"
+        )
     return Cluster(brokers, fitted.model if fitted else CapacityModel()), events, fitted, doubts
 
 

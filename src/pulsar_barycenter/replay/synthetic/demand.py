@@ -7,6 +7,7 @@ import numpy as np
 
 from pulsar_barycenter.load.snapshot.load_snapshot import Floats
 from pulsar_barycenter.naming.bundles import NamespaceBundles
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.replay.demand import Demand
 from pulsar_barycenter.replay.errors import ReplayInputError
@@ -52,7 +53,8 @@ def bundle_names(bundles: int, namespaces: int = 1) -> tuple[str, ...]:
     """
     if not 1 <= namespaces <= bundles <= MOST_BUNDLES:
         raise ReplayInputError(
-            f"{bundles} bundles in {namespaces} namespaces; give 1 to {MOST_BUNDLES} bundles, and no more namespaces"
+            f"{count_of(bundles, 'bundle')} in {count_of(namespaces, 'namespace')}; give 1 to {MOST_BUNDLES} bundles,"
+            " and no more namespaces"
         )
     each, rest = divmod(bundles, namespaces)
     found = []

@@ -123,3 +123,6 @@ async def test_when_the_pipeline_last_looked_is_read_off_the_file_beside_the_pub
         os.utime(tmp_path / "looked", (at_s, at_s))
         await feed.read()
         assert feed.last_look_ms() == 1000 * at_s
+    (tmp_path / "looked").unlink()
+    await feed.read()
+    assert feed.last_look_ms() is None, "the pipeline was given up"

@@ -62,12 +62,27 @@ def test_new_partitions_get_the_subscriptions_of_the_first() -> None:
     assert found.subscriptions == ("a", "b")
 
 
+def test_new_partitions_get_the_properties_of_the_first_ones_subscriptions() -> None:
+    first = PartAnswer(Willingness.WILLING, subscriptions=("a", "b"), subscription_properties={"b": {"team": "x"}})
+    found = plan.decide(TOPIC, change(ChangeKind.ENLARGE, partitions=3), {0: first, 1: WILLING, 2: WILLING})
+    assert isinstance(found, PartitionedChange)
+    assert found.subscription_properties == {"b": {"team": "x"}}
+
+
+def test_properties_of_subscriptions_that_the_record_cannot_hold_are_refused() -> None:
+    properties = {"b": {"team": "x" * plan.LONGEST_SUBSCRIPTIONS}}
+    first = PartAnswer(Willingness.WILLING, subscriptions=("b",), subscription_properties=properties)
+    found = plan.decide(TOPIC, change(ChangeKind.ENLARGE, partitions=3), {0: first})
+    assert isinstance(found, Refusal)
+    assert (found.status, "names and properties of the subscriptions" in found.reason) == (412, True)
+
+
 def test_names_of_subscriptions_that_the_record_cannot_hold_are_refused() -> None:
-    first = PartAnswer(Willingness.WILLING, subscriptions=("a" * plan.LONGEST_NAMES, "b"))
+    first = PartAnswer(Willingness.WILLING, subscriptions=("a" * plan.LONGEST_SUBSCRIPTIONS, "b"))
     found = plan.decide(TOPIC, change(ChangeKind.ENLARGE, partitions=3), {0: first})
     assert isinstance(found, Refusal)
     assert found.status == 412
-    assert str(plan.LONGEST_NAMES) in found.reason
+    assert str(plan.LONGEST_SUBSCRIPTIONS) in found.reason
 
 
 def test_which_partitions_are_asked_and_which_change() -> None:

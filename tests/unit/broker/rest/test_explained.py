@@ -1,14 +1,17 @@
 """What the dashboard tells of a bundle, by a snapshot alone."""
 
 import pytest
+from msgspec.structs import replace
 
 from pulsar_barycenter.broker.rest.dashboard.explained import Explanation, cluster_balance, decisions_upon, explained
 from pulsar_barycenter.broker.rest.dashboard.explanations import listed_bundles
 from pulsar_barycenter.broker.rest.dashboard.overview import Shares
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage
 from pulsar_barycenter.load.snapshot.document import PoliciesDocument, SnapshotDocument
+from pulsar_barycenter.load.snapshot.extensible_document import ExtensibleDocument
 from support.load_cases import steady
 
 HEAVY, LIGHT = "t/n/0x00000000_0x80000000", "t/n/0x80000000_0xffffffff"
@@ -131,3 +134,25 @@ def test_the_balance_of_a_cluster_goes_with_what_its_shedder_makes_of_it() -> No
     assert found.balance.fullest == "b1:8080"
     assert found.unloads > 0
     assert found.short.startswith("b1:8080: ")
+
+
+@pytest.mark.parametrize("manager", [ManagerKind.MODULAR, ManagerKind.EXTENSIBLE])
+def test_the_bundles_of_brokers_before_and_after_a_move_leave_out_their_own(manager: ManagerKind) -> None:
+    own = "pulsar/b1:8080/0x00000000_0xffffffff"
+    stats = NamespaceBundleStats(msg_rate_in=1, topics=1)
+    document = cluster()
+    if manager is ManagerKind.EXTENSIBLE:
+        loads = {name: BrokerLoadData(bundle_count=3 if name == "b1:8080" else 1) for name in ("b1:8080", "b2:8080")}
+        owners = {HEAVY: "b1:8080", LIGHT: "b1:8080", own: "b1:8080", own.replace("b1", "b2"): "b2:8080"}
+        document = SnapshotDocument(brokers={}, extensible=ExtensibleDocument(loads=loads, owners=owners))
+    else:
+        b1, b2 = document.brokers["b1:8080"], document.brokers["b2:8080"]
+        document.brokers["b1:8080"] = replace(b1, last_stats={**b1.last_stats, own: stats}, bundles={*b1.bundles, own})
+        its_own = own.replace("b1", "b2")
+        document.brokers["b2:8080"] = replace(b2, last_stats={its_own: stats}, bundles={its_own})
+    config = BrokerConfig(load_manager_class_name=manager.class_name)
+    known = decisions_upon(document, config, manager)
+    found = explained(known, config, manager, bundle=LIGHT, owner="b1:8080", destination="b2:8080")
+    assert found.move is not None
+    assert {share.broker: share.bundles for share in Shares().of(document, ())} == {"b1:8080": 2, "b2:8080": 0}
+    assert {side.broker: side.bundles for side in found.move.sides} == {"b1:8080": (2, 1), "b2:8080": (0, 1)}

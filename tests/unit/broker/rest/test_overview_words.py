@@ -29,3 +29,9 @@ def test_silent_brokers_and_a_late_pipeline_are_named_with_their_figures() -> No
         "b2:1 last reported its load 20 min ago; a report is due every 16 min.",
         "The pipeline is 95 s late, so the leader decides by windows of its own.",
     )
+
+
+def test_a_silent_pipeline_is_told_while_nothing_waits_for_it() -> None:
+    pipeline = PipelineHealth(in_use=True, lag_s=0, silent_s=340)
+    told = ("The pipeline has not looked for load reports for 340 s: it was stopped, was killed or hangs.",)
+    assert complaints_of([share("b1:1", NOW_MS)], pipeline, NOW_MS, SILENT_MS) == told

@@ -336,6 +336,7 @@ async def test_a_drain_is_told_before_it_is_done_and_leaves_the_broker_alone_unt
         assert all(each["sentence"] for each in group["bundles"])
         sides = {side["broker"]: side for side in told["sides"]}
         assert sides.keys() == {owner, *others}
+        assert sides[owner]["bundles"] == [len(leaving), 0]
         for name, sign in ((owner, -1), (group["destination"], 1)):
             before, after = sides[name]["bundles"]
             assert after == before + sign * len(leaving)
@@ -348,6 +349,8 @@ async def test_a_drain_is_told_before_it_is_done_and_leaves_the_broker_alone_unt
     told = (await cluster.expect(200, "GET", "/barycenter/v1/drain-preview", broker=owner)).json
     assert told["isDrained"]
     overview = (await cluster.expect(200, "GET", "/barycenter/v1/overview")).json
+    shown = {each["broker"]: each["bundles"] for each in overview["brokers"]}
+    assert {side["broker"]: side["bundles"][0] for side in told["sides"]} == shown, "their own bundles do not count"
     change = overview["drainChange"]
     assert (overview["drained"], change["by"], change["why"]) == ([owner], "anonymous", "disk is broken")
     assert (await cluster.call("GET", "/barycenter/v1/drain-preview", broker=others.pop())).status == 412  # nobody left

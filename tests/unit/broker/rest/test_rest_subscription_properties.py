@@ -169,3 +169,17 @@ async def test_properties_of_subscribe_are_shown(domain: str) -> None:
         if domain == "persistent":
             await cluster.expect(204, "PUT", f"{PATH}/unload")
             assert (await stats_of(cluster))["subscriptionProperties"] == {"team": "x"}
+
+
+async def test_partitions_that_are_added_get_the_properties_of_each_subscription() -> None:
+    """As Pulsar's `createSubscriptions`, which takes them of partition 0."""
+    async with rest_cluster(2) as cluster:
+        await cluster.create_namespace(bundles=4)
+        await cluster.expect(204, "PUT", f"{PATH}/partitions", 2)
+        await cluster.expect(204, "PUT", SUB, {**LATEST, "properties": {"team": "x", "blank": ""}})
+        await cluster.expect(204, "PUT", f"{PATH}/subscription/b", EARLIEST)
+        await cluster.expect(204, "POST", f"{PATH}/partitions", 4)
+        for index in range(4):
+            part = f"{PATH}-partition-{index}/subscription"
+            assert (await cluster.expect(200, "GET", f"{part}/a/properties")).json == {"team": "x", "blank": ""}
+            assert (await cluster.expect(200, "GET", f"{part}/b/properties")).json == {}

@@ -83,7 +83,7 @@ def test_how_long_it_takes_is_told_if_it_is_long(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(trying.time, "monotonic", lambda: next(seconds) * 20.0)
     done = run(*MADE_UP, *FEW)
     assert "this takes about" in done.stderr
-    assert "trying 1 configurations" in done.stderr or "trying 2 configurations" in done.stderr
+    assert "trying 1 configuration on" in done.stderr or "trying 2 configurations" in done.stderr
 
 
 def recorded(folder: Path, steps: int = 66) -> Path:

@@ -106,3 +106,37 @@ async def test_brokers_that_differ_are_told() -> None:
         differing = [msgspec.json.decode(line) for line in told.stdout.splitlines()]
         (found,) = [each for each in differing if each["key"] == "maxUnloadPercentage"]
         assert found["values"]["0.9"] == [cluster.brokers[1].broker_id]
+
+
+async def test_an_override_is_removed_when_meant_and_the_next_start_has_the_default() -> None:
+    async with rest_cluster(2) as cluster:
+        url = str(cluster.brokers[1].urls.web_url)
+        assert f"{KEY} is not set for all brokers" in (await run(url, "unset", KEY, "--yes")).stdout
+        assert (await run(url, "set", KEY, "3", "--yes")).exit_code == OK
+
+        shown = await run(url, "unset", KEY)
+        assert shown.exit_code == OK
+        assert (
+            "brokers keep 3 until they restart, and then have the value of their broker.conf, else the default 1"
+            in (shown.stdout)
+        )
+        assert "nothing is done without --yes" in shown.stdout
+        values = "/admin/v2/brokers/configuration/values"
+        assert (await cluster.expect(200, "GET", values)).json == {KEY: "3"}
+
+        done = await run(url, "unset", KEY, "--yes", "--why", "as before")
+        assert (done.exit_code, f"{KEY} is no longer set for all brokers" in done.stdout) == (OK, True)
+        for broker in cluster.brokers:
+            assert (await cluster.expect(200, "GET", values, at=broker)).json == {}
+        changes = (await cluster.expect(200, "GET", "/barycenter/v1/setting-changes")).json
+        assert (changes[KEY].get("value"), changes[KEY]["before"], changes[KEY]["why"]) == (None, "3", "as before")
+        restarted = await cluster.add()
+        assert restarted.config.current.load_balancer_shedding_interval_minutes == 1
+
+
+async def test_what_cannot_be_unset_is_said() -> None:
+    async with rest_cluster(1) as cluster:
+        url = str(cluster.brokers[0].urls.web_url)
+        for key, reason in (("clusterName", "set it in broker.conf"), (f"{KEY}x", f"did you mean {KEY}")):
+            told = await run(url, "unset", key, "--yes")
+            assert (told.exit_code, reason in told.stderr) == (FAILED, True), told.output

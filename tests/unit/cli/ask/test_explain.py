@@ -139,7 +139,7 @@ def test_why_a_bundle_cannot_be_shed_is_told(tmp_path: Path) -> None:
     ("words", "said"),
     [
         (["--broker", "nonsense"], "nothing is known of broker nonsense: "),
-        (["--broker", "nonsense"], "; there is a:1, b:1, c:1"),
+        (["--broker", "nonsense"], "; did you mean a:1, b:1 or c:1?"),
         (["--broker", "a:11"], "; did you mean a:1?"),
         (["--namespace", "t/nss"], "; did you mean t/ns?"),
         (["--bundle", "t/ns/0x00000000_0x00010001"], f"; did you mean {bundle_name(0)}"),

@@ -1,12 +1,16 @@
 """How `barycenter status` prints and ends."""
 
 import asyncio
+import os
+import time
+from pathlib import Path
 
 import msgspec
 from click.testing import CliRunner, Result
 
+from pulsar_barycenter.broker.load_manager.factory import load_manager_factory
 from pulsar_barycenter.cli.main import main
-from support.rest_cluster import rest_cluster
+from support.rest_cluster import RestCluster, rest_cluster
 
 WELL, SICK, BLIND = 0, 1, 2
 
@@ -49,3 +53,34 @@ def test_where_nobody_answers_it_ends_with_two() -> None:
     assert (told.exit_code, told.stdout) == (BLIND, "")
     assert "cannot look at the cluster" in told.stderr
     assert run("--url", "ftp://x").exit_code == BLIND
+
+
+async def test_a_pipeline_that_has_gone_silent_is_a_line_of_status_and_a_finding_of_doctor(tmp_path: Path) -> None:
+    look_file = tmp_path / "pipeline/publication/looked"
+    look_file.parent.mkdir(parents=True)
+    cluster = RestCluster()
+
+    async def told(command: str, seconds: int | None) -> Result:
+        if seconds is not None:
+            look_file.touch()
+            os.utime(look_file, times=(time.time() - seconds, time.time() - seconds))
+        await cluster.brokers[0].control.load_manager.write_report(force=True)
+        words = [command, "--url", str(cluster.brokers[0].urls.web_url)]
+        return await asyncio.to_thread(CliRunner().invoke, main, words, env={"COLUMNS": "400"})
+
+    try:
+        await cluster.add(
+            load_manager_factory("ModularLoadManagerImpl"),
+            broker_shutdown_timeout_ms=0,
+            barycenter_data_dir=str(tmp_path),
+        )
+        for seconds in (None, 1):
+            for each in (await told("status", seconds), await told("doctor", seconds)):
+                assert (each.exit_code, "pipeline" in each.stdout) == (WELL, False), "none runs, or it looks"
+        status, doctor = await told("status", 7_200), await told("doctor", 7_200)
+    finally:
+        await cluster.close()
+    assert (status.exit_code, doctor.exit_code) == (SICK, SICK)
+    assert "the pipeline has not looked for load reports for 7,2" in status.stdout.splitlines()[0]
+    assert "warning  silent-pipeline  pipeline" in doctor.stdout
+    assert "barycenter pipeline status --data FOLDER" in doctor.stdout

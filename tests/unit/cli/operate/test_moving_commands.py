@@ -15,8 +15,8 @@ from pulsar_barycenter.cli.main import main
 from pulsar_barycenter.cli.operate.carrying_out import journal_of_bundle
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.logs.decision_log import read_decisions
+from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.operations.journal import Journal
-from pulsar_barycenter.terminal.tables import count_of
 from support.rest_cluster import RestCluster
 
 OK, FAILED, WRONG = 0, 1, 2
@@ -298,7 +298,7 @@ async def test_who_cannot_be_drained_is_said(tmp_path: Path) -> None:
         for back in ((), ("--bring-back",)):
             unknown = await run("undrain", "nobody:1", *back, "--url", url, "--yes")
             assert (unknown.exit_code, unknown.stdout) == (FAILED, "")
-            assert "nobody:1 is none of the brokers; there is " in unknown.stderr
+            assert "nobody:1 is none of the brokers; did you mean 127.0.0.1:" in unknown.stderr
             assert unknown.stderr.count(here) == 1
             free = await run("undrain", here, *back, "--url", url, "--yes")
             assert (free.exit_code, free.stdout) == (FAILED, "")
@@ -350,3 +350,22 @@ async def test_a_drain_is_seen_everywhere_and_undrain_brings_back_what_it_moved_
         assert {bundle for bundle, owner in (await served(cluster)).items() if owner == broker.broker_id} >= mine
         kinds = [(each.kind, each.source) for each in read_decisions(tmp_path) if each.kind in ("drain", "undrain")]
         assert kinds == [("drain", broker.broker_id), ("undrain", broker.broker_id)]
+
+
+async def test_the_journal_that_stays_is_named_with_the_way_back(tmp_path: Path) -> None:
+    """Once a command, however many turns it takes; a preview writes and names none."""
+    async with two_brokers(tmp_path / "data") as cluster:
+        owner = await cluster.owner("persistent/public/ns/t")
+        (bundle,) = await served(cluster)
+        (other,) = [broker.broker_id for broker in cluster.brokers if broker is not owner]
+        url = str(owner.urls.web_url)
+        move, drain = journal_of_bundle(bundle), Path(f"drain-{other.replace(':', '-')}.journal")
+        for journal, words in ((move, ("move", bundle, "--to", other)), (drain, ("drain", other))):
+            preview = await run(*words, "--url", url)
+            assert (preview.exit_code, ".journal" in preview.output, journal.exists()) == (OK, False, False)
+            done = await run(*words, "--url", url, "--yes")
+            named = f"the moves are kept in {journal}; the way back: barycenter undo {journal} > back.jsonl"
+            assert (done.exit_code, done.stdout.count(named)) == (OK, 1), done.output
+            assert journal.exists()
+            helped = " ".join((await run(words[0], "--help")).stdout.split())
+            assert "in the current folder, where it stays" in helped

@@ -94,7 +94,13 @@ def test_a_running_pipeline_tells_its_figures(layout: PipelineLayout) -> None:
     answer = ask(layout)
     assert answer.exit_code == 0
     assert f"is running (process {os.getpid()})" in answer.output
-    for part in ("1.50 s", "12 reports", "3 reports came late", "2 reports were there already", str(layout.quarantine)):
+    for part in (
+        "1.50 s",
+        "12 reports",
+        "3 reports came late",
+        "2 reports left out, as already there",
+        str(layout.quarantine),
+    ):
         assert part in answer.output
     document = json.loads(ask(layout, "--json").output)
     assert (document["state"], document["alive"], document["lagMsP99"]) == ("running", True, 1500)

@@ -92,7 +92,7 @@ def test_a_killed_grid_goes_on(tmp_path: Path) -> None:
     second.write_bytes(second.read_bytes()[:100])
     (tmp_path / RESULTS).unlink()
     again = run(tmp_path, *words)
-    assert "1 of 3 runs are done already" in again.stderr
+    assert "1 of 3 runs is done already" in again.stderr
     assert (tmp_path / RESULTS).read_bytes() == whole
     assert third.stat().st_mtime_ns == kept
 

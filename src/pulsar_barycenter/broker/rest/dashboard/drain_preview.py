@@ -107,7 +107,7 @@ def _leaving(
 ) -> tuple[int, list[LeavingGroup], list[Any]]:
     """Return how many bundles the broker has, where the first of them would go, one counting for the next, and the
     loads of brokers before and after."""
-    from pulsar_barycenter.broker.rest.dashboard.loads_after import sides_of  # brings numpy
+    from pulsar_barycenter.broker.rest.dashboard.loads_after import bundle_counts, sides_of  # brings numpy
     from pulsar_barycenter.load.cycle.round import selection_of
 
     names = sorted(name for owner, name, _ in owned_bundles(document) if owner == broker and may_leave_its_broker(name))
@@ -122,4 +122,4 @@ def _leaving(
     ordered = sorted(groups.items(), key=lambda each: (each[0][0] != "", -len(each[1]), each[0]))
     moves = [(each.bundle, broker, destination) for (destination, _), group in ordered if destination for each in group]
     found = [LeavingGroup(destination=place, why=why, bundles=group) for (place, why), group in ordered]
-    return len(names), found, sides_of(snapshot, config, moves, every=True)
+    return len(names), found, sides_of(snapshot, config, moves, bundle_counts(document), every=True)

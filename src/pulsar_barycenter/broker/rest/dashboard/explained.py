@@ -3,12 +3,13 @@
 Pure. Needs numpy; a broker imports it when it is first asked for an explanation.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
-from pulsar_barycenter.broker.rest.dashboard.loads_after import Sides, bundle_row, sides_of
+from pulsar_barycenter.broker.rest.dashboard.loads_after import Sides, bundle_counts, bundle_row, sides_of
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.load.cycle.balance import Balance, balance_of
 from pulsar_barycenter.load.cycle.decided import BundleState, Decided, Figures, concerning, state_of
@@ -77,9 +78,10 @@ class ClusterBalance(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotDecisions:
-    """A snapshot, and all that would be decided upon it."""
+    """A snapshot, how many bundles each broker has in it, and all that would be decided upon it."""
 
     snapshot: LoadSnapshot
+    bundle_counts: Mapping[str, int]
     lines: tuple[Decided, ...]
 
 
@@ -91,7 +93,8 @@ def decisions_upon(document: SnapshotDocument, config: BrokerConfig, manager: Ma
     """
     snapshot = document.snapshot()
     rounds, _ = shedding_rounds(snapshot, config, document.memory, 1, 0, manager)
-    return SnapshotDecisions(snapshot, (*rounds[0], *split_rounds(snapshot, config, 1, manager)[0]))
+    lines = (*rounds[0], *split_rounds(snapshot, config, 1, manager)[0])
+    return SnapshotDecisions(snapshot, bundle_counts(document), lines)
 
 
 def explained(
@@ -120,7 +123,7 @@ def explained(
         shedding=list(dict.fromkeys(line.source for line in known.lines if line.kind == "unload")),
         load=_load_of(snapshot, bundle) if bundle else None,
         placed=None if placed is None else _in_words(placed),
-        move=_move(snapshot, config, bundle, owner, destination) if bundle and destination else None,
+        move=_move(known, config, bundle, owner, destination) if bundle and destination else None,
     )
 
 
@@ -160,8 +163,8 @@ def _load_of(snapshot: LoadSnapshot, bundle: str) -> Figures | None:
     return Figures(msg_rate=float(latest.rate[row]), msg_throughput=float(latest.throughput[row]))
 
 
-def _move(snapshot: LoadSnapshot, config: BrokerConfig, bundle: str, owner: str, destination: str) -> Move:
-    brokers = snapshot.brokers
+def _move(known: SnapshotDecisions, config: BrokerConfig, bundle: str, owner: str, destination: str) -> Move:
+    snapshot, brokers = known.snapshot, known.snapshot.brokers
     row = brokers.index.get(destination)
     if row is None:
         return Move(bundle=bundle, objection=f"Nothing is known of the load of {destination}.", sides=[])
@@ -170,5 +173,5 @@ def _move(snapshot: LoadSnapshot, config: BrokerConfig, bundle: str, owner: str,
     if not candidates.kept[row]:
         [why] = candidates.alternatives(brokers.names, [row])
         objection = f"Policies keep it away from {destination}: {str(why.code).replace('_', ' ')}."
-    sides = sides_of(snapshot, config, [(bundle, owner, destination)])
+    sides = sides_of(snapshot, config, [(bundle, owner, destination)], known.bundle_counts)
     return Move(bundle=bundle, objection=objection, sides=sides)

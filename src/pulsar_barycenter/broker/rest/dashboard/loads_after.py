@@ -7,7 +7,8 @@ Pure. Needs numpy; a broker imports it when it is first asked.
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -17,11 +18,14 @@ from pulsar_barycenter.load.shedding.least_disturbance.best_usage import usage_a
 from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import NOBODY
 from pulsar_barycenter.load.shedding.least_disturbance.settings import Settings
 from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import reported_usage
+from pulsar_barycenter.load.snapshot.document import SnapshotDocument, owned_bundles
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from pulsar_barycenter.naming.bundle import is_of_a_broker_itself
 
 
 class Sides(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A broker's figures before and after moves: usage in percent of the broker, msg/s, bytes/s, number of bundles."""
+    """A broker's figures before and after moves: usage in percent of the broker, msg/s, bytes/s, number of bundles, the
+    broker's own left out."""
 
     broker: str
     usage: tuple[float, float]
@@ -31,9 +35,16 @@ class Sides(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def sides_of(
-    snapshot: LoadSnapshot, config: BrokerConfig, moves: Sequence[tuple[str, str, str]], *, every: bool = False
+    snapshot: LoadSnapshot,
+    config: BrokerConfig,
+    moves: Sequence[tuple[str, str, str]],
+    counts: Mapping[str, int],
+    *,
+    every: bool = False,
 ) -> list[Sides]:
     """Return the figures of the brokers that moves touch, or of `every` one, before and after all of them.
+
+    `counts` says how many bundles each broker has (`bundle_counts`).
 
     A move is a bundle, the broker that it leaves, "" if nobody owns it, and the one that it goes to. A bundle of which
     nothing is reported counts as one without load.
@@ -46,10 +57,15 @@ def sides_of(
     ]
     after = usage_after(snapshot, settings, [(row, source, goal) for row, source, goal in rows if row is not None])
     return [
-        _sides(snapshot, row, float(before[row]), float(after[row]), rows)
+        _sides(snapshot, row, float(before[row]), float(after[row]), rows, counts.get(brokers.names[row], 0))
         for row in range(len(brokers))
         if every or any(row in (source, destination) for _, source, destination in rows)
     ]
+
+
+def bundle_counts(document: SnapshotDocument) -> Mapping[str, int]:
+    """Return how many bundles each broker has, without its own, which are its heartbeat's."""
+    return Counter(broker for broker, bundle, _ in owned_bundles(document) if not is_of_a_broker_itself(bundle))
 
 
 def bundle_row(snapshot: LoadSnapshot, bundle: str) -> int | None:
@@ -60,7 +76,12 @@ def bundle_row(snapshot: LoadSnapshot, bundle: str) -> int | None:
 
 
 def _sides(
-    snapshot: LoadSnapshot, broker: int, before: float, after: float, moves: Sequence[tuple[int | None, int, int]]
+    snapshot: LoadSnapshot,
+    broker: int,
+    before: float,
+    after: float,
+    moves: Sequence[tuple[int | None, int, int]],
+    count: int,
 ) -> Sides:
     brokers, latest = snapshot.brokers, snapshot.bundles.latest
     signed = [
@@ -71,7 +92,6 @@ def _sides(
     rate, throughput = float(brokers.latest.rate[broker]), float(brokers.latest.throughput[broker])
     rates = [sign * float(latest.rate[row]) for sign, row in signed if row is not None]
     bytes_ = [sign * float(latest.throughput[row]) for sign, row in signed if row is not None]
-    count = int(brokers.bundle_count[broker])
     return Sides(
         broker=brokers.names[broker],
         usage=(round(100 * before, 1), round(100 * after, 1)),

@@ -15,6 +15,7 @@ from pulsar_barycenter.config.sources import NotedChange
 from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData
 from pulsar_barycenter.load.reports.load_report import RESOURCES, LocalBrokerData, NamespaceBundleStats
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument, loads_of
+from pulsar_barycenter.naming.bundle import is_of_a_broker_itself
 
 MOST_BUNDLES: Final = 2_000
 _FEWEST_OF_BROKER: Final = 5
@@ -101,6 +102,9 @@ def complaints_of(
             found.append(f"{each.broker} last reported its load {minutes} min ago; a report is due every {most} min.")
     if pipeline is not None and not pipeline.in_use:
         found.append(f"The pipeline is {pipeline.lag_s} s late, so the leader decides by windows of its own.")
+    if pipeline is not None and pipeline.silent_s:
+        silent = f"The pipeline has not looked for load reports for {pipeline.silent_s} s"
+        found.append(f"{silent}: it was stopped, was killed or hangs.")
     return tuple(found)
 
 
@@ -123,7 +127,8 @@ class Shares:
                 made[broker] = before
                 continue
             if isinstance(report, LocalBrokerData):
-                row = _row(broker, report, report.last_stats, 0, most)
+                stats = {name: each for name, each in report.last_stats.items() if not is_of_a_broker_itself(name)}
+                row = _row(broker, report, stats, 0, most)
             else:
                 known, unknown = stats_by_broker.get(broker, ({}, 0))
                 row = _row(broker, report, known, unknown, most)
@@ -140,7 +145,7 @@ def _extensible_stats(document: SnapshotDocument) -> Mapping[str, tuple[dict[str
     """Return the known figures of each broker's bundles, and how many it owns without."""
     if document.extensible is None:
         return {}
-    owners = document.extensible.owners
+    owners = {name: owner for name, owner in document.extensible.owners.items() if not is_of_a_broker_itself(name)}
     known: dict[str, dict[str, NamespaceBundleStats]] = {}
     for top in document.extensible.top_bundles.values():
         for each in top.top_bundles_load_data:

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from pulsar_barycenter.load.decisions import Unload
-from pulsar_barycenter.load.reasons import Code, Compared, Reason
+from pulsar_barycenter.load.reasons import Code, Compared, Reason, format_figure
 from pulsar_barycenter.load.shedding.least_disturbance.assignment import (
     ABOVE,
     BY_NUMBER,
@@ -28,6 +28,7 @@ from pulsar_barycenter.load.shedding.least_disturbance.settings import (
 from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import UsageLines, reported_at_ms
 from pulsar_barycenter.load.shedding.plan import ShedPlan
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, LoadSnapshot
+from pulsar_barycenter.naming.counted import count_of
 
 _CODES: Final = {EXCHANGED: Code.EXCHANGED, RETURNED: Code.GIVEN_IN_EXCHANGE}
 _ESTIMATES: Final = {RECENT: "recent", SETTLED: "settled"}
@@ -61,7 +62,9 @@ class Verdicts:
     def broker(self, snapshot: LoadSnapshot, broker: int) -> Reason:
         code, compared, settings = self._judged(snapshot, broker)
         usage = self.view.usage[:, broker]
-        said = " and ".join(f"{value * 100:.4g} % by the {_ESTIMATES[each]}" for each, value in enumerate(usage))
+        said = " and ".join(
+            f"{format_figure(float(value), '%')} by the {_ESTIMATES[each]}" for each, value in enumerate(usage)
+        )
         return Reason(
             code=code,
             strategy=NAME,
@@ -137,7 +140,7 @@ class DisturbancePlan(ShedPlan):
             strategy=NAME,
             subject=name,
             compared=compared,
-            detail=f"it disturbs {sessions} sessions of {topics} topics",
+            detail=f"it disturbs {count_of(sessions, 'session')} of {count_of(topics, 'topic')}",
             cause=cause,
         )
         return Unload(name, brokers[move.source], reason, goal)

@@ -39,6 +39,7 @@ from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitS
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.store import MetadataStore
 from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.counted import count_of
 
 log = structlog.get_logger(__name__)
 
@@ -240,5 +241,7 @@ class RecordsSyncer:
         deadline = loop.time() + within_s
         while going_on := await who_goes_on(self._store, generation):
             if loop.time() >= deadline:
-                raise ChannelUnavailableError(f"{len(going_on)} brokers did not stand still in {within_s:.0f} s")
+                raise ChannelUnavailableError(
+                    f"{count_of(len(going_on), 'broker')} did not stand still in {within_s:.0f} s"
+                )
             await self._change.wait(_LOOK_AGAIN_S)

@@ -60,7 +60,7 @@ export function overviewPage() {
   }
   function pipelineWords(pipeline) {
     if (!pipeline) return "";
-    if (pipeline.silentS) return ` The pipeline has not looked for load reports for ${ago(1000 * pipeline.silentS)}: it was stopped, or hangs.`
+    if (pipeline.silentS) return ` The pipeline has not looked for load reports for ${ago(1000 * pipeline.silentS)}: it was stopped, was killed or hangs.`
       + (pipeline.inUse ? " The leader decides by the windows it published last, as no newer report waits." : ` A report waits for ${ago(1000 * pipeline.lagS)}, so the leader decides by windows of its own.`);
     return pipeline.inUse ? ` It decides by the pipeline's windows, whose slowest report waits for ${ago(1000 * pipeline.lagS)}.`
       : ` No pipeline keeps up: a report waits for ${ago(1000 * pipeline.lagS)}, so the leader decides by windows of its own.`;

@@ -9,7 +9,7 @@ Source: Pulsar's `AbstractBaseDispatcher`.
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 import structlog
@@ -54,8 +54,8 @@ class Dispatcher:
         """Attach a consumer; raises SubscriptionBusyError or ConsumerAssignError."""
         raise NotImplementedError
 
-    def remove(self, consumer: Consumer) -> None:
-        """Detach a consumer; what it has not acknowledged is delivered again."""
+    def remove(self, consumers: Collection[Consumer]) -> None:
+        """Detach consumers that leave together; what they have not acknowledged is delivered again."""
         raise NotImplementedError
 
     def attached(self, consumer: Consumer) -> None:

@@ -10,7 +10,7 @@ Source: Pulsar's `PersistentStickyKeyDispatcherMultipleConsumers`, with the drai
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from heapq import heapify, heappop, heappush
 from typing import Final
 
@@ -52,10 +52,9 @@ class KeySharedDispatcher(SharedDispatcher):
         self.selector.add(consumer)
         super().add(consumer)
 
-    def remove(self, consumer: Consumer) -> None:
-        if consumer in self.consumers:
-            self.selector.remove(consumer)
-        super().remove(consumer)
+    def remove(self, consumers: Collection[Consumer]) -> None:
+        self.selector.remove(consumers)
+        super().remove(consumers)
 
     def rewind(self) -> None:
         super().rewind()

@@ -109,18 +109,21 @@ class NonPersistentSubscription:
         if not consumer.closed and not self._pick_active_consumer() and self.type is SubscriptionType.FAILOVER:
             consumer.link.send_active_consumer(consumer, is_active=consumer is self._active)
 
-    def detach(self, consumer: Consumer) -> None:
-        if consumer.closed:
-            if consumer in self.members:  # held
-                self.members.remove(consumer)
-                self._turns.remove(consumer)
+    def detach(self, *consumers: Consumer) -> None:
+        """Remove consumers, on their own wish or because their connection is gone; idempotent."""
+        leaving = [consumer for consumer in consumers if not consumer.closed]
+        for consumer in leaving:
+            consumer.closed = True
+        gone = set(consumers)
+        self.members = [consumer for consumer in self.members if consumer not in gone]  # also those that are held
+        for consumer in consumers:
+            self._turns.remove(consumer)
+        if not leaving:
             return
-        consumer.closed = True
-        self.members.remove(consumer)
-        self._turns.remove(consumer)
-        self._choice.remove(consumer)
+        for consumer in leaving:
+            self._choice.remove(consumer)
         if self._selector is not None:
-            self._selector.remove(consumer)
+            self._selector.remove(leaving)
         self._pick_active_consumer()
         self.topic.consumer_left(self)
 

@@ -8,7 +8,7 @@ Source: Pulsar's `PersistentDispatcherMultipleConsumers`.
 
 import heapq
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 from pulsar_barycenter.broker.clients.consumer import Consumer
@@ -75,16 +75,17 @@ class SharedDispatcher(Dispatcher):
         self.consumers.sort(key=lambda c: c.priority_level)
         self._turns.add(consumer)
 
-    def remove(self, consumer: Consumer) -> None:
-        if consumer not in self.consumers:
-            return
-        self.consumers.remove(consumer)
-        self._turns.remove(consumer)
-        self._chunked = {uuid: owner for uuid, owner in self._chunked.items() if owner is not consumer}
+    def remove(self, consumers: Collection[Consumer]) -> None:
+        leaving = set(consumers)
+        self.consumers = [consumer for consumer in self.consumers if consumer not in leaving]
+        for consumer in consumers:
+            self._turns.remove(consumer)
+        self._chunked = {uuid: owner for uuid, owner in self._chunked.items() if owner not in leaving}
         if not self.consumers:
             self._reset()
             return
-        self._move_to_replay(consumer, list(consumer.pending))
+        for consumer in consumers:
+            self._move_to_replay(consumer, list(consumer.pending))
         self.dispatch()
 
     def close(self) -> None:

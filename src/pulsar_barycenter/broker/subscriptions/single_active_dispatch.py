@@ -4,7 +4,7 @@ Source: Pulsar's `PersistentDispatcherSingleActiveConsumer`.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from pulsar_barycenter.broker.clients.consumer import Consumer
 from pulsar_barycenter.broker.errors import SubscriptionBusyError
@@ -43,12 +43,13 @@ class SingleActiveDispatcher(Dispatcher):
             consumer.link.send_active_consumer(consumer, is_active=consumer is self.active)
         self.dispatch()
 
-    def remove(self, consumer: Consumer) -> None:
-        if consumer in self.consumers:
-            self.consumers.remove(consumer)
+    def remove(self, consumers: Collection[Consumer]) -> None:
+        leaving = set(consumers)
+        self.consumers = [consumer for consumer in self.consumers if consumer not in leaving]
+        for consumer in consumers:
             self._choice.remove(consumer)
-            self._pick_active_consumer()
-            self.dispatch()
+        self._pick_active_consumer()
+        self.dispatch()
 
     def close(self) -> None:
         super().close()

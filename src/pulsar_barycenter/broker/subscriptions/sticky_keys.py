@@ -10,7 +10,7 @@ import struct
 from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from heapq import heappop, heappush
@@ -176,23 +176,41 @@ class HashRing(Generic[C]):
         points = array("H", {each % RANGE_SIZE for each in hashes})
         self._members[id(consumer)] = member, points
         for point in points:
-            claims = self._claims.get(point)
-            if claims is None:
-                self._claims[point] = [member]
+            if self._claim(point, member):
                 insort(self._points, point)
-            else:
-                insort(claims, member, key=_RANK)
 
-    def remove(self, consumer: C) -> None:
-        member, points = self._members.pop(id(consumer), (None, ()))
-        if member is None:
+    def remove(self, consumers: Iterable[C]) -> None:
+        """Consumers leave. Idempotent."""
+        leaving = [found for each in consumers if (found := self._members.pop(id(each), None)) is not None]
+        for (_, _, consumer), _ in leaving:
+            self._places.give_back(consumer)
+        if len(leaving) > len(self._members):
+            self._claims.clear()
+            for member, points in self._members.values():
+                for point in points:
+                    self._claim(point, member)
+            self._points = array("H", sorted(self._claims))
             return
-        self._places.give_back(consumer)
-        for point in points:
-            claims = self._claims[point]
-            del claims[bisect_left(claims, _RANK(member), key=_RANK)]
-            if not claims:
-                del self._claims[point], self._points[bisect_left(self._points, point)]
+        freed = [point for member, points in leaving for point in points if self._give_up(point, member)]
+        if len(leaving) > 1:
+            self._points = array("H", sorted(self._claims))
+            return
+        for point in freed:
+            del self._points[bisect_left(self._points, point)]
+
+    def _claim(self, point: int, member: tuple[str, int, C]) -> bool:
+        """Tell whether nobody else claims the point."""
+        claims = self._claims.setdefault(point, [])
+        insort(claims, member, key=_RANK)
+        return len(claims) == 1
+
+    def _give_up(self, point: int, member: tuple[str, int, C]) -> bool:
+        """Tell whether nobody claims the point any more."""
+        claims = self._claims[point]
+        del claims[bisect_left(claims, _RANK(member), key=_RANK)]
+        if not claims:
+            del self._claims[point]
+        return not claims
 
     def owner(self, value: int) -> C | None:
         if not self._points:
@@ -206,7 +224,7 @@ class StickySelector(Protocol[C]):
 
     def add(self, consumer: C) -> None: ...
 
-    def remove(self, consumer: C) -> None: ...
+    def remove(self, consumers: Collection[C]) -> None: ...
 
     def select(self, slot: int) -> C | None: ...
 
@@ -222,8 +240,8 @@ class AutoSplitSelector(Generic[C]):
     def add(self, consumer: C) -> None:
         self._ring.add(consumer)
 
-    def remove(self, consumer: C) -> None:
-        self._ring.remove(consumer)
+    def remove(self, consumers: Collection[C]) -> None:
+        self._ring.remove(consumers)
 
     def select(self, slot: int) -> C | None:
         return self._ring.owner(slot)
@@ -258,8 +276,9 @@ class StickyRangeSelector(Generic[C]):
                 )
         self._ranges = ranges
 
-    def remove(self, consumer: C) -> None:
-        self._ranges = [entry for entry in self._ranges if entry[2] is not consumer]
+    def remove(self, consumers: Collection[C]) -> None:
+        leaving = {id(consumer) for consumer in consumers}
+        self._ranges = [entry for entry in self._ranges if id(entry[2]) not in leaving]
 
     def select(self, slot: int) -> C | None:
         at = bisect_right(self._ranges, slot, key=itemgetter(0)) - 1

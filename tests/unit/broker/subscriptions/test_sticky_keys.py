@@ -80,7 +80,7 @@ def test_a_newcomer_takes_slots_and_moves_no_others() -> None:
     after = [selector.select(slot) for slot in range(0, RANGE_SIZE, 97)]
     assert all(new in (old, third) for old, new in zip(before, after, strict=True))
     assert 0 < after.count(third) < len(after)
-    selector.remove(third)
+    selector.remove([third])
     assert [selector.select(slot) for slot in range(0, RANGE_SIZE, 97)] == before
 
 
@@ -110,11 +110,26 @@ def test_comings_and_goings_leave_the_ring_of_those_that_are_there(script: list[
     here: dict[int, Member] = {}
     for number in script:
         if number in here:
-            selector.remove(here.pop(number))
+            selector.remove([here.pop(number)])
         else:
             here[number] = Member(f"c{number}")
             selector.add(here[number])
     names = [member.name for member in here.values()]
+    for slot in range(0, RANGE_SIZE, 4_099):
+        owner = selector.select(slot)
+        assert (owner and owner.name) == (owner_by_the_book(names, slot) if names else None)
+
+
+@given(st.integers(1, 12), st.data())
+def test_those_that_leave_together_leave_the_ring_of_the_rest(count: int, data: st.DataObject) -> None:
+    selector: AutoSplitSelector[Member] = AutoSplitSelector()
+    members = [Member(f"c{number}") for number in range(count)]
+    for member in members:
+        selector.add(member)
+    leaving = data.draw(st.lists(st.sampled_from(members), unique=True))
+    selector.remove(leaving)
+    selector.remove(leaving)
+    names = [member.name for member in members if member not in leaving]
     for slot in range(0, RANGE_SIZE, 4_099):
         owner = selector.select(slot)
         assert (owner and owner.name) == (owner_by_the_book(names, slot) if names else None)
@@ -126,7 +141,7 @@ def test_namesakes_that_come_and_go_leave_nothing_behind(script: list[int]) -> N
     here: dict[int, Member] = {}
     for number in script:
         if number in here:
-            selector.remove(here.pop(number))
+            selector.remove([here.pop(number)])
         else:
             here[number] = Member("", priority_level=number)
             selector.add(here[number])
@@ -147,7 +162,7 @@ def test_one_of_many_consumers_costs_its_own_points_alone(monkeypatch: pytest.Mo
     for member in members:
         selector.add(member)
     for member in members:
-        selector.remove(member)
+        selector.remove([member])
     assert len(hashed) == len(members)
 
 
@@ -157,7 +172,7 @@ def test_sticky_ranges_are_inclusive_and_leave_gaps() -> None:
     selector.add(member)
     assert [selector.select(slot) for slot in (0, 9, 20, 29)] == [member] * 4
     assert [selector.select(slot) for slot in (10, 19, 30)] == [None] * 3
-    selector.remove(member)
+    selector.remove([member])
     assert selector.select(5) is None
 
 

@@ -26,10 +26,10 @@ from hypothesis import strategies as st
 
 from pulsar_barycenter.broker.clients.consumer import Consumer, ConsumerOptions
 from pulsar_barycenter.broker.clients.producer import Producer, ProducerOptions
+from pulsar_barycenter.broker.subscriptions.failover_choice import FailoverChoice
 from pulsar_barycenter.broker.subscriptions.sticky_keys import (
     RANGE_SIZE,
     AutoSplitSelector,
-    active_consumer,
     slot_of,
 )
 from pulsar_barycenter.broker.subscriptions.turns import TURN_MESSAGES
@@ -344,7 +344,10 @@ def test_partitions_are_shared_evenly_by_the_consumers_of_the_best_priority(
     consumers = [Candidate(name, priority) for name, priority in members]
     active = dict.fromkeys(consumers, 0)
     for partition in range(partitions):
-        chosen = active_consumer(consumers, "t", partition)
+        choice: FailoverChoice[Candidate] = FailoverChoice("t", partition)
+        for consumer in consumers:
+            choice.add(consumer)
+        chosen = choice.active
         assert chosen is not None
         active[chosen] += 1
     best = min(consumer.priority_level for consumer in consumers)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from pulsar_barycenter.broker.clients.consumer import Consumer, ConsumerOptions
 from pulsar_barycenter.broker.clients.producer import Producer, ProducerOptions
+from pulsar_barycenter.broker.subscriptions.key_shared_dispatch import KeySharedDispatcher
 from pulsar_barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
 from pulsar_barycenter.broker.subscriptions.types import KeySharedMode, SubscriptionType
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
@@ -32,6 +33,7 @@ steps = st.lists(
         st.tuples(st.just("flow"), st.integers(0, 5), st.integers(1, 10)),
         st.tuples(st.just("ack"), st.integers(0, 5), st.integers(0, 5)),
         st.tuples(st.just("redeliver"), st.integers(0, 5), st.integers(0, 5)),
+        st.tuples(st.just("stray"), st.integers(0, 5), st.integers(0, 40)),
         st.tuples(st.just("stall"), st.just(0), st.just(0)),
         st.tuples(st.just("drain"), st.just(0), st.just(0)),
         st.tuples(st.just("wait"), st.integers(0, 3), st.just(0)),
@@ -126,6 +128,14 @@ class World:
             self.acked.update(chosen)
             self.subscription.ack_individual(consumer, chosen)
 
+    async def do_stray(self, number: int, which: int) -> None:
+        """A consumer acknowledges what nobody holds: it waits to be delivered, perhaps not for the first time."""
+        consumer = self.pick(number)
+        idle = [position for position in self.key_of if position not in self.held and position not in self.acked]
+        if consumer is not None and idle:
+            self.acked.add(idle[which % len(idle)])
+            self.subscription.ack_individual(consumer, [idle[which % len(idle)]])
+
     async def do_redeliver(self, number: int, which: int) -> None:
         consumer = self.pick(number)
         if consumer is None:
@@ -161,6 +171,18 @@ class World:
                         assert self.held.get(earlier) is consumer, f"{position} came before {earlier} of {key}"
             self.held[position] = consumer
         self.seen = len(self.link.delivered)
+        if isinstance(dispatcher := self.subscription.dispatcher, KeySharedDispatcher):
+            assert not self.overdue(dispatcher), "entries wait that could be sent"
+
+    def overdue(self, dispatcher: KeySharedDispatcher) -> list[Position]:
+        """Return the entries that wait although they are the oldest of their slot, and nothing keeps them back."""
+        heads = [(slot, entries[0].position) for slot, entries in dispatcher._waiting.items()]
+        return [
+            position
+            for slot, position in heads
+            if slot not in dispatcher._replay_slots
+            and (dispatcher._available_owner(slot) is not None or self.subscription.cursor.is_acked(position))
+        ]
 
     async def finish(self) -> None:
         """Those who are there, or one newcomer, take and acknowledge whatever comes until nothing is left."""

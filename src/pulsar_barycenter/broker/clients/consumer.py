@@ -4,7 +4,7 @@ Permits count messages, not entries. An entry is sent whole as soon as one permi
 negative, down to what one batch may hold; later flows pay that back. A consumer that subscribes again starts with none.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -42,7 +42,7 @@ class Consumable(Protocol):
     @property
     def partition_index(self) -> int: ...
     def attached(self, consumer: "Consumer") -> None: ...
-    def detach(self, consumer: "Consumer") -> None: ...
+    def detach(self, *consumers: "Consumer") -> None: ...
     def flow(self, consumer: "Consumer") -> None: ...
     def ack_individual(self, consumer: "Consumer", positions: Sequence[Position]) -> None: ...
     def ack_cumulative(self, consumer: "Consumer", position: Position) -> bool: ...
@@ -126,6 +126,15 @@ class Consumer:
         rates = self.rates
         rates.messages += messages
         rates.bytes += size
+
+
+def detach_all(consumers: Iterable[Consumer]) -> None:
+    """Detach consumers that leave together: those of one subscription at once, so that none gets what another held."""
+    leaving: dict[Consumable, list[Consumer]] = {}
+    for consumer in consumers:
+        leaving.setdefault(consumer.subscription, []).append(consumer)
+    for subscription, of_subscription in leaving.items():
+        subscription.detach(*of_subscription)
 
 
 async def remove_dead(consumers: Sequence[Consumer]) -> bool:

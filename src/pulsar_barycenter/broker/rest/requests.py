@@ -126,7 +126,7 @@ def _require_bounds(value: Any, depth: int) -> None:
             _require_bounds(item, depth - 1)
         for item in value.values() if isinstance(value, dict) else ():
             _require_bounds(item, depth - 1)
-    elif isinstance(value, int | float) and not -_LARGEST <= value <= _LARGEST:
+    elif isinstance(value, int | float) and not -_LARGEST - 1 <= value <= _LARGEST:
         raise RestError(400, "The body has a number that does not fit in 64 bits")
 
 

@@ -17,6 +17,7 @@ from pulsar_barycenter.broker.rest.requests import body_of, json_response, no_co
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.broker.rest.topics import TOPIC
 from pulsar_barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
+from pulsar_barycenter.broker.topics.limits import require_free_subscription
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.broker.wire.bounds import SUBSCRIPTION_PROPERTIES_LENGTH
 from pulsar_barycenter.naming.topic import TopicName
@@ -65,6 +66,7 @@ class SubscriptionProperties:
         All owners are asked for the subscription first. If one fails in between, the same request finishes the change.
         """
         topic, name = await self._named(request)
+        require_free_subscription(name)
         properties = await body_of(request, dict[str, str]) or {}
         require_short_properties(properties)
         if parts := await self._owners.partitions(topic):

@@ -9,7 +9,7 @@ Source: Pulsar's `AbstractBaseDispatcher`.
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 import structlog
@@ -25,11 +25,25 @@ READ_BYTES: Final = 1 << 20
 
 READ_RETRY_DELAY_S: Final = 1.0
 
+STEP_ENTRIES: Final = 1_000
+"""Entries that are read from the cache in one step. Others have their turn between two steps: entries that are not
+delivered now, as they are delayed or acknowledged, cost no permits."""
+
 
 class Dispatcher:
     """Reads ahead for `dispatch`, which subclasses define."""
 
-    __slots__ = ("_generation", "_reading", "_ready", "_retry_timer", "consumers", "read_position", "subscription")
+    __slots__ = (
+        "_generation",
+        "_in_step",
+        "_reading",
+        "_ready",
+        "_rest_timer",
+        "_retry_timer",
+        "consumers",
+        "read_position",
+        "subscription",
+    )
 
     keeps_acks = False
     """Whether the dispatcher tells the cursor itself what is acknowledged one by one."""
@@ -43,6 +57,8 @@ class Dispatcher:
         # A read that began before a rewind is of no use after it.
         self._generation = 0
         self._retry_timer: object | None = None
+        self._in_step = 0
+        self._rest_timer: object | None = None
 
     # ---- what subclasses define ----
 
@@ -54,8 +70,8 @@ class Dispatcher:
         """Attach a consumer; raises SubscriptionBusyError or ConsumerAssignError."""
         raise NotImplementedError
 
-    def remove(self, consumer: Consumer) -> None:
-        """Detach a consumer; what it has not acknowledged is delivered again."""
+    def remove(self, consumers: Collection[Consumer]) -> None:
+        """Detach consumers that leave together; what they have not acknowledged is delivered again."""
         raise NotImplementedError
 
     def attached(self, consumer: Consumer) -> None:
@@ -91,7 +107,10 @@ class Dispatcher:
 
     def _read_more_entries(self, max_messages: int) -> bool:
         """Get entries into `_ready`: at once from the cache (True), or later by a task that dispatches again."""
-        if self._reading:
+        if self._reading or self._rest_timer is not None:
+            return False
+        if self._in_step >= STEP_ENTRIES:
+            self._rest_timer = self.subscription.call_later(0, self._go_on)
             return False
         ledger = self.subscription.ledger
         start = self.read_position
@@ -102,7 +121,13 @@ class Dispatcher:
         if entries is None:
             self._start_read(start, max_entries, max_messages)
             return False
+        self._in_step += len(entries)
         return self._add_ready(entries)
+
+    def _go_on(self) -> None:
+        self._rest_timer = None
+        self._in_step = 0
+        self.dispatch()
 
     def _add_ready(self, entries: Sequence[Entry]) -> bool:
         if not entries:

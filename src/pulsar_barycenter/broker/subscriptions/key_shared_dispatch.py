@@ -5,13 +5,16 @@ waits or comes again, while its consumer has no permits, and while another consu
 before, still holds unacknowledged entries of it (unless out-of-order delivery was allowed). So that one slow
 consumer does not hold up the others, entries are read past those that wait, up to a bound.
 
+Slots whose oldest entry waits for their consumer alone stand in its line, oldest first; those that wait for something
+else get there when that happens. So what happens to one slot or consumer costs nothing for those that wait elsewhere.
+
 Source: Pulsar's `PersistentStickyKeyDispatcherMultipleConsumers`, with the draining of slots of 4.0.
 """
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Iterable
-from heapq import heapify, heappop, heappush
+from collections.abc import Collection, Iterable
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final
 
 from pulsar_barycenter.broker.clients.consumer import Consumer
@@ -31,8 +34,19 @@ LOOK_AHEAD_BYTES: Final = 16 << 20
 
 
 class KeySharedDispatcher(SharedDispatcher):
-    __slots__ = ("_in_flight", "_replay_slots", "_waiting", "_waiting_bytes", "_waiting_entries", "is_ordered",
-                 "is_sticky", "selector")  # fmt: skip
+    __slots__ = (
+        "_has_acked_heads",
+        "_in_flight",
+        "_lined",
+        "_lines",
+        "_replay_slots",
+        "_waiting",
+        "_waiting_bytes",
+        "_waiting_entries",
+        "is_ordered",
+        "is_sticky",
+        "selector",
+    )
 
     def __init__(self, subscription: DispatchSource, *, is_sticky: bool, is_ordered: bool) -> None:
         super().__init__(subscription)
@@ -40,6 +54,11 @@ class KeySharedDispatcher(SharedDispatcher):
         self.is_ordered = is_ordered
         self.selector: StickySelector[Consumer] = StickyRangeSelector() if is_sticky else AutoSplitSelector()
         self._waiting: dict[int, list[Entry]] = {}
+        # Of each consumer, as a heap: slots with the position of their oldest entry that waits. One that is not the
+        # oldest any more is passed over; `_lined` has what stands in a line.
+        self._lines: dict[Consumer, list[tuple[Position, int]]] = {}
+        self._lined: dict[int, Position] = {}
+        self._has_acked_heads = False
         self._waiting_entries = 0
         self._waiting_bytes = 0
         # Who holds unacknowledged entries of a slot, and how many; one consumer at a time.
@@ -51,21 +70,24 @@ class KeySharedDispatcher(SharedDispatcher):
     def add(self, consumer: Consumer) -> None:
         self.selector.add(consumer)
         super().add(consumer)
+        self._line_up_all()
 
-    def remove(self, consumer: Consumer) -> None:
-        if consumer in self.consumers:
-            self.selector.remove(consumer)
-        super().remove(consumer)
+    def remove(self, consumers: Collection[Consumer]) -> None:
+        self.selector.remove(consumers)
+        self._line_up_all()
+        super().remove(consumers)
 
     def rewind(self) -> None:
         super().rewind()
         self._waiting.clear()
+        self._leave_lines()
         self._waiting_entries = 0
         self._waiting_bytes = 0
 
     def close(self) -> None:
         super().close()
         self._waiting.clear()
+        self._leave_lines()
 
     def _reset(self) -> None:
         self._in_flight.clear()
@@ -82,9 +104,12 @@ class KeySharedDispatcher(SharedDispatcher):
                 self._in_flight[slot] = (owner, count - 1)
             else:
                 del self._in_flight[slot]
+                self._line_up(slot)
         return slot
 
     def acked(self, consumer: Consumer, positions: Iterable[Position]) -> None:
+        if self._waiting and any(position not in consumer.pending for position in positions):
+            self._has_acked_heads = True  # perhaps: they may have been taken from this consumer and wait again
         super().acked(consumer, positions)
         if self._waiting:
             self.dispatch()
@@ -100,6 +125,7 @@ class KeySharedDispatcher(SharedDispatcher):
             self._replay_slots[slot] -= 1
             if self._replay_slots[slot] <= 0:
                 del self._replay_slots[slot]
+                self._line_up(slot)
 
     # ---- dispatch ----
 
@@ -147,31 +173,83 @@ class KeySharedDispatcher(SharedDispatcher):
         return consumer
 
     def _hold_back(self, slot: int, entry: Entry) -> None:
-        insort(self._waiting.setdefault(slot, []), entry, key=lambda waiting: waiting.position)
+        entries = self._waiting.setdefault(slot, [])
+        insort(entries, entry, key=lambda waiting: waiting.position)
         self._waiting_entries += 1
         self._waiting_bytes += len(entry.data)
         self._remove_replay(entry.position)
+        if entries[0] is entry:
+            self._line_up(slot)
+
+    def _line_up(self, slot: int) -> None:
+        """Have the oldest entry of a slot, if one waits, sent as soon as its consumer can take it."""
+        entries = self._waiting.get(slot)
+        if not entries or self._lined.get(slot) == entries[0].position:
+            return
+        consumer = self.selector.select(slot)
+        if consumer is not None:
+            position = self._lined[slot] = entries[0].position
+            heappush(self._lines.setdefault(consumer, []), (position, slot))
+
+    def _line_up_all(self) -> None:
+        self._leave_lines()
+        for slot in self._waiting:
+            self._line_up(slot)
+
+    def _leave_lines(self) -> None:
+        self._lines.clear()
+        self._lined.clear()
 
     def _send_waiting(self) -> None:
         """Send what waits and can be sent now, the oldest first, so that no key starves beside a busy one."""
-        heads = [(entries[0].position, slot) for slot, entries in self._waiting.items()]
+        if self._has_acked_heads:
+            self._drop_acked_heads()
+        able = filter(self._is_available, list(self._lines))
+        heads = [(self._lines[consumer][0], number, consumer) for number, consumer in enumerate(able)]
         heapify(heads)
         while heads and not self.is_blocked:
-            _, slot = heappop(heads)
-            entries = self._waiting[slot]
-            entry = entries[0]
-            if not self.subscription.cursor.is_acked(entry.position):
-                consumer = self._available_owner(slot) if slot not in self._replay_slots else None
-                if consumer is None:
-                    continue
-                self._send_entry(consumer, entry, slot)
-            del entries[0]
-            self._waiting_entries -= 1
-            self._waiting_bytes -= len(entry.data)
-            if entries:
-                heappush(heads, (entries[0].position, slot))
+            _, number, consumer = heads[0]
+            line = self._lines.get(consumer)
+            if not line:
+                self._lines.pop(consumer, None)
+                heappop(heads)
+            elif not self._is_available(consumer):
+                heappop(heads)
+            elif line[0] != heads[0][0]:
+                heapreplace(heads, (line[0], number, consumer))
             else:
-                del self._waiting[slot]
+                self._send_head(*heappop(line))
+
+    def _send_head(self, position: Position, slot: int) -> None:
+        """Send the oldest entry of a slot that waits if it is the one at `position` and nothing keeps it back."""
+        if self._lined.get(slot) == position:
+            del self._lined[slot]
+        entries = self._waiting.get(slot)
+        if not entries or entries[0].position != position:
+            return
+        entry = entries[0]
+        if not self.subscription.cursor.is_acked(position):
+            consumer = self._available_owner(slot) if slot not in self._replay_slots else None
+            if consumer is None:
+                return
+            self._send_entry(consumer, entry, slot)
+        self._drop_head(slot, entries)
+
+    def _drop_head(self, slot: int, entries: list[Entry]) -> None:
+        self._waiting_entries -= 1
+        self._waiting_bytes -= len(entries.pop(0).data)
+        if entries:
+            self._line_up(slot)
+        else:
+            del self._waiting[slot]
+
+    def _drop_acked_heads(self) -> None:
+        """Make room for others: entries that were acknowledged while they waited need not wait for their consumer."""
+        self._has_acked_heads = False
+        is_acked = self.subscription.cursor.is_acked
+        for slot, entries in list(self._waiting.items()):
+            while entries and is_acked(entries[0].position):
+                self._drop_head(slot, entries)
 
     def _send_entry(self, consumer: Consumer, entry: Entry, slot: int) -> None:
         super()._send_entry(consumer, entry, slot)

@@ -12,11 +12,11 @@ from pulsar_barycenter.broker.clients.link import ClientLink
 from pulsar_barycenter.broker.clients.rates import Rates
 from pulsar_barycenter.broker.cluster.service_urls import NextOwner
 from pulsar_barycenter.broker.errors import NotAllowedError, SubscriptionBusyError
+from pulsar_barycenter.broker.subscriptions.failover_choice import FailoverChoice
 from pulsar_barycenter.broker.subscriptions.sticky_keys import (
     AutoSplitSelector,
     StickyRangeSelector,
     StickySelector,
-    active_consumer,
     slot_of,
     sticky_key,
 )
@@ -39,6 +39,7 @@ class NonPersistentSubscriptionHost(ConsumableTopic, Protocol):
 class NonPersistentSubscription:
     __slots__ = (
         "_active",
+        "_choice",
         "_selector",
         "_turns",
         "dropped",
@@ -72,6 +73,7 @@ class NonPersistentSubscription:
         """Messages that no consumer was ready for."""
         self._turns: ConsumerTurns[Consumer] = ConsumerTurns()
         self._active: Consumer | None = None
+        self._choice: FailoverChoice[Consumer] = FailoverChoice(str(topic.name), topic.name.partition_index)
         self._selector: StickySelector[Consumer] | None = None
         if self.type is SubscriptionType.KEY_SHARED:
             self._selector = StickyRangeSelector() if mode is KeySharedMode.STICKY else AutoSplitSelector()
@@ -98,6 +100,8 @@ class NonPersistentSubscription:
             self._selector.add(consumer)
         self.members.append(consumer)
         self._turns.add(consumer)
+        if not self.type.is_shared:
+            self._choice.add(consumer)
         return consumer
 
     def attached(self, consumer: Consumer) -> None:
@@ -105,17 +109,21 @@ class NonPersistentSubscription:
         if not consumer.closed and not self._pick_active_consumer() and self.type is SubscriptionType.FAILOVER:
             consumer.link.send_active_consumer(consumer, is_active=consumer is self._active)
 
-    def detach(self, consumer: Consumer) -> None:
-        if consumer.closed:
-            if consumer in self.members:  # held
-                self.members.remove(consumer)
-                self._turns.remove(consumer)
+    def detach(self, *consumers: Consumer) -> None:
+        """Remove consumers, on their own wish or because their connection is gone; idempotent."""
+        leaving = [consumer for consumer in consumers if not consumer.closed]
+        for consumer in leaving:
+            consumer.closed = True
+        gone = set(consumers)
+        self.members = [consumer for consumer in self.members if consumer not in gone]  # also those that are held
+        for consumer in consumers:
+            self._turns.remove(consumer)
+        if not leaving:
             return
-        consumer.closed = True
-        self.members.remove(consumer)
-        self._turns.remove(consumer)
+        for consumer in leaving:
+            self._choice.remove(consumer)
         if self._selector is not None:
-            self._selector.remove(consumer)
+            self._selector.remove(leaving)
         self._pick_active_consumer()
         self.topic.consumer_left(self)
 
@@ -130,10 +138,11 @@ class NonPersistentSubscription:
             consumer.closed = True
             consumer.link.close_consumer(consumer, owner)
         self._turns.clear()
+        self._choice.clear()
         self._active = None
 
     def _pick_active_consumer(self) -> bool:
-        chosen = active_consumer(self.members, str(self.topic.name), self.partition_index)
+        chosen = self._choice.active
         if chosen is self._active:
             return False
         self._active = chosen

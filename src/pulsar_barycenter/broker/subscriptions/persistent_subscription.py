@@ -200,15 +200,18 @@ class PersistentSubscription:
         if self.dispatcher is not None and not consumer.closed:
             self.dispatcher.attached(consumer)
 
-    def detach(self, consumer: Consumer) -> None:
-        """Remove a consumer, on its own wish or because its connection is gone; idempotent."""
-        if consumer.closed:
-            if consumer in self._held:
-                self._held.remove(consumer)
+    def detach(self, *consumers: Consumer) -> None:
+        """Remove consumers, on their own wish or because their connection is gone; idempotent."""
+        leaving = [consumer for consumer in consumers if not consumer.closed]
+        for consumer in leaving:
+            consumer.closed = True
+        if self._held:
+            gone = set(consumers)
+            self._held = [consumer for consumer in self._held if consumer not in gone]
+        if not leaving:
             return
-        consumer.closed = True
         if self.dispatcher is not None:
-            self.dispatcher.remove(consumer)
+            self.dispatcher.remove(leaving)
         self.topic.consumer_left(self)
 
     def hold(self) -> None:

@@ -8,7 +8,7 @@ Source: Pulsar's `PersistentDispatcherMultipleConsumers`.
 
 import heapq
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 from pulsar_barycenter.bounds.recent import Recent
@@ -76,17 +76,18 @@ class SharedDispatcher(Dispatcher):
         self.consumers.sort(key=lambda c: c.priority_level)
         self._turns.add(consumer)
 
-    def remove(self, consumer: Consumer) -> None:
-        if consumer not in self.consumers:
-            return
-        self.consumers.remove(consumer)
-        self._turns.remove(consumer)
-        for message in [message for message, owner in self._chunked.items() if owner is consumer]:
+    def remove(self, consumers: Collection[Consumer]) -> None:
+        leaving = set(consumers)
+        self.consumers = [consumer for consumer in self.consumers if consumer not in leaving]
+        for consumer in consumers:
+            self._turns.remove(consumer)
+        for message in [message for message, owner in self._chunked.items() if owner in leaving]:
             self._chunked.pop(message)
         if not self.consumers:
             self._reset()
             return
-        self._move_to_replay(consumer, list(consumer.pending))
+        for consumer in consumers:
+            self._move_to_replay(consumer, list(consumer.pending))
         self.dispatch()
 
     def close(self) -> None:

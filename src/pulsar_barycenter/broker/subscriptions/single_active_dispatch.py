@@ -4,13 +4,13 @@ Source: Pulsar's `PersistentDispatcherSingleActiveConsumer`.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from pulsar_barycenter.broker.clients.consumer import Consumer
 from pulsar_barycenter.broker.errors import SubscriptionBusyError
 from pulsar_barycenter.broker.subscriptions.dispatch import READ_BYTES, Dispatcher
+from pulsar_barycenter.broker.subscriptions.failover_choice import FailoverChoice
 from pulsar_barycenter.broker.subscriptions.source import DispatchSource
-from pulsar_barycenter.broker.subscriptions.sticky_keys import active_consumer
 from pulsar_barycenter.ledger.position import Entry, Position
 from pulsar_barycenter.protocol.frames import is_readable
 
@@ -18,12 +18,15 @@ from pulsar_barycenter.protocol.frames import is_readable
 class SingleActiveDispatcher(Dispatcher):
     """Exclusive and Failover: one consumer gets everything, in order; a failover subscription has others in wait."""
 
-    __slots__ = ("_paused", "active", "is_failover")
+    __slots__ = ("_choice", "_paused", "active", "is_failover")
 
     def __init__(self, subscription: DispatchSource, *, is_failover: bool) -> None:
         super().__init__(subscription)
         self.is_failover = is_failover
         self.active: Consumer | None = None
+        self._choice: FailoverChoice[Consumer] = FailoverChoice(
+            str(subscription.topic_name), subscription.partition_index
+        )
         # Between the choice of a new active consumer and its first message, while acks of the old one may arrive.
         self._paused: object | None = None
 
@@ -33,31 +36,30 @@ class SingleActiveDispatcher(Dispatcher):
                 self.subscription.topic_name, self.subscription.name, "Exclusive consumer is already connected"
             )
         self.consumers.append(consumer)
+        self._choice.add(consumer)
 
     def attached(self, consumer: Consumer) -> None:
         if not self._pick_active_consumer() and self.is_failover:
             consumer.link.send_active_consumer(consumer, is_active=consumer is self.active)
         self.dispatch()
 
-    def remove(self, consumer: Consumer) -> None:
-        if consumer in self.consumers:
-            self.consumers.remove(consumer)
-            self._pick_active_consumer()
-            self.dispatch()
+    def remove(self, consumers: Collection[Consumer]) -> None:
+        leaving = set(consumers)
+        self.consumers = [consumer for consumer in self.consumers if consumer not in leaving]
+        for consumer in consumers:
+            self._choice.remove(consumer)
+        self._pick_active_consumer()
+        self.dispatch()
 
     def close(self) -> None:
         super().close()
+        self._choice.clear()
         self.active = None
 
     def _pick_active_consumer(self) -> bool:
         """Choose the active consumer anew; tell all consumers if it changed and return whether it did."""
         previous = self.active
-        if self.is_failover:
-            chosen = active_consumer(
-                self.consumers, str(self.subscription.topic_name), self.subscription.partition_index
-            )
-        else:
-            chosen = self.consumers[0] if self.consumers else None
+        chosen = self._choice.active
         if chosen is previous:
             return False
         self.active = chosen

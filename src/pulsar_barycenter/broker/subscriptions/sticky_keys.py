@@ -1,17 +1,19 @@
-"""Which consumer a key, or a whole topic, belongs to: the hash, the ring, and Key_Shared's ranges.
+"""Which consumer a key belongs to: the hash, the ring, and Key_Shared's ranges.
 
-Source: Pulsar's `Murmur3_32Hash`, `ConsistentHashingStickyKeyConsumerSelector`,
-`HashRangeExclusiveStickyKeyConsumerSelector`, and `AbstractDispatcherSingleActiveConsumer` for failover.
+Source: Pulsar's `Murmur3_32Hash`, `ConsistentHashingStickyKeyConsumerSelector` and
+`HashRangeExclusiveStickyKeyConsumerSelector`.
 """
 
 import base64
 import binascii
 import struct
-from bisect import bisect_left, bisect_right
+from array import array
+from bisect import bisect_left, bisect_right, insort
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from heapq import heappop, heappush
 from itertools import pairwise
 from operator import itemgetter
 from typing import Final, Generic, Protocol, TypeVar
@@ -30,23 +32,45 @@ LONGEST_KEY: Final = 512
 POINTS_PER_CONSUMER: Final = 100
 
 _MASK: Final = 0xFFFFFFFF
+_RANK: Final = itemgetter(0, 1)
 
 
 def murmur3(data: bytes) -> int:
     """Return Murmur3 (x86, 32 bit, seed 0) of `data` without its top bit: 0 ≤ hash < 2^31."""
-    h = 0
+    return _murmur3_behind(0, 0, data)
+
+
+def point_hashes(text: str, first: int) -> list[int]:
+    """Return the Murmur3 hashes of `text` with each of the POINTS_PER_CONSUMER numbers from `first` on behind it.
+
+    What they have in common is hashed once: a name may be long.
+    """
+    data = text.encode()
     whole = len(data) & ~3
-    for (k,) in struct.iter_unpack("<I", data[:whole]):
-        h ^= _mixed(k)
-        h = ((h << 13) | (h >> 19)) & _MASK
-        h = (h * 5 + 0xE6546B64) & _MASK
+    state = _with_blocks(0, data[:whole])
+    rest = data[whole:]
+    return [_murmur3_behind(state, whole, rest + b"%d" % i) for i in range(first, first + POINTS_PER_CONSUMER)]
+
+
+def _murmur3_behind(state: int, before: int, data: bytes) -> int:
+    """Return the hash of `before` bytes, whole blocks that led to `state`, and `data`."""
+    whole = len(data) & ~3
+    h = _with_blocks(state, data[:whole])
     tail = data[whole:]
     if tail:
         h ^= _mixed(int.from_bytes(tail, "little"))
-    h ^= len(data)
+    h ^= before + len(data)
     h = ((h ^ (h >> 16)) * 0x85EBCA6B) & _MASK
     h = ((h ^ (h >> 13)) * 0xC2B2AE35) & _MASK
     return (h ^ (h >> 16)) & 0x7FFFFFFF
+
+
+def _with_blocks(h: int, blocks: bytes) -> int:
+    for (k,) in struct.iter_unpack("<I", blocks):
+        h ^= _mixed(k)
+        h = ((h << 13) | (h >> 19)) & _MASK
+        h = (h * 5 + 0xE6546B64) & _MASK
+    return h
 
 
 def _mixed(k: int) -> int:
@@ -99,45 +123,100 @@ class Candidate(Protocol):
 C = TypeVar("C", bound=Candidate)
 
 
+class NamesakePlaces(Generic[C]):
+    """Numbers consumers of one name from 0 on: consumers of several topics at once, say, have no name at all.
+
+    A consumer keeps its number; a newcomer gets the least that is free.
+    """
+
+    __slots__ = ("_free", "_next", "_taken")
+
+    def __init__(self) -> None:
+        self._next: Counter[str] = Counter()
+        self._free: dict[str, list[int]] = {}
+        self._taken: dict[int, int] = {}
+        """By the identity of the consumer."""
+
+    def take(self, consumer: C) -> int:
+        free = self._free.get(consumer.name)
+        if free:
+            place = heappop(free)
+        else:
+            place = self._next[consumer.name]
+            self._next[consumer.name] += 1
+        self._taken[id(consumer)] = place
+        return place
+
+    def give_back(self, consumer: C) -> None:
+        name = consumer.name
+        free = self._free.setdefault(name, [])
+        heappush(free, self._taken.pop(id(consumer)))
+        if len(free) == self._next[name]:
+            del self._free[name], self._next[name]
+
+
 class HashRing(Generic[C]):
-    """A consistent-hash ring over consumers by name. A key belongs to the first point at or after its hash."""
+    """A consistent-hash ring over consumers by name. A key belongs to the first point at or after its hash.
 
-    __slots__ = ("_owners", "_points")
+    A consumer that joins or leaves costs its own points alone, however many others there are.
+    """
 
-    def __init__(self, consumers: Sequence[C], separator: str, modulus: int) -> None:
-        points: dict[int, C] = {}
-        namesakes: Counter[str] = Counter()
-        for consumer in sorted(consumers, key=lambda c: c.name):
-            # Consumers of one name, as those of several topics at once have none, get points of their own each.
-            first = namesakes[consumer.name] * POINTS_PER_CONSUMER
-            namesakes[consumer.name] += 1
-            for i in range(first, first + POINTS_PER_CONSUMER):
-                # The smaller name keeps a point that two claim, so the order of joining changes nothing.
-                points.setdefault(murmur3(f"{consumer.name}{separator}{i}".encode()) % modulus, consumer)
-        self._points = sorted(points)
-        self._owners = [points[point] for point in self._points]
+    __slots__ = ("_claims", "_members", "_places", "_points")
+
+    def __init__(self) -> None:
+        self._places: NamesakePlaces[C] = NamesakePlaces()
+        self._members: dict[int, tuple[tuple[str, int, C], array[int]]] = {}
+        self._points = array("H")
+        self._claims: dict[int, list[tuple[str, int, C]]] = {}
+        """Who claims a point. The smaller name has one that two claim, so the order of joining changes nothing."""
+
+    def add(self, consumer: C) -> None:
+        member = (consumer.name, self._places.take(consumer), consumer)
+        hashes = point_hashes(f"{consumer.name}\0", member[1] * POINTS_PER_CONSUMER)
+        points = array("H", {each % RANGE_SIZE for each in hashes})
+        self._members[id(consumer)] = member, points
+        for point in points:
+            if self._claim(point, member):
+                insort(self._points, point)
+
+    def remove(self, consumers: Iterable[C]) -> None:
+        """Consumers leave. Idempotent."""
+        leaving = [found for each in consumers if (found := self._members.pop(id(each), None)) is not None]
+        for (_, _, consumer), _ in leaving:
+            self._places.give_back(consumer)
+        if len(leaving) > len(self._members):
+            self._claims.clear()
+            for member, points in self._members.values():
+                for point in points:
+                    self._claim(point, member)
+            self._points = array("H", sorted(self._claims))
+            return
+        freed = [point for member, points in leaving for point in points if self._give_up(point, member)]
+        if len(leaving) > 1:
+            self._points = array("H", sorted(self._claims))
+            return
+        for point in freed:
+            del self._points[bisect_left(self._points, point)]
+
+    def _claim(self, point: int, member: tuple[str, int, C]) -> bool:
+        """Tell whether nobody else claims the point."""
+        claims = self._claims.setdefault(point, [])
+        insort(claims, member, key=_RANK)
+        return len(claims) == 1
+
+    def _give_up(self, point: int, member: tuple[str, int, C]) -> bool:
+        """Tell whether nobody claims the point any more."""
+        claims = self._claims[point]
+        del claims[bisect_left(claims, _RANK(member), key=_RANK)]
+        if not claims:
+            del self._claims[point]
+        return not claims
 
     def owner(self, value: int) -> C | None:
         if not self._points:
             return None
-        return self._owners[bisect_left(self._points, value) % len(self._points)]
-
-
-def active_consumer(consumers: Sequence[C], topic: str, partition_index: int) -> C | None:
-    """Return which consumer of a failover subscription gets the messages; None if there is none.
-
-    Among those of the best priority (lowest level): for partition k the one at index k modulo their number in
-    order of name, so that partitions spread; for other topics the owner of the topic's hash on the ring.
-    """
-    if not consumers:
-        return None
-    best = min(consumer.priority_level for consumer in consumers)
-    candidates = sorted((c for c in consumers if c.priority_level == best), key=lambda c: c.name)
-    if partition_index >= 0:
-        return candidates[partition_index % len(candidates)]
-    if len(candidates) == 1:
-        return candidates[0]
-    return HashRing(candidates, "", 2**31).owner(murmur3(topic.encode()))
+        point = self._points[bisect_left(self._points, value) % len(self._points)]
+        return self._claims[point][0][2]
 
 
 class StickySelector(Protocol[C]):
@@ -145,7 +224,7 @@ class StickySelector(Protocol[C]):
 
     def add(self, consumer: C) -> None: ...
 
-    def remove(self, consumer: C) -> None: ...
+    def remove(self, consumers: Collection[C]) -> None: ...
 
     def select(self, slot: int) -> C | None: ...
 
@@ -153,19 +232,16 @@ class StickySelector(Protocol[C]):
 class AutoSplitSelector(Generic[C]):
     """Slots are divided by a consistent-hash ring; a joining or leaving consumer moves only its own share."""
 
-    __slots__ = ("_consumers", "_ring")
+    __slots__ = ("_ring",)
 
     def __init__(self) -> None:
-        self._consumers: list[C] = []
-        self._ring: HashRing[C] = HashRing((), "", RANGE_SIZE)
+        self._ring: HashRing[C] = HashRing()
 
     def add(self, consumer: C) -> None:
-        self._consumers.append(consumer)
-        self._ring = HashRing(self._consumers, "\0", RANGE_SIZE)
+        self._ring.add(consumer)
 
-    def remove(self, consumer: C) -> None:
-        self._consumers.remove(consumer)
-        self._ring = HashRing(self._consumers, "\0", RANGE_SIZE)
+    def remove(self, consumers: Collection[C]) -> None:
+        self._ring.remove(consumers)
 
     def select(self, slot: int) -> C | None:
         return self._ring.owner(slot)
@@ -200,8 +276,9 @@ class StickyRangeSelector(Generic[C]):
                 )
         self._ranges = ranges
 
-    def remove(self, consumer: C) -> None:
-        self._ranges = [entry for entry in self._ranges if entry[2] is not consumer]
+    def remove(self, consumers: Collection[C]) -> None:
+        leaving = {id(consumer) for consumer in consumers}
+        self._ranges = [entry for entry in self._ranges if id(entry[2]) not in leaving]
 
     def select(self, slot: int) -> C | None:
         at = bisect_right(self._ranges, slot, key=itemgetter(0)) - 1

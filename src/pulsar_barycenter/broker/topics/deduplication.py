@@ -13,6 +13,7 @@ limit of producers holds for snapshots alone, and which of them it leaves out is
 """
 
 import enum
+import re
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -34,7 +35,8 @@ from pulsar_barycenter.protocol.pulsar_api_pb2 import MessageMetadata
 CURSOR_NAME: Final = "pulsar.dedup"
 SNAPSHOT_BYTES: Final = 512 << 10
 """Of a snapshot, as JSON: half of what ZooKeeper takes of one key."""
-_LONGEST_ID: Final = 19
+_LONGEST_ID: Final = 20
+_ID: Final = re.compile("-?[0-9]{1,20}", re.ASCII)
 _READ_ENTRIES: Final = 500
 _READ_BYTES: Final = 1 << 20
 _END_OF_LEDGER: Final = 2**62
@@ -187,6 +189,11 @@ class Deduplication:
         cursor = await ledger.open_cursor(CURSOR_NAME, EARLIEST)
         memory = Deduplication(ledger, cursor, settings, clock)
         for name, highest in cursor.properties.items():
+            if _ID.fullmatch(highest) is None:
+                log.error(
+                    "deduplication_incomplete", topic=ledger.name, producer=name, error=f"{highest[:40]!r} is no id"
+                )
+                continue
             memory._stored.record(name, int(highest), clock.now_ms())
         position = cursor.first_unacked
         while position <= ledger.last_position:

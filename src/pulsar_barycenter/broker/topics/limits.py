@@ -1,18 +1,29 @@
 """How many producers, consumers and subscriptions a topic takes: held against each newcomer, those there may stay.
 
+The names of BROKERS_CURSORS are not for clients: what compaction and deduplication know is kept with these cursors.
+
 Source: Pulsar's `AbstractTopic.isProducersExceeded`, `isConsumersExceededOnTopic` and
 `checkMaxSubscriptionsPerTopicExceed`, and its dispatchers' `isConsumersExceededOnSubscription`. System topics have no
 limits. A limit of a namespace wins over the broker's; 0 is none.
 """
 
 from collections.abc import Collection, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from pulsar_barycenter.broker.clients.consumer import Consumer
-from pulsar_barycenter.broker.errors import TooManyConsumersError, TooManyProducersError, TooManySubscriptionsError
+from pulsar_barycenter.broker.errors import (
+    NotAllowedError,
+    TooManyConsumersError,
+    TooManyProducersError,
+    TooManySubscriptionsError,
+)
 from pulsar_barycenter.broker.namespaces.topic_policies import TopicLimits
+from pulsar_barycenter.broker.topics.deduplication import CURSOR_NAME as DEDUPLICATION_CURSOR
 from pulsar_barycenter.ledger.managed.compacted_topic import COMPACTION_CURSOR
 from pulsar_barycenter.naming.topic import TopicName
+
+BROKERS_CURSORS: Final = frozenset({COMPACTION_CURSOR, DEDUPLICATION_CURSOR})
+"""Names of subscriptions of persistent topics that are the broker's own."""
 
 
 class ConsumedTopic(Protocol):
@@ -47,3 +58,9 @@ def require_subscription_room(topic: TopicName, subscriptions: Mapping[str, obje
     """Raise TooManySubscriptionsError if the topic takes no further one; that of compaction does not count."""
     if limits.subscriptions and len(subscriptions) - (COMPACTION_CURSOR in subscriptions) >= limits.subscriptions:
         raise TooManySubscriptionsError(topic, limits.subscriptions)
+
+
+def require_free_subscription(subscription: str) -> None:
+    """Raise NotAllowedError if a subscription of that name would share a cursor with the broker."""
+    if subscription in BROKERS_CURSORS:
+        raise NotAllowedError(f"The subscription {subscription} is the broker's own")

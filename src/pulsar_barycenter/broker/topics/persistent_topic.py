@@ -33,7 +33,11 @@ from pulsar_barycenter.broker.ownership.serving import OwnedBundle
 from pulsar_barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
 from pulsar_barycenter.broker.topics import deduplication
 from pulsar_barycenter.broker.topics.deduplication import Deduplication, DuplicateStatus
-from pulsar_barycenter.broker.topics.limits import require_consumer_room, require_subscription_room
+from pulsar_barycenter.broker.topics.limits import (
+    require_consumer_room,
+    require_free_subscription,
+    require_subscription_room,
+)
 from pulsar_barycenter.broker.topics.producer_access import EPOCH_PROPERTY, stored_epoch
 from pulsar_barycenter.broker.topics.states import TopicEvent, TopicState
 from pulsar_barycenter.broker.topics.topic import SubscribeRequest, Topic, TopicHost
@@ -235,11 +239,11 @@ class PersistentTopic(Topic):
             TooManyConsumersError, TooManySubscriptionsError: see `limits`; the same of dead consumers.
             SubscriptionNotFoundError: it does not exist and may not be created by use.
             TopicFencedError: the topic is closing.
-            NotAllowedError: the compacted topic is not read by several at once; a name that compaction has.
+            NotAllowedError: the compacted topic is not read by several at once; a name of BROKERS_CURSORS.
         """
         if request.options.read_compacted and request.sub_type.is_shared:
             raise NotAllowedError("readCompacted only allowed on failover or exclusive subscriptions")
-        _require_not_compaction(request.subscription)
+        require_free_subscription(request.subscription)
         limits = await self.host.policies.limits(self.name)
         while True:
             self.check_open()
@@ -294,7 +298,7 @@ class PersistentTopic(Topic):
         Hold `lock` meanwhile.
 
         Raises:
-            NotAllowedError: compaction has the name, or the topic takes no more.
+            NotAllowedError: it is one of BROKERS_CURSORS, or the topic takes no more.
             TopicFencedError: a change of the partitioned topic deletes it.
         """
         self.check_subscription_open(name)
@@ -302,8 +306,8 @@ class PersistentTopic(Topic):
         return await self.make_subscription(name, start, properties)
 
     async def check_subscription_allowed(self, name: str) -> None:
-        """Raise NotAllowedError if compaction has the name, or the topic takes no more subscriptions."""
-        _require_not_compaction(name)
+        """Raise NotAllowedError for a name of BROKERS_CURSORS, or if the topic takes no more subscriptions."""
+        require_free_subscription(name)
         require_subscription_room(self.name, self.subscriptions, await self.host.policies.limits(self.name))
 
     async def make_subscription(
@@ -493,8 +497,3 @@ class PersistentTopic(Topic):
         self.ledger.end_interval(seconds)
         for subscription in self.subscriptions.values():
             subscription.update_rates(seconds)
-
-
-def _require_not_compaction(subscription: str) -> None:
-    if subscription == COMPACTION_CURSOR:
-        raise NotAllowedError(f"The subscription {COMPACTION_CURSOR} is the broker's own")

@@ -25,6 +25,7 @@ that was displaced itself is refused before it fences anybody, and a brought epo
 turn comes.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -43,7 +44,9 @@ from pulsar_barycenter.naming.topic import TopicName
 HIGHEST_BROUGHT: Final = 2**62
 """The highest epoch that a topic takes over from a producer. No topic gets there by counting, nor from there to the end
 of the protocol's 64 bits."""
-_HIGHEST_STORED: Final = 2**63 - 1
+_HIGHEST_STORED: Final = 2**63 - 2**32
+"""The highest epoch that a property may hold, which users can set: there is room to count on from it."""
+_EPOCH: Final = re.compile("[0-9]{1,19}", re.ASCII)
 
 EPOCH_PROPERTY: Final = "pulsar.topic.epoch"
 """The property of a topic's ledger under which Pulsar keeps the epoch, and this broker."""
@@ -58,7 +61,7 @@ def stored_epoch(topic: TopicName, properties: Mapping[str, str]) -> int | None:
     text = properties.get(EPOCH_PROPERTY)
     if text is None:
         return None
-    if not (text.isascii() and text.isdigit() and int(text) <= _HIGHEST_STORED):
+    if _EPOCH.fullmatch(text) is None or int(text) > _HIGHEST_STORED:
         raise NotAllowedError(
             f"Topic {topic} takes no exclusive producer: its property {EPOCH_PROPERTY} is {text[:40]!r}, and must be a "
             f"number from 0 to {_HIGHEST_STORED}. Delete the topic and create it without this property."

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, cast
 import structlog
 
 from pulsar_barycenter.broker.access.principal import Principal
-from pulsar_barycenter.broker.clients.consumer import MAX_MESSAGES_IN_ENTRY, Consumer
+from pulsar_barycenter.broker.clients.consumer import MAX_MESSAGES_IN_ENTRY, Consumer, detach_all
 from pulsar_barycenter.broker.clients.link import LinkedConsumer, LinkedProducer, StalledDispatcher
 from pulsar_barycenter.broker.clients.producer import Producer
 from pulsar_barycenter.broker.cluster.service_urls import NextOwner, assigned_urls
@@ -197,8 +197,7 @@ class Connection(asyncio.Protocol):
         self._requests.cancel()
         for producer in list(self.producers.values()):
             producer.topic.forget_producer(producer)
-        for consumer in list(self.consumers.values()):
-            consumer.subscription.detach(consumer)
+        detach_all(self.consumers.values())
         self.producers.clear()
         self.consumers.clear()
 

@@ -93,6 +93,7 @@ async def test_properties_of_a_partitioned_topic_are_on_every_partition() -> Non
         ({"entryId": 0}, 3),
         ({}, 3),
         (EARLIEST, 3),
+        ({"ledgerId": -(2**63), "entryId": -(2**63)}, 3),  # the lowest numbers of Java
         ({**EARLIEST, "partitionIndex": -1, "batchIndex": -1, "excluded": False, "properties": None}, 3),
         ({**LATEST, "partitionIndex": 7}, 0),
         ({**LATEST, "partitionedIndex": -1}, 0),  # of Pulsar's Go client

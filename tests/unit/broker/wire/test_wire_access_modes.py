@@ -315,12 +315,14 @@ async def test_an_epoch_taken_over_from_a_client_is_counted_on_from(broker: OneB
         assert told.topic_epoch == 2**62 + expected
 
 
-async def test_a_stored_epoch_that_is_no_number_refuses_exclusive_producers_alone(broker: OneBroker) -> None:
+@pytest.mark.parametrize("text", ["x", "", "-1", "1_0", "\u0663", str(2**63 - 1), pytest.param("9" * 5_000, id="long")])
+async def test_a_stored_epoch_that_is_no_number_refuses_exclusive_producers_alone(broker: OneBroker, text: str) -> None:
+    """Nor is one from which no epoch can follow. Python reads no more than 4,300 digits."""
     topic = await broker.registry.get_or_create(TopicName.parse(TOPIC))
-    await topic.ledger.update_properties({"pulsar.topic.epoch": "x"})  # type: ignore[attr-defined]
+    await topic.ledger.update_properties({"pulsar.topic.epoch": text})  # type: ignore[attr-defined]
     client = await WireClient.connect(broker.port)
     refused = await client.produce(TOPIC, 1, access_mode=api.Exclusive)
     assert refused.error == api.NotAllowedError
-    assert "pulsar.topic.epoch is 'x'" in refused.message
+    assert f"pulsar.topic.epoch is {text[:40]!r}" in refused.message
     assert (await client.produce(TOPIC, 2, producer_name="s")).producer_name == "s"
     assert broker.registry.topic_stats(topic)["topicEpoch"] is None

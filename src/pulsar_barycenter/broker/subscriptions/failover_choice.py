@@ -1,0 +1,82 @@
+"""Which consumer of a failover subscription gets the messages.
+
+Source: Pulsar's `AbstractDispatcherSingleActiveConsumer`.
+"""
+
+from bisect import bisect_left, insort
+from operator import itemgetter
+from typing import Final, Generic, TypeAlias, TypeVar
+
+from pulsar_barycenter.broker.subscriptions.sticky_keys import (
+    POINTS_PER_CONSUMER,
+    Candidate,
+    NamesakePlaces,
+    murmur3,
+    point_hashes,
+)
+
+C = TypeVar("C", bound=Candidate)
+
+_Rank: TypeAlias = tuple[int, str, int]
+"""The order among consumers of one priority: distance on the ring, name, and what tells namesakes apart."""
+
+_RANK: Final = itemgetter(0)
+_RING: Final = 2**31
+
+
+class FailoverChoice(Generic[C]):
+    """The consumers of a subscription of one topic, in the order in which the choice falls upon them.
+
+    Among those of the best priority (lowest level) it is for partition k the one at index k modulo their number in
+    order of name, so that partitions spread; for other topics the owner of the topic's hash on a consistent-hash ring,
+    which is the consumer that has the nearest point at or after it. A consumer that joins or leaves costs its own
+    points alone, however many others there are.
+    """
+
+    __slots__ = ("_joined", "_levels", "_partition", "_places", "_ranks", "_topic_hash")
+
+    def __init__(self, topic: str, partition_index: int) -> None:
+        """`partition_index` is -1 for a topic that is no partition."""
+        self._partition = partition_index
+        self._topic_hash = murmur3(topic.encode())
+        self._places: NamesakePlaces[C] = NamesakePlaces()
+        self._joined = 0
+        self._levels: dict[int, list[tuple[_Rank, C]]] = {}
+        self._ranks: dict[int, _Rank] = {}
+
+    @property
+    def active(self) -> C | None:
+        """The consumer that gets the messages; None if there is none."""
+        if not self._levels:
+            return None
+        best = self._levels[min(self._levels)]
+        return best[max(0, self._partition) % len(best)][1]
+
+    def add(self, consumer: C) -> None:
+        rank = self._ranks[id(consumer)] = self._rank_of(consumer)
+        insort(self._levels.setdefault(consumer.priority_level, []), (rank, consumer), key=_RANK)
+
+    def remove(self, consumer: C) -> None:
+        """A consumer leaves. Idempotent."""
+        rank = self._ranks.pop(id(consumer), None)
+        if rank is None:
+            return
+        level = self._levels[consumer.priority_level]
+        del level[bisect_left(level, rank, key=_RANK)]
+        if not level:
+            del self._levels[consumer.priority_level]
+        if self._partition < 0:
+            self._places.give_back(consumer)
+
+    def clear(self) -> None:
+        self._levels.clear()
+        self._ranks.clear()
+        self._places = NamesakePlaces()
+
+    def _rank_of(self, consumer: C) -> _Rank:
+        if self._partition >= 0:
+            self._joined += 1
+            return 0, consumer.name, self._joined
+        place = self._places.take(consumer)
+        points = point_hashes(consumer.name, place * POINTS_PER_CONSUMER)
+        return min((point - self._topic_hash) % _RING for point in points), consumer.name, place

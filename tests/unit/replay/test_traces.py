@@ -56,6 +56,7 @@ def test_a_bad_file_is_refused_with_its_line(tmp_path: Path, text: str, line: st
 
 def test_the_synthetic_mix_is_skewed_and_repeats_with_its_seed() -> None:
     mix = synthetic_traces(7)
+    assert {type(value) for trace in mix for value in trace.values} == {float}  # the demo's clients get them as JSON
     assert mix == synthetic_traces(7)
     assert mix != synthetic_traces(8)
     totals = [sum(trace.values) for trace in mix]

@@ -28,7 +28,7 @@ def _synthetic_trace(rank: int, chance: random.Random, days: int) -> Trace:
     phase = chance.random() * 2 * math.pi
     values = []
     for step in range(days * _STEPS_OF_A_DAY):
-        swing = daily_swing(step * _STEP_MS / 1000, 0.6, phase)
+        swing = float(daily_swing(step * _STEP_MS / 1000, 0.6, phase))
         burst = _BURST_FACTOR if chance.random() < _BURST_CHANCE else 1.0
         values.append(_BUSIEST_PER_STEP / rank * swing * burst * chance.uniform(0.8, 1.2))
     return Trace(f"synthetic-{rank:02d}", 0, _STEP_MS, tuple(values))

@@ -102,7 +102,7 @@ ledger
 
 broker
     bounded_log instruments
-    changes errors periodic start_errors
+    background changes errors periodic start_errors
     data_watch
     environment
     access

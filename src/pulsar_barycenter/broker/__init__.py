@@ -10,8 +10,8 @@ bundles shall be), `lookup` (where a client is sent), then the data plane: `clie
 admin API over all of it.
 
 What a broker does not know itself it asks of its `environment`: time, chance, the store, the disks, the other brokers.
-All chapters wait for `changes`, do `periodic` work and raise `errors` alike; what strangers can have them log goes
-through `bounded_log`, and `start_errors` say why a broker did not start. `data_watch` looks whether its files are still
-there. How to balance is decided in
-`pulsar_barycenter.load`, how entries become durable in `pulsar_barycenter.ledger`.
+All chapters wait for `changes`, do `periodic` and `background` work and raise `errors` alike; what strangers can have
+them log goes through `bounded_log`, and `start_errors` say why a broker did not start. `data_watch` looks whether its
+files are still there. How to balance is decided in `pulsar_barycenter.load`, how entries become durable in
+`pulsar_barycenter.ledger`.
 """

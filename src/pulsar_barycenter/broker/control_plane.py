@@ -34,10 +34,13 @@ from pulsar_barycenter.broker.lookup.owner_search import Affinities, OwnerSearch
 from pulsar_barycenter.broker.lookup.service import ClusterLookup, TopicDirectory
 from pulsar_barycenter.broker.namespaces.bundle_cache import BundleCache
 from pulsar_barycenter.broker.namespaces.cluster_policies import ClusterPolicyWatch
-from pulsar_barycenter.broker.ownership.bundle_owner import Topics
-from pulsar_barycenter.broker.ownership.cache import OwnershipCache
+from pulsar_barycenter.broker.ownership.bundle_owner import BundleOwner
+from pulsar_barycenter.broker.ownership.bundle_topics import Topics
+from pulsar_barycenter.broker.ownership.by_locks.lock_ownership import LockOwnership
 from pulsar_barycenter.broker.ownership.channel.ownership_channel import OwnershipChannel
-from pulsar_barycenter.broker.ownership.contract import Ownership
+from pulsar_barycenter.broker.ownership.contract import NoLeadersTerm, Ownership
+from pulsar_barycenter.broker.ownership.local_terms import LocalTerms
+from pulsar_barycenter.broker.ownership.locks import BundleLock
 from pulsar_barycenter.broker.ownership.mixed_ownership import BY_LOCKS, refuse_mixed_ownership
 from pulsar_barycenter.broker.ownership.own_namespaces import OwnNamespaces
 from pulsar_barycenter.broker.ownership.serving_log import ServingLog
@@ -138,18 +141,19 @@ class ControlPlane:
                 self.channel.ownership, lambda: self.load_manager, elsewhere=newest_manager.candidate
             )
         else:
-            cache = OwnershipCache(
+            terms: LocalTerms[BundleLock] = LocalTerms(
                 store,
                 self.bundles,
                 clock=env.clock,
                 serving_log=self.serving_log,
-                incarnation=self.incarnation,
                 session_timeout_s=lease_s,
                 unload_timeout_s=lambda: config.current.namespace_bundle_unloading_timeout_ms / 1000,
             )
-            self.ownership = cache
+            machine = LockOwnership(store, terms, incarnation=self.incarnation)
+            machine.on_created(affinities.drop)
+            self.ownership = BundleOwner(terms, machine, NoLeadersTerm())
             self.search = OwnerSearch(
-                cache,
+                self.ownership,
                 self.registration,
                 self.leadership,
                 lambda: self.load_manager,

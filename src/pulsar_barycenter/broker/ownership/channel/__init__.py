@@ -7,5 +7,7 @@ it, in `steps`; `channel_ownership` is what others ask of that, and `leader_repa
 counts for one of the `lives` of its broker, and beside brokers that own by locks for whoever holds the lock as well
 (`term_locks`). `ownership_channel` puts all together, and `channel_counters` counts what went through it.
 
+`record_base` is what `lives` works on.
+
 Which record of two counts, and what each asks for, is decided in `load.service_units`.
 """

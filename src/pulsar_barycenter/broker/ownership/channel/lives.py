@@ -23,7 +23,7 @@ import structlog
 from pulsar_barycenter.broker.cluster.lookup_answers import Owner
 from pulsar_barycenter.broker.cluster.registration import Registration, owns_by_records, urls_of_report
 from pulsar_barycenter.broker.namespaces.bundle_cache import BundleCache
-from pulsar_barycenter.broker.ownership.bundle_owner import BundleOwner
+from pulsar_barycenter.broker.ownership.channel.record_base import RecordBase
 from pulsar_barycenter.broker.ownership.channel.term_locks import TermLocks
 from pulsar_barycenter.broker.ownership.locks import EPOCH_COUNTER
 from pulsar_barycenter.broker.ownership.serving_log import ServingLog
@@ -57,7 +57,7 @@ class TermRecord(NamedTuple):
     version_id: int
 
 
-class Lives(BundleOwner[TermRecord]):
+class Lives(RecordBase[TermRecord]):
     """The part of `ChannelOwnership` that knows in which life this broker is."""
 
     def __init__(

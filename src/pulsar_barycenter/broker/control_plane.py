@@ -136,7 +136,7 @@ class ControlPlane:
                 self.incarnation,
                 self._choose_successor,
             )
-            self.ownership = self.channel.ownership
+            self.ownership = self.channel.owner
             self.search = ChannelSearch(
                 self.channel.ownership, lambda: self.load_manager, elsewhere=newest_manager.candidate
             )

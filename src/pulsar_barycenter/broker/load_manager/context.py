@@ -10,7 +10,7 @@ from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls
 from pulsar_barycenter.broker.environment import Environment
 from pulsar_barycenter.broker.namespaces.bundle_cache import BundleCache
 from pulsar_barycenter.broker.namespaces.cluster_policies import ClusterPolicyWatch
-from pulsar_barycenter.broker.ownership.channel.channel_ownership import ChannelOwnership
+from pulsar_barycenter.broker.ownership.channel.record_ownership import RecordOwnership
 from pulsar_barycenter.broker.system_topics.client import SystemTopicClient
 from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
 from pulsar_barycenter.logs.decision_log import DecisionLog
@@ -51,7 +51,7 @@ class LoadManagerContext:
     """The numbers of this incarnation's reports, one after the other, whichever load manager writes them."""
     boundaries: Callable[[str], Awaitable[Sequence[int]]] = _no_boundaries
     """Where the configured algorithm would split a bundle that is owned here, by its name."""
-    channel: ChannelOwnership | None = None
+    channel: RecordOwnership | None = None
     """Where bundles are owned by records: the channel."""
     system_topics: SystemTopicClient | None = None
     """How the internal topics are read and written, where the leader serves them."""

@@ -10,11 +10,12 @@ from pulsar_barycenter.broker.cluster.lookup_answers import BundleNotAcquiredErr
 from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
 from pulsar_barycenter.broker.load_manager.environment import LoadManagerEnvironment
 from pulsar_barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
-from pulsar_barycenter.broker.ownership.channel.lives import SESSIONS_ROOT
-from pulsar_barycenter.broker.ownership.channel.steps import NextStep
+from pulsar_barycenter.broker.ownership.channel.machine.own_life import SESSIONS_ROOT
+from pulsar_barycenter.broker.ownership.channel.machine.steps import NextStep
 from pulsar_barycenter.broker.ownership.channel.store_records import RECORDS_ROOT
 from pulsar_barycenter.broker.start_errors import MixedOwnershipError
 from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.service_units.duties import Duty
 from pulsar_barycenter.load.service_units.service_unit_state import (
     ServiceUnitState,
     ServiceUnitStateData,
@@ -319,16 +320,24 @@ def test_what_a_broker_registers_is_its_addresses_and_no_load() -> None:
     on_virtual_time(scenario)
 
 
+def without_splits(broker: ControlBroker) -> None:
+    """Have a broker carry out no split that a record asks for, as one without session does."""
+
+    async def wait(*_: object) -> NextStep:
+        return NextStep.WAIT
+
+    assert broker.plane.channel is not None
+    settling = broker.plane.channel.ownership.settling
+    settling.actions = {**settling.actions, Duty.SPLIT: wait}
+
+
 def test_a_split_that_another_broker_goes_on_with_ends_for_whoever_asked_for_it_here() -> None:
-    """The owner is without session, as its `_split` then waits, and the leader gives the record to another broker."""
+    """The owner is without session, as its splits then wait, and the leader gives the record to another broker."""
 
     async def scenario(cluster: ControlCluster) -> None:
         (owner, other, _), bundle = await owned_by_first(cluster)
 
-        async def wait(*_: object) -> NextStep:
-            return NextStep.WAIT
-
-        owner.plane.ownership._split = wait  # type: ignore[attr-defined]
+        without_splits(owner)
         split = asyncio.ensure_future(
             owner.run(owner.plane.namespaces.split_bundle(bundle, algorithm="range_equally_divide"))
         )
@@ -351,10 +360,7 @@ def test_a_split_that_nobody_carries_out_ends_for_whoever_asked_for_it() -> None
     async def scenario(cluster: ControlCluster) -> None:
         (owner, *_), bundle = await owned_by_first(cluster)
 
-        async def wait(*_: object) -> NextStep:
-            return NextStep.WAIT
-
-        owner.plane.ownership._split = wait  # type: ignore[attr-defined]
+        without_splits(owner)
         with pytest.raises(BundleNotAcquiredError, match="not split in time"):
             async with asyncio.timeout(600):
                 await owner.run(owner.plane.namespaces.split_bundle(bundle, algorithm="range_equally_divide"))

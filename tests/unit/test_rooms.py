@@ -119,6 +119,7 @@ broker
     topics
     partition_changes
     wire
+    control
     control_plane
     broker
     rest

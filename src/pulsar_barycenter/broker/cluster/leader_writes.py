@@ -19,6 +19,7 @@ import structlog
 from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.broker.cluster.leadership import CHANNEL_LEADER_PATH, LEADER_PATH, Leadership
 from pulsar_barycenter.broker.cluster.registration import BROKERS_ROOT
+from pulsar_barycenter.broker.cluster.writing_modes import refuse_who_writes_himself
 from pulsar_barycenter.metadata.coordination.epochs import Epoch, epoch_path, read_epoch
 from pulsar_barycenter.metadata.errors import MetadataError, NotLeadingError, StoreUnavailableError
 from pulsar_barycenter.metadata.leased.leased_store import LeasedStore
@@ -26,6 +27,7 @@ from pulsar_barycenter.metadata.leased.records import read_secret
 from pulsar_barycenter.metadata.leased.requests import (
     Answer,
     Change,
+    Failed,
     Request,
     answer_decoder,
     encode,
@@ -59,6 +61,8 @@ def is_own(path: str) -> bool:
 
 
 class LeaderWrites:
+    """Implements `MetadataWriting`."""
+
     def __init__(
         self, store: MetadataStore, source: random.Random, send: SendToLeader, *, session_timeout_s: float
     ) -> None:
@@ -84,18 +88,43 @@ class LeaderWrites:
         self._learning: asyncio.Task[tuple[int, str]] | None = None
         self._closed = False
 
-    def attach(self, leadership: Leadership) -> None:
-        """Say who tells whether this broker leads."""
+    @property
+    def former_session_s(self) -> float:
+        """A former life of this broker may have led: its key goes first, its session then."""
+        return self.times.timeout_s * 2
+
+    @property
+    def lease_s(self) -> float:
+        return self.times.lease_s
+
+    def leadership(self, path: str, *, refresh_after_s: float, source: random.Random) -> Leadership:
+        """Return this broker's part in the election, which says when it writes for all."""
+        leadership = Leadership(self._store, path, writes=self.store, refresh_after_s=refresh_after_s, source=source)
         self._leadership = leadership
         leadership.on_change(self._look)
+        return leadership
 
-    async def open(self, broker_id: str) -> None:
-        """Have a session; this broker takes part in the election.
+    async def open(self, broker_id: str, lead: Callable[[], Awaitable[None]]) -> None:
+        """Take part in the election, and have a session.
 
         Raises:
+            MixedWritersError: brokers run that write themselves.
             StoreUnavailableError: nobody led for long.
+            MetadataError: the store did not answer.
         """
+        assert self._leadership is not None
+        await lead()
         await self.store.open(broker_id, within_s=self.times.timeout_s * 3 + _PATIENCE_S)
+        await refuse_who_writes_himself(self._store, self._leadership.path, within_s=self.times.timeout_s * 1.2 + 2)
+
+    async def refuse_others(self) -> None:
+        """`open` did: others cannot begin beside this one."""
+
+    async def resign(self) -> None:
+        """A leader goes on to write until nothing is left to be written."""
+
+    async def step_down(self) -> None:
+        self.store.be_brief()
 
     async def close(self) -> None:
         """Let the session go, and write for nobody any more. Idempotent."""
@@ -121,7 +150,7 @@ class LeaderWrites:
             answer = not_done("/", "nobody leads")
         else:
             answer = await self._sent(leader.service_url, secret, encode(request))
-        if getattr(answer, "kind", None) == "not done":
+        if isinstance(answer, Failed) and answer.kind == "not done":
             self._known = None
         return answer
 

@@ -5,6 +5,7 @@ of the ownership channel (`channel`; the extensible one). The name of the load m
 Each is an `OwnershipMachine`. `bundle_owner` holds one, and is the `Ownership` that others see.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -185,6 +186,14 @@ class LeadersTerm(Protocol):
         """Return the term if this broker leads."""
         ...
 
+    def owner(self) -> Owner | None:
+        """Return the broker that serves these topics now, as far as that is known."""
+        ...
+
+    async def wait_change(self, timeout_s: float) -> None:
+        """Return when another broker may serve them, or after `timeout_s`."""
+        ...
+
     def lost(self, owned: OwnedBundle, reason: str) -> None:
         """End the term if it is `owned`."""
         ...
@@ -200,6 +209,12 @@ class NoLeadersTerm:
 
     def served(self) -> OwnedBundle | None:
         return None
+
+    def owner(self) -> Owner | None:
+        return None
+
+    async def wait_change(self, timeout_s: float) -> None:
+        await asyncio.sleep(timeout_s)
 
     def lost(self, owned: OwnedBundle, reason: str) -> None:
         return

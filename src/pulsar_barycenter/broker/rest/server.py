@@ -13,6 +13,7 @@ from pulsar_barycenter.broker.access.tls_listener import TlsListener, listen_by_
 from pulsar_barycenter.broker.access.tls_ports import TlsPort
 from pulsar_barycenter.broker.broker import Broker
 from pulsar_barycenter.broker.cluster.http_peers import broker_client, relaying_client
+from pulsar_barycenter.broker.load_manager.contract import KeepsDecisions, KeepsMetrics
 from pulsar_barycenter.broker.rest.app import build_app
 from pulsar_barycenter.broker.rest.namespace_deletion import complete_deletions
 from pulsar_barycenter.broker.rest.relay import MOST_RELAYED_BYTES
@@ -169,8 +170,8 @@ def _services_of(
         task.add_done_callback(stops.discard)
 
     def registries() -> Iterable[CollectorRegistry]:
-        registry = getattr(getattr(broker.load_manager, "metrics", None), "registry", None)
-        return () if registry is None else (registry,)
+        manager = broker.load_manager
+        return (manager.metrics.registry,) if isinstance(manager, KeepsMetrics) else ()
 
     return BrokerServices(
         control=broker.control,
@@ -179,7 +180,7 @@ def _services_of(
         registry=broker.registry,
         changes=broker.changes,
         partition_owner=broker.partition_owner,
-        decisions=lambda: getattr(broker.load_manager, "decisions", None),
+        decisions=lambda: manager.decisions if isinstance(manager := broker.load_manager, KeepsDecisions) else None,
         admin=admin,
         relayed=relayed,
         is_ready=lambda: broker.ready,

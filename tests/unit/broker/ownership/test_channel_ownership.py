@@ -23,7 +23,7 @@ from pulsar_barycenter.load.service_units.service_unit_state import (
     encode_record,
 )
 from pulsar_barycenter.naming.bundle import Bundle
-from support.control_cluster import ControlBroker, ControlCluster, on_virtual_time, topic
+from support.control_cluster import ControlBroker, ControlCluster, channel_of, on_virtual_time, topic
 
 IN_STORE = "ServiceUnitStateMetadataStoreTableViewImpl"
 
@@ -268,8 +268,7 @@ def test_a_client_that_comes_before_the_record_was_read_is_held_not_refused() ->
             if after is not None and after.state is ServiceUnitState.ASSIGNING:
                 assigned.set_result(None)
 
-        assert destination.plane.channel is not None
-        destination.plane.channel.ownership.on_record(on_record)
+        channel_of(destination.plane).ownership.on_record(on_record)
         moving = asyncio.ensure_future(release(source, bundle, destination))
         await assigned
         assert destination.owned == []
@@ -326,8 +325,7 @@ def without_splits(broker: ControlBroker) -> None:
     async def wait(*_: object) -> NextStep:
         return NextStep.WAIT
 
-    assert broker.plane.channel is not None
-    settling = broker.plane.channel.ownership.settling
+    settling = channel_of(broker.plane).ownership.settling
     settling.actions = {**settling.actions, Duty.SPLIT: wait}
 
 

@@ -14,7 +14,7 @@ from pulsar_barycenter.load.service_units.duties import Duty
 from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitState, ServiceUnitStateData
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.namespace import NamespaceName
-from support.control_cluster import ControlCluster, on_virtual_time
+from support.control_cluster import ControlCluster, channel_of, on_virtual_time
 
 BUNDLE = Bundle.full(NamespaceName.parse("public/default"))
 OWNED = ServiceUnitStateData(ServiceUnitState.OWNED, dst_broker="a", version_id=7, epoch=1)
@@ -52,8 +52,7 @@ def test_every_duty_has_an_action() -> None:
     async def scenario(cluster: ControlCluster) -> None:
         class_name = ManagerKind.EXTENSIBLE.class_name
         broker = cluster.make(8081, ExtensibleLoadManager, load_manager_class_name=class_name)
-        assert broker.plane.channel is not None
-        actions = broker.plane.channel.ownership.settling.actions
+        actions = channel_of(broker.plane).ownership.settling.actions
         assert set(actions) == set(Duty) - {Duty.NOTHING, Duty.LET_GO}
         assert len({action.__qualname__ for action in actions.values()}) == len(actions)
 

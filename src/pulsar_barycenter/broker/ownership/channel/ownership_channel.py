@@ -1,7 +1,7 @@
 """The ownership channel of one broker: records, what is done about them, and the leader's part, put together."""
 
 from collections.abc import Awaitable, Callable, Collection
-from typing import Final
+from typing import Final, TypeVar
 
 from pulsar_barycenter.broker.access.tls_ports import own_tls
 from pulsar_barycenter.broker.cluster.dynamic_configuration import ConfigHolder
@@ -19,7 +19,7 @@ from pulsar_barycenter.broker.ownership.channel.places.following_records import 
 from pulsar_barycenter.broker.ownership.channel.places.place import SOURCES
 from pulsar_barycenter.broker.ownership.channel.places.syncer import CopiedRecords, RecordsSyncer
 from pulsar_barycenter.broker.ownership.channel.record_ownership import RecordOwnership
-from pulsar_barycenter.broker.ownership.channel.records import OwnershipRecords
+from pulsar_barycenter.broker.ownership.channel.records import OwnershipRecords, RecordListener
 from pulsar_barycenter.broker.ownership.channel.store_records import StoreRecords
 from pulsar_barycenter.broker.ownership.channel.topic_records import TopicRecords
 from pulsar_barycenter.broker.ownership.local_terms import LocalTerms
@@ -29,7 +29,10 @@ from pulsar_barycenter.broker.system_topics.client import SystemTopicClient
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.load.managers import short_name
 from pulsar_barycenter.load.service_units.service_unit_state import StorageType
+from pulsar_barycenter.metadata.store import Guard
 from pulsar_barycenter.naming.bundle import Bundle
+
+T = TypeVar("T")
 
 _IN_STORE: Final = "ServiceUnitStateMetadataStoreTableViewImpl"
 
@@ -46,7 +49,8 @@ def first_place(config: BrokerConfig) -> StorageType:
 
 
 class OwnershipChannel:
-    """`choose` says who shall own a bundle, other than some brokers; None: nobody can."""
+    """Implements `OwnershipChanges`. `choose` says who shall own a bundle, other than some brokers; None: nobody
+    can."""
 
     def __init__(
         self,
@@ -130,6 +134,30 @@ class OwnershipChannel:
     def mode(self) -> OwnershipMode:
         """How this broker keeps ownership by its configuration; known once it has an identity."""
         return self.ownership.mode._replace(place=configured_place(self._config.current).value)
+
+    # ---- what load managers ask (OwnershipChanges) ----
+
+    def on_record(self, listener: RecordListener) -> None:
+        self.ownership.on_record(listener)
+
+    def owners(self) -> list[tuple[Bundle, str]]:
+        return self.ownership.owners()
+
+    def properties(self) -> dict[str, str]:
+        return self.ownership.mode.properties()
+
+    def mover(
+        self, guard: Callable[[], Guard], by_command: Callable[[Bundle, str, str | None], Awaitable[bool]]
+    ) -> Callable[[Bundle, str, str | None], Awaitable[bool]]:
+        async def move(bundle: Bundle, source: str, destination: str | None) -> bool:
+            return await self.ownership.move(bundle, source, destination, guard())
+
+        return move
+
+    def table(self, local: Callable[[], T], in_topic: Callable[[SystemTopicClient], T]) -> T:
+        return in_topic(self.topics)
+
+    # ---- places and duties ----
 
     def _records_in(self, place: StorageType) -> OwnershipRecords:
         return StoreRecords(self._store) if place is StorageType.METADATA_STORE else TopicRecords(self.topics)

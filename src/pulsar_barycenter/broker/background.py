@@ -39,6 +39,10 @@ class BackgroundTasks:
         """Run `work` as a task of that name, and return the task."""
         return self._keep(asyncio.create_task(work, name=name))
 
+    def start_for_request(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
+        """Do as `start`, and have the log lines of the work carry the request id of the caller to the end."""
+        return self._keep(kept_task(work, name))
+
     async def complete(self, work: Coroutine[Any, Any, T], name: str) -> T:
         """Run `work` to its end even if the caller is cancelled, and return its result.
 
@@ -47,7 +51,7 @@ class BackgroundTasks:
         Raises:
             TasksClosedError: `close` cancelled the work.
         """
-        task = self._keep(kept_task(work, name))
+        task = self.start_for_request(work, name)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -55,13 +59,24 @@ class BackgroundTasks:
                 raise TasksClosedError(name) from None
             raise
 
-    async def close(self) -> None:
-        """Cancel every task, the first started first, and return when all have ended. Idempotent."""
-        self._is_closed = True
-        tasks = list(self._tasks)
-        for task in tasks:
+    def __len__(self) -> int:
+        """Return how many tasks are not done."""
+        return len(self._tasks)
+
+    def cancel(self) -> None:
+        """Cancel every task, the first started first; they end after this step."""
+        for task in list(self._tasks):
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def ended(self) -> None:
+        """Return when the tasks that run now have ended."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def close(self) -> None:
+        """Cancel every task, and return when all have ended. Idempotent."""
+        self._is_closed = True
+        self.cancel()
+        await self.ended()
 
     def _keep(self, task: asyncio.Task[T]) -> asyncio.Task[T]:
         self._tasks[task] = None

@@ -64,3 +64,15 @@ async def test_a_failure_is_logged_unless_it_is_expected() -> None:
         ("test_failed", "two", "ValueError('b')"),
         ("test_failed", "three", "ValueError('c')"),
     ]
+
+
+async def test_tasks_that_are_cancelled_end_after_the_step_in_which_they_are() -> None:
+    tasks = BackgroundTasks("test_failed")
+    for number in range(3):
+        tasks.start(asyncio.Event().wait(), f"work {number}")
+    assert len(tasks) == 3
+    tasks.cancel()
+    assert len(tasks) == 3
+    await tasks.ended()
+    await asyncio.sleep(0)
+    assert len(tasks) == 0

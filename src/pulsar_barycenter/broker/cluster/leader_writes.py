@@ -11,12 +11,13 @@ import asyncio
 import random
 import secrets
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import structlog
 
 from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.broker.background import BackgroundTasks
 from pulsar_barycenter.broker.cluster.leadership import CHANNEL_LEADER_PATH, LEADER_PATH, Leadership
 from pulsar_barycenter.broker.cluster.registration import BROKERS_ROOT
 from pulsar_barycenter.broker.cluster.writing_modes import refuse_who_writes_himself
@@ -82,7 +83,7 @@ class LeaderWrites:
         self._leadership: Leadership | None = None
         self._writer: LeaderWriter | None = None
         self._run: asyncio.Task[None] | None = None
-        self._ending: dict[asyncio.Task[None], None] = {}
+        self._tasks = BackgroundTasks("leader_writes_failed", expected=(MetadataError,))
         self._known: tuple[int, str] | None = None
         """The epoch and the secret, as last read; None: to be read again, as a leader did not know them."""
         self._learning: asyncio.Task[tuple[int, str]] | None = None
@@ -133,7 +134,7 @@ class LeaderWrites:
         self._end_term()
         if self._learning is not None:
             self._learning.cancel()
-        await asyncio.gather(*self._ending, return_exceptions=True)
+        await self._tasks.ended()
 
     # ---- asking ----
 
@@ -157,7 +158,7 @@ class LeaderWrites:
     async def _learnt(self) -> tuple[int, str]:
         """Return what is known once it has been read; whoever gives up waiting leaves the reading to the next."""
         if self._learning is None:
-            self._learning = asyncio.create_task(self._learn(), name="learn leader epoch")
+            self._learning = self._tasks.start(self._learn(), "learn leader epoch")
             self._learning.add_done_callback(self._learning_done)
         return await asyncio.shield(self._learning)
 
@@ -231,8 +232,7 @@ class LeaderWrites:
             draw_secret=lambda: secrets.token_hex(16),  # nothing but its being unknown depends on it
             end_term=leadership.superseded,
         )
-        self._run = asyncio.create_task(self._writer.run(), name="leader writes for all")
-        self._run.add_done_callback(_heard)
+        self._run = self._tasks.start(self._writer.run(), "leader writes for all")
 
     def _end_term(self) -> None:
         writer, run, self._writer, self._run = self._writer, self._run, None, None
@@ -240,12 +240,4 @@ class LeaderWrites:
             run.cancel()
         if writer is not None:
             writer.is_over = True
-            task = asyncio.create_task(writer.close(), name="leader ends to write")
-            self._ending[task] = None
-            task.add_done_callback(lambda done: self._ending.pop(done, None))
-
-
-def _heard(task: asyncio.Task[Any]) -> None:
-    error = None if task.cancelled() else task.exception()
-    if error is not None and not isinstance(error, MetadataError):
-        log.error("leader_writes_failed", error=repr(error))
+            self._tasks.start(writer.close(), "leader ends to write")

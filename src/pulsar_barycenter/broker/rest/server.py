@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from pulsar_barycenter.admin.client import AdminClient
 from pulsar_barycenter.broker.access.tls_listener import TlsListener, listen_by_tls
 from pulsar_barycenter.broker.access.tls_ports import TlsPort
+from pulsar_barycenter.broker.background import BackgroundTasks
 from pulsar_barycenter.broker.broker import Broker
 from pulsar_barycenter.broker.cluster.http_peers import broker_client, relaying_client
 from pulsar_barycenter.broker.load_manager.contract import KeepsDecisions, KeepsMetrics
@@ -20,7 +21,6 @@ from pulsar_barycenter.broker.rest.relay import MOST_RELAYED_BYTES
 from pulsar_barycenter.broker.rest.server_log import server_log
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.load.reports.load_over_time import LoadTables
-from pulsar_barycenter.logs.request_ids import kept_task
 
 _BACKLOG: Final = 1024
 _TAKE_LEAVE_S: Final = 1.0
@@ -156,7 +156,7 @@ def _services_of(
     on_stopped: Callable[[], None],
     load_tables: LoadTables | None,
 ) -> BrokerServices:
-    stops: set[asyncio.Task[None]] = set()
+    stops = BackgroundTasks("shutdown_failed")
 
     async def stop(max_unloads_per_second: float) -> None:
         try:
@@ -165,9 +165,7 @@ def _services_of(
             on_stopped()
 
     def shutdown(max_unloads_per_second: float) -> None:
-        task = kept_task(stop(max_unloads_per_second), "shutdown request")
-        stops.add(task)
-        task.add_done_callback(stops.discard)
+        stops.start_for_request(stop(max_unloads_per_second), "shutdown request")
 
     def registries() -> Iterable[CollectorRegistry]:
         manager = broker.load_manager

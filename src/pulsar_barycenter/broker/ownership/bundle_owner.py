@@ -32,6 +32,8 @@ class BundleOwner:
     def __init__(self, terms: LocalTerms[Any], machine: OwnershipMachine, leaders_term: LeadersTerm) -> None:
         """`terms` are those that `machine` works on; `leaders_term` is of the topics that belong to no bundle."""
         self._terms = terms
+        self._holdings = terms.holdings
+        self._bundles = terms.bundles
         self._machine = machine
         self._leaders_term = leaders_term
         self._joined = asyncio.Event()
@@ -76,7 +78,7 @@ class BundleOwner:
     def served(self, topic: TopicName) -> OwnedBundle | None:
         if self._leaders_term.has(topic):
             return self._leaders_term.served()
-        bundles = self._terms.bundles.cached(topic.namespace)
+        bundles = self._bundles.cached(topic.namespace)
         return None if bundles is None else self.owned(bundles.find(topic))
 
     async def require_served(self, topic: TopicName) -> OwnedBundle:
@@ -84,14 +86,14 @@ class BundleOwner:
         others send it here by what they know, so it is held for a while."""
         if self._leaders_term.has(topic):
             return self._require_leaders_term(topic)
-        await self._terms.bundles.get(topic.namespace)
+        await self._bundles.get(topic.namespace)
         if self.served(topic) is None:
             await self._until_joined()
-            await self._machine.until_served(await self._terms.bundles.bundle_of(topic))
+            await self._machine.until_served(await self._bundles.bundle_of(topic))
         term = self.served(topic)
         if term is None:
-            bundle = await self._terms.bundles.bundle_of(topic)
-            holding = self._terms.holdings.get(bundle)
+            bundle = await self._bundles.bundle_of(topic)
+            holding = self._holdings.get(bundle)
             raise NotServedError(topic, f"bundle {bundle} is {holding.state.value if holding else 'not owned'} here")
         return term
 
@@ -112,20 +114,19 @@ class BundleOwner:
         self._machine.lost(owned, reason)
 
     def is_owned(self, bundle: Bundle) -> bool:
-        return self._terms.holdings.serving(bundle) is not None
+        return self._holdings.serving(bundle) is not None
 
     def owned(self, bundle: Bundle) -> OwnedBundle | None:
-        holding = self._terms.holdings.serving(bundle)
+        holding = self._holdings.serving(bundle)
         return None if holding is None else holding.term
 
     def owned_bundles(self) -> list[Bundle]:
         """Return the bundles served now, in the order of their names."""
-        holdings = self._terms.holdings
-        return sorted(holding.term.bundle for holding in holdings.all() if holdings.is_serving(holding))
+        return sorted(holding.term.bundle for holding in self._holdings.all() if self._holdings.is_serving(holding))
 
     def held_bundles(self) -> list[Bundle]:
         """Return the bundles held in any state: served, leaving or in doubt."""
-        return sorted(self._terms.holdings.bundles())
+        return sorted(self._holdings.bundles())
 
     # ---- who owns what ----
 

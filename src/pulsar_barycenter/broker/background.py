@@ -1,7 +1,7 @@
 """The background tasks of one object: started by name, their failures logged, ended together.
 
-An event loop keeps only a weak reference to a task, and what a task raises is lost unless somebody asks. So who starts
-tasks keeps them here. They end in the order in which they were started, which is the same in every run.
+An event loop keeps only a weak reference to a task, and what a task raises is lost unless it is asked for. So an object
+that starts tasks keeps them here. They end in the order in which they were started, which is the same in every run.
 """
 
 import asyncio

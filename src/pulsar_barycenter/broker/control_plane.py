@@ -130,7 +130,7 @@ class ControlPlane:
 
         Raises:
             BrokerIdInUseError: another live process has this broker's id.
-            RecordsElsewhereError: the ownership records are in another place than this broker is told.
+            RecordsElsewhereError: the ownership records are in another place than this broker is configured for.
             MixedOwnershipError: brokers run that keep ownership so that this one may not run beside them.
             MixedWritersError: brokers run that have the leader write, which this one does not.
             OwnNamespaceError: a heartbeat namespace could not be owned.

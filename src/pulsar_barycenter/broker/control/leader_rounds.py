@@ -36,7 +36,7 @@ class LeaderRounds:
         return Duty("resource quotas", self._write_quotas, self._minutes(_quota_minutes))
 
     async def write_report(self) -> None:
-        """Publish this broker's load if it is due; every broker does so, whoever leads."""
+        """Publish this broker's load if it is due; every broker does so, the leader or not."""
         if self._config.current.load_balancer_enabled:
             await self._switch.current.write_report()
 

@@ -53,7 +53,7 @@ class OwnershipWay(Protocol):
 
     @property
     def hands_over(self) -> bool:
-        """Whether a bundle goes from its owner to a certain other broker, rather than to whoever looks it up next."""
+        """Whether a bundle goes from its owner to a certain other broker; else its next look-up decides."""
         ...
 
     async def join(

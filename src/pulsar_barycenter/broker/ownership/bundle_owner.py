@@ -1,7 +1,7 @@
 """Which bundles this broker owns, and who owns the others: one `BundleOwner`, over one way of owning bundles.
 
 What is served here is known from the terms alone, so the data plane never depends on the way. Every change of a bundle
-is carried out by the machine, in a task that outlives whoever asked for it.
+is carried out by the machine, in a task that outlives the caller.
 """
 
 import asyncio

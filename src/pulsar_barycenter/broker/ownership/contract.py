@@ -26,7 +26,7 @@ once the parent is no longer this broker's to split, and is to be called as each
 
 @dataclass(frozen=True, slots=True)
 class InTransit:
-    """The bundle is somebody's who does not serve it, or not yet."""
+    """The bundle belongs to a broker that does not serve it, or not yet."""
 
     broker_id: str
 
@@ -119,7 +119,7 @@ class Ownership(ServingAuthority, Protocol):
 
         Raises:
             BundleNotAcquiredError: the parent is not served here.
-            BadVersionError: from `write_boundaries`; somebody else changed the namespace.
+            BadVersionError: from `write_boundaries`; another broker changed the namespace.
         """
         ...
 

@@ -25,7 +25,7 @@ class LockState(enum.Enum):
 
 
 class LockRequest(enum.Enum):
-    FIND = "somebody looks for the owner"
+    FIND = "a lookup asks for the owner"
     ACQUIRE = "this broker shall own it"
     RELEASE = "this broker shall give it up"
     SPLIT = "it shall be replaced by its children"

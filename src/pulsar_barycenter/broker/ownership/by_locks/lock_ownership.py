@@ -3,7 +3,7 @@
 `lock_courses` is its table: what is done about a bundle, by its state here and by what is asked. `holdings` has the
 states that a term goes through.
 
-Everything that changes one bundle runs through that bundle's serial lock, in a task that outlives whoever asked. A
+Everything that changes one bundle runs through that bundle's serial lock, in a task that outlives the caller. A
 change acts on one generation (a `Holding`), and forgets it only while it is still the registered one, so a late end of
 generation 1 cannot destroy generation 2.
 
@@ -177,7 +177,7 @@ class LockOwnership:
     async def release(self, bundle: Bundle, reason: str, destination: str | None) -> int | None:
         """Close the bundle's topics, then give it up; return how many topics were closed, None if not owned.
 
-        `destination` is not passed on: whoever asks for the bundle next decides, and may know of it.
+        `destination` is not passed on: the broker at which the bundle is looked up next decides, and may know of it.
         Waits at most `namespaceBundleUnloadingTimeoutMs` for the topics; then it lets go all the same, and the
         fence of their ledgers is what protects them.
         """
@@ -196,7 +196,7 @@ class LockOwnership:
 
         Raises:
             BundleNotAcquiredError: the parent is not served here.
-            BadVersionError: from `write_boundaries`; somebody else changed the namespace.
+            BadVersionError: from `write_boundaries`; another broker changed the namespace.
         """
         async with self._locks.serial(parent):
             holding = self._holdings.get(parent)

@@ -113,8 +113,8 @@ class RecordRequests:
             raise BundleNotAcquiredError(bundle, detail)
 
     async def assign(self, bundle: Bundle, broker_id: str) -> None:
-        """Hand a bundle that nobody owns to a broker, which has it when its record says Owned. If it is somebody's
-        meanwhile, nothing is done.
+        """Hand a bundle that nobody owns to a broker, which has it when its record says Owned. If another
+        broker has it meanwhile, nothing is done.
 
         Raises:
             BundleNotFoundError: it was split, or is no bundle of its namespace.

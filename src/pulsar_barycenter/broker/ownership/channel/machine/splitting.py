@@ -44,7 +44,7 @@ _LOOK_AGAIN_S: Final = 0.25
 
 
 class PendingSplit(NamedTuple):
-    """A split that somebody here asked for and waits for."""
+    """A split that a request at this broker waits for."""
 
     children: list[Bundle]
     write_boundaries: WriteBoundaries
@@ -221,7 +221,7 @@ class Splitting:
         """One step: new boundaries, parent out, children in, topics to the terms of their new bundles.
 
         Where the parent was not served here until now, children are numbered anew before they are served: from now on
-        nobody can serve the parent, but somebody may have.
+        no broker can serve the parent, but another one may have.
         """
         holdings = self._terms.holdings
         holding = holdings.get(parent)

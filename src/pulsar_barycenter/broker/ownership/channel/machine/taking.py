@@ -134,7 +134,7 @@ class Taking:
     async def _own(
         self, bundle: Bundle, record: ServiceUnitStateData, owned: Callable[[int], ServiceUnitStateData]
     ) -> NextStep:
-        """Publish the record that begins a term, made with its number; leave a bundle to whom owns it by its lock."""
+        """Publish the record that begins a term, made with its number; leave a bundle that another owns by its lock."""
         try:
             epoch = await self.term_number(bundle)
         except LockBusyError:

@@ -5,9 +5,9 @@ bundle by its lock alone, the others by its record *and* its lock, so that the l
 
 - The lock is taken before the number of the term, and given back after the term ended and before the next record is
   published. So the proof of `ownership.locks` on epochs holds for terms of both kinds.
-- Who finds the lock of a bundle that his record gives him with a broker that owns by locks leaves it there, and gives
-  his record up.
-- Of a bundle whose record names nobody the lock is asked, so that look-ups find its owner whoever is asked.
+- A broker whose record gives it a bundle that another one owns by its lock leaves the lock there, and gives the record
+  up.
+- Of a bundle whose record names nobody the lock is asked, so that look-ups find its owner at any broker.
 """
 
 from collections.abc import Callable
@@ -27,8 +27,8 @@ from pulsar_barycenter.naming.bundle import Bundle
 
 
 class TermLocks:
-    """Implements `TermGuard`. `owns_by_records` tells it of a broker's id; `changed` is called with a bundle whose lock
-    came, went or changed, `lost` with one whose lock this broker had and lost."""
+    """Implements `TermGuard`. `owns_by_records` is asked with a broker's id; `changed` is called with a bundle whose
+    lock came, went or changed, `lost` with one whose lock this broker had and lost."""
 
     def __init__(
         self,

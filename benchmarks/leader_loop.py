@@ -22,6 +22,7 @@ import numpy as np
 from benchmarks.machine import print_table
 from pulsar_barycenter.broker.cluster.dynamic_configuration import ConfigHolder
 from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls
+from pulsar_barycenter.broker.control.parts import control_parts, metadata_writing
 from pulsar_barycenter.broker.control_plane import ControlPlane
 from pulsar_barycenter.broker.environment import Environment
 from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
@@ -130,7 +131,15 @@ async def measure(brokers: int, bundles: int, rounds: int) -> list[list[object]]
         environment = replace(LoadManagerEnvironment.in_memory(context), offload=in_a_thread)  # as a broker does
         return ModularLoadManager(context, environment)
 
-    plane = ControlPlane(config, environment, directory=FakeDirectory(), load_manager=factory)
+    parts = control_parts(
+        config,
+        environment,
+        directory=FakeDirectory(),
+        load_manager=factory,
+        administration=store,
+        writing=metadata_writing(config.current, environment),
+    )
+    plane = ControlPlane(parts)
     topics = FakeTopics()
     plane.attach(topics, dict, topics.topic_loads)
     await plane.start()

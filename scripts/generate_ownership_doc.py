@@ -191,6 +191,12 @@ def _duties() -> Iterator[str]:
         "producers wait at: the next owner opens their ledgers by that number while its record is on the "
         "way, and lets nobody attach before it has read it. Both are ours, and Pulsar's readers ignore them."
     )
+    yield _prose(
+        "In the code: `broker/ownership/channel/machine` reads the role and what is held (`bundle_states`), and has "
+        "the duty done (`settling`) by `taking`, `giving` or `splitting`, until there is none. `record_ownership` maps "
+        "each duty to its action. A role *owns* counts only by a number of the broker's present life (`own_life`), and "
+        "beside brokers that own by locks only under the bundle's lock (`term_locks`)."
+    )
 
 
 def _word(member: Held | Duty) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from pulsar_barycenter.broker.ownership.channel.settling import Settling
+from pulsar_barycenter.broker.ownership.channel.record_ownership import RecordOwnership
 from pulsar_barycenter.load.managers import ManagerKind
 from support.simulation.cluster import Settings
 from support.simulation.faults import OF_ALL, OF_ONE
@@ -82,16 +82,16 @@ def first_failure(seeds: range) -> str | None:
 
 def test_records_without_locks_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that owns by its record alone meets those that own by locks."""
-    begin: Callable[[Settling], None] = Settling._begin
+    start: Callable[[RecordOwnership], None] = RecordOwnership.start
 
-    def without_locks(self: Settling) -> None:
+    def without_locks(self: RecordOwnership) -> None:
         self._holds_locks = lambda: False
-        begin(self)
+        start(self)
 
     async def let_all_in(*_: object, **_also: object) -> None:
         return
 
-    monkeypatch.setattr(Settling, "_begin", without_locks)
+    monkeypatch.setattr(RecordOwnership, "start", without_locks)
     admitted: Callable[..., Awaitable[None]] = let_all_in
     monkeypatch.setattr("pulsar_barycenter.broker.control_plane.refuse_mixed_ownership", admitted)
     assert first_failure(range(40)) in {"one server", "epochs rise", "fencing"}

@@ -90,7 +90,7 @@ def first_failure(place: str, seeds: range, faults: tuple[str, ...]) -> str | No
 def test_numbers_of_a_former_life_that_count_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that serves by what its record said before it lost its session meets the one that took its place."""
     monkeypatch.setattr(
-        "pulsar_barycenter.broker.ownership.channel.lives.Lives._is_of_this_life", lambda self, record: True
+        "pulsar_barycenter.broker.ownership.channel.machine.own_life.OwnLife.has_numbered", lambda self, record: True
     )
     found = first_failure("store", range(40), ("session loss", "pause", "lookups", "crash"))
     assert found in {"one server", "epochs rise", "fencing"}
@@ -100,4 +100,4 @@ def test_a_leader_that_takes_the_registration_for_the_session_is_caught(monkeypa
     """A broker whose registration is gone for a moment goes on serving; its bundles must not be given to others."""
     monkeypatch.setattr("pulsar_barycenter.broker.ownership.channel.leader_repairs.SESSIONS_ROOT", "/nowhere")
     # One history in some sixty finds it; the range begins near one that does.
-    assert first_failure("store", range(45, 105), ("lost registrations", "lookups", "burst")) == "one server"
+    assert first_failure("store", range(130, 190), ("lost registrations", "lookups", "burst")) == "one server"

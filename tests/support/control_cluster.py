@@ -13,11 +13,14 @@ from pulsar_barycenter.broker.cluster.dynamic_configuration import ConfigHolder
 from pulsar_barycenter.broker.cluster.leadership import LEADER_PATH
 from pulsar_barycenter.broker.cluster.lookup_answers import Owner
 from pulsar_barycenter.broker.cluster.service_urls import NextOwner, ServiceUrls
+from pulsar_barycenter.broker.control.parts import control_parts, metadata_writing
+from pulsar_barycenter.broker.control.record_way import RecordWay
 from pulsar_barycenter.broker.control_plane import ControlPlane
 from pulsar_barycenter.broker.environment import Environment
 from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
 from pulsar_barycenter.broker.load_manager.noop_load_manager import NoopLoadManager
 from pulsar_barycenter.broker.namespaces.boundaries import boundaries_value, local_policies_path
+from pulsar_barycenter.broker.ownership.channel.ownership_channel import OwnershipChannel
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.load.decisions import Placement
 from pulsar_barycenter.load.splitting.request import TopicLoad
@@ -128,6 +131,12 @@ class HashLoadManager(NoopLoadManager):
         return msgspec.structs.replace(placement, broker=self.choose(bundle, self.available_brokers()))
 
 
+def channel_of(plane: ControlPlane) -> OwnershipChannel:
+    """Return the ownership channel of a broker that owns by records."""
+    assert isinstance(plane.way, RecordWay)
+    return plane.way.channel
+
+
 class ControlBroker:
     """One broker process as the loop sees it."""
 
@@ -149,7 +158,15 @@ class ControlBroker:
         self.urls = ServiceUrls.of_ports("127.0.0.1", port + 1000, port)
 
     def _make_plane(self, env: Environment, factory: Callable[[LoadManagerContext], Any]) -> ControlPlane:
-        plane = ControlPlane(self.config, env, directory=self.cluster.directory, load_manager=factory)
+        parts = control_parts(
+            self.config,
+            env,
+            directory=self.cluster.directory,
+            load_manager=factory,
+            administration=env.store,
+            writing=metadata_writing(self.config.current, env),
+        )
+        plane = ControlPlane(parts)
         plane.attach(self.topics, dict, self.topics.topic_loads)
         return plane
 

@@ -32,7 +32,7 @@ async def scrape_of_leader(kind: ManagerKind, folder: Path) -> str:
         await client.subscribe("persistent://public/ns/t", permits=1)
         await client.send_all(1)
         await broker.load_manager.write_report(force=True)
-        await broker.control._shed()
+        await broker.control.rounds.shedding().run()
         text = (await cluster.expect(200, "GET", "/metrics")).body.decode()
         client.close()
     finally:

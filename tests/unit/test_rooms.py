@@ -107,7 +107,7 @@ ledger
 
 broker
     bounded_log instruments
-    changes errors periodic start_errors
+    background changes errors periodic start_errors
     data_watch
     environment
     access
@@ -124,6 +124,7 @@ broker
     topics
     partition_changes
     wire
+    control
     control_plane
     broker
     rest

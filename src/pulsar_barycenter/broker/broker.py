@@ -30,8 +30,8 @@ from pulsar_barycenter.broker.authorization.needs import SuperUser
 from pulsar_barycenter.broker.changes import StoreWatch
 from pulsar_barycenter.broker.cluster.administration import administered
 from pulsar_barycenter.broker.cluster.dynamic_configuration import ConfigHolder
-from pulsar_barycenter.broker.cluster.leader_writes import LeaderWrites
 from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls, between_brokers
+from pulsar_barycenter.broker.control.parts import control_parts, metadata_writing
 from pulsar_barycenter.broker.control_plane import ControlPlane
 from pulsar_barycenter.broker.data_watch import DataWatch
 from pulsar_barycenter.broker.environment import Environment
@@ -117,16 +117,9 @@ class Broker:
     ) -> None:
         self.config = ConfigHolder(config)
         self.env = env
-        election, leader_writes = TimedStore(env.store, env.instruments.store_operation), None
-        env = dataclasses.replace(env, store=election)
-        if config.leader_only_metadata_writes == "true":
-            leader_writes = LeaderWrites(
-                election,
-                env.random,
-                env.peers.write_by_leader,
-                session_timeout_s=config.metadata_store_session_timeout_millis / 1000,
-            )
-            env = dataclasses.replace(env, store=leader_writes.store)
+        env = dataclasses.replace(env, store=TimedStore(env.store, env.instruments.store_operation))
+        writing = metadata_writing(config, env)
+        env = dataclasses.replace(env, store=writing.store)
         self.state = BrokerState.INIT
         self._start_web = web
         self._on_fatal = on_fatal
@@ -136,13 +129,14 @@ class Broker:
         self.resources = Resources(administration, self.config)
         self.authorizer = Authorizer(self.config, self.resources, env.clock)
         self.control = ControlPlane(
-            self.config,
-            env,
-            administration=administration,
-            election=None if leader_writes is None else election,
-            leader_writes=leader_writes,
-            directory=self.resources,
-            load_manager=load_manager or configured_load_manager,
+            control_parts(
+                self.config,
+                env,
+                directory=self.resources,
+                load_manager=load_manager or configured_load_manager,
+                administration=administration,
+                writing=writing,
+            )
         )
         self.ownership = self.control.ownership
         self.lookup = self.control.lookup
@@ -260,12 +254,9 @@ class Broker:
             internal_listener=config.internal_listener_name,
         )
         await self._try_own_proof(config)
-        if self.control.leader_writes is not None:
-            self.control.set_identity(urls)
-            await self.control.elect()
+        await self.control.elect(urls)
         await initialize_cluster(self.resources, config, urls)  # before anything is answered: all of it goes by them
-        if self.control.leader_writes is None:
-            self.control.set_identity(urls)
+        self.control.set_identity(urls)
         await self._policies.start(self._apply_policies)
         await self.control.join()
         self._periodic.start(

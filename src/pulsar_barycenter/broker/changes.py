@@ -1,7 +1,8 @@
 """Waiting for changes: of something in this process, and of what the store holds."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Generic, TypeVar
 
 import structlog
 
@@ -10,6 +11,8 @@ from pulsar_barycenter.metadata.store import MetadataStore, Notification, Sessio
 
 log = structlog.get_logger(__name__)
 
+K = TypeVar("K", bound=Hashable)
+
 
 class NextChange:
     """Wakes everybody who waits at the moment a change is told. Nothing is remembered for those who come later."""
@@ -17,7 +20,8 @@ class NextChange:
     __slots__ = ("_waiters",)
 
     def __init__(self) -> None:
-        self._waiters: set[asyncio.Future[None]] = set()
+        self._waiters: dict[asyncio.Future[None], None] = {}
+        """A dict because it keeps the order of arrival; a set would wake in another order in each run."""
 
     @property
     def is_awaited(self) -> bool:
@@ -26,19 +30,39 @@ class NextChange:
     async def wait(self, timeout_s: float) -> None:
         """Return at the next change, or after `timeout_s`."""
         waiter = asyncio.get_running_loop().create_future()
-        self._waiters.add(waiter)
+        self._waiters[waiter] = None
         try:
             async with asyncio.timeout(timeout_s):
                 await waiter
         except TimeoutError:
             pass
         finally:
-            self._waiters.discard(waiter)
+            self._waiters.pop(waiter, None)
 
     def notify(self) -> None:
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
+
+
+class KeyedChanges(Generic[K]):
+    """One `NextChange` for each key that somebody waits for."""
+
+    def __init__(self) -> None:
+        self._changes: dict[K, NextChange] = {}
+
+    async def wait(self, key: K, timeout_s: float) -> None:
+        """Return at the next change of `key`, or after `timeout_s`."""
+        change = self._changes.setdefault(key, NextChange())
+        try:
+            await change.wait(timeout_s)
+        finally:
+            if not change.is_awaited and self._changes.get(key) is change:
+                del self._changes[key]
+
+    def notify(self, key: K) -> None:
+        if (change := self._changes.get(key)) is not None:
+            change.notify()
 
 
 class StoreWatch:

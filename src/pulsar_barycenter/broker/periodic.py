@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
+from pulsar_barycenter.broker.background import BackgroundTasks
+
 log = structlog.get_logger(__name__)
 
 
@@ -12,22 +14,17 @@ class PeriodicTasks:
     """Owns the periodic tasks of a broker; `close` ends them all."""
 
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks("periodic_task_ended")
 
     def start(self, name: str, run: Callable[[], Awaitable[object]], interval_s: Callable[[], float]) -> None:
         """Call `run` every `interval_s()`, first after one interval; what it raises is logged, and it goes on.
 
         A run that takes longer than the interval is followed by the next one at once; none is made up for.
         """
-        task = asyncio.create_task(_repeat(name, run, interval_s), name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(_repeat(name, run, interval_s), name)
 
     async def close(self) -> None:
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.close()
 
 
 async def _repeat(name: str, run: Callable[[], Awaitable[object]], interval_s: Callable[[], float]) -> None:

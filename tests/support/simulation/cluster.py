@@ -12,8 +12,9 @@ import msgspec
 import structlog
 
 from pulsar_barycenter.broker.broker import Broker
-from pulsar_barycenter.broker.cluster.leader_writes import LeaderWrites
 from pulsar_barycenter.broker.cluster.lookup_answers import LookupFailedError, Owner
+from pulsar_barycenter.broker.cluster.metadata_writing import MetadataWriting
+from pulsar_barycenter.broker.control.record_way import RecordWay
 from pulsar_barycenter.broker.control_plane import ControlPlane
 from pulsar_barycenter.broker.environment import Environment
 from pulsar_barycenter.broker.errors import ServiceError
@@ -388,10 +389,10 @@ class Cluster:
         name = web_url.removeprefix("http://").partition(":")[0]
         target = next(process for process in self.processes if process.name == name)
         await asyncio.sleep(self.network.delay_s(sender.name, name))
-        writes = target.control.leader_writes
-        if not target.node.alive or writes is None or self.network.is_cut(sender.name, name):
+        writing = target.control.writing
+        if not target.node.alive or self.network.is_cut(sender.name, name):
             raise ConnectionRefusedError(111, f"{web_url} does not answer")
-        answering = target.node.spawn(_answered(writes, request), "write by the leader")
+        answering = target.node.spawn(_answered(writing, request), "write by the leader")
         done, _ = await asyncio.wait([answering, target.died], return_when=asyncio.FIRST_COMPLETED)
         await asyncio.sleep(self.network.delay_s(sender.name, name))
         answer = answering.result() if answering in done and not answering.cancelled() else None
@@ -465,10 +466,10 @@ async def _owner_answers(
         raise OSError(5, str(error)) from error
 
 
-async def _answered(writes: LeaderWrites, request: bytes) -> bytes | None:
+async def _answered(writing: MetadataWriting, request: bytes) -> bytes | None:
     """None where the process ends meanwhile."""
     try:
-        return await writes.answer_to(request)
+        return await writing.answer_to(request)
     except asyncio.CancelledError:
         return None
 
@@ -476,9 +477,9 @@ async def _answered(writes: LeaderWrites, request: bytes) -> bytes | None:
 def _is_moving(control: ControlPlane) -> bool:
     """Whether this broker knows its ownership records elsewhere than where they were asked to be moved to."""
     source = SOURCES.get(control.config.current.load_balancer_service_unit_table_view_syncer)
-    if source is None or control.channel is None:
+    if source is None or not isinstance(control.way, RecordWay):
         return False
-    gauges = dict(control.channel.syncer.samples())
+    gauges = dict(control.way.channel.syncer.samples())
     place = (
         StorageType.METADATA_STORE if gauges.get("barycenter_ownership_records_in_store") else StorageType.SYSTEM_TOPIC
     )

@@ -21,7 +21,7 @@ from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
 from pulsar_barycenter.naming.topic import TopicName
-from support.control_cluster import NoPeers
+from support.control_cluster import NoPeers, channel_of
 from support.memory_ledgers import MemoryDisk, MemoryLedgerStorage
 from support.simulation.loop import Node, VirtualTimeLoop
 from support.simulation.network import Network
@@ -264,7 +264,7 @@ def test_brokers_that_stop_together_hand_over_while_their_leader_serves_the_chan
         started = [await world.started(name, config=config, load_manager=extensible_in_memory) for name in "abc"]
         brokers = [broker for broker, _ in started]
         (leader,) = [broker for broker in brokers if broker.control.leadership.is_leader()]
-        ownership = leader.control.channel.ownership
+        ownership = channel_of(leader.control).ownership
         asker, node = started[0]
         for number in range(100):
             name = TopicName.parse(f"persistent://public/default/t{number}")

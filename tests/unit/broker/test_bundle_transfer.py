@@ -3,6 +3,7 @@
 from prometheus_client.parser import text_string_to_metric_families
 
 from pulsar_barycenter.broker.broker import Broker
+from pulsar_barycenter.broker.ownership.bundle_topics import NoTopics, Topics
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.topic import TopicName
 from support import client_requests
@@ -25,16 +26,21 @@ async def dropped(cluster: RestCluster, broker: Broker) -> dict[str, tuple[float
     return {sample.name: (sample.value, dict(sample.labels)) for sample in samples}
 
 
+class KeepsClients(NoTopics):
+    """Has the first phase of a transfer done where ownership closes a bundle: its topics go, its clients stay."""
+
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+
+    async def close_bundle(self, bundle: Bundle, *, reason: str) -> int:
+        return await self._topics.begin_transfer(bundle, reason=reason)
+
+
 async def leave(source: Broker, bundle: Bundle) -> None:
     """The first phase, from the end of serving to the release of the lock."""
-    ownership = source.ownership
-    holding = ownership._holdings.get(bundle)
-    assert holding is not None
-    ownership._holdings.unload(holding)
-    await ownership._locks.mark_disabled(holding.won)
-    assert await source.registry.begin_transfer(bundle, reason="test") == 1
-    ownership._holdings.end(holding, "test")
-    await ownership._forget(holding)
+    source.ownership.attach_topics(KeepsClients(source.registry))
+    assert await source.ownership.release(bundle, reason="test") == 1
+    source.ownership.attach_topics(source.registry)
 
 
 async def test_clients_go_on_at_the_next_owner_by_the_address_that_they_are_told() -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from pulsar_barycenter.broker.changes import NextChange, StoreWatch
+from pulsar_barycenter.broker.changes import KeyedChanges, NextChange, StoreWatch
 from pulsar_barycenter.metadata.errors import StoreUnavailableError
 from support.control_cluster import on_virtual_time
 
@@ -29,6 +29,23 @@ def test_a_wait_ends_without_a_change_when_its_time_is_over():
         await change.wait(3)
         assert cluster.loop.time() - began == 3
         assert not change.is_awaited
+
+    on_virtual_time(scenario)
+
+
+def test_a_change_of_one_key_wakes_who_waits_for_it_alone():
+    async def scenario(cluster):
+        began = cluster.loop.time()
+        changes = KeyedChanges()
+        changes.notify("a")
+        waiting = {key: asyncio.ensure_future(changes.wait(key, 60)) for key in ("a", "b")}
+        await asyncio.sleep(1)
+        changes.notify("a")
+        await waiting["a"]
+        assert not waiting["b"].done()
+        changes.notify("b")
+        await waiting["b"]
+        assert cluster.loop.time() - began < 60
 
     on_virtual_time(scenario)
 

@@ -18,6 +18,7 @@ from typing import Final
 
 import structlog
 
+from pulsar_barycenter.broker.background import BackgroundTasks
 from pulsar_barycenter.broker.bounded_log import BoundedLog
 from pulsar_barycenter.credentials.tls import ListeningContext
 
@@ -55,7 +56,7 @@ class TlsListener:
         self._most_per_address = most_per_address
         self._handshake_timeout_s = handshake_timeout_s
         self._by_address: Counter[str] = Counter()
-        self._handshakes: set[asyncio.Task[None]] = set()
+        self._handshakes = BackgroundTasks("handshake_failed", expected=(Exception,))
         self._has_room = asyncio.Event()
         self._has_room.set()
         loop = asyncio.get_running_loop()
@@ -71,12 +72,14 @@ class TlsListener:
 
     def close(self) -> None:
         """Listen no more, and end the handshakes that are under way; connections stay. Idempotent."""
-        for task in (*self._accepting, *self._handshakes):
+        for task in self._accepting:
             task.cancel()
+        self._handshakes.cancel()
 
     async def wait_closed(self) -> None:
         """Return when nothing of it is left, after `close`."""
-        await asyncio.gather(*self._accepting, *self._handshakes, return_exceptions=True)
+        await asyncio.gather(*self._accepting, return_exceptions=True)
+        await self._handshakes.ended()
 
     async def _accept(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -102,8 +105,7 @@ class TlsListener:
             accepted.close()
             return
         self._by_address[address] += 1
-        task = asyncio.create_task(self._shake_hands(accepted), name=f"TLS handshake with {address}")
-        self._handshakes.add(task)
+        task = self._handshakes.start(self._shake_hands(accepted), f"TLS handshake with {address}")
         if len(self._handshakes) >= self._most:
             self._has_room.clear()
         task.add_done_callback(lambda done: self._ended(done, accepted, address))
@@ -117,7 +119,6 @@ class TlsListener:
             log.debug("handshake_failed", port=self.port, reason=str(error))
 
     def _ended(self, done: asyncio.Task[None], accepted: socket.socket, address: str) -> None:
-        self._handshakes.discard(done)
         self._has_room.set()
         self._by_address[address] -= 1
         if not self._by_address[address]:

@@ -11,14 +11,16 @@ import asyncio
 import random
 import secrets
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import structlog
 
 from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.broker.background import BackgroundTasks
 from pulsar_barycenter.broker.cluster.leadership import CHANNEL_LEADER_PATH, LEADER_PATH, Leadership
 from pulsar_barycenter.broker.cluster.registration import BROKERS_ROOT
+from pulsar_barycenter.broker.cluster.writing_modes import refuse_who_writes_himself
 from pulsar_barycenter.metadata.coordination.epochs import Epoch, epoch_path, read_epoch
 from pulsar_barycenter.metadata.errors import MetadataError, NotLeadingError, StoreUnavailableError
 from pulsar_barycenter.metadata.leader_writes.leader_writer import LeaderWriter
@@ -28,6 +30,7 @@ from pulsar_barycenter.metadata.leader_writes.session_table import LeaseTimes
 from pulsar_barycenter.metadata.leader_writes.write_requests import (
     Answer,
     Change,
+    Failed,
     Request,
     answer_decoder,
     encode,
@@ -59,6 +62,8 @@ def is_own(path: str) -> bool:
 
 
 class LeaderWrites:
+    """Implements `MetadataWriting`."""
+
     def __init__(
         self, store: MetadataStore, source: random.Random, send: SendToLeader, *, session_timeout_s: float
     ) -> None:
@@ -78,24 +83,49 @@ class LeaderWrites:
         self._leadership: Leadership | None = None
         self._writer: LeaderWriter | None = None
         self._run: asyncio.Task[None] | None = None
-        self._ending: dict[asyncio.Task[None], None] = {}
+        self._tasks = BackgroundTasks("leader_writes_failed", expected=(MetadataError,))
         self._known: tuple[int, str] | None = None
         """The epoch and the secret, as last read; None: to be read again, as a leader did not know them."""
         self._learning: asyncio.Task[tuple[int, str]] | None = None
         self._closed = False
 
-    def attach(self, leadership: Leadership) -> None:
-        """Say who tells whether this broker leads."""
+    @property
+    def former_session_s(self) -> float:
+        """A former life of this broker may have led: its key goes first, its session then."""
+        return self.times.timeout_s * 2
+
+    @property
+    def lease_s(self) -> float:
+        return self.times.lease_s
+
+    def leadership(self, path: str, *, refresh_after_s: float, source: random.Random) -> Leadership:
+        """Return this broker's part in the election, which says when it writes for all."""
+        leadership = Leadership(self._store, path, writes=self.store, refresh_after_s=refresh_after_s, source=source)
         self._leadership = leadership
         leadership.on_change(self._look)
+        return leadership
 
-    async def open(self, broker_id: str) -> None:
-        """Have a session; this broker takes part in the election.
+    async def open(self, broker_id: str, lead: Callable[[], Awaitable[None]]) -> None:
+        """Take part in the election, and have a session.
 
         Raises:
+            MixedWritersError: brokers run that write themselves.
             StoreUnavailableError: nobody led for long.
+            MetadataError: the store did not answer.
         """
+        assert self._leadership is not None
+        await lead()
         await self.store.open(broker_id, within_s=self.times.timeout_s * 3 + _PATIENCE_S)
+        await refuse_who_writes_himself(self._store, self._leadership.path, within_s=self.times.timeout_s * 1.2 + 2)
+
+    async def refuse_others(self) -> None:
+        """`open` did: others cannot begin beside this one."""
+
+    async def resign(self) -> None:
+        """A leader goes on to write until nothing is left to be written."""
+
+    async def step_down(self) -> None:
+        self.store.be_brief()
 
     async def close(self) -> None:
         """Let the session go, and write for nobody any more. Idempotent."""
@@ -104,7 +134,7 @@ class LeaderWrites:
         self._end_term()
         if self._learning is not None:
             self._learning.cancel()
-        await asyncio.gather(*self._ending, return_exceptions=True)
+        await self._tasks.ended()
 
     # ---- asking ----
 
@@ -121,14 +151,14 @@ class LeaderWrites:
             answer = not_done("/", "nobody leads")
         else:
             answer = await self._sent(leader.service_url, secret, encode(request))
-        if getattr(answer, "kind", None) == "not done":
+        if isinstance(answer, Failed) and answer.kind == "not done":
             self._known = None
         return answer
 
     async def _learnt(self) -> tuple[int, str]:
         """Return what is known once it has been read; whoever gives up waiting leaves the reading to the next."""
         if self._learning is None:
-            self._learning = asyncio.create_task(self._learn(), name="learn leader epoch")
+            self._learning = self._tasks.start(self._learn(), "learn leader epoch")
             self._learning.add_done_callback(self._learning_done)
         return await asyncio.shield(self._learning)
 
@@ -202,8 +232,7 @@ class LeaderWrites:
             draw_secret=lambda: secrets.token_hex(16),  # nothing but its being unknown depends on it
             end_term=leadership.superseded,
         )
-        self._run = asyncio.create_task(self._writer.run(), name="leader writes for all")
-        self._run.add_done_callback(_heard)
+        self._run = self._tasks.start(self._writer.run(), "leader writes for all")
 
     def _end_term(self) -> None:
         writer, run, self._writer, self._run = self._writer, self._run, None, None
@@ -211,12 +240,4 @@ class LeaderWrites:
             run.cancel()
         if writer is not None:
             writer.is_over = True
-            task = asyncio.create_task(writer.close(), name="leader ends to write")
-            self._ending[task] = None
-            task.add_done_callback(lambda done: self._ending.pop(done, None))
-
-
-def _heard(task: asyncio.Task[Any]) -> None:
-    error = None if task.cancelled() else task.exception()
-    if error is not None and not isinstance(error, MetadataError):
-        log.error("leader_writes_failed", error=repr(error))
+            self._tasks.start(writer.close(), "leader ends to write")

@@ -27,6 +27,7 @@ from typing import Final
 import msgspec
 import structlog
 
+from pulsar_barycenter.broker.background import BackgroundTasks
 from pulsar_barycenter.broker.changes import NextChange
 from pulsar_barycenter.broker.cluster.leader_term import TRANSITIONS, TermAction, TermEvent, TermState
 from pulsar_barycenter.metadata.cache import REFRESH_AFTER_S, MetadataCache
@@ -106,7 +107,8 @@ class Leadership:
         """How often this broker began to lead."""
         self._duties: tuple[Duty, ...] = ()
         self._broker_id = ""
-        self._tasks: dict[asyncio.Task[None], None] = {}  # a set's order would differ from run to run
+        self._tasks = BackgroundTasks("leadership_task_failed", expected=(MetadataError,))
+        self._performing = BackgroundTasks("leader_duty_ended")
         self._change = NextChange()
         self._listeners: list[Callable[[], None]] = []
         self._begin_listeners: list[Callable[[Epoch], None]] = []
@@ -208,7 +210,8 @@ class Leadership:
         self._look()
         for stop in self._stop_listening:
             stop()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.ended()
+        await self._performing.ended()
         if epoch is not None:
             with suppress(MetadataError, TimeoutError):
                 async with asyncio.timeout(_RELEASE_S):
@@ -246,7 +249,7 @@ class Leadership:
     def _on_notification(self, change: Notification) -> None:
         is_told = change.path == epoch_path(self.path) and change.type is not NotificationType.CHILDREN_CHANGED
         if is_told and self._state is TermState.LEADS:
-            self._keep_task(asyncio.create_task(self._check_epoch(), name="epoch of the leader"))
+            self._tasks.start(self._check_epoch(), "epoch of the leader")
 
     async def _check_epoch(self) -> None:
         """End the term if another epoch than its own is in the record."""
@@ -291,8 +294,7 @@ class Leadership:
     def _do(self, action: TermAction) -> None:
         match action:
             case TermAction.TAKE:
-                self._taking = asyncio.create_task(self._take(), name="take leader epoch")
-                self._keep_task(self._taking)
+                self._taking = self._tasks.start(self._take(), "take leader epoch")
             case TermAction.GIVE_UP:
                 if self._taking is not None:
                     self._taking.cancel()
@@ -303,21 +305,15 @@ class Leadership:
                 for begun in self._begin_listeners:
                     begun(self._epoch)
                 for duty in self._duties:
-                    self._keep_task(asyncio.create_task(self._perform(duty), name=f"leader: {duty.name}"))
+                    self._performing.start(self._perform(duty), f"leader: {duty.name}")
             case TermAction.END:
                 self._epoch = None
                 log.info("leadership_changed", leads=False, leader=getattr(self.leader(), "broker_id", None))
-                for task in self._tasks:
-                    if task.get_name().startswith("leader: "):
-                        task.cancel()
+                self._performing.cancel()
 
     def _tell_listeners(self) -> None:
         for listener in self._listeners:
             listener()
-
-    def _keep_task(self, task: asyncio.Task[None]) -> None:
-        self._tasks[task] = None
-        task.add_done_callback(lambda done: self._tasks.pop(done, None))
 
     async def _perform(self, duty: Duty) -> None:
         """Pause, run, and again: the period is run time plus interval, and a changed interval takes effect."""

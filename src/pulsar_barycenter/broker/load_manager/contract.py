@@ -14,11 +14,14 @@ Source: Pulsar's `LoadManager`, `ModularLoadManagerImpl`.
 from collections.abc import Callable, Collection
 from typing import Protocol, runtime_checkable
 
+from prometheus_client import CollectorRegistry
+
 from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
 from pulsar_barycenter.load.decisions import Placement
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData
 from pulsar_barycenter.load.reports.simple_load_report import LoadReport
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument
+from pulsar_barycenter.logs.decision_log import DecisionLog
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.namespace import NamespaceName
 
@@ -77,6 +80,29 @@ class KeepsSnapshot(Protocol):
     async def snapshot_document(self) -> SnapshotDocument:
         """Return what this broker would decide upon now, for files and REST."""
         ...
+
+
+@runtime_checkable
+class KeepsDecisions(Protocol):
+    """A load manager that keeps what it decided."""
+
+    @property
+    def decisions(self) -> DecisionLog: ...
+
+
+class Registered(Protocol):
+    """Metrics of Prometheus in a registry of their own."""
+
+    @property
+    def registry(self) -> CollectorRegistry: ...
+
+
+@runtime_checkable
+class KeepsMetrics(Protocol):
+    """A load manager that has metrics."""
+
+    @property
+    def metrics(self) -> Registered: ...
 
 
 @runtime_checkable

@@ -14,7 +14,7 @@ import structlog
 
 from pulsar_barycenter.bounds.recent import Recent
 from pulsar_barycenter.broker.cluster.service_urls import between_brokers
-from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
+from pulsar_barycenter.broker.load_manager.context import LoadManagerContext, Move
 from pulsar_barycenter.load.decisions import Placement, Split, Unload
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.reasons import Code, Reason
@@ -51,12 +51,12 @@ class DecisionExecutor:
         decisions: DecisionLog,
         metrics: SplitMetrics,
         manager: ManagerKind,
-        move: Callable[[Bundle, str, str | None], Awaitable[bool]] | None = None,
+        mover: Callable[[Move], Move] = lambda by_command: by_command,
     ) -> None:
-        """`manager` is whose orders they are. `move` has a broker give a bundle up, and tells whether it did;
-        without it the broker that has the bundle is told to unload it."""
+        """`manager` is whose orders they are. `mover` returns how a broker is had to give a bundle up; it is given the
+        way by a command to the owner, which is the one that is taken unless it says otherwise."""
         self._context = context
-        self._move = move or self._tell_owner
+        self._move = mover(self._command_owner)
         self._decisions = decisions
         self._metrics = metrics
         self._manager = manager
@@ -123,7 +123,7 @@ class DecisionExecutor:
         )
         return True
 
-    async def _tell_owner(self, bundle: Bundle, source: str, destination: str | None) -> bool:
+    async def _command_owner(self, bundle: Bundle, source: str, destination: str | None) -> bool:
         epoch = self._context.leader_epoch().number
         url = await self._web_url_of(source)
         if url is not None:

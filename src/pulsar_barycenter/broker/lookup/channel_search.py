@@ -25,7 +25,7 @@ from pulsar_barycenter.broker.cluster.lookup_answers import (
 from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls
 from pulsar_barycenter.broker.load_manager.contract import LoadManager
 from pulsar_barycenter.broker.lookup.owner_search import Candidate, Wait
-from pulsar_barycenter.broker.ownership.channel.channel_ownership import ChannelOwnership
+from pulsar_barycenter.broker.ownership.channel.record_ownership import RecordOwnership
 from pulsar_barycenter.broker.ownership.channel.records import ChannelUnavailableError
 from pulsar_barycenter.broker.ownership.contract import InTransit
 from pulsar_barycenter.metadata.errors import MetadataError
@@ -40,7 +40,7 @@ class ChannelSearch:
 
     def __init__(
         self,
-        ownership: ChannelOwnership,
+        ownership: RecordOwnership,
         load_manager: Callable[[], LoadManager],
         elsewhere: Callable[[Bundle], Awaitable[Candidate | None]],
     ) -> None:

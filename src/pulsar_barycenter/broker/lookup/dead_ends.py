@@ -18,6 +18,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from pulsar_barycenter.bounds.recent import Recent
+from pulsar_barycenter.broker.background import BackgroundTasks
 
 BELIEVED_S: Final = 1.0
 ASK_AGAIN_S: Final = 0.25
@@ -55,7 +56,7 @@ class DeadEnds:
         self._refuses = refuses
         self._longest_s = longest_s
         self._ways: Recent[str, _Way] = Recent(_MOST)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks("dead_end_not_looked_at")
         self._closed = False
 
     def leads_to(self, service_url: str | None) -> bool:
@@ -76,17 +77,13 @@ class DeadEnds:
     async def close(self) -> None:
         """Ask no more. Idempotent."""
         self._closed = True
-        for task in tuple(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
 
     def _ask(self, service_url: str, way: _Way) -> None:
         if way.is_asked or self._closed:
             return
         way.is_asked = True
-        task = asyncio.create_task(self._look(service_url, way), name=f"connect to {service_url}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._look(service_url, way), f"connect to {service_url}")
 
     async def _look(self, service_url: str, way: _Way) -> None:
         try:

@@ -15,6 +15,7 @@ from typing import Final
 
 import structlog
 
+from pulsar_barycenter.broker.background import BackgroundTasks
 from pulsar_barycenter.broker.cluster.lookup_answers import BundleNotFoundError, LookupFailedError
 from pulsar_barycenter.broker.load_manager.contract import LoadManager
 from pulsar_barycenter.broker.lookup.owner_search import Affinities
@@ -25,7 +26,6 @@ from pulsar_barycenter.broker.namespaces.split_boundaries import SPLIT_PAUSE_S, 
 from pulsar_barycenter.broker.ownership.contract import Ownership
 from pulsar_barycenter.load.splitting.algorithms import split_algorithm
 from pulsar_barycenter.load.splitting.request import SplitRequest, TopicLoad, TrafficLimits
-from pulsar_barycenter.logs.request_ids import kept_task
 from pulsar_barycenter.metadata.coordination.epochs import EpochGate
 from pulsar_barycenter.metadata.errors import BadVersionError, MetadataError
 from pulsar_barycenter.metadata.store import Guard, MetadataStore
@@ -98,12 +98,10 @@ class NamespaceService:
         self._epochs = epochs
         self._topic_loads = topic_loads
         self._traffic_limits = traffic_limits
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks("children_not_unloaded")
 
     async def close(self) -> None:
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
 
     async def bundles_of(self, namespace: NamespaceName) -> NamespaceBundles:
         """Return the bundles of a namespace; a namespace without any record is one bundle without version."""
@@ -279,7 +277,7 @@ class NamespaceService:
         except Exception:
             log.exception("load_report_not_written", after="split")
         if unload:
-            self._keep_task(kept_task(self._unload_children(children), f"unload children of {parent}"))
+            self._tasks.start_for_request(self._unload_children(children), f"unload children of {parent}")
 
     async def _unload_children(self, children: list[Bundle]) -> None:
         for child in children:
@@ -292,7 +290,3 @@ class NamespaceService:
         """Return the persistent topics that there are in a bundle."""
         names = await self._directory.topics_of_namespace(bundle.namespace, "PERSISTENT")
         return [topic for topic in map(TopicName.parse, names) if bundle.range.contains(topic.hash32)]
-
-    def _keep_task(self, task: asyncio.Task[None]) -> None:
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)

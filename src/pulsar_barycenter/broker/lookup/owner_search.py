@@ -35,8 +35,7 @@ from pulsar_barycenter.broker.cluster.lookup_answers import (
 from pulsar_barycenter.broker.cluster.registration import Registration
 from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls
 from pulsar_barycenter.broker.load_manager.contract import LoadManager
-from pulsar_barycenter.broker.ownership.cache import OwnershipCache
-from pulsar_barycenter.broker.ownership.contract import InTransit
+from pulsar_barycenter.broker.ownership.contract import InTransit, Ownership
 from pulsar_barycenter.metadata.errors import LockBusyError, MetadataError
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.namespace import heartbeat_broker, sla_monitor_broker
@@ -111,7 +110,7 @@ class OwnerSearch:
 
     def __init__(
         self,
-        ownership: OwnershipCache,
+        ownership: Ownership,
         registration: Registration,
         leadership: Leadership,
         load_manager: Callable[[], LoadManager],
@@ -128,7 +127,6 @@ class OwnerSearch:
         self._warned_at = float("-inf")
         self._affinities = affinities
         self._elsewhere = elsewhere
-        ownership.on_created(affinities.drop)
 
     def set_identity(self, urls: ServiceUrls) -> None:
         self._urls = urls

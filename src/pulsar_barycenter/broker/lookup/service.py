@@ -36,8 +36,7 @@ from pulsar_barycenter.broker.lookup.newest_manager import NewestManager
 from pulsar_barycenter.broker.lookup.owner_search import Candidate, Search, Wait
 from pulsar_barycenter.broker.namespaces.boundaries import needs_no_record
 from pulsar_barycenter.broker.namespaces.bundle_cache import BundleCache
-from pulsar_barycenter.broker.ownership.channel.leaders_topics import LeadersTopics
-from pulsar_barycenter.broker.ownership.contract import InTransit, Ownership
+from pulsar_barycenter.broker.ownership.contract import InTransit, LeadersTerm, Ownership
 from pulsar_barycenter.logs.request_ids import kept_task
 from pulsar_barycenter.metadata.errors import SessionLostError, StoreUnavailableError
 from pulsar_barycenter.naming.bundle import Bundle
@@ -155,9 +154,9 @@ class ClusterLookup:
         newest_manager: NewestManager,
         dead_ends: DeadEnds,
         *,
-        leaders_topics: LeadersTopics | None = None,
+        leaders_term: LeadersTerm,
     ) -> None:
-        """`dead_ends` knows which brokers refuse connections, `leaders_topics` who serves the internal topics where the
+        """`dead_ends` knows which brokers refuse connections, `leaders_term` who serves the internal topics where the
         leader does, and `newest_manager` who reads them, where others do."""
         self._config = config
         self._bundles = bundles
@@ -167,7 +166,7 @@ class ClusterLookup:
         self._directory = directory
         self._newest_manager = newest_manager
         self._dead_ends = dead_ends
-        self._leaders_topics = leaders_topics
+        self._leaders_term = leaders_term
         self.counts = LookupCounts()
         self._in_flight = 0
         self._searches: dict[tuple[Bundle, bool], _SharedSearch] = {}
@@ -190,10 +189,10 @@ class ClusterLookup:
 
     def known_owner(self, topic: TopicName, listener: str | None = None) -> Owner | None:
         """Return what `lookup_cached` does, without counting it as a look-up."""
-        if self._leaders_topics is not None and is_internal_topic(topic):
-            leader = self._leaders_topics.owner()
+        if self._leaders_term.has(topic):
+            leader = self._leaders_term.owner()
             return None if leader is None else at_listener(leader, listener)
-        if self._newest_manager.is_followed and self._leaders_topics is None and is_internal_topic(topic):
+        if self._newest_manager.is_followed and is_internal_topic(topic):
             return None
         bundle = self._bundles.cached_bundle_of(topic)
         if bundle is None:
@@ -230,9 +229,9 @@ class ClusterLookup:
             raise TooManyLookupsError(limit)
         self._in_flight += 1
         try:
-            if self._leaders_topics is not None and is_internal_topic(topic):
-                return await self._lookup_leader(self._leaders_topics, topic, listener)
-            if self._newest_manager.is_followed and self._leaders_topics is None and is_internal_topic(topic):
+            if self._leaders_term.has(topic):
+                return await self._lookup_leader(topic, listener)
+            if self._newest_manager.is_followed and is_internal_topic(topic):
                 reader = await self._newest_manager.reader_of_records()
                 if reader is not None:
                     return _answer(reader, listener)
@@ -298,13 +297,13 @@ class ClusterLookup:
                     raise
                 await asyncio.sleep(_LOOK_AGAIN_S)
 
-    async def _lookup_leader(self, topics: LeadersTopics, topic: TopicName, listener: str | None) -> Owner:
+    async def _lookup_leader(self, topic: TopicName, listener: str | None) -> Owner:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + HOLD_S
         while (owner := self.known_owner(topic, listener)) is None:
             if self._closed or loop.time() >= deadline:
                 raise LookupNotReadyError(f"No leader serves {topic} now")
-            await topics.wait_change(_LOOK_AGAIN_S)
+            await self._leaders_term.wait_change(_LOOK_AGAIN_S)
         return owner
 
     async def _require_namespace(self, namespace: NamespaceName) -> None:

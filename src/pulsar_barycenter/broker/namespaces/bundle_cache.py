@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 
 import structlog
 
+from pulsar_barycenter.broker.background import BackgroundTasks
 from pulsar_barycenter.broker.namespaces.boundaries import (
     LOCAL_POLICIES_ROOT,
     POLICIES_ROOT,
@@ -65,7 +66,7 @@ class BundleCache:
         self._default_bundles = default_bundles
         self._entries: dict[NamespaceName, _Entry] = {}
         self._loads: dict[NamespaceName, asyncio.Task[NamespaceBundles]] = {}
-        self._tasks: set[asyncio.Task[NamespaceBundles]] = set()
+        self._tasks = BackgroundTasks("bundles_not_read", expected=(Exception,))
         self._generations: dict[NamespaceName, int] = {}
         self._last_told: dict[NamespaceName, tuple[int, ...]] = {}
         self._non_persistent: set[Bundle] = set()
@@ -125,22 +126,19 @@ class BundleCache:
 
     def close(self) -> None:
         self._stop_listening()
-        for task in self._tasks:
-            task.cancel()
+        self._tasks.cancel()
         self._loads.clear()
 
     async def _shared_load(self, namespace: NamespaceName) -> NamespaceBundles:
         return await asyncio.shield(self._loads.get(namespace) or self._start_load(namespace))
 
     def _start_load(self, namespace: NamespaceName) -> asyncio.Task[NamespaceBundles]:
-        task = asyncio.create_task(self._load(namespace), name=f"load bundles of {namespace}")
+        task = self._tasks.start(self._load(namespace), f"load bundles of {namespace}")
         self._loads[namespace] = task
-        self._tasks.add(task)
         task.add_done_callback(lambda done: self._forget_load(namespace, done))
         return task
 
     def _forget_load(self, namespace: NamespaceName, done: asyncio.Task[NamespaceBundles]) -> None:
-        self._tasks.discard(done)
         if self._loads.get(namespace) is done:
             del self._loads[namespace]
         if not done.cancelled() and (error := done.exception()) is not None:  # its waiters, if any, got it too

@@ -1,16 +1,16 @@
 """Which bundles this broker owns, and the proof of it: locks, epochs, terms.
 
 Read `serving` first: it is all that the data plane sees, a term of ownership and the question whether a receipt may be
-sent. Then `locks`, how a bundle's lock and epoch are won (with the proof that epochs grow), `record`, what the lock
-says, and `term`, which acknowledges nothing after the process stood still. `holdings` is the machine of states of the
-bundles held here, and `cache` drives it: acquire, release, split, loss of the session. `other_owners` is what is
-believed of the locks of others, `own_namespaces` keeps the heartbeat and bootstrap namespaces owned, `serving_log`
-leaves what an outside checker needs, `handover_times` how long handing over took, and `hand_overs` lets the next owner
-know for which request it is one.
+sent. `term` acknowledges nothing after the process stood still, and `holdings` has the states that a term goes through.
+`local_terms` owns the terms of this broker, the topics in them (`bundle_topics`) and the tasks that work on them.
 
-That is one way of owning bundles. The other, by records that all brokers read, is `channel`; `contract` is what the
-rest of a broker asks of either, `bundle_owner` what both have in common, and `mixed_ownership` says which brokers may
-run beside each other.
+There are two ways to own a bundle, each a state machine whose table is data: `by_locks`, and `channel`, by records that
+all brokers read. `contract` says what the rest of a broker asks of ownership, and what that asks of a machine;
+`bundle_owner` holds one machine and answers for it. `mixed_ownership` says which brokers may run beside each other.
+
+`locks` shows how a bundle's lock and epoch are won (with the proof that epochs grow), `record` what the lock says, and
+`other_owners` what is believed of the locks of others. `own_namespaces` keeps the heartbeat and bootstrap namespaces
+owned, `serving_log` leaves what an outside checker needs, and `handover_times` measures how long handing over takes.
 
 Who shall own a bundle is decided elsewhere: `lookup` and `load_manager`.
 """

@@ -1,20 +1,23 @@
-"""What the rest of a broker asks of ownership, whichever way bundles are owned.
+"""What the rest of a broker asks of ownership, and what that asks of each way of owning bundles.
 
-Two ways there are: locks in the metadata store (`cache`; the simple, modular and no-op load managers), and records of
-the ownership channel (`channel`; the extensible one). The name of the load manager at the start decides which it is.
+There are two ways: locks in the metadata store (`by_locks`; the simple, modular and no-op load managers), and records
+of the ownership channel (`channel`; the extensible one). The name of the load manager at the start decides which it is.
+Each is an `OwnershipMachine`. `bundle_owner` holds one, and is the `Ownership` that others see.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from pulsar_barycenter.broker.cluster.lookup_answers import Owner
 from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls
-from pulsar_barycenter.broker.ownership.bundle_owner import Topics
+from pulsar_barycenter.broker.ownership.bundle_topics import Topics
 from pulsar_barycenter.broker.ownership.handover_times import HandoverTimes
 from pulsar_barycenter.broker.ownership.serving import OwnedBundle, ServingAuthority
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.bundles import NamespaceBundles
+from pulsar_barycenter.naming.topic import TopicName
 
 WriteBoundaries: TypeAlias = Callable[[Callable[[], None]], Awaitable[NamespaceBundles]]
 """Makes children bundles of their namespace, and returns its new list. What it is given raises BundleNotAcquiredError
@@ -23,7 +26,7 @@ once the parent is no longer this broker's to split, and is to be called as each
 
 @dataclass(frozen=True, slots=True)
 class InTransit:
-    """The bundle is somebody's who does not serve it, or not yet."""
+    """The bundle belongs to a broker that does not serve it, or not yet."""
 
     broker_id: str
 
@@ -116,6 +119,105 @@ class Ownership(ServingAuthority, Protocol):
 
         Raises:
             BundleNotAcquiredError: the parent is not served here.
-            BadVersionError: from `write_boundaries`; somebody else changed the namespace.
+            BadVersionError: from `write_boundaries`; another broker changed the namespace.
         """
         ...
+
+
+class OwnershipMachine(Protocol):
+    """One way of owning bundles: how a bundle is won, given up and split, and who owns those of the other brokers.
+
+    It works on the `LocalTerms` of its broker, which end before `close` is called.
+    """
+
+    def start(self) -> None:
+        """Begin to work: the terms have the identity of this broker."""
+        ...
+
+    def refuse(self, why: str) -> None:
+        """Acquire nothing more; what is owned stays until it is released."""
+        ...
+
+    def stop(self) -> None:
+        """React to nothing more, and begin nothing."""
+        ...
+
+    async def close(self) -> None:
+        """Give back what proves ownership; every term and every task has ended."""
+        ...
+
+    def lost(self, owned: OwnedBundle, reason: str) -> None:
+        """End a term without notice: its ledger was fenced, or its proof is gone."""
+        ...
+
+    async def until_served(self, bundle: Bundle) -> None:
+        """Return when the bundle is served here, or is not on its way here, or after a limit of some seconds."""
+        ...
+
+    def owner_cached(self, bundle: Bundle) -> Owner | None:
+        """See `Ownership.owner_cached`."""
+        ...
+
+    async def owner_of(self, bundle: Bundle) -> Owner | InTransit | None:
+        """See `Ownership.owner_of`."""
+        ...
+
+    async def acquire(self, bundle: Bundle, reason: str) -> Owner:
+        """See `Ownership.acquire`; it runs in a task that outlives the caller, as all changes do."""
+        ...
+
+    async def release(self, bundle: Bundle, reason: str, destination: str | None) -> int | None:
+        """See `Ownership.release`."""
+        ...
+
+    async def split(self, parent: Bundle, children: list[Bundle], write_boundaries: WriteBoundaries) -> None:
+        """See `Ownership.split`."""
+        ...
+
+
+class LeadersTerm(Protocol):
+    """The term of the topics that the leader serves, whatever bundle they are in."""
+
+    def has(self, topic: TopicName) -> bool:
+        """Tell whether the leader serves a topic."""
+        ...
+
+    def served(self) -> OwnedBundle | None:
+        """Return the term if this broker leads."""
+        ...
+
+    def owner(self) -> Owner | None:
+        """Return the broker that serves these topics now, as far as that is known."""
+        ...
+
+    async def wait_change(self, timeout_s: float) -> None:
+        """Return when another broker may serve them, or after `timeout_s`."""
+        ...
+
+    def lost(self, owned: OwnedBundle, reason: str) -> None:
+        """End the term if it is `owned`."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class NoLeadersTerm:
+    """Where the leader serves no topics of its own. Implements `LeadersTerm`."""
+
+    def has(self, topic: TopicName) -> bool:
+        return False
+
+    def served(self) -> OwnedBundle | None:
+        return None
+
+    def owner(self) -> Owner | None:
+        return None
+
+    async def wait_change(self, timeout_s: float) -> None:
+        await asyncio.sleep(timeout_s)
+
+    def lost(self, owned: OwnedBundle, reason: str) -> None:
+        return
+
+    async def close(self) -> None:
+        return

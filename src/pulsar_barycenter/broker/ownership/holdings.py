@@ -71,6 +71,8 @@ class Holding(Generic[W]):
     owner: Owner
     state: HoldingState = HoldingState.PREPARED
     splitting: bool = False
+    keeps_clients: bool = False
+    """Whether its topics are closed for a transfer, and their clients wait for the address of the next owner."""
 
     @property
     def is_ended(self) -> bool:

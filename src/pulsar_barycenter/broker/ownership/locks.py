@@ -2,7 +2,7 @@
 
 Ownership of a bundle is an ephemeral lock at /namespace/<tenant>/<ns>/<range>. `acquire` takes it and, under it, the
 epoch of the term that begins; `release` deletes it; `scrub` clears up what a write of unknown outcome left behind.
-What is done with a bundle that was won is the subject of `cache`.
+What is done with a bundle that was won is the subject of `by_locks`.
 
 **Epochs.** A term takes its epoch from one counter of the whole cluster, *after* it won the lock and while it holds
 it. Claim: of two terms whose bundles overlap, the later has the higher epoch. Proof: let term 1 end before term 2

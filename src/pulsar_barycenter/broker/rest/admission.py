@@ -141,8 +141,8 @@ _MOST: Final = {_Kind.LEADER_WRITE: MOST_LEADER_WRITES, _Kind.COMMAND: MOST_COMM
 def _kind_of(request: web.Request, services: BrokerServices) -> _Kind:
     """Tell with what a request is counted, by its head alone."""
     if request.path == LEADER_WRITES_PATH:
-        writes, secret = services.control.leader_writes, request.headers.get(SECRET_HEADER, "")
-        return _Kind.LEADER_WRITE if writes is not None and writes.knows(secret) else _Kind.ANY
+        is_known = services.control.writing.knows(request.headers.get(SECRET_HEADER, ""))
+        return _Kind.LEADER_WRITE if is_known else _Kind.ANY
     is_command = request.method == "PUT" and request.path.endswith(_COMMANDED) and LEADER_EPOCH in request.query
     return _Kind.COMMAND if is_command else _Kind.ANY
 

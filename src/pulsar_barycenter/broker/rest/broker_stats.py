@@ -39,7 +39,7 @@ class BrokerStats:
 
         A broker of the extensible load manager has no such report, and says so as Pulsar's does.
         """
-        if self._services.control.channel is not None:
+        if self._services.control.way.hands_over:
             raise RestError(
                 500,
                 "The extensible load manager makes no load report: what it knows is at /barycenter/v1/snapshot, "

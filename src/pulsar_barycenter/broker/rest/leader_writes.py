@@ -10,6 +10,7 @@ import msgspec
 from aiohttp import web
 
 from pulsar_barycenter.broker.cluster.http_peers import LEADER_WRITES_PATH
+from pulsar_barycenter.broker.cluster.metadata_writing import NotWrittenByLeaderError
 from pulsar_barycenter.broker.rest.errors import RestError
 from pulsar_barycenter.broker.rest.services import BrokerServices
 
@@ -23,11 +24,10 @@ class LeaderWritesResource:
 
     async def write(self, request: web.Request) -> web.Response:
         """Have the leader write to the metadata store, for a broker that knows the cluster's secret."""
-        writes = self._services.control.leader_writes
-        if writes is None:
-            raise RestError(409, "leaderOnlyMetadataWrites is not true at this broker")
         try:
-            answer = await writes.answer_to(await request.read())
+            answer = await self._services.control.writing.answer_to(await request.read())
+        except NotWrittenByLeaderError:
+            raise RestError(409, "leaderOnlyMetadataWrites is not true at this broker") from None
         except (msgspec.DecodeError, msgspec.ValidationError):
             raise RestError(400, "The body is no request to write by the leader") from None
         return web.Response(body=answer, content_type="application/json")

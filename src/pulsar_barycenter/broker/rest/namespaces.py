@@ -222,7 +222,7 @@ class Namespaces:
         namespace = namespace_of(request)
         destination = _broker_id(request.rel_url.query.get("destinationBroker", ""))
         epoch = whole_number(request, "leaderEpoch", 0, at_most=MAX_EPOCH) or None
-        hands_over = self._control.channel is not None
+        hands_over = self._control.way.hands_over
         if destination:
             self._require_active(destination)
             if not hands_over:

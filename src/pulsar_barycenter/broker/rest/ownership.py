@@ -25,7 +25,6 @@ from pulsar_barycenter.broker.rest.errors import RedirectError, RestError
 from pulsar_barycenter.broker.rest.requests import flag
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.naming.bundle import Bundle, BundleRange
-from pulsar_barycenter.naming.internal_topics import is_internal_topic
 from pulsar_barycenter.naming.namespace import NamespaceName, is_broker_bound, is_system_namespace
 from pulsar_barycenter.naming.topic import TopicName
 
@@ -141,7 +140,7 @@ async def require_topic_here(request: web.Request, services: BrokerServices, top
     """
     lookup = services.control.lookup
     answer = lookup.known_owner(topic)
-    if services.control.channel is not None and is_internal_topic(topic):
+    if services.control.way.leaders_term.has(topic):
         go_on_if_local(request, services, await lookup.lookup(topic), f"topic:{topic}")
     elif answer is None or not answer.is_local:
         bundle = await lookup.bundle_of(topic)

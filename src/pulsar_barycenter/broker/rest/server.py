@@ -11,15 +11,16 @@ from prometheus_client import CollectorRegistry
 from pulsar_barycenter.admin.client import AdminClient
 from pulsar_barycenter.broker.access.tls_listener import TlsListener, listen_by_tls
 from pulsar_barycenter.broker.access.tls_ports import TlsPort
+from pulsar_barycenter.broker.background import BackgroundTasks
 from pulsar_barycenter.broker.broker import Broker
 from pulsar_barycenter.broker.cluster.http_peers import broker_client, relaying_client
+from pulsar_barycenter.broker.load_manager.contract import KeepsDecisions, KeepsMetrics
 from pulsar_barycenter.broker.rest.app import build_app
 from pulsar_barycenter.broker.rest.namespace_deletion import complete_deletions
 from pulsar_barycenter.broker.rest.relay import MOST_RELAYED_BYTES
 from pulsar_barycenter.broker.rest.server_log import server_log
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.load.reports.load_over_time import LoadTables
-from pulsar_barycenter.logs.request_ids import kept_task
 
 _BACKLOG: Final = 1024
 _TAKE_LEAVE_S: Final = 1.0
@@ -155,7 +156,7 @@ def _services_of(
     on_stopped: Callable[[], None],
     load_tables: LoadTables | None,
 ) -> BrokerServices:
-    stops: set[asyncio.Task[None]] = set()
+    stops = BackgroundTasks("shutdown_failed")
 
     async def stop(max_unloads_per_second: float) -> None:
         try:
@@ -164,13 +165,11 @@ def _services_of(
             on_stopped()
 
     def shutdown(max_unloads_per_second: float) -> None:
-        task = kept_task(stop(max_unloads_per_second), "shutdown request")
-        stops.add(task)
-        task.add_done_callback(stops.discard)
+        stops.start_for_request(stop(max_unloads_per_second), "shutdown request")
 
     def registries() -> Iterable[CollectorRegistry]:
-        registry = getattr(getattr(broker.load_manager, "metrics", None), "registry", None)
-        return () if registry is None else (registry,)
+        manager = broker.load_manager
+        return (manager.metrics.registry,) if isinstance(manager, KeepsMetrics) else ()
 
     return BrokerServices(
         control=broker.control,
@@ -179,7 +178,7 @@ def _services_of(
         registry=broker.registry,
         changes=broker.changes,
         partition_owner=broker.partition_owner,
-        decisions=lambda: getattr(broker.load_manager, "decisions", None),
+        decisions=lambda: manager.decisions if isinstance(manager := broker.load_manager, KeepsDecisions) else None,
         admin=admin,
         relayed=relayed,
         is_ready=lambda: broker.ready,

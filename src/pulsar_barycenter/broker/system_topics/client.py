@@ -6,10 +6,11 @@ connection to anybody else is dropped, so that all who were attached there move.
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeAlias
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 
 from pulsar_barycenter.bounds.back_off import BackOff
+from pulsar_barycenter.broker.background import BackgroundTasks
 from pulsar_barycenter.broker.changes import NextChange
 from pulsar_barycenter.broker.system_topics.attachment import Attachment
 from pulsar_barycenter.broker.system_topics.connection import BrokerConnection
@@ -49,7 +50,7 @@ class SystemTopicClient:
         self._connections: dict[BrokerConnection, None] = {}
         """The connection, and former ones of which something is left."""
         self._attachments: dict[Attachment, None] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks("system_topic_task_failed")
         self._following: asyncio.Task[None] | None = None
         self._hint = NextChange()
         self._hints = 0
@@ -97,7 +98,7 @@ class SystemTopicClient:
         self._hint.notify()
         if self._following is not None:
             self._following.cancel()
-        self._following = self._start(self._follow_owner(), "follow the owner of system topics")
+        self._following = self._tasks.start(self._follow_owner(), "follow the owner of system topics")
 
     async def _follow_owner(self) -> None:
         connection = self._connection
@@ -149,7 +150,7 @@ class SystemTopicClient:
         if connection is None or connection.is_lost or connection.url != url:
             if connection is not None:
                 connection.drop(f"{url} serves the system topics now")
-                self._start(self._end(connection), "end a connection")
+                self._tasks.start(self._end(connection), "end a connection")
             connection = self._connection = BrokerConnection(url, self._settings, self._tls)
             self._connections[connection] = None
         await connection.opened()
@@ -168,10 +169,7 @@ class SystemTopicClient:
         """End everything: publishers, readers, views, the connection. Idempotent; no task is left."""
         self._closed = True
         await asyncio.gather(*(attachment.close() for attachment in list(self._attachments)))
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.close()
         for connection in self._connections:
             connection.close()
         await asyncio.gather(*(connection.ended() for connection in self._connections))
@@ -181,9 +179,3 @@ class SystemTopicClient:
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError("the client of system topics is closed")
-
-    def _start(self, work: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":
-        task = asyncio.create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task

@@ -6,7 +6,7 @@ from pulsar_barycenter.broker.cluster.leader_writes import LEASED_ROOTS, NUMBERS
 from pulsar_barycenter.broker.cluster.leadership import CHANNEL_LEADER_PATH, LEADER_PATH
 from pulsar_barycenter.broker.cluster.registration import BROKERS_ROOT
 from pulsar_barycenter.broker.namespaces.boundaries import LOCAL_POLICIES_ROOT, POLICIES_ROOT
-from pulsar_barycenter.broker.ownership.channel.lives import SESSIONS_ROOT
+from pulsar_barycenter.broker.ownership.channel.machine.own_life import SESSIONS_ROOT
 from pulsar_barycenter.broker.ownership.channel.places.place import PLACE_PATH, READERS_ROOT
 from pulsar_barycenter.broker.ownership.channel.store_records import RECORDS_ROOT
 from pulsar_barycenter.broker.ownership.locks import EPOCH_COUNTER

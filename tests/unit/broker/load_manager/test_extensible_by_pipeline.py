@@ -25,7 +25,7 @@ from pulsar_barycenter.load.snapshot.document import decode_snapshot, encode_sna
 from pulsar_barycenter.load.snapshot.extensible_document import TrafficFigures
 from pulsar_barycenter.naming.bundle import Bundle
 from support.balanced_cluster import FixedPipeline
-from support.control_cluster import ControlBroker, ControlCluster, on_virtual_time, topic
+from support.control_cluster import ControlBroker, ControlCluster, channel_of, on_virtual_time, topic
 from support.report_log import MemoryReportLog
 from support.snapshot_cases import assert_same_snapshot
 
@@ -131,8 +131,7 @@ async def one_owns_all(cluster: ControlCluster, owner: ControlBroker) -> list[Bu
         if known is None:
             await owner.run(owner.plane.ownership.acquire(bundle, reason="test"))
         elif not known.is_local:
-            assert owner.plane.channel is not None
-            await owner.run(owner.plane.channel.ownership.move(bundle, known.broker_id, owner.broker_id))
+            await owner.run(channel_of(owner.plane).ownership.move(bundle, known.broker_id, owner.broker_id))
     await cluster.until(lambda: len(owner.owned) == len(bundles), "one broker owns all")
     return bundles
 

@@ -24,7 +24,7 @@ from pulsar_barycenter.load.reports.extensible_reports import (
 from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats, encode_without_none
 from pulsar_barycenter.metadata.coordination.counter import next_counter_value
 from pulsar_barycenter.naming.bundle import Bundle
-from support.control_cluster import ControlBroker, ControlCluster, on_virtual_time, topic
+from support.control_cluster import ControlBroker, ControlCluster, channel_of, on_virtual_time, topic
 
 IN_STORE = "ServiceUnitStateMetadataStoreTableViewImpl"
 
@@ -95,8 +95,7 @@ async def own_all(broker: ControlBroker, bundles: int) -> list[Bundle]:
         if owner is None:
             await broker.run(broker.plane.ownership.acquire(bundle, reason="test"))
         elif not owner.is_local:
-            assert broker.plane.channel is not None
-            await broker.run(broker.plane.channel.ownership.move(bundle, owner.broker_id, broker.broker_id))
+            await broker.run(channel_of(broker.plane).ownership.move(bundle, owner.broker_id, broker.broker_id))
     return list(found.bundles)
 
 

@@ -23,7 +23,7 @@ from pulsar_barycenter.load.service_units.service_unit_state import (
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.internal_topics import SERVICE_UNIT_STATE_TOPIC
 from pulsar_barycenter.naming.topic import TopicName
-from support.control_cluster import ControlBroker, ControlCluster, HashLoadManager, on_virtual_time, topic
+from support.control_cluster import ControlBroker, ControlCluster, HashLoadManager, channel_of, on_virtual_time, topic
 
 CHANNEL = TopicName.parse(SERVICE_UNIT_STATE_TOPIC)
 
@@ -135,8 +135,7 @@ def test_a_record_is_given_up_where_the_lock_is_somebody_elses() -> None:
         await cluster.admin.put(f"{RECORDS_ROOT}/{bundle}", encode_record(record))
 
         def is_given_up() -> bool:
-            assert new.plane.channel is not None
-            found = new.plane.channel.records.get(bundle)
+            found = channel_of(new.plane).records.get(bundle)
             return found is not None and found.state is ServiceUnitState.FREE
 
         await cluster.until(is_given_up, "the record is given up")
@@ -233,8 +232,7 @@ def test_who_is_told_of_another_place_starts_where_the_records_are_while_these_a
         second = await by_records(cluster, 8082, place="", load_balancer_service_unit_table_view_syncer=syncer)
         owner = await cluster.follow(topic("t"), second)
         assert (await cluster.follow(topic("t"), first)).broker_id == owner.broker_id
-        assert second.plane.channel is not None
-        assert second.plane.channel.records.storage is StorageType.METADATA_STORE
+        assert channel_of(second.plane).records.storage is StorageType.METADATA_STORE
         cluster.check_one_server()
 
     on_virtual_time(scenario)

@@ -10,11 +10,12 @@ from pulsar_barycenter.broker.cluster.lookup_answers import BundleNotAcquiredErr
 from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
 from pulsar_barycenter.broker.load_manager.environment import LoadManagerEnvironment
 from pulsar_barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
-from pulsar_barycenter.broker.ownership.channel.lives import SESSIONS_ROOT
-from pulsar_barycenter.broker.ownership.channel.steps import NextStep
+from pulsar_barycenter.broker.ownership.channel.machine.own_life import SESSIONS_ROOT
+from pulsar_barycenter.broker.ownership.channel.machine.steps import NextStep
 from pulsar_barycenter.broker.ownership.channel.store_records import RECORDS_ROOT
 from pulsar_barycenter.broker.start_errors import MixedOwnershipError
 from pulsar_barycenter.load.managers import ManagerKind
+from pulsar_barycenter.load.service_units.duties import Duty
 from pulsar_barycenter.load.service_units.service_unit_state import (
     ServiceUnitState,
     ServiceUnitStateData,
@@ -22,7 +23,7 @@ from pulsar_barycenter.load.service_units.service_unit_state import (
     encode_record,
 )
 from pulsar_barycenter.naming.bundle import Bundle
-from support.control_cluster import ControlBroker, ControlCluster, on_virtual_time, topic
+from support.control_cluster import ControlBroker, ControlCluster, channel_of, on_virtual_time, topic
 
 IN_STORE = "ServiceUnitStateMetadataStoreTableViewImpl"
 
@@ -267,8 +268,7 @@ def test_a_client_that_comes_before_the_record_was_read_is_held_not_refused() ->
             if after is not None and after.state is ServiceUnitState.ASSIGNING:
                 assigned.set_result(None)
 
-        assert destination.plane.channel is not None
-        destination.plane.channel.ownership.on_record(on_record)
+        channel_of(destination.plane).ownership.on_record(on_record)
         moving = asyncio.ensure_future(release(source, bundle, destination))
         await assigned
         assert destination.owned == []
@@ -319,16 +319,23 @@ def test_what_a_broker_registers_is_its_addresses_and_no_load() -> None:
     on_virtual_time(scenario)
 
 
+def without_splits(broker: ControlBroker) -> None:
+    """Have a broker carry out no split that a record asks for, as one without session does."""
+
+    async def wait(*_: object) -> NextStep:
+        return NextStep.WAIT
+
+    settling = channel_of(broker.plane).ownership.settling
+    settling.actions = {**settling.actions, Duty.SPLIT: wait}
+
+
 def test_a_split_that_another_broker_goes_on_with_ends_for_whoever_asked_for_it_here() -> None:
-    """The owner is without session, as its `_split` then waits, and the leader gives the record to another broker."""
+    """The owner is without session, as its splits then wait, and the leader gives the record to another broker."""
 
     async def scenario(cluster: ControlCluster) -> None:
         (owner, other, _), bundle = await owned_by_first(cluster)
 
-        async def wait(*_: object) -> NextStep:
-            return NextStep.WAIT
-
-        owner.plane.ownership._split = wait  # type: ignore[attr-defined]
+        without_splits(owner)
         split = asyncio.ensure_future(
             owner.run(owner.plane.namespaces.split_bundle(bundle, algorithm="range_equally_divide"))
         )
@@ -351,10 +358,7 @@ def test_a_split_that_nobody_carries_out_ends_for_whoever_asked_for_it() -> None
     async def scenario(cluster: ControlCluster) -> None:
         (owner, *_), bundle = await owned_by_first(cluster)
 
-        async def wait(*_: object) -> NextStep:
-            return NextStep.WAIT
-
-        owner.plane.ownership._split = wait  # type: ignore[attr-defined]
+        without_splits(owner)
         with pytest.raises(BundleNotAcquiredError, match="not split in time"):
             async with asyncio.timeout(600):
                 await owner.run(owner.plane.namespaces.split_bundle(bundle, algorithm="range_equally_divide"))

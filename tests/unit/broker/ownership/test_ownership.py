@@ -319,7 +319,7 @@ def test_a_term_that_withheld_a_receipt_never_gives_another(is_overdue):
         owner = await owner_of(cluster)
         [bundle] = owner.owned
         term = owner.plane.ownership.owned(bundle)
-        pauses = owner.plane.ownership._pauses
+        pauses = owner.plane.ownership._terms.pauses
         doubtful = "_is_overdue" if is_overdue else "_now_ms"
         honest = getattr(pauses, doubtful)
         setattr(pauses, doubtful, (lambda: True) if is_overdue else (lambda: honest() + 3_600_000))

@@ -10,7 +10,7 @@ from pulsar_barycenter.broker.cluster.lookup_answers import LookupFailedError, O
 from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
 from pulsar_barycenter.broker.load_manager.environment import LoadManagerEnvironment
 from pulsar_barycenter.broker.load_manager.extensible.extensible_load_manager import ExtensibleLoadManager
-from pulsar_barycenter.broker.ownership.channel.lives import SESSIONS_ROOT
+from pulsar_barycenter.broker.ownership.channel.machine.own_life import SESSIONS_ROOT
 from pulsar_barycenter.broker.ownership.channel.store_records import RECORDS_ROOT
 from pulsar_barycenter.broker.ownership.serving import NotServedError
 from pulsar_barycenter.load.managers import ManagerKind

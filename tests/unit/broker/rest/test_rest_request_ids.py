@@ -68,7 +68,7 @@ async def follow_unload(cluster: RestCluster) -> None:
     assert ("bundle_unloaded", "") in told
     assert told & {("bundle_taken_over", wanted.broker_id), ("serving_started", wanted.broker_id)}
     passed = {broker for event, broker in told if event == "request_passed_on"}
-    hands_over = asked.control.channel is not None
+    hands_over = asked.control.way.hands_over
     assert passed == {asked.broker_id} | (set() if hands_over or leader is owner else {leader.broker_id})
     (change,) = (await cluster.expect(200, "GET", "/barycenter/v1/audit", request_id=GIVEN, at=asked)).json["changes"]
     assert change == {

@@ -30,6 +30,7 @@ from pulsar_barycenter.broker.load_manager.extensible.reporters import BrokerLoa
 from pulsar_barycenter.broker.load_manager.reporting.load_reporter import LoadReporter
 from pulsar_barycenter.broker.load_manager.reporting.report_identity import lookup_data
 from pulsar_barycenter.broker.periodic import PeriodicTasks
+from pulsar_barycenter.broker.system_topics.client import SystemTopicClient
 from pulsar_barycenter.load.decisions import Placement
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData
@@ -71,15 +72,17 @@ class ExtensibleLoadManager:
         self._top_reporter = TopBundlesReporter(context, self._load, self._tops)
         self._load_data = ExtensibleLoadData(context, self._loads, self._tops, self._environment.pipeline)
         self.metrics = ExtensibleMetrics(context.config.current.cluster_name, context.urls.broker_id)
-        move = None if context.channel is None else self._move
         self._executor = DecisionExecutor(
-            context, self._environment.decisions, self.metrics, ManagerKind.EXTENSIBLE, move
+            context,
+            self._environment.decisions,
+            self.metrics,
+            ManagerKind.EXTENSIBLE,
+            lambda by_command: context.ownership.mover(lambda: context.leader_epoch().guard, by_command),
         )
         self._decisions: ExtensibleDecisions | None = None
         self._periodic = PeriodicTasks()
         self._changed = asyncio.Event()
-        if context.channel is not None:
-            context.channel.on_record(self._on_record)
+        context.ownership.on_record(self._on_record)
 
     async def _deciding(self) -> "ExtensibleDecisions":
         """Return the deciding half, which is made when it is first asked for: the same to all who ask at once."""
@@ -191,11 +194,6 @@ class ExtensibleLoadManager:
         if self._context.is_leader():
             await (await self._deciding()).shed()
 
-    async def _move(self, bundle: Bundle, source: str, destination: str | None) -> bool:
-        assert self._context.channel is not None
-        guard = self._context.leader_epoch().guard
-        return await self._context.channel.move(bundle, source, destination, guard)
-
     async def check_splits(self) -> None:
         """Each broker splits its own bundles, whoever leads."""
 
@@ -213,8 +211,10 @@ class ExtensibleLoadManager:
 
 
 def _store(context: LoadManagerContext, topic: str) -> LoadStore:
-    client = context.system_topics
-    return LocalLoadStore() if client is None else TopicLoadStore(client, topic)
+    def in_topic(client: SystemTopicClient) -> LoadStore:
+        return TopicLoadStore(client, topic)
+
+    return context.ownership.table(LocalLoadStore, in_topic)
 
 
 def _decisions_class() -> "type[ExtensibleDecisions]":

@@ -153,5 +153,4 @@ class ExtensibleLoadData:
 
     def owners(self) -> Mapping[str, str]:
         """Return which broker owns each bundle, by the ownership channel."""
-        channel = self._context.channel
-        return {} if channel is None else {str(bundle): owner for bundle, owner in channel.owners()}
+        return {str(bundle): owner for bundle, owner in self._context.ownership.owners()}

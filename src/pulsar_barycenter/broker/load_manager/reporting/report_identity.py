@@ -41,7 +41,7 @@ def lookup_data(context: LoadManagerContext) -> BrokerLookupData:
         load_manager_class_name=manager_in_force(config).class_name,
         start_timestamp=context.started_at_ms,
         broker_version=version(),
-        properties={} if context.channel is None else context.channel.mode.properties(),
+        properties=context.ownership.properties(),
         incarnation=context.incarnation,
     )
 

@@ -18,7 +18,7 @@ from pulsar_barycenter.broker.cluster.dynamic_configuration import ConfigHolder
 from pulsar_barycenter.broker.cluster.lookup_answers import LookupFailedError
 from pulsar_barycenter.broker.cluster.registration import Registration, owns_by_records
 from pulsar_barycenter.broker.ownership.channel.channel_counters import ChannelCounters
-from pulsar_barycenter.broker.ownership.channel.lives import SESSIONS_ROOT
+from pulsar_barycenter.broker.ownership.channel.machine.own_life import SESSIONS_ROOT
 from pulsar_barycenter.broker.ownership.channel.records import OwnershipRecords
 from pulsar_barycenter.broker.ownership.locks import EPOCH_COUNTER
 from pulsar_barycenter.load.service_units.repairs import concerns, look_over, override, successor_of_orphan

@@ -26,7 +26,9 @@ from pulsar_barycenter.metadata.coordination.counter import next_counter_value
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.store import MetadataStore
 from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.internal_topics import is_internal_topic
 from pulsar_barycenter.naming.namespace import NamespaceName
+from pulsar_barycenter.naming.topic import TopicName
 
 log = structlog.get_logger(__name__)
 
@@ -36,7 +38,8 @@ _AGAIN_S: Final = 0.2
 
 
 class LeadersTopics:
-    """`owner_named` tells how a broker is reached, if it is known; `changed` is called when another serves them."""
+    """Implements `LeadersTerm`. `owner_named` tells how a broker is reached, if it is known; `changed` is called when
+    another serves them."""
 
     def __init__(
         self,
@@ -64,6 +67,9 @@ class LeadersTopics:
         self._change = NextChange()
         self._closed = False
         leadership.on_change(self.look)
+
+    def has(self, topic: TopicName) -> bool:
+        return is_internal_topic(topic)
 
     def served(self) -> OwnedBundle | None:
         """Return the term, if it is this broker's and goes on."""

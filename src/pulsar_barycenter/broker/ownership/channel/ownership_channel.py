@@ -1,7 +1,7 @@
 """The ownership channel of one broker: records, what is done about them, and the leader's part, put together."""
 
 from collections.abc import Awaitable, Callable, Collection
-from typing import Final
+from typing import Final, TypeVar
 
 from pulsar_barycenter.broker.access.tls_ports import own_tls
 from pulsar_barycenter.broker.cluster.dynamic_configuration import ConfigHolder
@@ -10,22 +10,29 @@ from pulsar_barycenter.broker.cluster.registration import Registration
 from pulsar_barycenter.broker.cluster.service_urls import between_brokers
 from pulsar_barycenter.broker.environment import Environment
 from pulsar_barycenter.broker.namespaces.bundle_cache import BundleCache
+from pulsar_barycenter.broker.ownership.bundle_owner import BundleOwner
 from pulsar_barycenter.broker.ownership.channel.channel_counters import ChannelCounters, CountedRecords
-from pulsar_barycenter.broker.ownership.channel.channel_ownership import ChannelOwnership
 from pulsar_barycenter.broker.ownership.channel.leader_repairs import LeaderRepairs
+from pulsar_barycenter.broker.ownership.channel.leaders_topics import LeadersTopics
+from pulsar_barycenter.broker.ownership.channel.machine.bundle_states import TermRecord
 from pulsar_barycenter.broker.ownership.channel.places.following_records import FollowingRecords
 from pulsar_barycenter.broker.ownership.channel.places.place import SOURCES
 from pulsar_barycenter.broker.ownership.channel.places.syncer import CopiedRecords, RecordsSyncer
-from pulsar_barycenter.broker.ownership.channel.records import OwnershipRecords
+from pulsar_barycenter.broker.ownership.channel.record_ownership import RecordOwnership
+from pulsar_barycenter.broker.ownership.channel.records import OwnershipRecords, RecordListener
 from pulsar_barycenter.broker.ownership.channel.store_records import StoreRecords
 from pulsar_barycenter.broker.ownership.channel.topic_records import TopicRecords
+from pulsar_barycenter.broker.ownership.local_terms import LocalTerms
 from pulsar_barycenter.broker.ownership.mixed_ownership import OwnershipMode
 from pulsar_barycenter.broker.ownership.serving_log import ServingLog
 from pulsar_barycenter.broker.system_topics.client import SystemTopicClient
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.load.managers import short_name
 from pulsar_barycenter.load.service_units.service_unit_state import StorageType
+from pulsar_barycenter.metadata.store import Guard
 from pulsar_barycenter.naming.bundle import Bundle
+
+T = TypeVar("T")
 
 _IN_STORE: Final = "ServiceUnitStateMetadataStoreTableViewImpl"
 
@@ -42,7 +49,8 @@ def first_place(config: BrokerConfig) -> StorageType:
 
 
 class OwnershipChannel:
-    """`choose` says who shall own a bundle, other than some brokers; None: nobody can."""
+    """Implements `OwnershipChanges`. `choose` says who shall own a bundle, other than some brokers; None: nobody
+    can."""
 
     def __init__(
         self,
@@ -65,23 +73,41 @@ class OwnershipChannel:
         """Reaches the internal topics only while this broker serves them."""
         following = FollowingRecords(env.store, incarnation, lambda: first_place(config.current), self._records_in)
         self.records = CountedRecords(following, self.counters)
-        self.ownership = ChannelOwnership(
+        terms: LocalTerms[TermRecord] = LocalTerms(
             env.store,
             bundles,
-            self.records,
-            registration,
             clock=env.clock,
             serving_log=serving_log,
-            incarnation=incarnation,
-            holds_locks=lambda: config.current.load_manager_migration_enabled,
             session_timeout_s=config.current.metadata_store_session_timeout_millis / 1000,
             unload_timeout_s=lambda: config.current.namespace_bundle_unloading_timeout_ms / 1000,
+        )
+        self.ownership = RecordOwnership(
+            env.store,
+            terms,
+            self.records,
+            registration,
+            incarnation=incarnation,
+            holds_locks=lambda: config.current.load_manager_migration_enabled,
             in_flight_s=lambda: config.current.load_balancer_in_flight_service_unit_state_waiting_time_in_millis / 1000,
             keeps_clients=lambda: config.current.load_balancer_multi_phase_bundle_unload,
             choose=choose,
             counters=self.counters,
         )
-        self.leaders_topics = self.ownership.serve_internal_topics(leadership, serving_log, self._internal_topics_moved)
+        self.leaders_topics = LeadersTopics(
+            env.store,
+            leadership,
+            clock=env.clock,
+            pauses=terms.pauses,
+            serving_log=serving_log,
+            owner_named=self.ownership.owner_named,
+            close_topics=lambda bundle, reason: terms.tasks.start(
+                terms.topics.close(bundle, reason), f"close {bundle}"
+            ),
+            changed=self._internal_topics_moved,
+        )
+        self.ownership.on_interruption(self.leaders_topics.interrupted)
+        self.owner = BundleOwner(terms, self.ownership, self.leaders_topics)
+        """What the rest of the broker sees of `ownership`."""
         self.syncer = RecordsSyncer(env.store, following, config, leadership, self._copied_records_in)
         self.ownership.on_record(self._on_record)
         self._repairs = LeaderRepairs(
@@ -100,7 +126,7 @@ class OwnershipChannel:
         """End ownership, the leader's part, and the connection to the internal topics. Idempotent."""
         self._repairs.close()
         await self.syncer.close()
-        await self.ownership.close()
+        await self.owner.close()
         await self._own_topics.close()
         await self.topics.close()
 
@@ -108,6 +134,30 @@ class OwnershipChannel:
     def mode(self) -> OwnershipMode:
         """How this broker keeps ownership by its configuration; known once it has an identity."""
         return self.ownership.mode._replace(place=configured_place(self._config.current).value)
+
+    # ---- what load managers ask (OwnershipChanges) ----
+
+    def on_record(self, listener: RecordListener) -> None:
+        self.ownership.on_record(listener)
+
+    def owners(self) -> list[tuple[Bundle, str]]:
+        return self.ownership.owners()
+
+    def properties(self) -> dict[str, str]:
+        return self.ownership.mode.properties()
+
+    def mover(
+        self, guard: Callable[[], Guard], by_command: Callable[[Bundle, str, str | None], Awaitable[bool]]
+    ) -> Callable[[Bundle, str, str | None], Awaitable[bool]]:
+        async def move(bundle: Bundle, source: str, destination: str | None) -> bool:
+            return await self.ownership.move(bundle, source, destination, guard())
+
+        return move
+
+    def table(self, local: Callable[[], T], in_topic: Callable[[SystemTopicClient], T]) -> T:
+        return in_topic(self.topics)
+
+    # ---- places and duties ----
 
     def _records_in(self, place: StorageType) -> OwnershipRecords:
         return StoreRecords(self._store) if place is StorageType.METADATA_STORE else TopicRecords(self.topics)

@@ -90,7 +90,7 @@ class Metrics:
     def _shows_bundles(self) -> bool:
         """Whether each bundle's traffic is shown: if asked for, and by the extensible manager as of Pulsar 5.x."""
         config = self._services.config
-        has_them = self._services.control.channel is None or config.barycenter_pulsar_compatibility != "4.x"
+        has_them = not self._services.control.way.hands_over or config.barycenter_pulsar_compatibility != "4.x"
         return config.expose_bundles_metrics_in_prometheus and has_them
 
     def _collectors(self, samples: list[Sample]) -> list[Collector]:
@@ -122,13 +122,7 @@ class Metrics:
             unloading = {**broker, "metric": "bundleUnloading"}
             yield "pulsar_lb_ignored_send_total", unloading, counters.dropped_sends
             yield "pulsar_lb_ignored_ack_total", unloading, counters.dropped_acks
-        if control.channel is not None:
-            channel = {**broker, "metric": "sunitStateChn"}
-            yield "pulsar_sunit_state_chn_owned_su_total", channel, len(control.ownership.owned_bundles())
-            yield from (
-                (name, {**channel, **labels}, count) for name, labels, count in control.channel.counters.samples()
-            )
-            yield from ((name, broker, value) for name, value in control.channel.syncer.samples())
+        yield from ((name, {**broker, **labels}, value) for name, labels, value in control.way.samples())
         yield "pulsar_broker_lookup_pending_requests", broker, control.lookup.in_flight
         yield "pulsar_broker_topic_load_pending_requests", broker, instruments.loading_topics
         yield "barycenter_broker_is_leader", broker, control.leadership.is_leader()

@@ -1,10 +1,11 @@
-"""Which bundles this broker owns, and who owns the others.
+"""The machine that owns bundles by locks.
 
-What this broker does with one bundle is a machine of states: see `holdings`.
+`lock_courses` is its table: what is done about a bundle, by its state here and by what is asked. `holdings` has the
+states that a term goes through.
 
-Everything that changes one bundle runs through that bundle's serial lock, in a task of this cache that outlives
-whoever asked. A change acts on one generation (a `Holding`), and forgets it only while it is still the registered
-one, so a late end of generation 1 cannot destroy generation 2.
+Everything that changes one bundle runs through that bundle's serial lock, in a task that outlives the caller. A
+change acts on one generation (a `Holding`), and forgets it only while it is still the registered one, so a late end of
+generation 1 cannot destroy generation 2.
 
 **Losing the lock without notice.** At SESSION_LOST, or when this process finds that it stood still for half a session
 (SIGSTOP, a swapped-out machine), every term ends at once: nothing is acknowledged any more, not even of what is
@@ -25,23 +26,22 @@ from typing import TypeAlias
 import structlog
 
 from pulsar_barycenter.broker.cluster.lookup_answers import BundleNotAcquiredError, BundleNotFoundError, Owner
-from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls
-from pulsar_barycenter.broker.namespaces.bundle_cache import BundleCache
-from pulsar_barycenter.broker.ownership.bundle_owner import BundleOwner
+from pulsar_barycenter.broker.ownership.by_locks.hand_overs import HandOvers
+from pulsar_barycenter.broker.ownership.by_locks.lock_courses import (
+    LockCourse,
+    LockRequest,
+    LockState,
+    course_of,
+    lock_state,
+)
 from pulsar_barycenter.broker.ownership.contract import InTransit, WriteBoundaries
-from pulsar_barycenter.broker.ownership.hand_overs import HandOvers
 from pulsar_barycenter.broker.ownership.holdings import Holding, HoldingState
+from pulsar_barycenter.broker.ownership.local_terms import LocalTerms
 from pulsar_barycenter.broker.ownership.locks import BundleLock, BundleLocks
 from pulsar_barycenter.broker.ownership.other_owners import OtherOwners, bundle_of_lock
 from pulsar_barycenter.broker.ownership.serving import OwnedBundle
-from pulsar_barycenter.broker.ownership.serving_log import ServingLog
 from pulsar_barycenter.logs.request_ids import current_request_id
-from pulsar_barycenter.metadata.clock import Clock
-from pulsar_barycenter.metadata.errors import (
-    LockBusyError,
-    MetadataError,
-    StoreUnavailableError,
-)
+from pulsar_barycenter.metadata.errors import LockBusyError, MetadataError, StoreUnavailableError
 from pulsar_barycenter.metadata.store import MetadataStore, Notification, NotificationType, SessionEvent
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.bundles import NamespaceBundles
@@ -52,36 +52,21 @@ log = structlog.get_logger(__name__)
 LockHolding: TypeAlias = Holding[BundleLock]
 
 
-class OwnershipCache(BundleOwner[BundleLock]):
-    """Implements `Ownership`. Made before the ports are known; `set_identity` comes before `acquire`."""
+class LockOwnership:
+    """Implements `OwnershipMachine`; works on `terms`. `incarnation` names this process in its lock records."""
 
-    def __init__(
-        self,
-        store: MetadataStore,
-        bundles: BundleCache,
-        *,
-        clock: Clock,
-        serving_log: ServingLog,
-        incarnation: str,
-        session_timeout_s: float,
-        unload_timeout_s: Callable[[], float],
-    ) -> None:
-        super().__init__(
-            store,
-            bundles,
-            clock=clock,
-            serving_log=serving_log,
-            session_timeout_s=session_timeout_s,
-            unload_timeout_s=unload_timeout_s,
-        )
+    def __init__(self, store: MetadataStore, terms: LocalTerms[BundleLock], *, incarnation: str) -> None:
+        self._terms = terms
+        self._holdings = terms.holdings
+        self._tasks = terms.tasks
         self._incarnation = incarnation
         self._locks = BundleLocks(
             store,
-            bundles,
+            terms.bundles,
             incarnation=incarnation,
-            pauses=self._pauses,
-            spawn=self._spawn,
-            is_held=self._holdings.__contains__,
+            pauses=terms.pauses,
+            spawn=terms.tasks.start,
+            is_held=terms.holdings.__contains__,
         )
         self._others = OtherOwners(store, incarnation)
         self._hand_overs = HandOvers(store)
@@ -92,41 +77,48 @@ class OwnershipCache(BundleOwner[BundleLock]):
             store.add_listener(self._on_notification),
             store.add_session_listener(self._on_session_event),
         ]
-        bundles.on_change(self._on_boundaries)
+        terms.bundles.on_change(self._on_boundaries)
 
     # ---- life ----
 
-    def set_identity(self, urls: ServiceUrls) -> None:
-        """Say under which URLs this broker serves; from now on it may acquire."""
-        self._urls = urls
-        self._locks.set_identity(urls)
-        self._spawn(self._watch_pauses(self._locks.interrupted, self._recover_from_pause), "ownership pauses")
+    def start(self) -> None:
+        self._locks.set_identity(self._terms.urls)
+        self._tasks.start(
+            self._terms.watch_pauses(self._locks.interrupted, self._recover_from_pause), "ownership pauses"
+        )
 
-    def refuse_acquisitions(self, why: str) -> None:
-        """Acquire nothing more; what is owned stays until it is released."""
+    def refuse(self, why: str) -> None:
         self._locks.refuse(why)
 
-    async def close(self) -> None:
-        """End every task and let go of every lock that is still held. Idempotent."""
-        if self._closed:
-            return
-        self._closed = True
+    def stop(self) -> None:
         self._locks.stop()
         for stop in self._stop_listening:
             stop()
-        self._leave_nothing()
-        await self._end_tasks()
+
+    async def close(self) -> None:
+        """Let go of every lock that is still held."""
         await self._locks.close()
 
-    # ---- what is served here (ServingAuthority) ----
+    # ---- the table ----
+
+    def _state(self, holding: LockHolding | None) -> LockState:
+        held = None if holding is None else holding.state
+        return lock_state(held, has_paused=held is HoldingState.SERVING and self._terms.pauses.has_paused())
+
+    def _course(self, holding: LockHolding | None, request: LockRequest) -> LockCourse:
+        return course_of(self._state(holding), request)
 
     def lost(self, owned: OwnedBundle, reason: str) -> None:
         holding = self._holdings.get(owned.bundle)
-        if holding is None or holding.term is not owned or holding.state is HoldingState.ENDED:
+        if holding is None or holding.term is not owned:
             return
-        log.warning("ownership_lost", bundle=str(owned.bundle), epoch=owned.epoch, reason=reason)
-        self._holdings.end(holding, reason)
-        self._spawn(self._give_up(holding, reason), f"clear {owned.bundle}")
+        if self._course(holding, LockRequest.LOSE) is LockCourse.CLEAR:
+            log.warning("ownership_lost", bundle=str(owned.bundle), epoch=owned.epoch, reason=reason)
+            self._holdings.end(holding, reason)
+            self._tasks.start(self._give_up(holding, reason), f"clear {owned.bundle}")
+
+    async def until_served(self, bundle: Bundle) -> None:
+        """Return at once: nothing is on its way here, a bundle is served as soon as it is acquired."""
 
     # ---- who owns what ----
 
@@ -142,19 +134,19 @@ class OwnershipCache(BundleOwner[BundleLock]):
         owner = self.owner_cached(bundle)
         if owner is not None:
             return owner
-        if bundle in self._holdings:
-            return InTransit(self._broker_id)
+        if self._course(self._holdings.get(bundle), LockRequest.FIND) is not LockCourse.ASK_LOCK:
+            return InTransit(self._terms.broker_id)
         record = await self._others.read(bundle)
         if record is None:
             return None
-        if bundle in self._holdings:
-            return self.owner_cached(bundle) or InTransit(self._broker_id)
+        if self._course(self._holdings.get(bundle), LockRequest.FIND) is not LockCourse.ASK_LOCK:
+            return self.owner_cached(bundle) or InTransit(self._terms.broker_id)
         if record.incarnation == self._incarnation:
             self._locks.scrub_idle(bundle)  # a write of unknown outcome left it behind, or we are just winning
-            return InTransit(self._broker_id)
-        if record.broker_id == self._broker_id:  # a former life of this broker left it, until its session ends
+            return InTransit(self._terms.broker_id)
+        if record.broker_id == self._terms.broker_id:  # a former life of this broker left it, until its session ends
             self._others.forget(bundle)
-            return InTransit(self._broker_id)
+            return InTransit(self._terms.broker_id)
         if record.disabled:
             return InTransit(record.broker_id)
         return record.owner()
@@ -165,7 +157,7 @@ class OwnershipCache(BundleOwner[BundleLock]):
 
     # ---- changes ----
 
-    async def acquire(self, bundle: Bundle, *, reason: str) -> Owner:
+    async def acquire(self, bundle: Bundle, reason: str) -> Owner:
         """Own and serve `bundle`; a bundle that is served here already is no work.
 
         Raises:
@@ -174,16 +166,26 @@ class OwnershipCache(BundleOwner[BundleLock]):
             LockBusyError: another broker has it.
             MetadataError: the store did not answer.
         """
-        return await self._run(self._acquire(bundle, reason), f"acquire {bundle}")
+        async with self._locks.serial(bundle):
+            holding = self._holdings.get(bundle)
+            if holding is None:
+                return (await self._take(bundle, reason)).owner
+            if self._course(holding, LockRequest.ACQUIRE) is LockCourse.REFUSE:
+                raise BundleNotAcquiredError(bundle, f"it is {holding.state.value} here")
+            return holding.owner
 
-    async def release(self, bundle: Bundle, *, reason: str, destination: str | None = None) -> int | None:
+    async def release(self, bundle: Bundle, reason: str, destination: str | None) -> int | None:
         """Close the bundle's topics, then give it up; return how many topics were closed, None if not owned.
 
-        Nobody is told of a `destination`: whoever asks for the bundle next decides, and may know of it.
+        `destination` is not passed on: the broker at which the bundle is looked up next decides, and may know of it.
         Waits at most `namespaceBundleUnloadingTimeoutMs` for the topics; then it lets go all the same, and the
         fence of their ledgers is what protects them.
         """
-        return await self._run(self._release(bundle, reason), f"release {bundle}")
+        async with self._locks.serial(bundle):
+            holding = self._holdings.get(bundle)
+            if holding is None or self._course(holding, LockRequest.RELEASE) is LockCourse.NOTHING:
+                return None
+            return await self._unload(holding, reason)
 
     async def split(self, parent: Bundle, children: list[Bundle], write_boundaries: WriteBoundaries) -> None:
         """Replace the served `parent` by `children` without closing a topic.
@@ -194,31 +196,30 @@ class OwnershipCache(BundleOwner[BundleLock]):
 
         Raises:
             BundleNotAcquiredError: the parent is not served here.
-            BadVersionError: from `write_boundaries`; somebody else changed the namespace.
+            BadVersionError: from `write_boundaries`; another broker changed the namespace.
         """
-        await self._run(self._split(parent, children, write_boundaries), f"split {parent}")
+        async with self._locks.serial(parent):
+            holding = self._holdings.get(parent)
+            if holding is None or self._course(holding, LockRequest.SPLIT) is LockCourse.REFUSE:
+                raise BundleNotAcquiredError(parent, "it is not served here")
+            await self._divide(holding, children, write_boundaries)
 
-    async def _acquire(self, bundle: Bundle, reason: str) -> Owner:
-        async with self._locks.serial(bundle):
-            holding = self._holdings.get(bundle)
-            if holding is None:
-                self.handovers.taking(bundle)
-                try:
-                    holding = await self._acquire_lock(bundle)
-                except BaseException:
-                    self.handovers.not_taken(bundle)
-                    raise
-                self._activate(holding, reason)
-                self.handovers.taken(bundle)
-            elif not self._holdings.is_serving(holding):
-                raise BundleNotAcquiredError(bundle, f"it is {holding.state.value} here")
-            return holding.owner
+    async def _take(self, bundle: Bundle, reason: str) -> LockHolding:
+        """Win the lock, and serve."""
+        self._terms.handovers.taking(bundle)
+        try:
+            holding = await self._acquire_lock(bundle)
+        except BaseException:
+            self._terms.handovers.not_taken(bundle)
+            raise
+        self._activate(holding, reason)
+        self._terms.handovers.taken(bundle)
+        return holding
 
     async def _acquire_lock(self, bundle: Bundle, *, is_child: bool = False) -> LockHolding:
         """Win the lock; the holding is registered as PREPARED."""
         won = await self._locks.acquire(bundle, is_child=is_child)
-        assert self._urls is not None
-        holding = self._holdings.prepare(bundle, won, self._urls.owner(is_local=True, epoch=won.epoch))
+        holding = self._holdings.prepare(bundle, won, self._terms.urls.owner(is_local=True, epoch=won.epoch))
         won.lock.expired.add_done_callback(lambda _: self.lost(holding.term, "the lock went to another session"))
         return holding
 
@@ -227,77 +228,71 @@ class OwnershipCache(BundleOwner[BundleLock]):
         self._others.forget(bundle)
         if on_behalf := self._hand_overs.taken(bundle):
             epoch = holding.term.epoch
-            log.info("bundle_taken_over", broker=self._broker_id, bundle=str(bundle), epoch=epoch, request_id=on_behalf)
+            me = self._terms.broker_id
+            log.info("bundle_taken_over", broker=me, bundle=str(bundle), epoch=epoch, request_id=on_behalf)
         self._holdings.activate(holding, reason)
 
-    async def _release(self, bundle: Bundle, reason: str) -> int | None:
-        async with self._locks.serial(bundle):
-            holding = self._holdings.get(bundle)
-            if holding is None or holding.state is not HoldingState.SERVING:
-                return None
-            self._holdings.unload(holding)
-            log.info("bundle_unloading", bundle=str(bundle), epoch=holding.term.epoch, reason=reason)
-            began = asyncio.get_running_loop().time()
-            request_id = current_request_id()
-            self.handovers.giving(bundle)
-            mark = self._spawn(self._locks.mark_disabled(holding.won), f"mark {bundle} disabled")
-            tell = self._spawn(self._hand_overs.begin(bundle, request_id), f"tell who unloads {bundle}")
-            closed = await self._close_topics(bundle, reason)
-            self.handovers.closed(bundle)
-            self._holdings.end(holding, reason)
-            await asyncio.wait([mark, tell])
-            await self._forget(holding)
-            self.handovers.given_up(bundle)
-            self._spawn(self._hand_overs.end(bundle, request_id), f"tell no more who unloads {bundle}")
-            took_ms = round((asyncio.get_running_loop().time() - began) * 1000)
-            log.info("bundle_unloaded", bundle=str(bundle), topics=closed, took_ms=took_ms, reason=reason)
-            return closed
+    async def _unload(self, holding: LockHolding, reason: str) -> int:
+        """Close the topics, end the term, free the lock; return how many topics were closed."""
+        bundle, handovers = holding.term.bundle, self._terms.handovers
+        self._holdings.unload(holding)
+        log.info("bundle_unloading", bundle=str(bundle), epoch=holding.term.epoch, reason=reason)
+        began = asyncio.get_running_loop().time()
+        request_id = current_request_id()
+        handovers.giving(bundle)
+        mark = self._tasks.start(self._locks.mark_disabled(holding.won), f"mark {bundle} disabled")
+        publish = self._tasks.start(self._hand_overs.begin(bundle, request_id), f"publish who unloads {bundle}")
+        closed = await self._terms.topics.close(bundle, reason)
+        handovers.closed(bundle)
+        self._holdings.end(holding, reason)
+        await asyncio.wait([mark, publish])
+        await self._forget(holding)
+        handovers.given_up(bundle)
+        self._tasks.start(self._hand_overs.end(bundle, request_id), f"forget who unloads {bundle}")
+        took_ms = round((asyncio.get_running_loop().time() - began) * 1000)
+        log.info("bundle_unloaded", bundle=str(bundle), topics=closed, took_ms=took_ms, reason=reason)
+        return closed
 
-    async def _split(self, parent: Bundle, children: list[Bundle], write_boundaries: WriteBoundaries) -> None:
-        async with self._locks.serial(parent):
-            holding = self._holdings.get(parent)
-            if holding is None or not self._holdings.is_serving(holding):
-                raise BundleNotAcquiredError(parent, "it is not served here")
+    async def _divide(self, parent: LockHolding, children: list[Bundle], write_boundaries: WriteBoundaries) -> None:
+        def check() -> None:
+            if not self._holdings.is_serving(parent):
+                raise BundleNotAcquiredError(parent.term.bundle, "it was lost during the split")
 
-            def check() -> None:
-                if not self._holdings.is_serving(holding):
-                    raise BundleNotAcquiredError(parent, "it was lost during the split")
-
-            holding.splitting = True
-            won: list[LockHolding] = []
-            try:
-                for child in children:
-                    async with self._locks.serial(child):
-                        won.append(await self._acquire_lock(child, is_child=True))
-                boundaries = await write_boundaries(check)
-            except BaseException as error:
-                holding.splitting = False
-                if isinstance(error, StoreUnavailableError):  # the boundaries may stand: do not serve on
-                    self.lost(holding.term, "the outcome of its split is unknown")
-                for child_holding in won:
-                    await self._abandon(child_holding)
-                raise
-            self._replace_by_children(holding, won, boundaries)
-            left_over = [each for each in won if each.state is HoldingState.PREPARED]
-            if left_over:  # the parent was lost: its place is not ours to fill, and this change alone clears it
-                await self._close_topics(parent, "it was lost during its split")
-            await self._forget(holding)
-            for child_holding in left_over:
+        parent.splitting = True
+        won: list[LockHolding] = []
+        try:
+            for child in children:
+                async with self._locks.serial(child):
+                    won.append(await self._acquire_lock(child, is_child=True))
+            boundaries = await write_boundaries(check)
+        except BaseException as error:
+            parent.splitting = False
+            if isinstance(error, StoreUnavailableError):  # the boundaries may stand: do not serve on
+                self.lost(parent.term, "the outcome of its split is unknown")
+            for child_holding in won:
                 await self._abandon(child_holding)
+            raise
+        self._replace_by_children(parent, won, boundaries)
+        left_over = [child for child in won if child.state is HoldingState.PREPARED]
+        if left_over:  # the parent was lost: its place is not ours to fill, and this change alone clears it
+            await self._terms.topics.close(parent.term.bundle, "it was lost during its split")
+        await self._forget(parent)
+        for child_holding in left_over:
+            await self._abandon(child_holding)
 
     def _replace_by_children(
         self, parent: LockHolding, children: list[LockHolding], boundaries: NamespaceBundles
     ) -> None:
         """One step: new boundaries, parent out, children in, topics to the terms of their new bundles."""
-        self._bundles.accept(boundaries)
+        self._terms.bundles.accept(boundaries)
         was_serving = self._holdings.is_serving(parent)
         if parent.state is HoldingState.SERVING:  # else it was lost while the boundaries were written
             self._holdings.unload(parent)
         for child in children:
             if was_serving and child.state is HoldingState.PREPARED:
                 self._activate(child, f"split of {parent.term.bundle}")
-        if was_serving and self._topics is not None:
-            self._topics.refresh_bundles()
+        if was_serving:
+            self._terms.topics.refresh_bundles()
         self._holdings.end(parent, "split")
 
     async def _abandon(self, holding: LockHolding) -> None:
@@ -318,14 +313,14 @@ class OwnershipCache(BundleOwner[BundleLock]):
                 return False
             if holding.won.lock.is_held:  # the session goes on: have lookups elsewhere wait for what comes
                 await self._locks.mark_disabled(holding.won)
-            await self._close_topics(bundle, reason)
+            await self._terms.topics.close(bundle, reason)
             await self._forget(holding)
             return True
 
     async def _give_up(self, holding: LockHolding, reason: str) -> None:
         """Clear an ended term for good."""
         if await self._clear(holding, reason):
-            self._tell_lost(holding.term.bundle)
+            self._terms.report_lost(holding.term.bundle)
 
     async def _recover(self, holding: LockHolding, reason: str) -> None:
         """Clear an ended term and try to own the bundle again."""
@@ -333,26 +328,26 @@ class OwnershipCache(BundleOwner[BundleLock]):
         if not await self._clear(holding, reason):
             return
         try:
-            await self._acquire(bundle, f"again after: {reason}")
+            await self.acquire(bundle, f"again after: {reason}")
         except (LockBusyError, BundleNotFoundError, BundleNotAcquiredError) as error:
             log.info("bundle_not_regained", bundle=str(bundle), reason=str(error))
-            self._tell_lost(bundle)
+            self._terms.report_lost(bundle)
         except MetadataError as error:
             log.warning("bundle_not_regained", bundle=str(bundle), reason=str(error))
-            self._tell_lost(bundle)
+            self._terms.report_lost(bundle)
 
     def _recover_all(self, reason: str) -> None:
         for holding in self._holdings.all():
-            if holding.state is HoldingState.ENDED:
-                self._spawn(self._recover(holding, reason), f"recover {holding.term.bundle}")
+            if self._course(holding, LockRequest.REGAIN) is LockCourse.TAKE_AGAIN:
+                self._tasks.start(self._recover(holding, reason), f"recover {holding.term.bundle}")
 
     def _on_session_event(self, event: SessionEvent) -> None:
         if event is SessionEvent.SESSION_LOST:
-            self._suspend_all("session lost")
+            self._terms.suspend_all("session lost")
             self._others.forget_all()
             self._locks.lose_session()
         elif event is SessionEvent.SESSION_REESTABLISHED:
-            self._pauses.begin_anew()
+            self._terms.pauses.begin_anew()
             self._locks.regain_session()
             self._recover_all("session re-established")
 
@@ -362,13 +357,8 @@ class OwnershipCache(BundleOwner[BundleLock]):
             self._recover_all("the process stood still")
 
     def _on_boundaries(self, namespace: NamespaceName, bundles: NamespaceBundles) -> None:
-        """End terms of ranges that are no bundles any more: the namespace was deleted, or split elsewhere."""
-        current = set(bundles.bundles)
-        for holding in self._holdings.all():
-            bundle = holding.term.bundle
-            gone = bundle.namespace == namespace and bundle not in current
-            if gone and self._holdings.is_serving(holding) and not holding.splitting:
-                self.lost(holding.term, "the range is no longer a bundle of the namespace")
+        for holding in self._terms.served_outside(namespace, bundles):
+            self.lost(holding.term, "the range is no longer a bundle of the namespace")
 
     async def _forget(self, holding: LockHolding) -> None:
         """Release the lock and drop the generation, in this order, so that lookups are held until it is free."""
@@ -381,8 +371,8 @@ class OwnershipCache(BundleOwner[BundleLock]):
         bundle = bundle_of_lock(notification)
         if bundle is None:
             return
-        self._notify(bundle)
+        self._terms.changes.notify(bundle)
         if notification.type is NotificationType.CREATED:
-            self.handovers.served(bundle)
+            self._terms.handovers.served(bundle)
             for listener in self._created_listeners:
                 listener(bundle)

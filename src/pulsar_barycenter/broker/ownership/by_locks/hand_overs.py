@@ -2,8 +2,8 @@
 
     /barycenter/hand-overs/<request id>,<bundle, with %2F for />      ephemeral, without a value
 
-The old owner makes the key while it closes the bundle, and deletes it once the lock is free. Every broker hears of the
-key; the one that takes the lock soon after logs the id that the key named. A key that is not heard of costs a line in a
+The old owner makes the key while it closes the bundle, and deletes it once the lock is free. Every broker is notified
+of the key; the one that takes the lock soon after logs the id that the key named. A lost notification costs a line in a
 log, and nothing else: nobody waits for one.
 """
 
@@ -19,7 +19,7 @@ from pulsar_barycenter.naming.errors import InvalidNameError
 
 HAND_OVERS_ROOT: Final = "/barycenter/hand-overs"
 _SOON_S: Final = 60.0
-"""For how long a bundle that was given up is taken on behalf of whoever had it given up."""
+"""For how long a bundle that was given up is taken on behalf of the request that had it given up."""
 _MOST_REMEMBERED: Final = 10_000
 
 

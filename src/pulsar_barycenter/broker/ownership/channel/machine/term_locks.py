@@ -5,9 +5,9 @@ bundle by its lock alone, the others by its record *and* its lock, so that the l
 
 - The lock is taken before the number of the term, and given back after the term ended and before the next record is
   published. So the proof of `ownership.locks` on epochs holds for terms of both kinds.
-- Who finds the lock of a bundle that his record gives him with a broker that owns by locks leaves it there, and gives
-  his record up.
-- Of a bundle whose record names nobody the lock is asked, so that look-ups find its owner whoever is asked.
+- A broker whose record gives it a bundle that another one owns by its lock leaves the lock there, and gives the record
+  up.
+- Of a bundle whose record names nobody the lock is asked, so that look-ups find its owner at any broker.
 """
 
 from collections.abc import Callable
@@ -27,8 +27,8 @@ from pulsar_barycenter.naming.bundle import Bundle
 
 
 class TermLocks:
-    """`owns_by_records` tells it of a broker's id; `changed` is called with a bundle whose lock came, went or changed,
-    `lost` with one whose lock this broker had and lost."""
+    """Implements `TermGuard`. `owns_by_records` is asked with a broker's id; `changed` is called with a bundle whose
+    lock came, went or changed, `lost` with one whose lock this broker had and lost."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class TermLocks:
         self._others = OtherOwners(store, incarnation)
         self._stop_listening = store.add_listener(self._on_notification)
 
-    # ---- life and session (Lives) ----
+    # ---- life and session ----
 
     def interrupted(self) -> None:
         self._locks.interrupted()
@@ -77,28 +77,36 @@ class TermLocks:
 
     # ---- this broker's ----
 
+    @property
+    def holds_locks(self) -> bool:
+        return True
+
     def holds(self, bundle: Bundle) -> bool:
         won = self._won.get(bundle)
         return won is not None and won.lock.is_held
+
+    def lacks(self, bundle: Bundle) -> bool:
+        return not self.holds(bundle)
 
     def bundles(self) -> list[Bundle]:
         """Return the bundles whose lock was taken and not given back."""
         return list(self._won)
 
-    async def number(self, bundle: Bundle, *, is_child: bool) -> int:
+    async def number(self, bundle: Bundle, *, is_child: Callable[[], bool]) -> int:
         """Have the lock, and return the number of a term that may begin under it; see `BundleLocks.acquire`.
 
         Raises:
             BundleNotFoundError, BundleNotAcquiredError, MetadataError
             LockBusyError: another broker has it.
         """
+        is_made = is_child()
         async with self._locks.serial(bundle):
             won = self._won.get(bundle)
             if won is not None and won.lock.is_held:
                 number = await next_counter_value(self._store, EPOCH_COUNTER)
                 await won.lock.update(msgspec.structs.replace(won.record, epoch=number))
                 return number
-            taken = self._won[bundle] = await self._locks.acquire(bundle, is_child=is_child)
+            taken = self._won[bundle] = await self._locks.acquire(bundle, is_child=is_made)
             taken.lock.expired.add_done_callback(lambda _: self._expired(bundle, taken))
             return taken.epoch
 
@@ -122,7 +130,7 @@ class TermLocks:
         return None if owner is None or self._owns_by_records(owner.broker_id) else owner
 
     async def owner(self, bundle: Bundle) -> Owner | InTransit | None:
-        """Return whom the lock names: InTransit if he does not serve, or by a record that is to come."""
+        """Return the broker that the lock names: InTransit if it does not serve, or by a record that is to come."""
         record = await self._others.read(bundle)
         if record is None:
             return None

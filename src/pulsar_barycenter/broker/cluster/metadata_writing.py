@@ -1,0 +1,120 @@
+"""Who writes the metadata of a cluster: each broker for itself, or the leader for all.
+
+`leaderOnlyMetadataWrites` says which when a broker starts. Both are a `MetadataWriting`: `EachBrokerWrites`, and
+`LeaderWrites` of `leader_writes`.
+"""
+
+import random
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+from pulsar_barycenter.broker.cluster.leadership import Leadership
+from pulsar_barycenter.broker.cluster.writing_modes import refuse_beside_leased
+from pulsar_barycenter.metadata.store import MetadataStore
+
+_STORE_ANSWERS_S: Final = 15.0
+"""For so long a broker that starts asks a store that does not answer."""
+
+
+class NotWrittenByLeaderError(Exception):
+    """Each broker of this cluster writes for itself, so this one writes for no other."""
+
+
+class MetadataWriting(Protocol):
+    @property
+    def store(self) -> MetadataStore:
+        """The store that all of this broker goes by."""
+        ...
+
+    @property
+    def former_session_s(self) -> float:
+        """How long the keys of a former life of this broker may last."""
+        ...
+
+    @property
+    def lease_s(self) -> float:
+        """For how long this broker may serve without an answer of the store."""
+        ...
+
+    def leadership(self, path: str, *, refresh_after_s: float, source: random.Random) -> Leadership:
+        """Return this broker's part in the election at `path`; called once."""
+        ...
+
+    async def open(self, broker_id: str, lead: Callable[[], Awaitable[None]]) -> None:
+        """Make it possible to write; `lead` is called where this broker has to take part in the election for it.
+
+        Raises:
+            MixedWritersError: brokers run that write in another mode.
+            MetadataError: nobody led for long, or the store did not answer.
+        """
+        ...
+
+    async def refuse_others(self) -> None:
+        """Look for brokers that write in another mode.
+
+        Raises:
+            MixedWritersError: there are some.
+            MetadataError: the store did not answer.
+        """
+        ...
+
+    async def resign(self) -> None:
+        """Let another broker lead, if this one can do without leading until it is closed."""
+        ...
+
+    async def step_down(self) -> None:
+        """Prepare for being closed: write on only what is left to write."""
+        ...
+
+    async def close(self) -> None:
+        """Write no more. Idempotent."""
+        ...
+
+    def knows(self, secret: str) -> bool:
+        """Tell whether this broker writes for all, and one that shows this secret may ask it to."""
+        ...
+
+    async def answer_to(self, body: bytes) -> bytes:
+        """Answer a request to write that another broker sent.
+
+        Raises:
+            NotWrittenByLeaderError: each broker writes for itself.
+            msgspec.ValidationError, msgspec.DecodeError: it is none.
+        """
+        ...
+
+
+class EachBrokerWrites:
+    """Implements `MetadataWriting`."""
+
+    def __init__(self, store: MetadataStore, *, session_timeout_s: float) -> None:
+        self.store = store
+        self.former_session_s = session_timeout_s
+        self.lease_s = session_timeout_s
+        self._leadership: Leadership | None = None
+
+    def leadership(self, path: str, *, refresh_after_s: float, source: random.Random) -> Leadership:
+        self._leadership = Leadership(self.store, path, refresh_after_s=refresh_after_s, source=source)
+        return self._leadership
+
+    async def open(self, broker_id: str, lead: Callable[[], Awaitable[None]]) -> None:
+        """A broker writes as soon as it has a store."""
+
+    async def refuse_others(self) -> None:
+        await refuse_beside_leased(self.store, within_s=_STORE_ANSWERS_S)
+
+    async def resign(self) -> None:
+        assert self._leadership is not None
+        await self._leadership.resign()
+
+    async def step_down(self) -> None:
+        await self.resign()
+
+    async def close(self) -> None:
+        return
+
+    def knows(self, secret: str) -> bool:
+        return False
+
+    async def answer_to(self, body: bytes) -> bytes:
+        raise NotWrittenByLeaderError

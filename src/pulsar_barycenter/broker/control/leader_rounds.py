@@ -1,0 +1,67 @@
+"""What a leader has its load manager do again and again, and what every broker has it report."""
+
+import asyncio
+from collections.abc import Callable
+
+from pulsar_barycenter.broker.cluster.dynamic_configuration import ConfigHolder
+from pulsar_barycenter.broker.cluster.leadership import Duty
+from pulsar_barycenter.broker.cluster.registration import Registration
+from pulsar_barycenter.broker.instruments import Instruments
+from pulsar_barycenter.broker.load_manager.switch import LoadManagerSwitch
+from pulsar_barycenter.config.broker_config import BrokerConfig
+
+
+class LeaderRounds:
+    """`loadBalancerEnabled=false` stops all of them; it is asked at each round."""
+
+    def __init__(
+        self, config: ConfigHolder, switch: LoadManagerSwitch, registration: Registration, instruments: Instruments
+    ) -> None:
+        self._config = config
+        self._switch = switch
+        self._instruments = instruments
+        self._brokers_changed = asyncio.Event()
+        registration.on_change(self._brokers_changed.set)
+
+    def shedding(self) -> Duty:
+        """Unload bundles from overloaded brokers."""
+        return Duty("load shedding", self._shed, self._minutes(_shedding_minutes))
+
+    def split_check(self) -> Duty:
+        """Split bundles that grew too large; soon after a broker came, went or reported, too."""
+        return Duty("split check", self._check_splits, self._minutes(_shedding_minutes), wake=self._brokers_changed)
+
+    def quotas(self) -> Duty:
+        """Store the resource quotas."""
+        return Duty("resource quotas", self._write_quotas, self._minutes(_quota_minutes))
+
+    async def write_report(self) -> None:
+        """Publish this broker's load if it is due; every broker does so, the leader or not."""
+        if self._config.current.load_balancer_enabled:
+            await self._switch.current.write_report()
+
+    async def _shed(self) -> None:
+        if self._config.current.load_balancer_enabled:
+            with self._instruments.round("shed"):
+                await self._switch.current.shed()
+
+    async def _check_splits(self) -> None:
+        if self._config.current.load_balancer_enabled:
+            await self._switch.current.check_splits()
+
+    async def _write_quotas(self) -> None:
+        if self._config.current.load_balancer_enabled:
+            with self._instruments.round("quotas"):
+                await self._switch.current.write_resource_quotas()
+
+    def _minutes(self, minutes: Callable[[BrokerConfig], float]) -> Callable[[], float]:
+        """Return the seconds of a setting in minutes, of the configuration at the time of each call."""
+        return lambda: minutes(self._config.current) * 60
+
+
+def _shedding_minutes(config: BrokerConfig) -> float:
+    return config.load_balancer_shedding_interval_minutes
+
+
+def _quota_minutes(config: BrokerConfig) -> float:
+    return config.load_balancer_resource_quota_update_interval_minutes

@@ -1,0 +1,125 @@
+"""Bundles owned by records of the ownership channel: the way of the extensible load manager."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from contextlib import suppress
+from typing import Final
+
+import structlog
+
+from pulsar_barycenter.broker.cluster.leadership import Duty, Leadership
+from pulsar_barycenter.broker.cluster.lookup_answers import BundleNotAcquiredError
+from pulsar_barycenter.broker.control.leader_rounds import LeaderRounds
+from pulsar_barycenter.broker.control.ownership_way import Departure, WaySample
+from pulsar_barycenter.broker.load_manager.contract import ChoosesSuccessors
+from pulsar_barycenter.broker.load_manager.switch import LoadManagerSwitch
+from pulsar_barycenter.broker.lookup.owner_search import Search
+from pulsar_barycenter.broker.ownership.channel.ownership_channel import OwnershipChannel
+from pulsar_barycenter.broker.ownership.mixed_ownership import OwnershipMode
+from pulsar_barycenter.metadata.errors import MetadataError
+from pulsar_barycenter.naming.bundle import Bundle
+
+log = structlog.get_logger(__name__)
+
+_SEE_OFF_S: Final = 15.0
+"""How long a leader that leaves goes on to lead for others that leave."""
+_SEE_OFF_PAUSE_S: Final = 0.05
+
+
+class RecordWay:
+    """Implements `OwnershipWay`. `me` is the id of this broker, once it has one."""
+
+    hands_over = True
+
+    def __init__(
+        self,
+        channel: OwnershipChannel,
+        search: Search,
+        leadership: Leadership,
+        switch: LoadManagerSwitch,
+        me: Callable[[], str],
+    ) -> None:
+        self.channel = channel
+        self.ownership = channel.owner
+        self.search = search
+        self.leaders_term = channel.leaders_topics
+        self.changes = channel
+        self._leadership = leadership
+        self._switch = switch
+        self._me = me
+
+    @property
+    def mode(self) -> OwnershipMode:
+        return self.channel.mode
+
+    async def join(
+        self, register: Callable[[], Awaitable[None]], own_namespaces: Callable[[], Awaitable[None]]
+    ) -> None:
+        """A broker that owns by records has to be known by its registration before it owns anything."""
+        await register()
+        await own_namespaces()
+
+    async def leave(self, departure: Departure) -> int:
+        """The broker stays registered until its last bundle has another owner; meanwhile it is given none."""
+        self._leadership.decline()  # it accepts no connections any more, so could not serve the internal topics
+        manager = self._switch.current
+        if isinstance(manager, ChoosesSuccessors):
+            await manager.announce_leaving()
+        handed_over = await departure.hand_over()
+        if self._leadership.is_leader():
+            await self._see_others_off()
+        await departure.resign()
+        await departure.unregister()
+        return handed_over
+
+    async def _see_others_off(self) -> None:
+        """Serve the ownership channel until others that are leaving, too, have handed over by it, or for a while.
+
+        Another leader would have to be one of those that stay, and there may be none: a whole cluster is being stopped.
+        """
+        manager = self._switch.current
+        with suppress(TimeoutError, MetadataError):
+            async with asyncio.timeout(_SEE_OFF_S):
+                while isinstance(manager, ChoosesSuccessors):
+                    others = await manager.leaving_brokers() - {self._me()}
+                    if others.isdisjoint(self.channel.ownership.concerned()):
+                        return
+                    await asyncio.sleep(_SEE_OFF_PAUSE_S)
+
+    def leader_duties(self, rounds: LeaderRounds) -> tuple[Duty, ...]:
+        return rounds.shedding(), self.channel.monitor_duty(), self.channel.syncer_duty()
+
+    def samples(self) -> Iterator[WaySample]:
+        labels = {"metric": "sunitStateChn"}
+        yield "pulsar_sunit_state_chn_owned_su_total", labels, len(self.ownership.owned_bundles())
+        for name, more, count in self.channel.counters.samples():
+            yield name, {**labels, **more}, count
+        for name, value in self.channel.syncer.samples():
+            yield name, {}, value
+
+    async def close(self) -> None:
+        await self.channel.close()
+
+
+class SuccessorChoice:
+    """Asks the load manager of the moment who shall own a bundle that its owner gives up, or lost."""
+
+    def __init__(self, switch: LoadManagerSwitch) -> None:
+        self._switch = switch
+
+    async def choose(self, bundle: Bundle, without: Collection[str]) -> str | None:
+        """Return who shall own a bundle, other than some brokers; None: nobody can.
+
+        Raises:
+            BundleNotAcquiredError: the choice failed.
+        """
+        manager = self._switch.current
+        assert isinstance(manager, ChoosesSuccessors), f"{type(manager).__name__} chooses no successors"
+        try:
+            placement = await manager.select_successor(bundle, without)
+        except MetadataError:
+            raise
+        except Exception as error:
+            log.exception("placement_failed", bundle=str(bundle))
+            raise BundleNotAcquiredError(bundle, f"no broker could be chosen: {error}") from error
+        return None if placement is None else placement.broker

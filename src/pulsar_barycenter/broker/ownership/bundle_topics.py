@@ -1,0 +1,107 @@
+"""The loaded topics of bundles, as ownership commands them; a bundle's topics are closed within a time limit.
+
+A topic that does not close in time is left to the fence of its ledger: the next owner writes, this broker cannot.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Protocol
+
+import structlog
+
+from pulsar_barycenter.broker.cluster.service_urls import NextOwner
+from pulsar_barycenter.naming.bundle import Bundle
+
+log = structlog.get_logger(__name__)
+
+
+class Topics(Protocol):
+    """The loaded topics (the `TopicRegistry`)."""
+
+    async def close_bundle(self, bundle: Bundle, *, reason: str) -> int: ...
+
+    async def begin_transfer(self, bundle: Bundle, *, reason: str) -> int:
+        """Close the bundle's topics, but keep their clients; return how many topics."""
+        ...
+
+    async def finish_transfer(self, bundle: Bundle, owner: NextOwner | None, *, reason: str) -> int:
+        """Send the bundle's clients to `owner`, or away to look it up; return how many topics."""
+        ...
+
+    def written_topics(self, bundle: Bundle) -> list[str]:
+        """Return the bundle's topics that producers are attached to, the busiest first."""
+        ...
+
+    def prepare(self, bundle: Bundle, topics: Iterable[str], epoch: int, *, are_closed: bool) -> None:
+        """Open topics in the background, ahead of this broker's term of that number; while the former owner has not
+        closed them, only get ready for that."""
+        ...
+
+    def refresh_bundles(self) -> object: ...
+
+
+class NoTopics:
+    """The topics of a broker that has loaded none yet. Implements `Topics`."""
+
+    async def close_bundle(self, bundle: Bundle, *, reason: str) -> int:
+        return 0
+
+    async def begin_transfer(self, bundle: Bundle, *, reason: str) -> int:
+        return 0
+
+    async def finish_transfer(self, bundle: Bundle, owner: NextOwner | None, *, reason: str) -> int:
+        return 0
+
+    def written_topics(self, bundle: Bundle) -> list[str]:
+        return []
+
+    def prepare(self, bundle: Bundle, topics: Iterable[str], epoch: int, *, are_closed: bool) -> None:
+        return
+
+    def refresh_bundles(self) -> object:
+        return None
+
+
+class BundleTopics:
+    """`timeout_s` is asked at each closing for how long it may take."""
+
+    def __init__(self, timeout_s: Callable[[], float]) -> None:
+        self._timeout_s = timeout_s
+        self._topics: Topics = NoTopics()
+
+    def attach(self, topics: Topics) -> None:
+        self._topics = topics
+
+    async def close(self, bundle: Bundle, reason: str) -> int:
+        """Close the bundle's topics and detach their clients; return how many were closed in time."""
+        return await self._in_time(bundle, self._topics.close_bundle(bundle, reason=reason))
+
+    async def begin_transfer(self, bundle: Bundle, reason: str) -> int:
+        """Close the bundle's topics but keep their clients connected; return how many were closed in time."""
+        return await self._in_time(bundle, self._topics.begin_transfer(bundle, reason=reason))
+
+    async def finish_transfer(self, bundle: Bundle, owner: NextOwner | None, reason: str) -> int:
+        """Send the bundle's clients to `owner`, or away to look it up; return of how many topics."""
+        return await self._in_time(bundle, self._topics.finish_transfer(bundle, owner, reason=reason))
+
+    def written(self, bundle: Bundle) -> list[str]:
+        """Return the bundle's topics that producers are attached to, the busiest first."""
+        return self._topics.written_topics(bundle)
+
+    def prepare(self, bundle: Bundle, topics: Iterable[str], epoch: int, *, are_closed: bool) -> None:
+        """See `Topics.prepare`."""
+        self._topics.prepare(bundle, topics, epoch, are_closed=are_closed)
+
+    def refresh_bundles(self) -> None:
+        """Give the loaded topics the terms of their bundles of now, after a split."""
+        self._topics.refresh_bundles()
+
+    async def _in_time(self, bundle: Bundle, closing: Coroutine[Any, Any, int]) -> int:
+        try:
+            async with asyncio.timeout(self._timeout_s()):
+                return await closing
+        except TimeoutError:
+            log.warning("bundle_close_timed_out", bundle=str(bundle))
+        except Exception:
+            log.exception("bundle_close_failed", bundle=str(bundle))
+        return 0

@@ -1,0 +1,100 @@
+"""In which state each bundle is for this broker: what its record makes of the broker, and what the broker holds of it.
+
+`DUTIES` names the duty of each state. Nothing here changes anything.
+"""
+
+from typing import Final, NamedTuple
+
+from pulsar_barycenter.broker.cluster.lookup_answers import Owner
+from pulsar_barycenter.broker.namespaces.boundaries import needs_no_record
+from pulsar_barycenter.broker.ownership.channel.machine.own_life import OwnLife
+from pulsar_barycenter.broker.ownership.channel.machine.term_guard import RecordsAlone, TermGuard
+from pulsar_barycenter.broker.ownership.channel.records import OwnershipRecords
+from pulsar_barycenter.broker.ownership.local_terms import LocalTerms
+from pulsar_barycenter.load.service_units.duties import Duty, Held, Role, duty_of, role_of
+from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitState, ServiceUnitStateData
+from pulsar_barycenter.naming.bundle import Bundle
+
+_WITHOUT_LOCK: Final = frozenset({Role.NONE, Role.EXPECTANT, Role.PREDECESSOR})
+
+
+class TermRecord(NamedTuple):
+    """The record by which a term was begun."""
+
+    epoch: int
+    version_id: int
+
+
+class BundleStates:
+    """`guard` is exchanged when the broker starts, for only then is it known whether terms need locks."""
+
+    def __init__(self, terms: LocalTerms[TermRecord], records: OwnershipRecords, life: OwnLife) -> None:
+        self._terms = terms
+        self._records = records
+        self._life = life
+        self.guard: TermGuard = RecordsAlone(life.number)
+        self.children: set[Bundle] = set()
+        """Bundles that are made here of others, and not served yet."""
+
+    def role(self, bundle: Bundle) -> Role:
+        """Return what the record makes of this broker, whatever life its number is of."""
+        return role_of(self._records.get(bundle), self._terms.broker_id)
+
+    def duty(self, bundle: Bundle) -> Duty:
+        record = self._records.get(bundle)
+        role = self.role(bundle)
+        if role is Role.OWNER and not self._life.may_serve(bundle, record):
+            role = Role.OWNER_WITHOUT_NUMBER
+        held = self._held(bundle, record)
+        is_unused = held is Held.NOTHING and role in _WITHOUT_LOCK and bundle not in self.children
+        if is_unused and self.guard.holds(bundle):
+            return Duty.LET_GO
+        return duty_of(role, held)
+
+    def _held(self, bundle: Bundle, record: ServiceUnitStateData | None) -> Held:
+        holding = self._terms.holdings.get(bundle)
+        if holding is None:
+            return Held.NOTHING
+        if holding.keeps_clients:
+            return Held.CLOSED
+        is_of_it = record is not None and record.epoch == holding.won.epoch
+        if record is None or record.state is not ServiceUnitState.OWNED or not is_of_it:
+            return Held.OUTDATED
+        return Held.ENDED if holding.is_ended else Held.SERVING
+
+    def is_to_be(self, bundle: Bundle) -> bool:
+        """Tell whether a split under way, here or elsewhere, makes this bundle."""
+        return bundle in self.children or self._splitter_of(bundle) is not None
+
+    def is_split_elsewhere(self, bundle: Bundle) -> bool:
+        """Tell whether a split under way at another broker makes this bundle."""
+        return self._splitter_of(bundle) not in (None, self._terms.broker_id)
+
+    def _splitter_of(self, bundle: Bundle) -> str | None:
+        """Return who makes this bundle by a split under way, as the records say."""
+        for other, record in self._records.items():
+            if (
+                record.state is ServiceUnitState.SPLITTING
+                and other.namespace == bundle.namespace
+                and str(bundle.range) in (record.split_service_unit_to_dest_broker or ())
+            ):
+                return record.source_broker
+        return None
+
+    async def is_current(self, bundle: Bundle) -> bool:
+        """Read the boundaries, and tell whether the bundle is one of its namespace.
+
+        Raises:
+            MetadataError: the store did not answer.
+        """
+        bundles = await self._terms.bundles.fresh(bundle.namespace)
+        exists = bundles.version is not None or needs_no_record(bundle.namespace)
+        return exists and bundles.find_hash(bundle.range.lower) == bundle
+
+    async def is_owned_by_lock(self, bundle: Bundle) -> bool:
+        """Tell whether a broker serves the bundle that owns by locks alone.
+
+        Raises:
+            MetadataError: the store did not answer.
+        """
+        return isinstance(await self.guard.owner(bundle), Owner)

@@ -1,0 +1,115 @@
+"""The duties by which this broker stops serving a bundle: it closes the topics, then says so in the record.
+
+**Clients of a transfer** stay connected while their topics are closed, and get the address of the owner once its record
+says that it is one.
+
+Source: Pulsar's `ServiceUnitStateChannelImpl` (handleReleaseEvent, handleFreeEvent).
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from pulsar_barycenter.broker.cluster.lookup_answers import Owner
+from pulsar_barycenter.broker.ownership.channel.machine.bundle_states import BundleStates, TermRecord
+from pulsar_barycenter.broker.ownership.channel.machine.record_brokers import RecordBrokers
+from pulsar_barycenter.broker.ownership.channel.machine.steps import NextStep, RequestNotes, offer
+from pulsar_barycenter.broker.ownership.channel.records import OwnershipRecords
+from pulsar_barycenter.broker.ownership.holdings import Holding, HoldingState
+from pulsar_barycenter.broker.ownership.local_terms import LocalTerms
+from pulsar_barycenter.load.service_units import events
+from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitState, ServiceUnitStateData
+from pulsar_barycenter.naming.bundle import Bundle
+
+log = structlog.get_logger(__name__)
+
+
+class Giving:
+    """`keeps_clients` tells whether the clients of a bundle that is handed over stay connected."""
+
+    def __init__(
+        self,
+        terms: LocalTerms[TermRecord],
+        records: OwnershipRecords,
+        states: BundleStates,
+        brokers: RecordBrokers,
+        notes: RequestNotes,
+        keeps_clients: Callable[[], bool],
+    ) -> None:
+        self._terms = terms
+        self._records = records
+        self._states = states
+        self._brokers = brokers
+        self._notes = notes
+        self._keeps_clients = keeps_clients
+
+    async def hand_over(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
+        """Close the bundle for the broker that the record names, and assign it to that one."""
+        holding = self._terms.holdings.get(bundle)
+        if holding is not None and not holding.keeps_clients:
+            keeps = self._keeps_clients()
+            closed = await self._close(bundle, holding, f"transfer to {record.dst_broker}", keeps_clients=keeps)
+            self._notes.topics_closed[bundle] = closed
+            self._notes.reasons.pop(bundle, None)
+            if keeps:
+                holding.keeps_clients = True
+            else:
+                self._terms.holdings.forget(holding)
+        await self._states.guard.give_back(bundle)
+        written = self._terms.topics.written(bundle)
+        after = events.handed_over(record, self._terms.clock.now_ms(), written)
+        return await offer(self._records, bundle, record, after)
+
+    async def give_up(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
+        """Close the bundle for nobody in particular, and free it."""
+        holding = self._terms.holdings.get(bundle)
+        if holding is not None:
+            if holding.keeps_clients:
+                await self.drop(bundle, holding, "nobody takes it", None)
+            else:
+                reason = self._notes.reasons.pop(bundle, "unload")
+                closed = await self._close(bundle, holding, reason, keeps_clients=False)
+                self._notes.topics_closed[bundle] = closed
+                self._terms.holdings.forget(holding)
+        await self._states.guard.give_back(bundle)
+        return await offer(self._records, bundle, record, events.freed(record, self._terms.clock.now_ms()))
+
+    async def let_go(self, bundle: Bundle, record: ServiceUnitStateData | None) -> NextStep:
+        """The bundle is not this broker's: end at once what is held of it."""
+        holding = self._terms.holdings.get(bundle)
+        if holding is not None:
+            owner = self._other_owner(record)
+            await self.drop(bundle, holding, "another owns it" if owner is not None else "it is not owned here", owner)
+            self._terms.report_lost(bundle)
+        await self._states.guard.give_back(bundle)
+        return NextStep.LOOK
+
+    def _other_owner(self, record: ServiceUnitStateData | None) -> Owner | None:
+        if record is None or record.state is not ServiceUnitState.OWNED or record.dst_broker == self._terms.broker_id:
+            return None
+        return self._brokers.get(record.dst_broker or "")
+
+    async def drop(self, bundle: Bundle, holding: Holding[TermRecord], reason: str, owner: Owner | None) -> None:
+        """End a term and forget it; clients that were kept, or whose next `owner` is known, are sent there."""
+        self._terms.holdings.end(holding, reason)
+        if holding.keeps_clients or owner is not None:
+            await self._terms.topics.finish_transfer(bundle, owner, reason)
+        else:
+            await self._terms.topics.close(bundle, reason)
+        holding.keeps_clients = False
+        self._terms.holdings.forget(holding)
+
+    async def _close(self, bundle: Bundle, holding: Holding[TermRecord], reason: str, *, keeps_clients: bool) -> int:
+        """Close the bundle's topics in order, and end the term; return how many topics were closed."""
+        if holding.state is HoldingState.SERVING:
+            self._terms.holdings.unload(holding)
+        log.info("bundle_unloading", bundle=str(bundle), epoch=holding.term.epoch, reason=reason)
+        began = asyncio.get_running_loop().time()
+        topics = self._terms.topics
+        closed = await (topics.begin_transfer(bundle, reason) if keeps_clients else topics.close(bundle, reason))
+        self._terms.handovers.closed(bundle)
+        self._terms.holdings.end(holding, reason)
+        took_ms = round((asyncio.get_running_loop().time() - began) * 1000)
+        log.info("bundle_unloaded", bundle=str(bundle), topics=closed, took_ms=took_ms, reason=reason)
+        return closed

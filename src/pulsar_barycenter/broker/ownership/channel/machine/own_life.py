@@ -1,0 +1,159 @@
+"""The life of this broker: it begins with a session, or when the process stood still for long and went on.
+
+A broker serves by a record alone whose number was taken in its present life: `_since` is a number that it took itself
+when that life began. What an Owned record of before says, it says again, by force: if another took the bundle
+meanwhile, that comes too late and is refused.
+
+    no life ──registered, a number taken, the key written──▶ alive ──session lost, or a pause──▶ no life
+"""
+
+import asyncio
+import functools
+from collections.abc import Callable
+from typing import Annotated, Final
+
+import msgspec
+import structlog
+
+from pulsar_barycenter.broker.background import BackgroundTasks
+from pulsar_barycenter.broker.cluster.registration import Registration
+from pulsar_barycenter.broker.ownership.channel.machine.steps import PreparedNumber
+from pulsar_barycenter.broker.ownership.locks import EPOCH_COUNTER
+from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitStateData
+from pulsar_barycenter.metadata.coordination.counter import next_counter_value
+from pulsar_barycenter.metadata.errors import MetadataError
+from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore
+from pulsar_barycenter.naming.bundle import Bundle
+
+log = structlog.get_logger(__name__)
+
+SESSIONS_ROOT: Final = "/loadbalance/extension/sessions"
+"""Each broker has a key here, a `Life`, for as long as its session lasts. Its registration may be gone for other
+reasons."""
+_AGAIN_S: Final = 0.2
+
+
+class Life(msgspec.Struct, frozen=True):
+    """What a broker's key says: it serves by no record whose number is `since` or lower."""
+
+    since: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+
+class OwnLife:
+    """Also keeps the numbers that count in this life alone: floors of bundles, and those taken ahead.
+
+    `begun` is called once each life has begun.
+    """
+
+    def __init__(
+        self, store: MetadataStore, registration: Registration, tasks: BackgroundTasks, *, begun: Callable[[], None]
+    ) -> None:
+        self._store = store
+        self._registration = registration
+        self._tasks = tasks
+        self._begun = begun
+        self._broker_id = ""
+        self._since: int | None = None
+        self._floors: dict[Bundle, int] = {}
+        """Parts of a split whose number was taken before the boundaries stood, by a broker that did not serve the whole
+        until then: another may have served that under a higher one meanwhile."""
+        self._prepared: dict[Bundle, PreparedNumber] = {}
+        self.ended = 0
+        """How many lives have ended: it differs after a pause that a coroutine slept through."""
+
+    @property
+    def has_begun(self) -> bool:
+        return self._since is not None
+
+    def start(self, broker_id: str) -> None:
+        """Begin the first life; the identity of this broker is known."""
+        self._broker_id = broker_id
+        self.begin_soon()
+
+    def begin_soon(self) -> None:
+        """Begin a life, as soon as this broker is registered and the store answers."""
+        self._tasks.start(self._begin(), "ownership life")
+
+    def end(self) -> None:
+        """From this step on no record of before makes anything this broker's."""
+        self.ended += 1
+        self._since = None
+        self._prepared.clear()
+        self._floors.clear()
+
+    async def _begin(self) -> None:
+        """Take the number after which the records of this life come; only a registered broker has one."""
+        life = self.ended
+        while self.ended == life and self._since is None:
+            if not self._registration.is_registered:
+                await self._registration.wait_change(_AGAIN_S)
+                continue
+            try:
+                number = await self.number()
+                await self._publish(number)
+            except MetadataError as error:
+                log.info("ownership_life_not_begun", reason=str(error))
+                await asyncio.sleep(_AGAIN_S)
+                continue
+            if self.ended == life:
+                self._since = number
+                self._begun()
+
+    async def _publish(self, number: int) -> None:
+        """Have the key that shows others that this session lasts, and with which number this life began.
+
+        Raises:
+            MetadataError: there is none now; one of a former session goes with it.
+        """
+        path = f"{SESSIONS_ROOT}/{self._broker_id}"
+        stored = await self._store.get(path)
+        is_own = stored is not None and stored.stat.created_by_self
+        version = stored.stat.version if stored is not None and is_own else MUST_NOT_EXIST
+        life = msgspec.json.encode(Life(number))
+        await self._store.put(path, life, expected_version=version, ephemeral=True, if_own=is_own)
+
+    # ---- numbers ----
+
+    async def number(self) -> int:
+        """Take the next number of the cluster.
+
+        Raises:
+            MetadataError: the store did not answer.
+        """
+        forget = functools.partial(self._tasks.start, name="forget a number's key")
+        return await next_counter_value(self._store, EPOCH_COUNTER, later=forget)
+
+    def has_numbered(self, record: ServiceUnitStateData | None) -> bool:
+        """Tell whether the number of a record was taken in this life."""
+        return (
+            record is not None and record.epoch is not None and self._since is not None and record.epoch > self._since
+        )
+
+    def may_serve(self, bundle: Bundle, record: ServiceUnitStateData | None, above: int = 0) -> bool:
+        """Tell whether a record has a number of this life, above another one, by which the bundle may be served."""
+        lowest = max(above, self._floors.get(bundle, 0))
+        return self.has_numbered(record) and record is not None and (record.epoch or 0) > lowest
+
+    def raise_floor(self, bundle: Bundle, number: int) -> None:
+        """Serve the bundle only by a higher number than this, until it is another broker's."""
+        self._floors[bundle] = number
+
+    def drop_floor(self, bundle: Bundle) -> None:
+        self._floors.pop(bundle, None)
+
+    def prepare(self, bundle: Bundle, prepared: PreparedNumber) -> None:
+        """Keep a number that was taken ahead for the term that a transfer to this broker will begin."""
+        self._prepared[bundle] = prepared
+
+    def take_prepared(self, bundle: Bundle, record: ServiceUnitStateData) -> int | None:
+        """Return the number that was taken ahead for the claim that follows `record`, if there is one; once."""
+        prepared = self._prepared.pop(bundle, None)
+        return prepared.epoch if prepared is not None and prepared.version_id == record.version_id - 1 else None
+
+    def record_changed(
+        self, bundle: Bundle, before: ServiceUnitStateData | None, after: ServiceUnitStateData | None
+    ) -> None:
+        """Forget a number taken ahead, unless the change is to the next step of the transfer that it was taken for."""
+        prepared = self._prepared.get(bundle)
+        if prepared is not None and not prepared.goes_on(before, after):
+            del self._prepared[bundle]

@@ -1,0 +1,106 @@
+"""The other brokers that own by records: how they are reached, and with which number their present lives began.
+
+By that number a broker knows of a record whether the owner that it names serves: a broker that was killed and came back
+does not, until it has published the record again.
+"""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+import structlog
+
+from pulsar_barycenter.broker.background import BackgroundTasks
+from pulsar_barycenter.broker.cluster.lookup_answers import Owner
+from pulsar_barycenter.broker.cluster.registration import Registration, owns_by_records, urls_of_report
+from pulsar_barycenter.broker.ownership.channel.machine.own_life import SESSIONS_ROOT, Life
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData
+from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitStateData
+from pulsar_barycenter.metadata.cache import MetadataCache
+from pulsar_barycenter.metadata.errors import InvalidValueError, MetadataError
+from pulsar_barycenter.metadata.store import MetadataStore, Notification
+
+log = structlog.get_logger(__name__)
+
+_LOOK_AGAIN_S: Final = 5.0
+"""How often the other brokers are looked at, whatever was notified of them."""
+
+
+class RecordBrokers:
+    def __init__(self, store: MetadataStore, registration: Registration, tasks: BackgroundTasks) -> None:
+        self._registration = registration
+        self._tasks = tasks
+        self._owners: dict[str, Owner] = {}
+        self._lives = MetadataCache(store, Life)
+        self._lives_began: dict[str, int] = {}
+        """The numbers with which their lives began, where that is known."""
+        self._changed = asyncio.Event()
+        self._stop_listening = [store.add_listener(self._on_life), self._lives.close]
+
+    def start(self, read: Callable[[str], Awaitable[LocalBrokerData | None]]) -> None:
+        """Follow the registrations; `read` returns what a registered broker says of itself."""
+        self._stop_listening.append(self._registration.on_change(self._changed.set))
+        self._tasks.start(self._follow(read), "addresses of brokers")
+
+    def stop(self) -> None:
+        for stop in self._stop_listening:
+            stop()
+
+    def __contains__(self, broker_id: str) -> bool:
+        return broker_id in self._owners
+
+    def get(self, broker_id: str) -> Owner | None:
+        """Return how a broker is reached, if it is registered and owns by records, as last read."""
+        return self._owners.get(broker_id)
+
+    def is_of_former_life(self, broker_id: str, record: ServiceUnitStateData) -> bool:
+        """Tell whether a record gives a bundle to a broker that began another life since, as far as that is known."""
+        return record.epoch is not None and record.epoch <= self._lives_began.get(broker_id, -1)
+
+    def _on_life(self, change: Notification) -> None:
+        if change.path.startswith(f"{SESSIONS_ROOT}/"):
+            self._changed.set()
+
+    async def _follow(self, read: Callable[[str], Awaitable[LocalBrokerData | None]]) -> None:
+        """Learn the brokers at each notification; what was not notified is found out from time to time."""
+        while True:
+            self._changed.clear()
+            try:
+                await self._learn_brokers(read)
+            except MetadataError as error:
+                log.info("addresses_of_brokers_not_read", reason=str(error))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_AGAIN_S):
+                    await self._changed.wait()
+
+    async def _learn_brokers(self, read: Callable[[str], Awaitable[LocalBrokerData | None]]) -> None:
+        """Learn the addresses of those who are registered and own by records, and forget the others'."""
+        registered = self._registration.brokers
+        for broker in [known for known in self._owners if known not in registered]:
+            del self._owners[broker]
+            self._lives_began.pop(broker, None)
+        for broker in sorted(registered):
+            data = await read(broker)
+            if data is not None and owns_by_records(data):
+                await self._learn_life(broker)
+                self._owners[broker] = urls_of_report(broker, data).owner(is_local=False, epoch=None)
+            else:
+                self._owners.pop(broker, None)
+
+    async def _learn_life(self, broker: str) -> None:
+        """Learn with which number the life of a registered broker began.
+
+        Without its key it has begun none yet, and serves nothing. A broker of an earlier version writes no number.
+        """
+        path = f"{SESSIONS_ROOT}/{broker}"
+        try:
+            life = await self._lives.get(path)
+            if life is None:  # or its notification was lost
+                self._lives.invalidate(path)
+                life = await self._lives.get(path)
+        except InvalidValueError:
+            self._lives_began.pop(broker, None)
+        else:
+            self._lives_began[broker] = sys.maxsize if life is None else life.since

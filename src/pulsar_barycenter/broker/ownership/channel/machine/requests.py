@@ -1,0 +1,225 @@
+"""What is asked of the machine: it offers a record, and waits until the duties that follow are done.
+
+The duties may be another broker's: a request ends when the records show that they are done, or after a time limit.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from pulsar_barycenter.broker.cluster.lookup_answers import (
+    BundleNotAcquiredError,
+    BundleNotFoundError,
+    LookupFailedError,
+    Owner,
+)
+from pulsar_barycenter.broker.ownership.channel.machine.bundle_states import BundleStates, TermRecord
+from pulsar_barycenter.broker.ownership.channel.machine.giving import Giving
+from pulsar_barycenter.broker.ownership.channel.machine.record_brokers import RecordBrokers
+from pulsar_barycenter.broker.ownership.channel.machine.steps import RequestNotes
+from pulsar_barycenter.broker.ownership.channel.machine.taking import Choose, Taking
+from pulsar_barycenter.broker.ownership.channel.records import ChannelUnavailableError, OwnershipRecords
+from pulsar_barycenter.broker.ownership.local_terms import LocalTerms
+from pulsar_barycenter.load.service_units import events
+from pulsar_barycenter.load.service_units.duties import Role, role_of
+from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitState, state_of
+from pulsar_barycenter.logs.request_ids import current_request_id
+from pulsar_barycenter.metadata.errors import LockBusyError, MetadataError
+from pulsar_barycenter.metadata.store import Guard
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.namespace import is_broker_bound
+
+log = structlog.get_logger(__name__)
+
+_LOOK_AGAIN_S: Final = 0.25
+_OFFERS: Final = 20
+_LEAVE_S: Final = 5.0
+"""How long a broker that leaves tries to hand a bundle over."""
+_LEAVING: Final = frozenset({Role.GIVER, Role.LEAVER, Role.PREDECESSOR, Role.SPLITTER})
+"""The roles of a broker in a change that it has a part in, until another broker or nobody owns the bundle."""
+
+
+class RecordRequests:
+    """`in_flight_s` is how long a change of ownership is waited for."""
+
+    def __init__(
+        self,
+        terms: LocalTerms[TermRecord],
+        records: OwnershipRecords,
+        states: BundleStates,
+        brokers: RecordBrokers,
+        taking: Taking,
+        giving: Giving,
+        notes: RequestNotes,
+        *,
+        in_flight_s: Callable[[], float],
+        choose: Choose,
+    ) -> None:
+        self._terms = terms
+        self._records = records
+        self._states = states
+        self._brokers = brokers
+        self._taking = taking
+        self._giving = giving
+        self._notes = notes
+        self._in_flight_s = in_flight_s
+        self._choose = choose
+        self._is_cut_off = False
+        """Whether the channel did not answer when this broker was leaving."""
+
+    async def move(self, bundle: Bundle, source: str, destination: str | None, guard: Guard | None = None) -> bool:
+        """Have `source` give a bundle up, to `destination` or to nobody in particular; return whether it did.
+
+        False: `source` does not own it. Any broker may ask for it; a leader with the `guard` of its epoch.
+
+        Raises:
+            GuardError: another leader has a later epoch.
+            BundleNotAcquiredError: nobody had it in time, or the destination cannot take it.
+            ChannelUnavailableError
+        """
+        record = self._records.get(bundle)
+        if record is None or record.state is not ServiceUnitState.OWNED or record.dst_broker != source:
+            return False
+        self._check_destination(bundle, destination)
+        releasing = events.releasing(record, destination, self._now_ms(), request_id=current_request_id())
+        if not await self._records.put(bundle, record, releasing, guard):
+            return False
+        await self._wait_while(bundle, lambda: state_of(self._records.get(bundle)).is_in_flight)
+        return True
+
+    async def _wait_while(self, bundle: Bundle, is_pending: Callable[[], bool]) -> None:
+        """Wait for the end of a change, as long as one may take.
+
+        Raises:
+            BundleNotAcquiredError: it was not done in time.
+        """
+        await self._terms.wait_while(
+            bundle,
+            is_pending,
+            within_s=self.change_s(),
+            look_every_s=_LOOK_AGAIN_S,
+            failure="nobody took it in time",
+        )
+
+    def change_s(self) -> float:
+        """Return how long a change may take, the closing of topics included."""
+        return self._in_flight_s() + self._terms.unload_timeout_s()
+
+    def _check_destination(self, bundle: Bundle, destination: str | None) -> None:
+        if destination is not None and destination != self._terms.broker_id and destination not in self._brokers:
+            detail = f"broker {destination} is not registered, or runs a load manager that keeps ownership elsewhere"
+            raise BundleNotAcquiredError(bundle, detail)
+
+    async def assign(self, bundle: Bundle, broker_id: str) -> None:
+        """Hand a bundle that nobody owns to a broker, which has it when its record says Owned. If another
+        broker has it meanwhile, nothing is done.
+
+        Raises:
+            BundleNotFoundError: it was split, or is no bundle of its namespace.
+            ChannelUnavailableError, MetadataError
+        """
+        record = self._records.get(bundle)
+        match state_of(record):
+            case ServiceUnitState.INIT | ServiceUnitState.FREE:
+                assigning = events.assigning(record, broker_id, self._now_ms(), request_id=current_request_id())
+                await self._records.put(bundle, record, assigning)
+            case ServiceUnitState.DELETED:
+                if not await self._states.is_current(bundle):
+                    raise BundleNotFoundError(bundle)
+                await self._records.put(bundle, record, None)  # the namespace was deleted and made anew
+
+    async def acquire(self, bundle: Bundle, reason: str) -> Owner:
+        """Own and serve `bundle`; a bundle that is served here already is no work.
+
+        Raises:
+            BundleNotFoundError: it is not among the bundles of its namespace (any more).
+            BundleNotAcquiredError: this broker takes nothing now, or did not get it in time.
+            LockBusyError: another broker has it.
+            MetadataError: the store did not answer.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._in_flight_s()
+        failure = "it was not assigned in time"
+        me = self._terms.broker_id
+        self._notes.reasons[bundle] = reason
+        while True:
+            owner = self._terms.local_owner(bundle)
+            if owner is not None:
+                return owner
+            if self._taking.refusal is not None:
+                raise BundleNotAcquiredError(bundle, self._taking.refusal)
+            record = self._records.get(bundle)
+            if record is not None and record.state is ServiceUnitState.OWNED and record.dst_broker != me:
+                raise LockBusyError(f"bundle {bundle}, owned by {record.dst_broker}")
+            if loop.time() >= deadline:
+                raise BundleNotAcquiredError(bundle, failure)
+            if self._records.is_read:
+                try:
+                    await self.assign(bundle, me)
+                except ChannelUnavailableError as error:
+                    failure = str(error)
+            await self._terms.changes.wait(bundle, _LOOK_AGAIN_S)
+
+    async def release(self, bundle: Bundle, reason: str, destination: str | None) -> int | None:
+        """Give the bundle up, to `destination` or to nobody in particular; return how many topics were closed.
+
+        None: it is not owned here. A call during another unload of the bundle waits for that one, and returns None.
+        A broker that is leaving chooses a destination itself.
+
+        Raises:
+            BundleNotAcquiredError: it was not given up in time, or the destination is this broker, or cannot take it.
+            ChannelUnavailableError
+        """
+        if self._taking.refusal is None:
+            return await self._release(bundle, reason, destination)
+        return await self._leave_bundle(bundle, reason)
+
+    async def _leave_bundle(self, bundle: Bundle, reason: str) -> int | None:
+        """Hand a bundle over on the way out; where the channel does not answer, let it go without a word.
+
+        Its record goes on to name this broker, which the leader finds lost once its session has ended.
+        """
+        try:
+            async with asyncio.timeout(0 if self._is_cut_off else _LEAVE_S):
+                return await self._release(bundle, reason, None)
+        except (TimeoutError, LookupFailedError, MetadataError) as error:
+            said = str(error) or "the channel does not answer"
+            log.warning("bundle_not_handed_over", bundle=str(bundle), reason=said)
+            self._is_cut_off = True
+        holding = self._terms.holdings.get(bundle)
+        if holding is None:
+            return None
+        await self._giving.drop(bundle, holding, reason, None)
+        return 0
+
+    async def _release(self, bundle: Bundle, reason: str, destination: str | None) -> int | None:
+        me = self._terms.broker_id
+        if destination == me:
+            raise BundleNotAcquiredError(bundle, f"broker {destination} owns it already")
+        self._check_destination(bundle, destination)
+        if destination is None and self._taking.refusal is not None and not is_broker_bound(bundle.namespace):
+            destination = await self._choose(bundle, (me,))
+        self._notes.reasons[bundle] = reason
+        self._notes.topics_closed.pop(bundle, None)
+        for _ in range(_OFFERS):
+            record = self._records.get(bundle)
+            if record is None or role_of(record, me) not in (Role.OWNER, Role.OWNER_WITHOUT_NUMBER):
+                break
+            topics = self._terms.topics.written(bundle) if destination is not None else ()
+            after = events.releasing(
+                record, destination, self._now_ms(), topics=topics, request_id=current_request_id()
+            )
+            if await self._records.put(bundle, record, after):
+                await self._until_gone(bundle)
+                return self._notes.topics_closed.pop(bundle, 0)
+        await self._until_gone(bundle)
+        return None
+
+    async def _until_gone(self, bundle: Bundle) -> None:
+        """Wait for the end of a change under way here."""
+        await self._wait_while(bundle, lambda: bundle in self._terms.holdings or self._states.role(bundle) in _LEAVING)
+
+    def _now_ms(self) -> int:
+        return self._terms.clock.now_ms()

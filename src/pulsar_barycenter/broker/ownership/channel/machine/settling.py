@@ -1,0 +1,112 @@
+"""The driver of the machine: has each bundle's duty done, and looks again, until there is none.
+
+Nothing here acts upon an event. Whenever a record, the session, a boundary or what is held has changed, the bundle is
+looked at: its state says which duty is due. One task a bundle does so, and all bundles are looked at again from time to
+time. So it does not matter which changes a broker missed.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+import structlog
+
+from pulsar_barycenter.broker.cluster.lookup_answers import LookupFailedError
+from pulsar_barycenter.broker.ownership.channel.machine.bundle_states import BundleStates, TermRecord
+from pulsar_barycenter.broker.ownership.channel.machine.giving import Giving
+from pulsar_barycenter.broker.ownership.channel.machine.steps import Action, NextStep
+from pulsar_barycenter.broker.ownership.channel.records import OwnershipRecords
+from pulsar_barycenter.broker.ownership.local_terms import LocalTerms
+from pulsar_barycenter.load.service_units.duties import Duty
+from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitStateData
+from pulsar_barycenter.logs.request_ids import serving
+from pulsar_barycenter.metadata.errors import MetadataError
+from pulsar_barycenter.naming.bundle import Bundle
+
+log = structlog.get_logger(__name__)
+
+_AGAIN_S: Final = 0.2
+_MOST_AGAIN_S: Final = 3.0
+_SWEEP_S: Final = 5.0
+"""How often all bundles are looked at, whatever was notified of them."""
+
+
+class Settling:
+    """`actions` has what is done about each duty but LET_GO, which alone may be about a bundle without record."""
+
+    def __init__(
+        self, terms: LocalTerms[TermRecord], records: OwnershipRecords, states: BundleStates, giving: Giving
+    ) -> None:
+        self._terms = terms
+        self._records = records
+        self._states = states
+        self._giving = giving
+        self.actions: Mapping[Duty, Action] = {}
+        self._at_work: dict[Bundle, asyncio.Task[None]] = {}
+        self._due: set[Bundle] = set()
+        """Bundles that changed while they were being looked at; only asked for membership."""
+        self._is_stopped = False
+
+    def start(self) -> None:
+        self._terms.tasks.start(self._sweep(), "ownership sweep")
+
+    def stop(self) -> None:
+        """Look at no bundle any more."""
+        self._is_stopped = True
+
+    def is_at(self, bundle: Bundle) -> bool:
+        """Tell whether a duty about the bundle is being done."""
+        return bundle in self._at_work
+
+    def soon(self, bundle: Bundle) -> None:
+        """Have the bundle looked at, unless there is nothing to do."""
+        if bundle in self._at_work:
+            self._due.add(bundle)
+        elif not self._is_stopped and self._terms.has_identity and self._states.duty(bundle) is not Duty.NOTHING:
+            self._at_work[bundle] = self._terms.tasks.start(self._settle(bundle), f"settle {bundle}")
+
+    def all_soon(self) -> None:
+        """Have every bundle looked at that has a record, or that this broker holds, or whose lock it has."""
+        bundles = (*self._records.bundles(), *self._terms.holdings.bundles(), *self._states.guard.bundles())
+        for bundle in dict.fromkeys(bundles):
+            self.soon(bundle)
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP_S)
+            self.all_soon()
+
+    async def _settle(self, bundle: Bundle) -> None:
+        pause_s = _AGAIN_S
+        try:
+            while (duty := self._states.duty(bundle)) is not Duty.NOTHING:
+                self._due.discard(bundle)
+                step = await self._attend(duty, bundle)
+                if step is NextStep.LOOK or bundle in self._due:
+                    pause_s = _AGAIN_S
+                elif step is NextStep.WAIT:
+                    return
+                else:
+                    await self._terms.changes.wait(bundle, pause_s)
+                    pause_s = min(pause_s * 2, _MOST_AGAIN_S)
+        finally:
+            self._due.discard(bundle)
+            del self._at_work[bundle]
+
+    async def _attend(self, duty: Duty, bundle: Bundle) -> NextStep:
+        """Have a duty done; one that failed is tried again after a while."""
+        record = self._records.get(bundle)
+        try:
+            with serving(_on_behalf_of(duty, record)):
+                if duty is Duty.LET_GO or record is None:
+                    return await self._giving.let_go(bundle, record)
+                return await self.actions[duty](bundle, record)
+        except (LookupFailedError, MetadataError) as error:
+            log.info("ownership_duty_not_done", bundle=str(bundle), duty=duty.name, reason=str(error))
+            return NextStep.RETRY
+
+
+def _on_behalf_of(duty: Duty, record: ServiceUnitStateData | None) -> str:
+    """Return the id of the request that a duty is done for; "" where its record is of a change that is over."""
+    is_over = record is None or duty in (Duty.LET_GO, Duty.CLAIM_AGAIN)
+    return "" if is_over or record is None else record.request_id or ""

@@ -1,0 +1,286 @@
+"""Splits of bundles by the records of the ownership channel, carried out by the owner or by the broker in its place.
+
+    Splitting(parent) ▸ Owned(child) for each ▸ the boundaries are written ▸ parent out, children in ▸ Deleted(parent)
+
+No topic is closed. A broker that dies on the way leaves a record that says Splitting: the leader names another broker
+in it, which finds out from the boundaries how far it came. A split whose boundaries were certainly not written is taken
+back: the parent's term goes on. Where there are locks (`term_locks`), the parent's is held until the parts have theirs.
+
+Source: Pulsar's `ServiceUnitStateChannelImpl.splitServiceUnit`. Different: there a split that fails stays as it is, and
+is tried again when the leader finds it.
+"""
+
+import asyncio
+from contextlib import suppress
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import structlog
+
+from pulsar_barycenter.broker.cluster.lookup_answers import BundleNotAcquiredError, LookupFailedError
+from pulsar_barycenter.broker.namespaces.split_boundaries import write_split
+from pulsar_barycenter.broker.ownership.channel.machine.bundle_states import BundleStates, TermRecord
+from pulsar_barycenter.broker.ownership.channel.machine.own_life import OwnLife
+from pulsar_barycenter.broker.ownership.channel.machine.settling import Settling
+from pulsar_barycenter.broker.ownership.channel.machine.steps import NextStep, RequestNotes, offer
+from pulsar_barycenter.broker.ownership.channel.machine.taking import Taking
+from pulsar_barycenter.broker.ownership.channel.records import OwnershipRecords
+from pulsar_barycenter.broker.ownership.contract import WriteBoundaries
+from pulsar_barycenter.broker.ownership.holdings import Holding, HoldingState
+from pulsar_barycenter.broker.ownership.local_terms import LocalTerms
+from pulsar_barycenter.load.service_units import events
+from pulsar_barycenter.load.service_units.duties import Role, role_of
+from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitStateData
+from pulsar_barycenter.logs.request_ids import current_request_id
+from pulsar_barycenter.metadata.errors import BadVersionError, LockBusyError, MetadataError
+from pulsar_barycenter.metadata.store import MetadataStore
+from pulsar_barycenter.naming.bundle import Bundle, BundleRange
+from pulsar_barycenter.naming.bundles import NamespaceBundles
+from pulsar_barycenter.naming.errors import InvalidNameError
+
+log = structlog.get_logger(__name__)
+
+_LOOK_AGAIN_S: Final = 0.25
+
+
+class PendingSplit(NamedTuple):
+    """A split that a request at this broker waits for."""
+
+    children: list[Bundle]
+    write_boundaries: WriteBoundaries
+    done: asyncio.Future[None]
+
+
+class Splitting:
+    def __init__(
+        self,
+        store: MetadataStore,
+        terms: LocalTerms[TermRecord],
+        records: OwnershipRecords,
+        states: BundleStates,
+        life: OwnLife,
+        taking: Taking,
+        settling: Settling,
+        notes: RequestNotes,
+    ) -> None:
+        self._store = store
+        self._terms = terms
+        self._records = records
+        self._states = states
+        self._life = life
+        self._taking = taking
+        self._settling = settling
+        self._notes = notes
+        self._splits: dict[Bundle, PendingSplit] = {}
+
+    # ---- the request ----
+
+    async def request(
+        self, parent: Bundle, children: list[Bundle], write_boundaries: WriteBoundaries, *, within_s: float
+    ) -> None:
+        """Have a bundle split that is served here, and return when it is.
+
+        Raises:
+            BundleNotAcquiredError: the parent is not served here, or lost meanwhile, or it was not split in time.
+            BadVersionError: from `write_boundaries`.
+            ChannelUnavailableError
+        """
+        record = self._records.get(parent)
+        is_served = self._terms.holdings.serving(parent) is not None
+        if record is None or self._states.role(parent) is not Role.OWNER or not is_served:
+            raise BundleNotAcquiredError(parent, "it is not served here")
+        if parent in self._splits:
+            raise BundleNotAcquiredError(parent, "it is being split")
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        done.add_done_callback(lambda each: each.cancelled() or each.exception())  # nobody may wait for it any more
+        self._splits[parent] = PendingSplit(children, write_boundaries, done)
+        try:
+            ranges = [str(child.range) for child in children]
+            after = events.splitting(record, ranges, self._now_ms(), request_id=current_request_id())
+            if not await self._records.put(parent, record, after):
+                raise BundleNotAcquiredError(parent, "its ownership changed meanwhile")
+            await self._until_split(parent, done, within_s)
+        finally:
+            del self._splits[parent]
+            done.cancel()
+
+    async def _until_split(self, parent: Bundle, done: asyncio.Future[None], within_s: float) -> None:
+        """Wait for the end of a split that was begun here, which another broker goes on with if this one lost its
+        session meanwhile."""
+
+        def is_pending() -> bool:
+            if done.done():
+                return False
+            if self._states.role(parent) is not Role.SPLITTER and not self._settling.is_at(parent):
+                raise BundleNotAcquiredError(parent, "it went to another broker during the split")
+            return True
+
+        done.add_done_callback(lambda _: self._terms.changes.notify(parent))
+        failure = "it was not split in time; the split goes on"
+        await self._terms.wait_while(parent, is_pending, within_s=within_s, look_every_s=_LOOK_AGAIN_S, failure=failure)
+        await done
+
+    # ---- the duty ----
+
+    async def carry_out(self, parent: Bundle, record: ServiceUnitStateData) -> NextStep:
+        """Carry a split out that was begun, here or by a broker that is lost."""
+        holding, children = self._terms.holdings.get(parent), _children_of(parent, record)
+        pending = self._pending(parent, children)
+        if not self._life.has_begun or not children:
+            return NextStep.WAIT
+        if self._states.guard.lacks(parent):
+            try:
+                await self._states.guard.number(parent, is_child=lambda: True)
+            except LockBusyError:
+                return await self._parent_is_locked(parent, record)
+        if holding is not None:
+            holding.splitting = True
+        self._states.children.update(children)
+        try:
+            for child in children:
+                if not await self._own_child(child, 0 if holding is None else holding.won.epoch):
+                    return NextStep.RETRY
+            boundaries = await self._write_boundaries(parent, record, holding, children, pending)
+        except (LookupFailedError, MetadataError) as error:
+            return await self._failed(parent, record, children, error)
+        else:
+            self._replace_by_children(parent, children, boundaries)
+        finally:
+            self._states.children.difference_update(children)
+            if holding is not None:
+                holding.splitting = False
+        for child in children:
+            self._settling.soon(child)
+        step = await offer(self._records, parent, record, events.deleted(record, self._now_ms()))
+        if pending is not None and not pending.done.done():
+            pending.done.set_result(None)
+        return step
+
+    async def _parent_is_locked(self, parent: Bundle, record: ServiceUnitStateData) -> NextStep:
+        """Give a split up whose parent went to a broker that owns by locks, before the boundaries were written."""
+        if await self._states.is_owned_by_lock(parent) and await self._states.is_current(parent):
+            log.info("bundle_split_given_up", bundle=str(parent), reason="a broker that owns by locks has the parent")
+            step = await self._taking.free(parent, record)
+            pending = self._splits.get(parent)
+            if pending is not None and not pending.done.done() and self._records.get(parent) is not record:
+                pending.done.set_exception(BundleNotAcquiredError(parent, "a broker that owns by locks has it"))
+            return step
+        return NextStep.RETRY
+
+    def _pending(self, parent: Bundle, children: list[Bundle]) -> PendingSplit | None:
+        """Return the split into these children that a request here waits for."""
+        pending = self._splits.get(parent)
+        return pending if pending is not None and pending.children == children else None
+
+    async def _own_child(self, child: Bundle, above: int) -> bool:
+        """Have the record of a child say that this broker owns it, by a number above that of the parent's term; False:
+        another's record is in the way.
+
+        A broker that owns one by its lock alone could take it only since the boundaries stand, so it keeps the child.
+        """
+        record = self._records.get(child)
+        if self._is_ours(child, record, above) and not self._states.guard.lacks(child):
+            return True
+        try:
+            epoch = await self._taking.term_number(child)
+        except LockBusyError:
+            if await self._states.is_owned_by_lock(child):
+                return True
+            raise
+        me = self._terms.broker_id
+        return await self._records.put(child, record, events.claimed(record, me, self._now_ms(), epoch))
+
+    def _is_ours(self, child: Bundle, record: ServiceUnitStateData | None, above: int = 0) -> bool:
+        is_owner = role_of(record, self._terms.broker_id) is Role.OWNER
+        return is_owner and self._life.may_serve(child, record, above)
+
+    async def _write_boundaries(
+        self,
+        parent: Bundle,
+        record: ServiceUnitStateData,
+        holding: Holding[TermRecord] | None,
+        children: list[Bundle],
+        pending: PendingSplit | None,
+    ) -> NamespaceBundles:
+        """Write the boundaries, as the request does it that waits here, or in place of the broker that began."""
+
+        def check() -> None:
+            is_lost = pending is not None and (holding is None or not self._terms.holdings.is_serving(holding))
+            if is_lost or self._records.get(parent) is not record:
+                raise BundleNotAcquiredError(parent, "it was lost during the split")
+
+        if pending is not None:
+            return await pending.write_boundaries(check)
+        before = await self._terms.bundles.fresh(parent.namespace)
+        if set(children) <= set(before.bundles) or parent not in set(before.bundles):
+            return before  # the broker that began the split wrote them
+        after, _ = before.split(parent, [child.range.lower for child in children[1:]])
+        return await write_split(self._store, self._terms.bundles, before, after, check=check)
+
+    def _replace_by_children(self, parent: Bundle, children: list[Bundle], boundaries: NamespaceBundles) -> None:
+        """One step: new boundaries, parent out, children in, topics to the terms of their new bundles.
+
+        Where the parent was not served here until now, children are numbered anew before they are served: from now on
+        no broker can serve the parent, but another one may have.
+        """
+        holdings = self._terms.holdings
+        holding = holdings.get(parent)
+        was_serving = holding is not None and holdings.is_serving(holding)
+        if not was_serving:
+            for child in children:
+                record = self._records.get(child)
+                if record is not None and role_of(record, self._terms.broker_id) is Role.OWNER:
+                    self._life.raise_floor(child, record.epoch or 0)
+        self._terms.bundles.accept(boundaries)
+        if holding is None:
+            return
+        if holding.state is HoldingState.SERVING:
+            holdings.unload(holding)
+        for child in children if was_serving else ():
+            record = self._records.get(child)
+            if record is not None and self._is_ours(child, record) and child not in holdings:
+                self._notes.reasons[child] = f"split of {parent}"
+                self._taking.activate(child, record)
+        if was_serving:
+            self._terms.topics.refresh_bundles()
+        holdings.end(holding, "split")
+        if was_serving:
+            holdings.forget(holding)
+
+    async def _failed(
+        self, parent: Bundle, record: ServiceUnitStateData, children: list[Bundle], error: Exception
+    ) -> NextStep:
+        """Go on with the parent if it is certain that nothing was written; else the split is gone on with."""
+        holdings = self._terms.holdings
+        pending, holding = self._pending(parent, children), holdings.get(parent)
+        step = NextStep.RETRY
+        if isinstance(error, BadVersionError) and holding is not None and holdings.is_serving(holding):
+            for child in children:
+                with suppress(LookupFailedError):
+                    await self._records.put(child, self._records.get(child), None)
+            taken_back = events.claimed(record, self._terms.broker_id, self._now_ms(), holding.won.epoch)
+            step = await offer(self._records, parent, record, taken_back)
+        elif holding is not None and not holding.is_ended and not isinstance(error, LookupFailedError):
+            holdings.end(holding, "the outcome of its split is unknown")
+        if pending is not None and not pending.done.done():
+            pending.done.set_exception(error)
+        log.info("bundle_split_failed", bundle=str(parent), reason=str(error))
+        return step
+
+    def _now_ms(self) -> int:
+        return self._terms.clock.now_ms()
+
+
+def _children_of(parent: Bundle, record: ServiceUnitStateData) -> list[Bundle]:
+    """Return the children that a record names, in order; none if they do not make up the parent."""
+    try:
+        ranges = sorted(
+            map(BundleRange.parse, record.split_service_unit_to_dest_broker or ()), key=lambda each: each.lower
+        )
+    except InvalidNameError:
+        return []
+    edges = [each.lower for each in ranges] + [each.upper for each in ranges[-1:]]
+    joined = all(one.upper == other.lower for one, other in pairwise(ranges))
+    if len(ranges) < 2 or not joined or (edges[0], edges[-1]) != (parent.range.lower, parent.range.upper):
+        return []
+    return [Bundle(parent.namespace, each) for each in ranges]

@@ -1,0 +1,162 @@
+"""The duties by which this broker comes to serve a bundle: it claims the record, then begins the term.
+
+**Boundaries** are read after a bundle was assigned, so that nobody can split it away: only its owner may. What turns
+out to be no bundle of its namespace is given up; what is a child of a split under way waits for its boundaries.
+
+Source: Pulsar's `ServiceUnitStateChannelImpl` (handleAssignEvent, handleOwnEvent).
+"""
+
+from collections.abc import Awaitable, Callable, Collection
+from typing import TypeAlias
+
+import structlog
+
+from pulsar_barycenter.broker.ownership.channel.machine.bundle_states import BundleStates, TermRecord
+from pulsar_barycenter.broker.ownership.channel.machine.giving import Giving
+from pulsar_barycenter.broker.ownership.channel.machine.own_life import OwnLife
+from pulsar_barycenter.broker.ownership.channel.machine.steps import NextStep, PreparedNumber, RequestNotes, offer
+from pulsar_barycenter.broker.ownership.channel.records import OwnershipRecords
+from pulsar_barycenter.broker.ownership.local_terms import LocalTerms
+from pulsar_barycenter.load.service_units import events
+from pulsar_barycenter.load.service_units.repairs import override
+from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitStateData
+from pulsar_barycenter.metadata.errors import LockBusyError
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.namespace import is_broker_bound
+
+log = structlog.get_logger(__name__)
+
+Choose: TypeAlias = Callable[[Bundle, Collection[str]], Awaitable[str | None]]
+"""Says who shall own a bundle, other than some brokers; None: nobody can."""
+
+
+class Taking:
+    def __init__(
+        self,
+        terms: LocalTerms[TermRecord],
+        records: OwnershipRecords,
+        states: BundleStates,
+        life: OwnLife,
+        giving: Giving,
+        notes: RequestNotes,
+        choose: Choose,
+    ) -> None:
+        self._terms = terms
+        self._records = records
+        self._states = states
+        self._life = life
+        self._giving = giving
+        self._notes = notes
+        self._choose = choose
+        self.refusal: str | None = "this broker is starting"
+        """Why this broker takes nothing now; None: it does."""
+
+    async def begin_term(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
+        """Serve a bundle whose record numbers a term of this life."""
+        lives_ended = self._life.ended
+        if self._states.is_to_be(bundle):
+            return await self._await_split(bundle)
+        if self.refusal is not None:
+            return await self._pass_on(bundle, record)
+        if not await self._states.is_current(bundle):
+            if self._states.is_to_be(bundle):
+                return await self._await_split(bundle)
+            log.info("bundle_is_none", bundle=str(bundle))
+            return await self.free(bundle, record)
+        if self._terms.pauses.has_paused():
+            return NextStep.WAIT  # this life ends as soon as that is noticed
+        if self._states.guard.lacks(bundle):
+            return await self.claim_again(bundle, record)
+        is_unchanged = self._life.ended == lives_ended and self._records.get(bundle) is record
+        if is_unchanged and bundle not in self._terms.holdings:
+            self.activate(bundle, record)
+        return NextStep.LOOK
+
+    def activate(self, bundle: Bundle, record: ServiceUnitStateData) -> None:
+        """Begin the term that a record of this life numbers."""
+        assert record.epoch is not None
+        owner = self._terms.urls.owner(is_local=True, epoch=record.epoch)
+        holding = self._terms.holdings.prepare(bundle, TermRecord(record.epoch, record.version_id), owner)
+        self._terms.holdings.activate(holding, self._notes.reasons.pop(bundle, "its record says so"))
+        self._terms.handovers.taken(bundle)
+
+    async def claim(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
+        """Publish that this broker owns a bundle that it is assigned."""
+        if self.refusal is not None:
+            return await self._pass_on(bundle, record)
+        if not self._life.has_begun:
+            return NextStep.WAIT
+        prepared = self._life.take_prepared(bundle, record)
+        if prepared is not None:
+            self._prepare_topics(bundle, record, prepared, are_closed=True)
+            return await offer(self._records, bundle, record, events.owned(record, self._now_ms(), prepared))
+        if not await self._states.is_current(bundle) and not self._states.is_to_be(bundle):
+            return await self.free(bundle, record)
+        return await self._own(bundle, record, lambda epoch: events.owned(record, self._now_ms(), epoch))
+
+    async def claim_again(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
+        """Publish by force that this broker owns a bundle, with a number of this life."""
+        holding = self._terms.holdings.get(bundle)
+        if holding is not None:
+            await self._giving.drop(bundle, holding, "its term ended", None)
+            return NextStep.LOOK
+        if self.refusal is not None:
+            return await self._pass_on(bundle, record)
+        if not self._life.has_begun:
+            return NextStep.WAIT
+        if self._states.guard.holds_locks and self._states.is_split_elsewhere(bundle):
+            return await self._await_split(bundle)
+        me = self._terms.broker_id
+        return await self._own(bundle, record, lambda epoch: events.claimed(record, me, self._now_ms(), epoch))
+
+    async def prepare(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
+        """Do what can be done before the owner has closed the bundle."""
+        if self._states.guard.holds_locks:
+            return NextStep.WAIT  # its number is to be taken under the lock, which is the owner's yet
+        if self._life.has_begun and self.refusal is None and await self._states.is_current(bundle):
+            number = await self._life.number()
+            self._life.prepare(bundle, PreparedNumber(record.version_id, number))
+            self._prepare_topics(bundle, record, number, are_closed=False)
+        return NextStep.WAIT
+
+    def _prepare_topics(self, bundle: Bundle, record: ServiceUnitStateData, number: int, *, are_closed: bool) -> None:
+        if record.topics:
+            self._terms.topics.prepare(bundle, record.topics, number, are_closed=are_closed)
+
+    async def free(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
+        """Publish that nobody owns the bundle."""
+        return await offer(self._records, bundle, record, override(record, None, self._now_ms(), 0))
+
+    async def term_number(self, bundle: Bundle) -> int:
+        """Take the number of a term, under the bundle's lock where there are locks, too; see `TermGuard.number`."""
+        return await self._states.guard.number(bundle, is_child=lambda: self._states.is_to_be(bundle))
+
+    async def _own(
+        self, bundle: Bundle, record: ServiceUnitStateData, owned: Callable[[int], ServiceUnitStateData]
+    ) -> NextStep:
+        """Publish the record that begins a term, made with its number; leave a bundle that another owns by its lock."""
+        try:
+            epoch = await self.term_number(bundle)
+        except LockBusyError:
+            if not await self._states.is_owned_by_lock(bundle):
+                return NextStep.RETRY
+            log.info("bundle_left_to_the_owner_of_its_lock", bundle=str(bundle))
+            return await self.free(bundle, record)
+        return await offer(self._records, bundle, record, owned(epoch))
+
+    async def _await_split(self, bundle: Bundle) -> NextStep:
+        """Wait for the boundaries, and leave the lock to the broker that splits."""
+        if self._states.is_split_elsewhere(bundle):
+            await self._states.guard.give_back(bundle)
+        return NextStep.WAIT
+
+    async def _pass_on(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
+        """This broker takes nothing any more: have another one own what it does not serve."""
+        successor = None
+        if not is_broker_bound(bundle.namespace):
+            successor = await self._choose(bundle, (self._terms.broker_id,))
+        number = await self._life.number()
+        return await offer(self._records, bundle, record, override(record, successor, self._now_ms(), number))
+
+    def _now_ms(self) -> int:
+        return self._terms.clock.now_ms()

@@ -1,0 +1,105 @@
+"""What a term needs beside its record: a number, and in a cluster that changes over the bundle's lock as well.
+
+`RecordsAlone` is for a cluster in which every broker owns by records; `term_locks` for one in which some own by locks.
+The configuration says which it is when the broker starts.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from pulsar_barycenter.broker.cluster.lookup_answers import Owner
+from pulsar_barycenter.broker.ownership.contract import InTransit
+from pulsar_barycenter.naming.bundle import Bundle
+
+
+class TermGuard(Protocol):
+    @property
+    def holds_locks(self) -> bool:
+        """Whether a term needs the lock of its bundle."""
+        ...
+
+    def holds(self, bundle: Bundle) -> bool:
+        """Tell whether this broker has the lock of a bundle."""
+        ...
+
+    def lacks(self, bundle: Bundle) -> bool:
+        """Tell whether a term of the bundle needs a lock that this broker does not have."""
+        ...
+
+    def bundles(self) -> list[Bundle]:
+        """Return the bundles whose lock was taken and not given back."""
+        ...
+
+    async def number(self, bundle: Bundle, *, is_child: Callable[[], bool]) -> int:
+        """Take the number of a term, under the bundle's lock where there are locks; `is_child` tells whether a split
+        under way makes the bundle, so that it is none of its namespace yet.
+
+        Raises:
+            LockBusyError: another broker has the lock.
+            BundleNotFoundError, BundleNotAcquiredError, MetadataError
+        """
+        ...
+
+    async def give_back(self, bundle: Bundle) -> None:
+        """Release the lock, if this broker has it: the term is over, or there will be none."""
+        ...
+
+    def known(self, bundle: Bundle) -> Owner | None:
+        """Return the owner by its lock alone, if it is known now; never waits."""
+        ...
+
+    async def owner(self, bundle: Bundle) -> Owner | InTransit | None:
+        """Return the broker that the lock names: InTransit if it does not serve, or by a record that is to come."""
+        ...
+
+    def interrupted(self) -> None:
+        """The process stood still: what was begun before this moment proves nothing any more."""
+        ...
+
+    def lose_session(self) -> None: ...
+
+    def regain_session(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class RecordsAlone:
+    """A record is all that a term needs. Implements `TermGuard`; `number` takes the next number of the cluster."""
+
+    holds_locks = False
+
+    def __init__(self, number: Callable[[], Awaitable[int]]) -> None:
+        self._number = number
+
+    def holds(self, bundle: Bundle) -> bool:
+        return False
+
+    def lacks(self, bundle: Bundle) -> bool:
+        return False
+
+    def bundles(self) -> list[Bundle]:
+        return []
+
+    async def number(self, bundle: Bundle, *, is_child: Callable[[], bool]) -> int:
+        return await self._number()
+
+    async def give_back(self, bundle: Bundle) -> None:
+        return
+
+    def known(self, bundle: Bundle) -> Owner | None:
+        return None
+
+    async def owner(self, bundle: Bundle) -> Owner | InTransit | None:
+        return None
+
+    def interrupted(self) -> None:
+        return
+
+    def lose_session(self) -> None:
+        return
+
+    def regain_session(self) -> None:
+        return
+
+    async def close(self) -> None:
+        return

@@ -1,0 +1,160 @@
+"""The terms of this broker, and what any way of owning bundles needs to work on them.
+
+`LocalTerms` owns the holdings, the topics in them, the clients that wait for a change, and the background tasks. It
+does not know how a bundle is won: that is the part of an `OwnershipMachine` (see `contract`), which works on it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import structlog
+
+from pulsar_barycenter.broker.background import BackgroundTasks
+from pulsar_barycenter.broker.changes import KeyedChanges
+from pulsar_barycenter.broker.cluster.lookup_answers import BundleNotAcquiredError, LookupFailedError, Owner
+from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls
+from pulsar_barycenter.broker.namespaces.bundle_cache import BundleCache
+from pulsar_barycenter.broker.ownership.bundle_topics import BundleTopics
+from pulsar_barycenter.broker.ownership.handover_times import HandoverTimes
+from pulsar_barycenter.broker.ownership.holdings import Holding, Holdings, OwnershipProof
+from pulsar_barycenter.broker.ownership.serving_log import ServingLog
+from pulsar_barycenter.broker.ownership.term import PauseDetector
+from pulsar_barycenter.metadata.clock import Clock
+from pulsar_barycenter.metadata.errors import MetadataError
+from pulsar_barycenter.metadata.store import MetadataStore
+from pulsar_barycenter.naming.bundle import Bundle
+from pulsar_barycenter.naming.bundles import NamespaceBundles
+from pulsar_barycenter.naming.namespace import NamespaceName
+
+log = structlog.get_logger(__name__)
+
+W = TypeVar("W", bound=OwnershipProof)
+
+
+class LocalTerms(Generic[W]):
+    """`unload_timeout_s` is asked at each unload for how long closing the topics of a bundle may take."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        bundles: BundleCache,
+        *,
+        clock: Clock,
+        serving_log: ServingLog,
+        session_timeout_s: float,
+        unload_timeout_s: Callable[[], float],
+    ) -> None:
+        self.bundles = bundles
+        self.clock = clock
+        self.unload_timeout_s = unload_timeout_s
+        self.tasks = BackgroundTasks("ownership_task_failed", expected=(MetadataError, LookupFailedError))
+        self.changes = KeyedChanges[Bundle]()
+        self.topics = BundleTopics(unload_timeout_s)
+        self.handovers = HandoverTimes()
+        self.pauses = PauseDetector(
+            session_timeout_s / 2,
+            asyncio.get_running_loop().time,
+            clock.now_ms,
+            lambda: store.session_is_overdue,
+        )
+        self.holdings: Holdings[W] = Holdings(
+            pauses=self.pauses, clock=clock, serving_log=serving_log, changed=self.changes.notify
+        )
+        self._beat_s = session_timeout_s / 20
+        self._urls: ServiceUrls | None = None
+        self._lost_listeners: list[Callable[[Bundle], None]] = []
+
+    # ---- this broker ----
+
+    def set_identity(self, urls: ServiceUrls) -> None:
+        self._urls = urls
+
+    @property
+    def has_identity(self) -> bool:
+        return self._urls is not None
+
+    @property
+    def urls(self) -> ServiceUrls:
+        assert self._urls is not None, "the ports of this broker are not known yet"
+        return self._urls
+
+    @property
+    def broker_id(self) -> str:
+        """The id of this broker; "" until its ports are known."""
+        return "" if self._urls is None else self._urls.broker_id
+
+    def local_owner(self, bundle: Bundle) -> Owner | None:
+        """Return this broker, as lookups answer it, if it serves the bundle at this moment."""
+        holding = self.holdings.serving(bundle)
+        return None if holding is None else holding.owner
+
+    # ---- changes ----
+
+    async def wait_while(
+        self, bundle: Bundle, is_pending: Callable[[], bool], *, within_s: float, look_every_s: float, failure: str
+    ) -> None:
+        """Return once `is_pending` is false; it is asked at each change of `bundle` and every `look_every_s`.
+
+        Raises:
+            BundleNotAcquiredError: it was still pending after `within_s`; the text is `failure`.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + within_s
+        while is_pending():
+            if loop.time() >= deadline:
+                raise BundleNotAcquiredError(bundle, failure)
+            await self.changes.wait(bundle, look_every_s)
+
+    def on_lost(self, listener: Callable[[Bundle], None]) -> None:
+        """Call `listener` with each bundle whose term ended without notice and that was not acquired anew."""
+        self._lost_listeners.append(listener)
+
+    def report_lost(self, bundle: Bundle) -> None:
+        for listener in self._lost_listeners:
+            listener(bundle)
+
+    # ---- the end of terms ----
+
+    def suspend_all(self, reason: str) -> None:
+        """End every term at this step."""
+        for holding in self.holdings.all():
+            if not holding.is_ended:
+                log.warning("ownership_suspended", bundle=str(holding.term.bundle), reason=reason)
+                self.holdings.end(holding, reason)
+
+    def served_outside(self, namespace: NamespaceName, bundles: NamespaceBundles) -> list[Holding[W]]:
+        """Return what is served of a namespace and is not among its bundles: it was deleted, or split elsewhere.
+
+        A bundle that this broker splits itself is not returned: its term ends with the split.
+        """
+        current = set(bundles.bundles)
+        return [
+            holding
+            for holding in self.holdings.all()
+            if holding.term.bundle.namespace == namespace
+            and holding.term.bundle not in current
+            and not holding.splitting
+            and self.holdings.is_serving(holding)
+        ]
+
+    async def watch_pauses(self, suspend: Callable[[], None], recover: Callable[[], None]) -> None:
+        """Beat, unless the process paused: then every term ends before the next beat.
+
+        `suspend` is called before the terms end, `recover` once new ones may begin.
+        """
+        while True:
+            if self.pauses.is_back():
+                suspend()
+                self.suspend_all("the process stood still")
+                self.pauses.begin_anew()
+                recover()
+            else:
+                self.pauses.beat()
+            await asyncio.sleep(self._beat_s)
+
+    def leave_nothing(self) -> None:
+        """End and forget every holding, for a broker that is closed."""
+        for holding in self.holdings.all():
+            self.holdings.end(holding, "broker closed")
+            self.holdings.forget(holding)

@@ -34,7 +34,7 @@ attach        naming config terminal load logs admin
 lab           naming config pages terminal load logs pipeline snapshots replay attach
 doctor        naming config metadata load ledger admin attach
 status        naming config load doctor
-operations    naming bounds load admin attach
+operations    naming bounds load logs admin snapshots attach
 questions     naming terminal metadata load logs admin pipeline snapshots attach doctor status operations
 screen        naming terminal load logs attach status questions
 standalone    config
@@ -197,7 +197,7 @@ lab
 questions
     topics monitored examination
     past_state
-    past_decisions
+    past_decisions history_rows
     explanation
 
 doctor

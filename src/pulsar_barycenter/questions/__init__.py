@@ -5,6 +5,7 @@ that brokers report, from brokers or from a store; `topics` asks for the topics 
 
 `explanation` says why a topic, a bundle or a broker is as it is: the decisions about it, and what would be decided now.
 `past_decisions` asks for the decisions that were made by a time, and `past_state` says what they mean.
+`history_rows` prints the rows of the recorded history.
 
-The clients that ask are made by the caller, who knows as whom to ask. Each answer is a value; printing it is `cli`.
+The clients that ask are made by the caller, who knows as whom to ask.
 """

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import click
 
+from pulsar_barycenter.admin.client_conf import ClientConf, ClientConfError
 from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.attach.answers import without_report
 from pulsar_barycenter.cli.admin.brokers import BROKER_STATS, BROKERS
@@ -27,7 +28,6 @@ from pulsar_barycenter.cli.admin.table import (
     WrongUsageError,
 )
 from pulsar_barycenter.cli.admin.topics import TOPICS
-from pulsar_barycenter.cli.asking.client_conf import ClientConf, ClientConfError
 from pulsar_barycenter.cli.asking.options import client_conf, kept_as, with_client_conf
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format

@@ -39,8 +39,9 @@ questions     naming terminal metadata load logs admin pipeline snapshots attach
 screen        naming terminal load logs attach status questions
 standalone    config
 demo          naming config pages load logs admin pipeline replay standalone
+run           config terminal metadata load ledger logs broker pipeline standalone
 cli           naming config credentials pages terminal metadata load ledger logs admin broker pipeline snapshots replay
-              attach lab doctor status operations questions screen standalone demo
+              attach lab doctor status operations questions screen standalone demo run
 """
 """A room, and the rooms it knows."""
 
@@ -379,6 +380,6 @@ def test_pyspark_is_imported_where_spark_runs() -> None:
 
 def test_commands_reach_into_brokers_only_to_start_one() -> None:
     for module in files():
-        if module.split(".")[0] in {"cli", "demo", "attach", "doctor", "standalone", "snapshots"}:
+        if module.split(".")[0] in {"cli", "run", "demo", "attach", "doctor", "standalone", "snapshots"}:
             used = {name for name in own_imports(module) if name.split(".")[0] == "broker"}
             assert used <= STARTS_A_BROKER, f"{module} imports {sorted(used - STARTS_A_BROKER)}"

@@ -17,7 +17,7 @@ from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.folders import keep_private
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.moments import Seconds
-from pulsar_barycenter.cli.run.process_log import configure_logging
+from pulsar_barycenter.run.process_log import configure_logging
 from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.terminal.tables import count_of
 

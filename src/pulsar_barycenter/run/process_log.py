@@ -8,8 +8,8 @@ from typing import Any, Final, TextIO, cast
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
-from pulsar_barycenter.cli.run.library_log import install_library_log
 from pulsar_barycenter.logs.request_ids import merge_request
+from pulsar_barycenter.run.library_log import install_library_log
 from pulsar_barycenter.terminal.tables import printable
 
 LONGEST_TEXT: Final = 2_000

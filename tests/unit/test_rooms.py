@@ -253,6 +253,9 @@ STARTS_A_BROKER = {
 }
 """What a command needs to start a broker; all else of a broker it asks by HTTP."""
 
+WRITES_WHAT_IT_COMPUTED = {"cli.pipeline.refold"}
+"""It writes tables of its own session of Spark as Parquet."""
+
 
 def rooms() -> dict[str, set[str]]:
     """Each room with the rooms it knows."""
@@ -376,6 +379,13 @@ def test_pyspark_is_imported_where_spark_runs() -> None:
     for module in files():
         if any(name.split(".")[0] == "pyspark" for name in imports(module)):
             assert ".".join(module.split(".")[:2]) in SPARK_CHAPTERS, module
+
+
+def test_commands_parse_and_print_and_leave_arrays_tables_and_locks_to_other_rooms() -> None:
+    for module in files():
+        if module.split(".")[0] == "cli" and module not in WRITES_WHAT_IT_COMPUTED:
+            used = {name.split(".")[0] for name in imports(module)} & {"numpy", "pyarrow", "fcntl"}
+            assert not used, f"{module} imports {sorted(used)}"
 
 
 def test_commands_reach_into_brokers_only_to_start_one() -> None:

@@ -24,8 +24,7 @@ from pulsar_barycenter.logs.data_folder import WrongFolderError
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.open import UnknownStoreError
 from pulsar_barycenter.run.broker_process import serve
-from pulsar_barycenter.run.log_level import log_level
-from pulsar_barycenter.run.process_log import configure_logging
+from pulsar_barycenter.run.process_log import configure_logging, log_level
 from pulsar_barycenter.standalone.parent_watch import die_with_parent
 from pulsar_barycenter.standalone.ready import BrokerReady, broker_line
 from pulsar_barycenter.standalone.scheduling import take_short_turns

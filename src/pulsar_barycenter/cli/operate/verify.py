@@ -16,8 +16,7 @@ from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.operate.carrying_out import plan_in
 from pulsar_barycenter.operations.bring_back import WITHIN_S, owned_by_brokers
 from pulsar_barycenter.operations.executor import NotNowError, RefusedError
-from pulsar_barycenter.operations.plan import PlanError
-from pulsar_barycenter.operations.verify import Verdict, verified
+from pulsar_barycenter.operations.plan import PlanError, Verdict, verified
 from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.terminal.tables import Column, print_table, printable
 

@@ -14,7 +14,7 @@ shows it, `operations` move its bundles, `questions` ask why, `screen` follows i
 clusters, `run` runs one broker. `cli` is the program `barycenter`, also started by `python -m pulsar_barycenter`
 (`__main__`).
 
-Four journeys through the rooms, file by file, are in docs/architecture.md.
+Five journeys through the rooms, file by file, are in docs/architecture.md.
 """
 
 from functools import lru_cache

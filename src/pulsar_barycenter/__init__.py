@@ -11,9 +11,10 @@ broker, `pipeline` makes tables and averages of what brokers report.
 People use these by the rest: `snapshots` are read from files to decide upon, `replay` tries strategies in virtual time,
 `attach` records a cluster, `lab` replays what was recorded and advises, `doctor` finds what is wrong with one, `status`
 shows it, `operations` move its bundles, `questions` ask why, `screen` follows it. `standalone` and `demo` start whole
-clusters. `cli` is the program `barycenter`, also started by `python -m pulsar_barycenter` (`__main__`).
+clusters, `run` runs one broker. `cli` is the program `barycenter`, also started by `python -m pulsar_barycenter`
+(`__main__`).
 
-Four journeys through the rooms, file by file, are in docs/architecture.md.
+Five journeys through the rooms, file by file, are in docs/architecture.md.
 """
 
 from functools import lru_cache

@@ -46,9 +46,11 @@ class Answer:
 
 
 class NewClient(Protocol):
-    """Makes a client, to be closed by the one who asked for it."""
+    """Makes a client, to be closed by the one who asked for it; brokers keep `why` beside what is changed by it."""
 
-    def __call__(self, *, timeout_s: float = REQUEST_TIMEOUT_S, most_bytes: float = math.inf) -> "AdminClient": ...
+    def __call__(
+        self, *, timeout_s: float = REQUEST_TIMEOUT_S, most_bytes: float = math.inf, why: str = ""
+    ) -> "AdminClient": ...
 
 
 class AdminClient:

@@ -6,9 +6,9 @@ Pulsar answers with a page of HTML where there is no such path, and with its sta
 import re
 from typing import Final
 
+from pulsar_barycenter.admin.client_conf import TOKEN_VARIABLE
 from pulsar_barycenter.admin.errors import AdminRequestError
 
-TOKEN_VARIABLE: Final = "BARYCENTER_TOKEN"  # noqa: S105 - the name of a variable, not a secret
 CERTIFICATES_VARIABLE: Final = "SSL_CERT_FILE"
 """OpenSSL's own: a file of certificates to trust instead of the system's."""
 

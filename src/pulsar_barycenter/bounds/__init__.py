@@ -1,4 +1,4 @@
-"""What keeps memory and effort bounded, whatever comes from outside.
+"""What keeps memory and effort bounded.
 
 `recent` keeps the last so many things that were put into it; `back_off` says how long to wait before the next attempt.
 

@@ -1,58 +1,11 @@
-"""Data folders of brokers as the commands find them: whether something is missing, who may read what is made."""
+"""Who may read the files that a command makes."""
 
 import os
-from pathlib import Path
 
 import click
-
-from pulsar_barycenter.ledger.files.folder import ledger_files
-from pulsar_barycenter.logs.data_folder import LEDGERS, METADATA, WrongFolderError
 
 
 def keep_private() -> None:
     """Have all that this command and its children make readable by their user alone; what is there stays as it is."""
     before = os.umask(0o077)
     click.get_current_context().call_on_close(lambda: os.umask(before))
-
-
-def check_metadata(data: Path, metadata: Path) -> None:
-    """Return if the metadata that belongs to the ledgers of `data` is there, or if there are no ledgers.
-
-    Raises:
-        WrongFolderError: there are ledgers, and nobody would know whose: their messages would be out of sight.
-    """
-    ledgers = data / LEDGERS
-    if metadata.exists() and metadata.stat().st_size:
-        return
-    first = next(ledger_files(str(ledgers)), None)
-    if first is not None:
-        state = "is empty" if metadata.exists() else "is missing"
-        raise WrongFolderError(
-            f"{metadata} {state}, but {ledgers} holds ledgers, whose topics and subscriptions only that file knows."
-            f" Restore it from a copy; or, to begin with an empty cluster, move {ledgers} away."
-        )
-
-
-def check_broker_folder(data: Path, metadata: Path) -> None:
-    """Return if `data` is the data folder of brokers.
-
-    Raises:
-        WrongFolderError: it is none.
-    """
-    check_metadata(data, metadata)
-    is_one = (data / LEDGERS).is_dir() or (data / METADATA).exists()
-    if not is_one or not metadata.exists():
-        raise WrongFolderError(
-            f"{data} is no data folder of brokers: expected {LEDGERS}/ in it, and {metadata};"
-            " --data is the folder given to `barycenter standalone`, or barycenterDataDir of broker.conf"
-        )
-
-
-def check_ledgers_folder(folder: Path) -> None:
-    """Return unless `folder` is a data folder, whose ledgers are in a folder of it; one that is missing is none.
-
-    Raises:
-        WrongFolderError: it is one.
-    """
-    if (folder / LEDGERS).is_dir():
-        raise WrongFolderError(f"{folder} is a data folder: give {folder / LEDGERS}")

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from pulsar_barycenter.cli.failure import fail
-from pulsar_barycenter.cli.folders import check_broker_folder, keep_private
+from pulsar_barycenter.cli.folders import keep_private
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.groups import CommandGroup
 from pulsar_barycenter.ledger.errors import LedgerError
@@ -29,6 +29,7 @@ from pulsar_barycenter.logs.data_folder import LEDGERS, METADATA, WrongFolderErr
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.open import UnknownStoreError, open_store
 from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.run.broker_folders import check_broker_folder
 from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.terminal.progress import with_progress
 from pulsar_barycenter.terminal.suggestions import did_you_mean

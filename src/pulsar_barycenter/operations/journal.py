@@ -4,6 +4,8 @@ A line is on the disk before what it announces is begun. Whoever reads it also s
 
 One process at a time carries moves out by a journal: it holds the lock of the file, which the system takes back when
 the process ends, however it ends. Another asks it to stop by a file beside it, and sees by the lock that it did.
+
+`backward` is the way back of what a journal says was moved.
 """
 
 import enum
@@ -186,3 +188,30 @@ def left_of(plan: Plan, entries: Iterable[Entry]) -> tuple[PlannedMove, ...]:
             raise JournalError("the journal is of another plan; name a journal of its own with --journal")
         last[entry.bundle] = entry.state
     return tuple(move for move in plan.moves if last.get(move.bundle) not in _DONE)
+
+
+def backward(entries: Iterable[Entry]) -> tuple[PlannedMove, ...]:
+    """Return the moves back to where each bundle was at first, what was moved last first.
+
+    A bundle that came back by itself is left out. A move that was begun and did not end is among them, since it may
+    have come to its end: if it did not, the bundle is where it is to go, and `execute` counts it as done.
+
+    Worked example: x went from a to b, y from a to b, x from b to c. Back go x from c to a, then y from b to a.
+    """
+    first: dict[str, str] = {}
+    last: dict[str, Entry] = {}
+    for entry in entries:
+        if entry.bundle and entry.state is MoveState.BEGUN:
+            first.setdefault(entry.bundle, entry.source)
+            last.pop(entry.bundle, None)
+            last[entry.bundle] = entry
+    return tuple(
+        PlannedMove(
+            bundle=bundle,
+            source=entry.destination,
+            destination=first[bundle],
+            sentence=f"back to where it was before plan {entry.plan} of {entry.by}",
+        )
+        for bundle, entry in reversed(last.items())
+        if entry.destination != first[bundle]
+    )

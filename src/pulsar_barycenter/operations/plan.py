@@ -1,4 +1,4 @@
-"""A plan: which bundles shall go from which broker to which.
+"""A plan: which bundles shall go from which broker to which, and whether they are there.
 
 A line of JSON a move, as `barycenter decide --json` prints them; lines of other kinds are passed over.
 
@@ -6,7 +6,7 @@ A line of JSON a move, as `barycenter decide --json` prints them; lines of other
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
@@ -94,3 +94,34 @@ def _move(line: bytes, number: int) -> PlannedMove | None:
     except msgspec.DecodeError as error:
         hint = "; let decide name destinations, with a placement strategy" if "destination" in str(error) else ""
         raise PlanError(f"line {number} is no move: {error}{hint}") from error
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """`served_by` are the brokers that serve the bundle by their own word, sorted; `is_done`: the destination alone."""
+
+    bundle: str
+    source: str
+    destination: str
+    served_by: tuple[str, ...]
+    is_done: bool
+
+
+def verified(moves: Sequence[PlannedMove], owned: Mapping[str, frozenset[str]]) -> list[Verdict]:
+    """Return what became of each move, in their order; `owned` are the bundles that each broker says it serves."""
+    holders: dict[str, list[str]] = {}
+    for broker in sorted(owned):
+        for bundle in owned[broker]:
+            holders.setdefault(bundle, []).append(broker)
+    found = []
+    for move in moves:
+        served_by = tuple(holders.get(move.bundle, ()))
+        found.append(
+            Verdict(
+                bundle=move.bundle,
+                source=move.source,
+                destination=move.destination,
+                served_by=served_by,
+                is_done=served_by == (move.destination,),
+            )
+        )
+    return found

@@ -13,9 +13,9 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from pulsar_barycenter.admin.client_conf import CONTEXTS
 from pulsar_barycenter.broker.load_manager.factory import load_manager_factory
 from pulsar_barycenter.cli.asking.client import asked_url, asking_conf, named_url
-from pulsar_barycenter.cli.asking.client_conf import CONTEXTS
 from pulsar_barycenter.cli.main import main
 from support.authorities import Authority
 from support.rest_cluster import RestCluster

@@ -5,10 +5,8 @@ from pathlib import Path
 import pytest
 
 from pulsar_barycenter.operations import journal as journals
-from pulsar_barycenter.operations.journal import Entry, Journal, JournalError, MoveState, left_of
-from pulsar_barycenter.operations.plan import PlannedMove, plan_of
-from pulsar_barycenter.operations.undo import backward
-from pulsar_barycenter.operations.verify import verified
+from pulsar_barycenter.operations.journal import Entry, Journal, JournalError, MoveState, backward, left_of
+from pulsar_barycenter.operations.plan import PlannedMove, plan_of, verified
 
 BUNDLES = [f"t/n/0x{lower:08x}_0x{lower + 1:08x}" for lower in range(4)]
 PLAN = plan_of([PlannedMove(bundle=bundle, source="a:1", destination="b:1") for bundle in BUNDLES])

@@ -7,16 +7,14 @@ from typing import Any, Final
 
 import click
 
-from pulsar_barycenter.admin.errors import AdminRequestError
-from pulsar_barycenter.attach.answers import without_report
-from pulsar_barycenter.cli.admin.brokers import BROKER_STATS, BROKERS
-from pulsar_barycenter.cli.admin.clusters import CLUSTERS, TENANTS
-from pulsar_barycenter.cli.admin.completion import offers
-from pulsar_barycenter.cli.admin.namespaces import NAMESPACES
-from pulsar_barycenter.cli.admin.output import compact, lines_of
-from pulsar_barycenter.cli.admin.policies import ISOLATION, QUOTAS
-from pulsar_barycenter.cli.admin.session import ClusterSession
-from pulsar_barycenter.cli.admin.table import (
+from pulsar_barycenter.admin.client_conf import ClientConf, ClientConfError
+from pulsar_barycenter.admin.commands.brokers import BROKER_STATS, BROKERS
+from pulsar_barycenter.admin.commands.clusters import CLUSTERS, TENANTS
+from pulsar_barycenter.admin.commands.namespaces import NAMESPACES
+from pulsar_barycenter.admin.commands.output import compact, lines_of
+from pulsar_barycenter.admin.commands.policies import ISOLATION, QUOTAS
+from pulsar_barycenter.admin.commands.session import ClusterSession
+from pulsar_barycenter.admin.commands.table import (
     Argument,
     Command,
     Flag,
@@ -26,8 +24,10 @@ from pulsar_barycenter.cli.admin.table import (
     Values,
     WrongUsageError,
 )
-from pulsar_barycenter.cli.admin.topics import TOPICS
-from pulsar_barycenter.cli.asking.client_conf import ClientConf, ClientConfError
+from pulsar_barycenter.admin.commands.topics import TOPICS
+from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.attach.answers import without_report
+from pulsar_barycenter.cli.admin.completion import offers
 from pulsar_barycenter.cli.asking.options import client_conf, kept_as, with_client_conf
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format

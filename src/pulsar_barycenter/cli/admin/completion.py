@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import click
 
+from pulsar_barycenter.admin.client_conf import ClientConf, ClientConfError
+from pulsar_barycenter.admin.commands.session import ClusterSession
+from pulsar_barycenter.admin.commands.table import Session, filled
 from pulsar_barycenter.admin.errors import AdminRequestError
-from pulsar_barycenter.cli.admin.session import ClusterSession
-from pulsar_barycenter.cli.admin.table import Session, filled
-from pulsar_barycenter.cli.asking.client_conf import ClientConf, ClientConfError
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.namespace import NamespaceName
 

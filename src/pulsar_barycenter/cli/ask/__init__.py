@@ -6,6 +6,6 @@ that pulsar-perf has. `doctor` tells what is wrong, `config` shows the settings 
 `decide` runs a round upon a snapshot, and `explain` says why a topic, bundle or broker is as it is, now or in the past.
 `snapshot` keeps what a leader decides upon, and `decision_tables` prints decisions for people and as JSON.
 
-What is asked, and of whom, is `pulsar_barycenter.questions`; snapshots and the rounds upon them are
+The questions are `pulsar_barycenter.questions`; snapshots and the rounds upon them are
 `pulsar_barycenter.snapshots`. The words of a reason come with it, from `load.reasons`.
 """

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import click
 
 from pulsar_barycenter.admin.client import REQUEST_TIMEOUT_S, AdminClient
-from pulsar_barycenter.cli.asking.client_conf import ClientConf, ClientConfError
+from pulsar_barycenter.admin.client_conf import ClientConf, ClientConfError
 from pulsar_barycenter.cli.asking.options import client_conf
 
 URL_VARIABLE: Final = "BARYCENTER_URL"

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from pulsar_barycenter.cli.asking.client_conf import USUAL_URL, ClientConf, configured
+from pulsar_barycenter.admin.client_conf import USUAL_URL, ClientConf, configured
 
 _TYPED: Final = "barycenter.client_conf"
 _CONTEXT: Final = "context"

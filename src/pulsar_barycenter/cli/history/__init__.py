@@ -1,4 +1,4 @@
-"""`barycenter history`: `command` has a question to each of its commands, `rows` prints the answers.
+"""`barycenter history`: `command` has a question to each of its commands; `questions.history_rows` prints the answers.
 
 The questions themselves are `pipeline.history`; most are answered without Spark.
 """

@@ -8,13 +8,11 @@ from datetime import timedelta
 from typing import Final, get_args
 
 import click
-import pyarrow as pa
 from rich.console import Console
 
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.groups import CommandGroup
-from pulsar_barycenter.cli.history.rows import PLAIN_WIDTH, one_owner_at_a_time, print_rows, trend
 from pulsar_barycenter.cli.moments import Seconds, moment_ms
 from pulsar_barycenter.cli.pipeline.data_folder import opened
 from pulsar_barycenter.load.bundle_load import IN_AND_OUT
@@ -37,6 +35,7 @@ from pulsar_barycenter.pipeline.local_sql import QueryError, run_local_sql
 from pulsar_barycenter.pipeline.running.job_options import DataFolder, with_spark_settings
 from pulsar_barycenter.pipeline.storage.files import local_folder
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.questions.history_rows import PLAIN_WIDTH, Rows, one_owner_at_a_time, print_rows, trend
 from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.terminal.progress import spark_progress, with_progress
 from pulsar_barycenter.terminal.tables import output_width, printable
@@ -95,7 +94,7 @@ def top(data: str, conf: Conf, since: str, until: str, form: str, limit: int, by
     """
     ranking = Ranking.MSG_RATE if by == "rate" else Ranking.MSG_THROUGHPUT
 
-    def ask() -> pa.Table:
+    def ask() -> Rows:
         rows = history.top_bundles(limit, by=ranking)
         if form == "table":
             said = f"{IN_AND_OUT}, mean weighted by time; covered: the share of the period that reports cover"
@@ -178,14 +177,14 @@ def _bundle(history: History, name: str) -> str:
     return bundle
 
 
-def _life_of(history: History, name: str, width: timedelta, manager: str) -> list[tuple[str, pa.Table]]:
+def _life_of(history: History, name: str, width: timedelta, manager: str) -> list[tuple[str, Rows]]:
     """What there is of a bundle's owners, decisions and load; without any of it the program ends."""
-    parts: list[tuple[str, Callable[[], pa.Table]]] = [
+    parts: list[tuple[str, Callable[[], Rows]]] = [
         (_OWNERS, lambda: history.bundle_owners(name)),
         ("decisions", lambda: history.bundle_decisions(name, manager=manager)),
         (_LOAD, lambda: history.bundle_load(name, every=width)),
     ]
-    found: list[tuple[str, pa.Table]] = []
+    found: list[tuple[str, Rows]] = []
     for title, ask in parts:
         try:
             found.append((title, ask()))
@@ -243,7 +242,7 @@ def brokers(data: str, conf: Conf, since: str, until: str, form: str, over: floa
 def imbalance(data: str, conf: Conf, since: str, until: str, form: str) -> None:
     """Tell how evenly the brokers were loaded, interval by interval."""
 
-    def ask() -> pa.Table:
+    def ask() -> Rows:
         rows = history.imbalance()
         if form == "table":
             click.echo(trend("greatest over mean rate", rows, "balance") + "\n")
@@ -300,7 +299,7 @@ def sql(query: str, data: str, engine: str | None, master: str | None, form: str
     print_rows(rows, form)
 
 
-def _asked_of_spark(data: str, query: str, master: str, limit: int, conf: Conf) -> pa.Table:
+def _asked_of_spark(data: str, query: str, master: str, limit: int, conf: Conf) -> Rows:
     from pulsar_barycenter.pipeline.spark.sql import run_sql
 
     with Console(stderr=True).status("starting Spark") as status:
@@ -326,7 +325,7 @@ def _reading(files: Sequence[str], table: str) -> Iterator[str]:
     return with_progress(files, f"reading {table}")
 
 
-def _answer(form: str, ask: Callable[[], pa.Table], *, none: str = "nothing") -> None:
+def _answer(form: str, ask: Callable[[], Rows], *, none: str = "nothing") -> None:
     try:
         rows = ask()
     except NoHistoryError as error:

@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from pulsar_barycenter.attach.running_cluster import ClusterError
-from pulsar_barycenter.cli.asking.client import asked_url
+from pulsar_barycenter.cli.asking.client import asked_url, asking_client
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.operate.carrying_out import (
     STOPPED,
@@ -22,10 +22,10 @@ from pulsar_barycenter.cli.operate.carrying_out import (
     with_cluster,
     with_pace,
 )
-from pulsar_barycenter.cli.operate.drained import CarriedLoad, Drained, set_drained, to_drain
 from pulsar_barycenter.load.bundle_load import IN_AND_OUT, LOAD_BYTES, LOAD_RATE, NEWEST
 from pulsar_barycenter.load.reasons import format_figure
 from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.operations.drained import CarriedLoad, Drained, set_drained, to_drain
 from pulsar_barycenter.operations.draining import keeping_policy
 from pulsar_barycenter.operations.executor import NotNowError, Pace, RefusedError
 from pulsar_barycenter.operations.journal import Journal
@@ -81,7 +81,7 @@ def command(
         return
     if found.drained is not None and broker not in found.drained:
         try:
-            asyncio.run(set_drained(address, broker, is_drained=True, why=asked_by("drain", why)))
+            asyncio.run(set_drained(asking_client, address, broker, is_drained=True, why=asked_by("drain", why)))
         except UNREACHABLE as error:
             fail(in_words(error) or f"not all brokers know after a while that {broker} is drained; try again")
         click.echo(printable(f"{broker} gets no more bundles"))
@@ -160,7 +160,7 @@ def tell_stay(found: Drained) -> None:
 
 def _to_drain(address: str, broker: str) -> Drained:
     try:
-        found = asyncio.run(to_drain(address, broker))
+        found = asyncio.run(to_drain(asking_client, address, broker))
     except UNREACHABLE as error:
         fail(in_words(error) or "the cluster does not tell in time what the broker serves")
     if broker not in found.brokers:

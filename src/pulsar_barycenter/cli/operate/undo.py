@@ -6,8 +6,7 @@ import click
 import msgspec
 
 from pulsar_barycenter.cli.failure import fail
-from pulsar_barycenter.operations.journal import Journal, JournalError
-from pulsar_barycenter.operations.undo import backward
+from pulsar_barycenter.operations.journal import Journal, JournalError, backward
 from pulsar_barycenter.terminal.errors import in_words
 
 

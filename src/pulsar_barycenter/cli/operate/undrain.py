@@ -8,9 +8,8 @@ from typing import Final
 
 import click
 
-from pulsar_barycenter.cli.asking.client import asked_url
+from pulsar_barycenter.cli.asking.client import asked_url, asking_client
 from pulsar_barycenter.cli.failure import fail
-from pulsar_barycenter.cli.operate.bring_back import WayBack, way_back
 from pulsar_barycenter.cli.operate.carrying_out import (
     asked_by,
     carry_out,
@@ -21,8 +20,9 @@ from pulsar_barycenter.cli.operate.carrying_out import (
     with_pace,
 )
 from pulsar_barycenter.cli.operate.drain import UNREACHABLE
-from pulsar_barycenter.cli.operate.drained import set_drained, who_is_drained
 from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.operations.bring_back import WayBack, way_back
+from pulsar_barycenter.operations.drained import set_drained, who_is_drained
 from pulsar_barycenter.operations.executor import Pace
 from pulsar_barycenter.operations.journal import Journal
 from pulsar_barycenter.operations.plan import plan_of
@@ -60,7 +60,7 @@ def command(
     """
     address = asked_url(url)
     try:
-        found = asyncio.run(who_is_drained(address))
+        found = asyncio.run(who_is_drained(asking_client, address))
         if found.drained is None:
             fail(
                 "Apache Pulsar has no setting that keeps a broker empty: its load manager places bundles there, unless "
@@ -69,7 +69,7 @@ def command(
             return
         if broker not in {*found.brokers, *found.drained}:
             fail(f"{broker} is none of the brokers{did_you_mean(broker, found.brokers)}")
-        way = asyncio.run(way_back(address, broker)) if broker in found.brokers else WayBack()
+        way = asyncio.run(way_back(asking_client, address, broker)) if broker in found.brokers else WayBack()
         if broker not in found.drained and not (bring_back and way.drained_at is not None):
             fail(f"{broker} is not drained{did_you_mean(broker, found.drained)}")
         click.echo(printable(f"drained: {', '.join(found.drained) or 'nobody'}"))
@@ -79,7 +79,7 @@ def command(
             click.echo("nothing is done without --yes")
             return
         if broker in found.drained:
-            asyncio.run(set_drained(address, broker, is_drained=False, why=asked_by("undrain", why)))
+            asyncio.run(set_drained(asking_client, address, broker, is_drained=False, why=asked_by("undrain", why)))
             click.echo(printable(f"{broker} may have bundles again"))
     except UNREACHABLE as error:
         fail(in_words(error) or f"not all brokers know after a while that {broker} is not drained any more; try again")

@@ -9,16 +9,15 @@ from typing import Final
 import click
 import msgspec
 
-from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url
+from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url, asking_client
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format
-from pulsar_barycenter.cli.operate.bring_back import WITHIN_S, owned_by_brokers
 from pulsar_barycenter.cli.operate.carrying_out import plan_in
 from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.operations.bring_back import WITHIN_S, owned_by_brokers
 from pulsar_barycenter.operations.executor import NotNowError, RefusedError
-from pulsar_barycenter.operations.plan import PlanError
-from pulsar_barycenter.operations.verify import Verdict, verified
+from pulsar_barycenter.operations.plan import PlanError, Verdict, verified
 from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.terminal.tables import Column, print_table, printable
 
@@ -39,7 +38,7 @@ def command(file: Path, url: str | None, form: str) -> None:
     """
     try:
         plan = plan_in(file)
-        verdicts = verified(plan.moves, asyncio.run(owned_by_brokers(asked_url(url))))
+        verdicts = verified(plan.moves, asyncio.run(owned_by_brokers(asking_client, asked_url(url))))
     except (PlanError, NotNowError, RefusedError, TimeoutError, OSError) as error:
         fail(in_words(error) or f"the cluster does not tell within {WITHIN_S:.0f} s")
         return

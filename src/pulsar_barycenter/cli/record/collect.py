@@ -1,39 +1,25 @@
 """`barycenter collect`: record the load of a running cluster for the pipeline, replays and the advisor."""
 
 import asyncio
-import os
-import signal
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from typing import Any, Final
 
 import click
 import msgspec
 
-from pulsar_barycenter.attach.answers import CERTIFICATES_VARIABLE
-from pulsar_barycenter.attach.collected_snapshot import keep_snapshot
-from pulsar_barycenter.attach.collector import CollectError, Collector, ExtensibleTopics, Round, admin_urls
-from pulsar_barycenter.attach.report_numbers import ReportNumbers
+from pulsar_barycenter.attach.collecting import Collection, collect_rounds
+from pulsar_barycenter.attach.collector import CollectError, Round, admin_urls
 from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asking_client, asking_conf, named_url
-from pulsar_barycenter.cli.asking.client_conf import ClientConf
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.folders import keep_private
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.moments import Seconds
-from pulsar_barycenter.cli.run.process_log import configure_logging
-from pulsar_barycenter.logs.load_report_log import FileReportLog
 from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.run.process_log import configure_logging
 from pulsar_barycenter.terminal.errors import in_words
-
-_TIMEOUT_S: Final = 20.0
-_MOST_BYTES: Final = 256 * 2**20
-"""Of one answer: the load report of a broker of half a million bundles has that many."""
-_SNAPSHOT: Final = "snapshot.json"
 
 
 @click.command(name="collect")
@@ -89,120 +75,12 @@ def command(
     keep_private()
     configure_logging(as_json=not sys.stderr.isatty())
     try:
-        ended_well = asyncio.run(_collect(urls, out, interval, rounds, keep_days, service_url, form == "json"))
+        wanted = Collection(urls, out, interval, rounds, keep_days, service_url)
+        ended_well = asyncio.run(collect_rounds(asking_client, asking_conf(), wanted, _printer(out, form == "json")))
     except (CollectError, OSError) as error:
         fail(in_words(error))
     if not ended_well:
         sys.exit(1)
-
-
-async def _collect(
-    urls: Sequence[str],
-    out: Path,
-    interval: float,
-    rounds: int,
-    keep_days: float,
-    service_url: str | None,
-    as_json: bool,
-) -> bool:
-    client = asking_client(timeout_s=_TIMEOUT_S, most_bytes=_MOST_BYTES)
-    conf = asking_conf()
-    clients: list[Any] = []
-
-    def open_topics() -> ExtensibleTopics:
-        import pulsar  # only the load topics need it
-
-        from pulsar_barycenter.attach.extensible_topics import PulsarExtensibleTopics
-
-        try:
-            topics = pulsar.Client(
-                service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error), **_binary_options(conf)
-            )
-            clients[:] = [topics]
-            return PulsarExtensibleTopics(topics)
-        except (pulsar.PulsarException, ValueError) as error:
-            for each in clients:
-                each.shutdown()
-            clients.clear()
-            trust = f" and {CERTIFICATES_VARIABLE}" if str(service_url).startswith("pulsar+ssl:") else ""
-            raise CollectError(
-                f"cannot read the load topics at {service_url}: {error}; check --service-url{trust}"
-            ) from error
-
-    report_log = FileReportLog(out / "load-reports", retention_hours=keep_days * 24)
-    collector = Collector(
-        urls,
-        client,
-        report_log,
-        ReportNumbers(out / "collect.json", now_ms=_now_ms()),
-        clock_ms=_now_ms,
-        extensible=open_topics if service_url else None,
-        keep_snapshot=partial(keep_snapshot, out / _SNAPSHOT),
-    )
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    try:
-        return await _go_round(collector, stop, interval, rounds, _printer(out, as_json))
-    finally:
-        report_log.close()
-        await client.close()
-        for each in clients:
-            each.close()
-
-
-def _binary_options(conf: ClientConf) -> dict[str, Any]:
-    """Return what Pulsar's client is given to show and trust the same by the binary protocol."""
-    import pulsar
-
-    shows, tls = conf.shows, conf.tls
-    options: dict[str, Any] = {}
-    if shows.method == "token":
-        options["authentication"] = pulsar.AuthenticationToken(shows.token_in_thread)
-    elif shows.method == "basic":
-        user, _, password = (shows.auth_data() or b"").decode().partition(":")
-        options["authentication"] = pulsar.AuthenticationBasic(user, password)
-    elif shows.certificate_file:
-        options["authentication"] = pulsar.AuthenticationTLS(shows.certificate_file, shows.key_file)
-    trusted = (tls.trust_file if tls is not None else "") or os.environ.get(CERTIFICATES_VARIABLE)
-    if trusted:
-        options["tls_trust_certs_file_path"] = trusted
-    if tls is not None:
-        options |= {
-            "tls_allow_insecure_connection": not tls.verifies,
-            "tls_validate_hostname": tls.verifies and tls.verifies_host_name,
-        }
-    return options
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-async def _go_round(
-    collector: Collector, stop: asyncio.Event, interval: float, rounds: int, tell: Callable[[Round | str], None]
-) -> bool:
-    """Collect round after round; return whether the last one could list the brokers."""
-    loop = asyncio.get_running_loop()
-    due, number, is_well = loop.time(), 0, False
-    while True:
-        number += 1
-        try:
-            tell(await collector.collect())
-            is_well = True
-        except CollectError as error:
-            if number == 1:
-                raise
-            is_well = False
-            tell(str(error))
-        due = max(due + interval, loop.time())
-        if number == rounds:
-            return is_well
-        try:
-            await asyncio.wait_for(stop.wait(), due - loop.time())
-        except TimeoutError:
-            continue
-        return is_well
 
 
 def _printer(out: Path, as_json: bool) -> Callable[[Round | str], None]:

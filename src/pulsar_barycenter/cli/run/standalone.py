@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from pulsar_barycenter.cli.failure import fail
-from pulsar_barycenter.cli.folders import check_metadata, keep_private
+from pulsar_barycenter.cli.folders import keep_private
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.config.broker_conf import ConfigError, load_broker_conf
 from pulsar_barycenter.load.advice.configuration_advice import advice, key_advice
@@ -22,6 +22,7 @@ from pulsar_barycenter.logs.data_folder import WrongFolderError
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.open import UnknownStoreError, check_url, open_store
 from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.run.broker_folders import check_metadata
 from pulsar_barycenter.standalone.cluster import OWN_KEYS, ClusterSettings, StandaloneCluster, read_configuration
 from pulsar_barycenter.standalone.data_directory import DataDirectory, DataDirectoryLock
 from pulsar_barycenter.standalone.ephemeral import ephemeral_folder

@@ -56,7 +56,7 @@ def scenario_tables(
 def experiment_runs(
     chosen: list[Experiment], strategies: tuple[str, ...], seeds: list[int], processes: int
 ) -> list[ExperimentRuns]:
-    """Return the figures of each experiment by its own strategies and by `strategies`, a run for each seed."""
+    """Return the values of each experiment by its own strategies and by `strategies`, a run for each seed."""
     jobs = [
         (each.name, strategy, seed)
         for each in chosen

@@ -6,9 +6,10 @@ import msgspec
 
 from pulsar_barycenter.broker.cluster.dynamic_configuration import CONFIGURATION_PATH
 from pulsar_barycenter.broker.rest.audit import WHY
-from pulsar_barycenter.cli.operate.drained import set_drained
+from pulsar_barycenter.cli.asking.client import asking_client
 from pulsar_barycenter.load.policies import DRAINED_KEY
 from pulsar_barycenter.logs.request_ids import HEADER
+from pulsar_barycenter.operations.drained import set_drained
 from support.rest_cluster import RestCluster, rest_cluster
 
 CONFIGURATION = "/admin/v2/brokers/configuration"
@@ -51,13 +52,14 @@ async def test_drains_of_two_at_once_both_count() -> None:
         first, second, third, fourth = (broker.broker_id for broker in cluster.brokers)
         urls = [str(broker.urls.web_url) for broker in cluster.brokers]
         await asyncio.gather(
-            set_drained(urls[0], first, is_drained=True),
-            set_drained(urls[1], second, is_drained=True, why="disk"),
-            set_drained(urls[2], third, is_drained=True),
+            set_drained(asking_client, urls[0], first, is_drained=True),
+            set_drained(asking_client, urls[1], second, is_drained=True, why="disk"),
+            set_drained(asking_client, urls[2], third, is_drained=True),
         )
         assert set((await stored(cluster))[DRAINED_KEY].split(",")) == {first, second, third}
         await asyncio.gather(
-            set_drained(urls[3], first, is_drained=False), set_drained(urls[0], second, is_drained=False)
+            set_drained(asking_client, urls[3], first, is_drained=False),
+            set_drained(asking_client, urls[0], second, is_drained=False),
         )
         assert (await stored(cluster))[DRAINED_KEY] == third
         assert all(broker.config.current.barycenter_drained_brokers == (third,) for broker in cluster.brokers)
@@ -96,11 +98,11 @@ async def test_who_drained_each_broker_stays_known_while_others_are_drained_and_
     async with rest_cluster(3) as cluster:
         first, second, third = (broker.broker_id for broker in cluster.brokers)
         url = str(cluster.brokers[0].urls.web_url)
-        await set_drained(url, first, is_drained=True, why="new disk")
-        await set_drained(url, second, is_drained=True, why="new board")
+        await set_drained(asking_client, url, first, is_drained=True, why="new disk")
+        await set_drained(asking_client, url, second, is_drained=True, why="new board")
         noted = (await cluster.expect(200, "GET", CHANGES)).json[DRAINED_KEY]
         assert (noted["why"], noted["earlier"][first]["why"]) == ("new board", "new disk")
-        await set_drained(url, second, is_drained=False)
+        await set_drained(asking_client, url, second, is_drained=False)
         noted = (await cluster.expect(200, "GET", CHANGES)).json[DRAINED_KEY]
         kept = noted["earlier"].pop(first)
         assert kept.pop("at") > 0

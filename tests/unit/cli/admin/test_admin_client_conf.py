@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from pulsar_barycenter.cli.asking.client_conf import CONTEXTS, ClientConfError, configured
+from pulsar_barycenter.admin.client_conf import CONTEXTS, ClientConfError, configured
 from pulsar_barycenter.cli.main import main
 
 TOKEN_PLUGIN = "org.apache.pulsar.client.impl.auth.AuthenticationToken"

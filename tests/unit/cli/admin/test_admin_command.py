@@ -12,12 +12,12 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pulsar_barycenter.admin.commands.output import Form, lines_of, pretty
+from pulsar_barycenter.admin.commands.table import Command, Kind
 from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.broker.load_manager.factory import load_manager_factory
 from pulsar_barycenter.cli.admin.command import RESOURCES
 from pulsar_barycenter.cli.admin.command import command as admin
-from pulsar_barycenter.cli.admin.output import Form, lines_of, pretty
-from pulsar_barycenter.cli.admin.table import Command, Kind
 from pulsar_barycenter.cli.main import main
 from support.rest_cluster import RestCluster
 
@@ -89,7 +89,7 @@ def test_options_of_several_values_add_up(line: str, body: Any, monkeypatch: pyt
     async def call(_session: Any, _method: str, _path: str, *, body: Any = None, **_options: Any) -> None:
         sent.append(body)
 
-    monkeypatch.setattr("pulsar_barycenter.cli.admin.session.ClusterSession.call", call)
+    monkeypatch.setattr("pulsar_barycenter.admin.commands.session.ClusterSession.call", call)
     result = run(*NOBODY, *line.split())
     assert (result.exit_code, sent) == (0, [body]), result.output
 
@@ -123,7 +123,7 @@ def check_required_options(resource: str, command: Command, monkeypatch: pytest.
         paths.append(path)
         raise AdminRequestError("GET", path, 404, "not there")
 
-    monkeypatch.setattr("pulsar_barycenter.cli.admin.session.ClusterSession.call", call)
+    monkeypatch.setattr("pulsar_barycenter.admin.commands.session.ClusterSession.call", call)
     typed = [resource, command.name, *("t/n/x" if each.name == "topic" else "t/n" for each in command.arguments)]
     required = [flag for flag in command.flags if flag.required]
     values = {Kind.NUMBER: "1", Kind.PAIRS: "min_limit=1,usage_threshold=2"}
@@ -171,7 +171,7 @@ async def test_a_hostile_answer_steers_no_terminal(monkeypatch: pytest.MonkeyPat
     async def call(*_: Any, **__: Any) -> Any:
         return ["\x1b[31mred", "two\nlines", "\x9bA"]
 
-    monkeypatch.setattr("pulsar_barycenter.cli.admin.session.ClusterSession.call", call)
+    monkeypatch.setattr("pulsar_barycenter.admin.commands.session.ClusterSession.call", call)
     result = await asyncio.to_thread(run, *NOBODY, "clusters", "list")
     assert result.stdout == "\ufffd[31mred\ntwo\nlines\n\ufffdA\n"
 

@@ -15,8 +15,8 @@ import pytest
 from click.testing import CliRunner
 from structlog.testing import capture_logs
 
+from pulsar_barycenter.admin.commands.session import ClusterSession
 from pulsar_barycenter.broker.load_manager.factory import load_manager_factory
-from pulsar_barycenter.cli.admin.session import ClusterSession
 from pulsar_barycenter.cli.main import main
 from support.rest_cluster import RestCluster
 

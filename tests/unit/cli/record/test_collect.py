@@ -9,9 +9,10 @@ import pytest
 import structlog
 from click.testing import CliRunner
 
+from pulsar_barycenter.attach.collecting import collect_until
 from pulsar_barycenter.attach.collector import CollectError, Collector, Round
 from pulsar_barycenter.cli.main import main
-from pulsar_barycenter.cli.record.collect import _go_round, _printer
+from pulsar_barycenter.cli.record.collect import _printer
 
 WELL = Round(at=1_790_000_000_000, brokers=2, bundles=1_500, failed={"b:1": "not now"})
 
@@ -36,7 +37,7 @@ async def go_round(*outcomes: Round | CollectError, stop: bool = False) -> tuple
     if stop:
         stopped.set()
     rounds = 0 if stop else len(outcomes)
-    ended_well = await _go_round(cast(Collector, Rounds(*outcomes)), stopped, 0.001, rounds, told.append)
+    ended_well = await collect_until(cast(Collector, Rounds(*outcomes)), stopped, 0.001, rounds, told.append)
     return ended_well, told
 
 

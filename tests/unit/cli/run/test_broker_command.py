@@ -12,6 +12,7 @@ from pulsar_barycenter.cli.main import main
 from pulsar_barycenter.cli.run import broker
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.metadata.memory.memory_store import MemoryBackend
+from pulsar_barycenter.run.broker_process import ledgers_of
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +73,7 @@ def test_what_is_configured_wrongly_is_named(tmp_path: Path, line: str, said: st
 async def test_recent_entries_have_the_memory_that_is_configured(tmp_path: Path) -> None:
     config = BrokerConfig(barycenter_data_dir=str(tmp_path), managed_ledger_cache_size_mb=3)
     store = MemoryBackend().connect()
-    ledgers = await broker.ledgers_of(config, store)
+    ledgers = await ledgers_of(config, store)
     try:
         assert ledgers.caches.tail.capacity_bytes == 3 * 1024 * 1024
     finally:

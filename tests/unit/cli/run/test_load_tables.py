@@ -4,8 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pulsar_barycenter.cli.run.broker import load_tables_of
 from pulsar_barycenter.load.reports.load_over_time import load_question
+from pulsar_barycenter.run.broker_process import load_tables_of
 
 TABLES_ARE_LOADED = """
 import sys

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from pulsar_barycenter.cli.run.log_level import log_level
+from pulsar_barycenter.run.process_log import log_level
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import structlog
 
 from pulsar_barycenter.broker import bounded_log
 from pulsar_barycenter.broker.bounded_log import LONGEST, LONGEST_TRACEBACK, MOST_A_SECOND
-from pulsar_barycenter.cli.run.process_log import LONGEST_TEXT, configure_logging
+from pulsar_barycenter.run.process_log import LONGEST_TEXT, configure_logging
 
 OWN_COLOUR = re.compile(r"\x1b\[\d*m")
 
@@ -86,7 +86,7 @@ def failing(number):
 
 @pytest.mark.parametrize("logger", ["asyncio", "aiohttp.server", "aiohttp.access", "kazoo.client"])
 def test_what_libraries_log_is_json_and_bounded(disk, monkeypatch, logger):
-    monkeypatch.setattr("pulsar_barycenter.cli.run.library_log.time.monotonic", lambda: 7.0)
+    monkeypatch.setattr("pulsar_barycenter.run.process_log.time.monotonic", lambda: 7.0)
     for number in range(5 * MOST_A_SECOND):
         try:
             failing(number)
@@ -101,7 +101,7 @@ def test_what_libraries_log_is_json_and_bounded(disk, monkeypatch, logger):
 
 def test_what_nobody_caught_on_the_event_loop_is_json_and_bounded(disk, monkeypatch):
     """A protocol that fails with each read, as one could that a client makes fail."""
-    monkeypatch.setattr("pulsar_barycenter.cli.run.library_log.time.monotonic", lambda: 7.0)
+    monkeypatch.setattr("pulsar_barycenter.run.process_log.time.monotonic", lambda: 7.0)
 
     async def fail_often():
         loop = asyncio.get_running_loop()

@@ -5,12 +5,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from pulsar_barycenter.admin.client import NewClient
 from pulsar_barycenter.attach.running_cluster import decision_page
-from pulsar_barycenter.cli.asking.client import asking_client
-from pulsar_barycenter.cli.operate.carrying_out import open_cluster
 from pulsar_barycenter.logs.decision_log import DecisionRecord
 from pulsar_barycenter.logs.decision_pages import DecisionQuestion
 from pulsar_barycenter.logs.record_pages import MOST_ON_PAGE, parse_cursor
+from pulsar_barycenter.operations.admin_cluster import AdminCluster
 from pulsar_barycenter.operations.executor import when_told
 from pulsar_barycenter.operations.plan import MOST_MOVES, PlannedMove
 
@@ -29,26 +29,28 @@ class WayBack:
     stay: Mapping[str, str] | None = None
 
 
-async def way_back(url: str, broker: str) -> WayBack:
+async def way_back(new_client: NewClient, url: str, broker: str) -> WayBack:
     """Return how what people moved away since a broker was drained comes back.
 
     Raises:
         NotNowError, RefusedError, TimeoutError, ClusterError: the cluster does not tell.
     """
-    drains = await decision_page(asking_client, url, DecisionQuestion(broker=broker, kind="drain", limit=1))
+    drains = await decision_page(new_client, url, DecisionQuestion(broker=broker, kind="drain", limit=1))
     if not drains.decisions:
         return WayBack()
     begun = drains.decisions[-1].at
-    left = await _left(url, DecisionQuestion(broker=broker, kind="unload", since_ms=begun, limit=MOST_ON_PAGE))
-    moves, stay = back(broker, left, await owned_by_brokers(url))
+    left = await _left(
+        new_client, url, DecisionQuestion(broker=broker, kind="unload", since_ms=begun, limit=MOST_ON_PAGE)
+    )
+    moves, stay = back(broker, left, await owned_by_brokers(new_client, url))
     return WayBack(begun, moves, stay)
 
 
-async def _left(url: str, question: DecisionQuestion) -> list[DecisionRecord]:
+async def _left(new_client: NewClient, url: str, question: DecisionQuestion) -> list[DecisionRecord]:
     """Return the decisions that answer a question, oldest first, of at most MOST_MOVES the last ones."""
     found: list[DecisionRecord] = []
     while len(found) < MOST_MOVES:
-        page = await decision_page(asking_client, url, question)
+        page = await decision_page(new_client, url, question)
         found = page.decisions + found
         if not page.next:
             break
@@ -81,13 +83,14 @@ def back(
     return tuple(moves), stay
 
 
-async def owned_by_brokers(url: str) -> dict[str, frozenset[str]]:
+async def owned_by_brokers(new_client: NewClient, url: str) -> dict[str, frozenset[str]]:
     """Return what each registered broker serves.
 
     Raises:
         NotNowError, RefusedError, TimeoutError: a broker does not tell.
     """
-    client, cluster = open_cluster(url)
+    client = new_client()
+    cluster = AdminCluster(client, url)
     gate = asyncio.Semaphore(_AT_ONCE)
 
     async def owned(broker: str) -> frozenset[str]:

@@ -5,8 +5,8 @@ Source: Pulsar's `CmdNamespaces`.
 
 from typing import Final
 
-from pulsar_barycenter.cli.admin.output import Form
-from pulsar_barycenter.cli.admin.table import NAMESPACE, Command, Flag, Kind, command, request
+from pulsar_barycenter.admin.commands.output import Form
+from pulsar_barycenter.admin.commands.table import NAMESPACE, Command, Flag, Kind, command, request
 
 _LIMITS: Final = {
     "max-topics-per-namespace": ("maxTopicsPerNamespace", "-t", "how many topics the namespace may have"),

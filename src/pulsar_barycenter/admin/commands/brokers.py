@@ -3,8 +3,8 @@
 import json
 from typing import Any, Final
 
-from pulsar_barycenter.cli.admin.output import Form
-from pulsar_barycenter.cli.admin.table import (
+from pulsar_barycenter.admin.commands.output import Form
+from pulsar_barycenter.admin.commands.table import (
     CLUSTER,
     Argument,
     Flag,

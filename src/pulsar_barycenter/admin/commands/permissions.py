@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from pulsar_barycenter.cli.admin.output import Form
-from pulsar_barycenter.cli.admin.table import (
+from pulsar_barycenter.admin.commands.output import Form
+from pulsar_barycenter.admin.commands.table import (
     NAMESPACE,
     TOPIC,
     Flag,

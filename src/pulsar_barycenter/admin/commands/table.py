@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 from urllib.parse import quote
 
-from pulsar_barycenter.cli.admin.output import Form
+from pulsar_barycenter.admin.commands.output import Form
 
 Values = Mapping[str, Any]
 

@@ -1,14 +1,25 @@
-"""How a process of ours logs: events with fields, as lines of JSON in a file or as text on a terminal."""
+"""How a process of ours logs: events with fields, as lines of JSON in a file or as text on a terminal.
+
+What libraries log by Python's `logging` becomes such events, bounded like all that clients can cause: asyncio reports
+exceptions that nobody caught there, with a traceback, as often as a client causes one, and aiohttp, kazoo and gRPC have
+the same way out. Without a handler Python writes such records to standard error as they are: any number of lines, of
+any length, in a log that is JSON otherwise.
+
+From which level on events are logged is said by the configuration, or by the variable that Pulsar's scripts read.
+Source: `PULSAR_LOG_LEVEL` in Pulsar's bin/pulsar, `pulsar.log.level` in its conf/log4j2.yaml.
+"""
 
 import logging
 import sys
+import time
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final, TextIO, cast
 
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
-from pulsar_barycenter.cli.run.library_log import install_library_log
+from pulsar_barycenter.broker.bounded_log import BoundedLog
 from pulsar_barycenter.logs.request_ids import merge_request
 from pulsar_barycenter.terminal.tables import printable
 
@@ -16,6 +27,49 @@ LONGEST_TEXT: Final = 2_000
 """Characters of a value on a terminal."""
 _OF_SEVERAL_LINES: Final = ("exception", "stack")
 _LONGEST_TRACE: Final = 50_000
+LEVEL_VARIABLE: Final = "PULSAR_LOG_LEVEL"
+
+_LEVELS: Final[Mapping[str, int]] = {
+    "trace": logging.DEBUG,
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warn": logging.WARNING,
+    "error": logging.ERROR,
+    "fatal": logging.CRITICAL,
+    "off": logging.CRITICAL,
+}
+"""Pulsar's names of levels."""
+_LIBRARY_LEVEL: Final = logging.WARNING
+
+
+def log_level(configured: str, environment: Mapping[str, str]) -> int:
+    """Return the level that LEVEL_VARIABLE names, in any case; that of the configuration where it names none."""
+    wanted = environment.get(LEVEL_VARIABLE, "").strip().lower()
+    return _LEVELS.get(wanted, _LEVELS[configured])
+
+
+class LibraryLog(logging.Handler):
+    """Logs each record as `library_log` with the name of its logger, within the bounds of `BoundedLog` by logger."""
+
+    def __init__(self) -> None:
+        super().__init__(_LIBRARY_LEVEL)
+        self._logs: dict[tuple[str, str], BoundedLog] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        level = "error" if record.levelno >= logging.ERROR else "warning"
+        key = record.name, level
+        bounded = self._logs.get(key)
+        if bounded is None:
+            bounded = self._logs[key] = BoundedLog("library_log", time.monotonic, level)
+        error = record.exc_info[1] if record.exc_info else None
+        bounded.tell(error, logger=record.name, said=record.getMessage().partition("\n")[0])
+
+
+def install_library_log() -> None:
+    """Give the root logger this handler alone. Idempotent."""
+    root = logging.getLogger()
+    root.handlers[:] = [LibraryLog()]
+    root.setLevel(_LIBRARY_LEVEL)
 
 
 class DroppingStream:
@@ -55,7 +109,7 @@ def _told(key: str, value: Any) -> Any:
 def configure_logging(*, as_json: bool, level: int = logging.INFO) -> None:
     """Send structlog's events of `level` and above to standard error, as far as it can be written to.
 
-    What libraries log by Python's `logging` becomes such events (`library_log`).
+    What libraries log by Python's `logging` becomes such events.
     """
     install_library_log()
     rendering: list[structlog.typing.Processor] = [structlog.processors.JSONRenderer()]

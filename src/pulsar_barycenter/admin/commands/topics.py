@@ -3,9 +3,9 @@
 import asyncio
 from typing import Any, Final
 
-from pulsar_barycenter.cli.admin.output import Form
-from pulsar_barycenter.cli.admin.permissions import TOPIC_PERMISSIONS
-from pulsar_barycenter.cli.admin.table import (
+from pulsar_barycenter.admin.commands.output import Form
+from pulsar_barycenter.admin.commands.permissions import TOPIC_PERMISSIONS
+from pulsar_barycenter.admin.commands.table import (
     FORCE,
     NAMESPACE,
     TOPIC,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pulsar_barycenter.admin.client import AdminClient
-from pulsar_barycenter.cli.asking.client_conf import ClientConf
+from pulsar_barycenter.admin.client_conf import ClientConf
 
 JSON: Final = "application/json"
 _ADMIN: Final = "/admin/v2"

@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import click
 import msgspec
@@ -13,6 +13,8 @@ import pyarrow as pa
 from pulsar_barycenter.load.reasons import format_figure
 from pulsar_barycenter.pipeline.tables.schemas import ENDED_MOVED
 from pulsar_barycenter.terminal.tables import Column, Kind, output_width, print_table
+
+Rows: TypeAlias = pa.Table
 
 _MOST_ROWS: Final = 200
 _BARS: Final = "▁▂▃▄▅▆▇█"

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from pulsar_barycenter.cli.admin.table import (
+from pulsar_barycenter.admin.commands.table import (
     CLUSTER,
     Argument,
     Flag,

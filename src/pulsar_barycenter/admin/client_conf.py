@@ -20,7 +20,6 @@ from typing import Any, Final
 
 import msgspec
 
-from pulsar_barycenter.attach.answers import TOKEN_VARIABLE
 from pulsar_barycenter.credentials.errors import KeyMaterialError
 from pulsar_barycenter.credentials.presented import NOTHING, Presented, presented, presented_text
 from pulsar_barycenter.credentials.tls import ClientTls
@@ -28,6 +27,7 @@ from pulsar_barycenter.credentials.tls import ClientTls
 USUAL_URL: Final = "http://localhost:8080"
 """What `pulsar-admin` asks where nothing says it."""
 CONF_VARIABLE: Final = "PULSAR_CLIENT_CONF"
+TOKEN_VARIABLE: Final = "BARYCENTER_TOKEN"  # noqa: S105 - the name of a variable, not a secret
 CONTEXTS: Final = Path(".pulsar-shell") / "configs.json"
 """Below the home folder."""
 _MOST_BYTES: Final = 1 << 20

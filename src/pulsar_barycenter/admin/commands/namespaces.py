@@ -2,9 +2,9 @@
 
 from typing import Any, Final
 
-from pulsar_barycenter.cli.admin.limits import NAMESPACE_LIMITS
-from pulsar_barycenter.cli.admin.permissions import NAMESPACE_PERMISSIONS
-from pulsar_barycenter.cli.admin.table import (
+from pulsar_barycenter.admin.commands.limits import NAMESPACE_LIMITS
+from pulsar_barycenter.admin.commands.permissions import NAMESPACE_PERMISSIONS
+from pulsar_barycenter.admin.commands.table import (
     FORCE,
     NAMESPACE,
     TENANT,

@@ -7,9 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from pulsar_barycenter.admin.client import NewClient
 from pulsar_barycenter.attach.running_cluster import snapshot_of
-from pulsar_barycenter.cli.asking.client import asking_client
-from pulsar_barycenter.cli.operate.carrying_out import open_cluster
 from pulsar_barycenter.load.cycle.told_rounds import placement_lines
 from pulsar_barycenter.load.policies import DRAINED_KEY, IsolationPolicies, drained_names, drained_text
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument, loads_of, owned_bundles
@@ -59,13 +58,14 @@ class Drained:
     loads: Mapping[str, tuple[CarriedLoad, CarriedLoad]] = field(default_factory=dict)
 
 
-async def who_is_drained(url: str) -> Drained:
+async def who_is_drained(new_client: NewClient, url: str) -> Drained:
     """Return the brokers, and which are drained.
 
     Raises:
         NotNowError, RefusedError, TimeoutError: the cluster does not tell.
     """
-    client, cluster = open_cluster(url)
+    client = new_client()
+    cluster = AdminCluster(client, url)
     try:
         async with asyncio.timeout(_WITHIN_S):
             return await _asked(cluster)
@@ -73,14 +73,15 @@ async def who_is_drained(url: str) -> Drained:
         await client.close()
 
 
-async def to_drain(url: str, broker: str) -> Drained:
+async def to_drain(new_client: NewClient, url: str, broker: str) -> Drained:
     """Return the same with the moves that empty a broker.
 
     Raises:
         NotNowError, RefusedError, TimeoutError: the cluster does not tell, or the broker cannot be emptied.
         ClusterError, SnapshotFileError, StrategyError, ConfigError: the leader does not say where bundles would go.
     """
-    client, cluster = open_cluster(url)
+    client = new_client()
+    cluster = AdminCluster(client, url)
     try:
         async with asyncio.timeout(_WITHIN_S):
             found = await _asked(cluster)
@@ -100,7 +101,9 @@ async def to_drain(url: str, broker: str) -> Drained:
                 of_bundles: Mapping[str, tuple[float, float]] = {}
             else:
                 counts = {name: len(to_move(await when_told(partial(cluster.owned, name)))) for name in found.brokers}
-                moves, stay, loads, of_bundles = await _placed(url, broker, bundles, (*found.drained, broker))
+                moves, stay, loads, of_bundles = await _placed(
+                    new_client, url, broker, bundles, (*found.drained, broker)
+                )
     finally:
         await client.close()
     carried = {name: replace(loads.get(name, CarriedLoad()), bundles=count) for name, count in counts.items()}
@@ -121,7 +124,7 @@ def before_and_after(
     return {broker: (load, after[broker]) for broker, load in sorted(loads.items())}
 
 
-async def set_drained(url: str, broker: str, *, is_drained: bool, why: str = "") -> None:
+async def set_drained(new_client: NewClient, url: str, broker: str, *, is_drained: bool, why: str = "") -> None:
     """Have a broker be drained, or be so no more; done when all brokers know.
 
     Others that are drained stay so, also those that are drained by another person at the same time.
@@ -129,7 +132,8 @@ async def set_drained(url: str, broker: str, *, is_drained: bool, why: str = "")
     Raises:
         NotNowError, RefusedError, TimeoutError: it cannot be set, or is not in force everywhere.
     """
-    client, cluster = open_cluster(url, why)
+    client = new_client(why=why)
+    cluster = AdminCluster(client, url)
 
     async def change() -> None:
         text = (await cluster.settings())[DRAINED_KEY]
@@ -161,10 +165,12 @@ async def _asked(cluster: AdminCluster) -> Drained:
 _Placed: TypeAlias = tuple[list[PlannedMove], dict[str, str], dict[str, CarriedLoad], Mapping[str, tuple[float, float]]]
 
 
-async def _placed(url: str, broker: str, bundles: list[str], drained: tuple[str, ...]) -> _Placed:
+async def _placed(
+    new_client: NewClient, url: str, broker: str, bundles: list[str], drained: tuple[str, ...]
+) -> _Placed:
     """Return where the leader would place the bundles of a broker that is drained, one counting for the next; why
     others stay; what brokers carry; what bundles carry."""
-    document = await snapshot_of(asking_client, url)
+    document = await snapshot_of(new_client, url)
     found = of_document(document, Path(url))
     config = configured(found, changes=[f"{DRAINED_KEY}={drained_text(drained)}"])
     moves, stay = [], {}

@@ -1,0 +1,146 @@
+"""Collecting until somebody ends it: the loop around the collector, with its log, its numbers and Pulsar's client."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from pulsar_barycenter.admin.client import NewClient
+from pulsar_barycenter.admin.client_conf import ClientConf
+from pulsar_barycenter.attach.answers import CERTIFICATES_VARIABLE
+from pulsar_barycenter.attach.collected_snapshot import keep_snapshot
+from pulsar_barycenter.attach.collector import CollectError, Collector, ExtensibleTopics, Round
+from pulsar_barycenter.attach.report_numbers import ReportNumbers
+from pulsar_barycenter.logs.load_report_log import FileReportLog
+
+_TIMEOUT_S: Final = 20.0
+_MOST_BYTES: Final = 256 * 2**20
+"""Of one answer: the load report of a broker of half a million bundles has that many."""
+_SNAPSHOT: Final = "snapshot.json"
+
+Tell: TypeAlias = Callable[[Round | str], None]
+"""Gets what a round collected, or why it could not be made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """What is collected: the brokers at `urls`, into the data folder `out`, every `interval_s`, `rounds` times or, if
+    that is 0, until a signal. `service_url` is needed where brokers run the extensible load manager."""
+
+    urls: Sequence[str]
+    out: Path
+    interval_s: float
+    rounds: int
+    keep_days: float
+    service_url: str | None
+
+
+async def collect_rounds(new_client: NewClient, conf: ClientConf, wanted: Collection, tell: Tell) -> bool:
+    """Collect round after round, until SIGINT or SIGTERM; return whether the last one could list the brokers.
+
+    `conf` says what Pulsar's own client shows and trusts.
+
+    Raises:
+        CollectError: the first round could not be made.
+        OSError: the folder cannot be written.
+    """
+    client = new_client(timeout_s=_TIMEOUT_S, most_bytes=_MOST_BYTES)
+    clients: list[Any] = []
+
+    def open_topics() -> ExtensibleTopics:
+        import pulsar  # only the load topics need it
+
+        from pulsar_barycenter.attach.extensible_topics import PulsarExtensibleTopics
+
+        try:
+            topics = pulsar.Client(
+                wanted.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error), **_binary_options(conf)
+            )
+            clients[:] = [topics]
+            return PulsarExtensibleTopics(topics)
+        except (pulsar.PulsarException, ValueError) as error:
+            for each in clients:
+                each.shutdown()
+            clients.clear()
+            trust = f" and {CERTIFICATES_VARIABLE}" if str(wanted.service_url).startswith("pulsar+ssl:") else ""
+            raise CollectError(
+                f"cannot read the load topics at {wanted.service_url}: {error}; check --service-url{trust}"
+            ) from error
+
+    report_log = FileReportLog(wanted.out / "load-reports", retention_hours=wanted.keep_days * 24)
+    collector = Collector(
+        wanted.urls,
+        client,
+        report_log,
+        ReportNumbers(wanted.out / "collect.json", now_ms=_now_ms()),
+        clock_ms=_now_ms,
+        extensible=open_topics if wanted.service_url else None,
+        keep_snapshot=partial(keep_snapshot, wanted.out / _SNAPSHOT),
+    )
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    try:
+        return await collect_until(collector, stop, wanted.interval_s, wanted.rounds, tell)
+    finally:
+        report_log.close()
+        await client.close()
+        for each in clients:
+            each.close()
+
+
+async def collect_until(collector: Collector, stop: asyncio.Event, interval_s: float, rounds: int, tell: Tell) -> bool:
+    """Collect round after round, `rounds` or until `stop`; return whether the last one could list the brokers."""
+    loop = asyncio.get_running_loop()
+    due, number, is_well = loop.time(), 0, False
+    while True:
+        number += 1
+        try:
+            tell(await collector.collect())
+            is_well = True
+        except CollectError as error:
+            if number == 1:
+                raise
+            is_well = False
+            tell(str(error))
+        due = max(due + interval_s, loop.time())
+        if number == rounds:
+            return is_well
+        try:
+            await asyncio.wait_for(stop.wait(), due - loop.time())
+        except TimeoutError:
+            continue
+        return is_well
+
+
+def _binary_options(conf: ClientConf) -> dict[str, Any]:
+    """Return what Pulsar's client is given to show and trust the same by the binary protocol."""
+    import pulsar
+
+    shows, tls = conf.shows, conf.tls
+    options: dict[str, Any] = {}
+    if shows.method == "token":
+        options["authentication"] = pulsar.AuthenticationToken(shows.token_in_thread)
+    elif shows.method == "basic":
+        user, _, password = (shows.auth_data() or b"").decode().partition(":")
+        options["authentication"] = pulsar.AuthenticationBasic(user, password)
+    elif shows.certificate_file:
+        options["authentication"] = pulsar.AuthenticationTLS(shows.certificate_file, shows.key_file)
+    trusted = (tls.trust_file if tls is not None else "") or os.environ.get(CERTIFICATES_VARIABLE)
+    if trusted:
+        options["tls_trust_certs_file_path"] = trusted
+    if tls is not None:
+        options |= {
+            "tls_allow_insecure_connection": not tls.verifies,
+            "tls_validate_hostname": tls.verifies and tls.verifies_host_name,
+        }
+    return options
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -54,7 +54,7 @@ credentials
     authorities
     issuer_http
     client_credentials
-    presented
+    client_authentication
     tls
     passwords
     token_keys

@@ -152,7 +152,7 @@ def test_pages_of_several_brokers_become_one_that_has_no_gap() -> None:
 
 @pytest.mark.parametrize("text", ["", "1", "1:2", "a:1:b", "-1:1:b", "1" * 30 + ":1:b"])
 def test_what_is_no_cursor_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="no cursor"):
+    with pytest.raises(ValueError, match="not the cursor"):
         parse_cursor(text)
 
 

@@ -3,14 +3,14 @@
 Each folder is a room, opened by its docstring, and imports earlier rooms only. In their order:
 
 `naming`, `config`, `protocol`, `credentials`, `pages` know no other room: names and hashes, the keys of broker.conf,
-Pulsar's frames, proofs of who somebody is, HTML pages. `metadata` is what brokers agree on, `load` what is decided
-about load and why, `ledger` where messages lie. `logs` are the files that a cluster leaves behind, `admin` is how one
-asks its REST. `broker` is one running broker, `pipeline` makes tables and averages of what brokers report.
+Pulsar's frames, credentials, HTML pages. `metadata` is the state that brokers share, `load` decides about load and
+gives the reasons, `ledger` stores messages. `cluster_logs` are the files that a cluster writes, `admin` is the client
+of its REST interface. `broker` is one running broker, `pipeline` makes tables and averages from load reports.
 
-People use these by the rest: `snapshots` are read from files to decide upon, `replay` tries strategies in virtual time,
-`attach` records a cluster, `doctor` finds what is wrong with one, `status` shows it, `operations` move its bundles.
-`standalone` and `demo` start whole clusters. `cli` is the program `barycenter`, also started by
-`python -m pulsar_barycenter` (`__main__`).
+The other rooms serve persons: `snapshots` are read from files to decide upon, `replay` tries strategies in virtual
+time, `attach` records a cluster, `doctor` diagnoses it, `status` shows it, `operations` move its bundles. `standalone`
+and `demo` start whole clusters. `cli` is the program `barycenter`, also started by `python -m pulsar_barycenter`
+(`__main__`).
 
 Four journeys through the rooms, file by file, are in docs/architecture.md.
 """

@@ -22,20 +22,20 @@ pages         -
 metadata      config
 load          naming config
 ledger        metadata naming
-logs          naming load
+cluster_logs  naming load
 admin         naming credentials
-broker        naming config protocol credentials pages metadata load ledger logs admin
+broker        naming config protocol credentials pages metadata load ledger cluster_logs admin
 pipeline      naming config load
 snapshots     naming config load pipeline
 replay        naming config load
-attach        naming config load logs admin
+attach        naming config load cluster_logs admin
 doctor        naming config metadata load ledger admin attach
 status        naming config load doctor
 operations    naming load admin attach
 standalone    config
-demo          naming config pages load logs admin pipeline standalone
-cli           naming config credentials pages metadata load ledger logs admin broker pipeline snapshots replay attach
-              doctor status operations standalone demo
+demo          naming config pages load cluster_logs admin pipeline standalone
+cli           naming config credentials pages metadata load ledger cluster_logs admin broker pipeline snapshots replay
+              attach doctor status operations standalone demo
 """
 """A room, and the rooms it knows."""
 

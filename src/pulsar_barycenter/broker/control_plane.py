@@ -42,13 +42,13 @@ from pulsar_barycenter.broker.ownership.mixed_ownership import BY_LOCKS, refuse_
 from pulsar_barycenter.broker.ownership.own_namespaces import OwnNamespaces
 from pulsar_barycenter.broker.ownership.serving_log import ServingLog
 from pulsar_barycenter.broker.periodic import PeriodicTasks
+from pulsar_barycenter.cluster_logs.audit_log import AuditLog
+from pulsar_barycenter.cluster_logs.decision_log import DecisionLog
 from pulsar_barycenter.load.managers import ManagerKind, manager_in_force
 from pulsar_barycenter.load.reasons import Code, Reason
 from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
 from pulsar_barycenter.load.splitting.request import TopicLoad, TrafficLimits
 from pulsar_barycenter.load.strategies import check_change
-from pulsar_barycenter.logs.audit_log import AuditLog
-from pulsar_barycenter.logs.decision_log import DecisionLog
 from pulsar_barycenter.metadata.coordination.epochs import Epoch, EpochGate, Predecessor
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.store import MetadataStore

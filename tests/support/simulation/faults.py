@@ -14,7 +14,7 @@ from typing import Any, Final
 from pulsar_barycenter.broker.cluster.lookup_answers import LookupFailedError
 from pulsar_barycenter.broker.cluster.registration import BROKERS_ROOT
 from pulsar_barycenter.broker.lookup.namespace_service import NamespaceServiceError
-from pulsar_barycenter.logs.decision_log import DecisionLog
+from pulsar_barycenter.cluster_logs.decision_log import DecisionLog
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.errors import InvalidNameError

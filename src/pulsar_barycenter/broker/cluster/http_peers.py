@@ -9,9 +9,9 @@ import msgspec
 from pulsar_barycenter.admin.client import AdminClient
 from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.broker.access.tls_ports import own_tls
+from pulsar_barycenter.cluster_logs.request_ids import request_headers
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.credentials.client_authentication import NO_AUTHENTICATION
-from pulsar_barycenter.logs.request_ids import request_headers
 from pulsar_barycenter.naming.bundle import Bundle
 
 LEADER_WRITES_PATH: Final = "/barycenter/v1/leader-writes"

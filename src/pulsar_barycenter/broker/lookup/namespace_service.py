@@ -23,9 +23,9 @@ from pulsar_barycenter.broker.namespaces.boundaries import copy_boundaries_to_po
 from pulsar_barycenter.broker.namespaces.bundle_cache import BundleCache
 from pulsar_barycenter.broker.namespaces.split_boundaries import SPLIT_PAUSE_S, write_split
 from pulsar_barycenter.broker.ownership.contract import Ownership
+from pulsar_barycenter.cluster_logs.request_ids import kept_task
 from pulsar_barycenter.load.splitting.algorithms import split_algorithm
 from pulsar_barycenter.load.splitting.request import SplitRequest, TopicLoad, TrafficLimits
-from pulsar_barycenter.logs.request_ids import kept_task
 from pulsar_barycenter.metadata.coordination.epochs import EpochGate
 from pulsar_barycenter.metadata.errors import BadVersionError, MetadataError
 from pulsar_barycenter.metadata.store import Guard, MetadataStore

@@ -24,7 +24,7 @@ from pulsar_barycenter.broker.ownership.holdings import Holdings, OwnershipProof
 from pulsar_barycenter.broker.ownership.serving import NotServedError, OwnedBundle
 from pulsar_barycenter.broker.ownership.serving_log import ServingLog
 from pulsar_barycenter.broker.ownership.term import PauseDetector
-from pulsar_barycenter.logs.request_ids import kept_task
+from pulsar_barycenter.cluster_logs.request_ids import kept_task
 from pulsar_barycenter.metadata.clock import Clock
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.store import MetadataStore

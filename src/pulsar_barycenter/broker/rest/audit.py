@@ -2,9 +2,10 @@
 
     GET /barycenter/v1/audit?of=cluster&limit=100&since=<epoch ms>&until=<epoch ms>&before=<cursor>&request_id=
 
-returns a page of the changes in `logs.audit_log`, oldest first, back from `before`; `of=cluster` asks all brokers. A
-change is in the log of the broker that did it. One that passed a request on says in its process log where to, under the
-same request id. Not kept is what was refused, and what brokers ask of each other that nobody administers (NOT_KEPT).
+returns a page of the changes in `cluster_logs.audit_log`, oldest first, back from `before`; `of=cluster` asks all
+brokers. A change is in the log of the broker that did it. One that passed a request on says in its process log where
+to, under the same request id. Not kept is what was refused, and what brokers ask of each other that nobody administers
+(NOT_KEPT).
 
 Whoever changes something may say why in the header WHY.
 """
@@ -26,9 +27,9 @@ from pulsar_barycenter.broker.rest.relay import RELAYED, asked_everywhere, decod
 from pulsar_barycenter.broker.rest.request_ids import REQUEST_ID
 from pulsar_barycenter.broker.rest.requests import choice, json_response, whole_number
 from pulsar_barycenter.broker.rest.services import BrokerServices
-from pulsar_barycenter.logs.audit_log import LONGEST_WHY, AuditPage, AuditQuestion, merged_changes, read_changes
-from pulsar_barycenter.logs.record_pages import LATEST_MS, MOST_ON_PAGE, parse_cursor
-from pulsar_barycenter.logs.request_ids import is_request_id
+from pulsar_barycenter.cluster_logs.audit_log import LONGEST_WHY, AuditPage, AuditQuestion, merged_changes, read_changes
+from pulsar_barycenter.cluster_logs.record_pages import LATEST_MS, MOST_ON_PAGE, parse_cursor
+from pulsar_barycenter.cluster_logs.request_ids import is_request_id
 
 log = structlog.get_logger(__name__)
 

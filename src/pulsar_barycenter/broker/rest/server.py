@@ -18,8 +18,8 @@ from pulsar_barycenter.broker.rest.namespace_deletion import complete_deletions
 from pulsar_barycenter.broker.rest.relay import MOST_RELAYED_BYTES
 from pulsar_barycenter.broker.rest.server_log import server_log
 from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.cluster_logs.request_ids import kept_task
 from pulsar_barycenter.load.reports.load_over_time import LoadTables
-from pulsar_barycenter.logs.request_ids import kept_task
 
 _BACKLOG: Final = 1024
 _TAKE_LEAVE_S: Final = 1.0

@@ -11,10 +11,10 @@ from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.attach.addresses import address_of
 from pulsar_barycenter.attach.answers import without_report
 from pulsar_barycenter.cli.asking.client import asking_client
+from pulsar_barycenter.cluster_logs.decision_log import KEPT, DecisionRecord
+from pulsar_barycenter.cluster_logs.decision_pages import DecisionPage, DecisionQuestion
+from pulsar_barycenter.cluster_logs.record_pages import cursor_of
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument
-from pulsar_barycenter.logs.decision_log import KEPT, DecisionRecord
-from pulsar_barycenter.logs.decision_pages import DecisionPage, DecisionQuestion
-from pulsar_barycenter.logs.record_pages import cursor_of
 from pulsar_barycenter.operations.admin_cluster import AdminCluster
 from pulsar_barycenter.operations.executor import NotNowError, RefusedError
 

@@ -20,9 +20,9 @@ from pulsar_barycenter.cli.moments import Seconds, moment_ms
 from pulsar_barycenter.cli.pipeline.data_folder import opened
 from pulsar_barycenter.cli.progress import spark_progress, with_progress
 from pulsar_barycenter.cli.terminal import output_width, printable
+from pulsar_barycenter.cluster_logs.decision_log import Kind
 from pulsar_barycenter.load.bundle_load import IN_AND_OUT
 from pulsar_barycenter.load.managers import ManagerKind
-from pulsar_barycenter.logs.decision_log import Kind
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.topic import TopicName

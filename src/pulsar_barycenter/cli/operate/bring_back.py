@@ -7,9 +7,9 @@ from typing import Final
 
 from pulsar_barycenter.cli.ask.running_cluster import decision_page
 from pulsar_barycenter.cli.operate.carrying_out import open_cluster
-from pulsar_barycenter.logs.decision_log import DecisionRecord
-from pulsar_barycenter.logs.decision_pages import DecisionQuestion
-from pulsar_barycenter.logs.record_pages import MOST_ON_PAGE, parse_cursor
+from pulsar_barycenter.cluster_logs.decision_log import DecisionRecord
+from pulsar_barycenter.cluster_logs.decision_pages import DecisionQuestion
+from pulsar_barycenter.cluster_logs.record_pages import MOST_ON_PAGE, parse_cursor
 from pulsar_barycenter.operations.executor import when_told
 from pulsar_barycenter.operations.plan import MOST_MOVES, PlannedMove
 

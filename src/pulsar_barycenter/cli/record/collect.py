@@ -27,7 +27,7 @@ from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.moments import Seconds
 from pulsar_barycenter.cli.run.process_log import configure_logging
 from pulsar_barycenter.cli.terminal import count_of
-from pulsar_barycenter.logs.load_report_log import FileReportLog
+from pulsar_barycenter.cluster_logs.load_report_log import FileReportLog
 
 _TIMEOUT_S: Final = 20.0
 _MOST_BYTES: Final = 256 * 2**20

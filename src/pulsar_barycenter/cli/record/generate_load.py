@@ -9,9 +9,9 @@ from pulsar_barycenter.cli.failure import fail, in_words
 from pulsar_barycenter.cli.folders import WrongFolderError, check_no_history, keep_private
 from pulsar_barycenter.cli.moments import moment_ms, span_ms
 from pulsar_barycenter.cli.progress import with_progress
+from pulsar_barycenter.cluster_logs.load_report_log import FileReportLog
 from pulsar_barycenter.demo.load_generator import Distribution, LoadGenerator, LoadPlan, NamespaceTraces
 from pulsar_barycenter.demo.traces import TraceError, read_trace
-from pulsar_barycenter.logs.load_report_log import FileReportLog
 
 _KEEP_HOURS = 1e6
 

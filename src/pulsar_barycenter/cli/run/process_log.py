@@ -10,7 +10,7 @@ from structlog.typing import EventDict, WrappedLogger
 
 from pulsar_barycenter.cli.run.library_log import install_library_log
 from pulsar_barycenter.cli.terminal import printable
-from pulsar_barycenter.logs.request_ids import merge_request
+from pulsar_barycenter.cluster_logs.request_ids import merge_request
 
 LONGEST_TEXT: Final = 2_000
 """Characters of a value on a terminal."""

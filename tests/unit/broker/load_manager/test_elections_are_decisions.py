@@ -8,9 +8,9 @@ import pytest
 from pulsar_barycenter.broker.broker import Broker
 from pulsar_barycenter.broker.load_manager.factory import configured_load_manager
 from pulsar_barycenter.cli.ask.past.state import Subject, state_at
+from pulsar_barycenter.cluster_logs.decision_log import DecisionRecord, read_decisions
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.reasons import Code
-from pulsar_barycenter.logs.decision_log import DecisionRecord, read_decisions
 from support.rest_cluster import RestCluster
 
 KINDS = [ManagerKind.MODULAR, ManagerKind.SIMPLE, ManagerKind.EXTENSIBLE]

@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from pulsar_barycenter.broker.rest.audit import WHY
 from pulsar_barycenter.broker.rest.relay import FOLLOW
-from pulsar_barycenter.logs.audit_log import LONGEST_WHY
+from pulsar_barycenter.cluster_logs.audit_log import LONGEST_WHY
 from support.rest_cluster import RestCluster, rest_cluster
 
 AUDIT = "/barycenter/v1/audit"

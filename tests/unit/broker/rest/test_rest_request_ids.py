@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from pulsar_barycenter.broker.load_manager.factory import configured_load_manager
 from pulsar_barycenter.broker.rest.audit import WHY
-from pulsar_barycenter.logs.request_ids import HEADER, LONGEST_REQUEST_ID, is_request_id, merge_request
+from pulsar_barycenter.cluster_logs.request_ids import HEADER, LONGEST_REQUEST_ID, is_request_id, merge_request
 from pulsar_barycenter.protocol import client_commands
 from support.rest_cluster import RestCluster, rest_cluster
 from support.wire_client import TYPE, WireClient

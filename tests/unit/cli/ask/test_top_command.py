@@ -15,10 +15,10 @@ from pulsar_barycenter.cli.ask.screen.top_screen import MOST_SHOWN, ClusterView,
 from pulsar_barycenter.cli.ask.screen.topics import MOST_BUNDLES, MOST_TOPICS, SeenTopics, topics_of
 from pulsar_barycenter.cli.ask.top import seen_at
 from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.cluster_logs.decision_log import DecisionRecord
 from pulsar_barycenter.load.reasons import Code, Reason
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument
-from pulsar_barycenter.logs.decision_log import DecisionRecord
 from pulsar_barycenter.status.board import Board, BundleRow, TopicRow, board_of
 from pulsar_barycenter.status.cluster_status import BrokerStatus
 from support.rest_cluster import RestCluster

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsar_barycenter.cli.operate.bring_back import back
+from pulsar_barycenter.cluster_logs.decision_log import DecisionRecord
 from pulsar_barycenter.load.reasons import Code, Reason
-from pulsar_barycenter.logs.decision_log import DecisionRecord
 
 BROKERS = ("a:1", "b:1", "c:1")
 BUNDLES = tuple(f"t/n/0x{number:08x}_0x{number + 1:08x}" for number in range(6))

@@ -31,10 +31,10 @@ from pulsar_barycenter.broker.ownership.contract import InTransit, WriteBoundari
 from pulsar_barycenter.broker.ownership.mixed_ownership import OwnershipMode
 from pulsar_barycenter.broker.ownership.serving import NotServedError, OwnedBundle
 from pulsar_barycenter.broker.ownership.serving_log import ServingLog
+from pulsar_barycenter.cluster_logs.request_ids import current_request_id
 from pulsar_barycenter.load.service_units import events
 from pulsar_barycenter.load.service_units.duties import Role, role_of
 from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitState, ServiceUnitStateData, state_of
-from pulsar_barycenter.logs.request_ids import current_request_id
 from pulsar_barycenter.metadata.clock import Clock
 from pulsar_barycenter.metadata.errors import LockBusyError, MetadataError
 from pulsar_barycenter.metadata.store import Guard, MetadataStore

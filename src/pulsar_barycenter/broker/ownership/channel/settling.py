@@ -31,11 +31,11 @@ from pulsar_barycenter.broker.ownership.channel.term_locks import TermLocks
 from pulsar_barycenter.broker.ownership.holdings import Holding, HoldingState
 from pulsar_barycenter.broker.ownership.serving import OwnedBundle
 from pulsar_barycenter.broker.ownership.serving_log import ServingLog
+from pulsar_barycenter.cluster_logs.request_ids import serving
 from pulsar_barycenter.load.service_units import events
 from pulsar_barycenter.load.service_units.duties import Duty, Held, Role, duty_of, role_of
 from pulsar_barycenter.load.service_units.repairs import override
 from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitState, ServiceUnitStateData
-from pulsar_barycenter.logs.request_ids import serving
 from pulsar_barycenter.metadata.clock import Clock
 from pulsar_barycenter.metadata.errors import LockBusyError, MetadataError
 from pulsar_barycenter.metadata.store import MetadataStore

@@ -17,8 +17,8 @@ from pulsar_barycenter.cli.ask.running_cluster import ClusterError
 from pulsar_barycenter.cli.ask.screen.tables import BROKERS, BUNDLES, DECISIONS, TABLES, TOPICS, UNKNOWN, Table, clock
 from pulsar_barycenter.cli.ask.screen.topics import MOST_BUNDLES, MOST_TOPICS, SeenTopics
 from pulsar_barycenter.cli.terminal import printable
-from pulsar_barycenter.logs.decision_log import DecisionRecord
-from pulsar_barycenter.logs.decision_pages import Span
+from pulsar_barycenter.cluster_logs.decision_log import DecisionRecord
+from pulsar_barycenter.cluster_logs.decision_pages import Span
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.status.board import Board, BundleRow, arranged, heaviest

@@ -6,7 +6,7 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from pulsar_barycenter.logs.request_ids import (
+from pulsar_barycenter.cluster_logs.request_ids import (
     LONGEST_REQUEST_ID,
     current_request_id,
     is_request_id,

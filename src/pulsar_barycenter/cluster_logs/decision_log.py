@@ -12,8 +12,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from pulsar_barycenter.cluster_logs.json_lines import JsonLines
 from pulsar_barycenter.load.reasons import Reason, render
-from pulsar_barycenter.logs.json_lines import JsonLines
 
 KEPT: Final = 10_000
 ANONYMOUS: Final = "anonymous"

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pulsar_barycenter.logs.audit_log import (
+from pulsar_barycenter.cluster_logs.audit_log import (
     KEPT,
     LONGEST_WHY,
     Administered,
@@ -12,7 +12,7 @@ from pulsar_barycenter.logs.audit_log import (
     merged_changes,
     read_changes,
 )
-from pulsar_barycenter.logs.record_pages import parse_cursor
+from pulsar_barycenter.cluster_logs.record_pages import parse_cursor
 
 
 def keep(log: AuditLog, at_ms: int, request_id: str = "r", why: str = "") -> Administered:

@@ -14,8 +14,8 @@ from typing import Final
 
 import msgspec
 
-from pulsar_barycenter.logs.json_lines import JsonLines
-from pulsar_barycenter.logs.record_pages import LATEST_MS, Key, cursor_of, find, merged
+from pulsar_barycenter.cluster_logs.json_lines import JsonLines
+from pulsar_barycenter.cluster_logs.record_pages import LATEST_MS, Key, cursor_of, find, merged
 
 KEPT: Final = 1_000
 LONGEST_WHY: Final = 1_000

@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from pulsar_barycenter.logs.decision_log import DecisionRecord
-from pulsar_barycenter.logs.record_pages import LATEST_MS, Key, cursor_of, find, key_of, merged
+from pulsar_barycenter.cluster_logs.decision_log import DecisionRecord
+from pulsar_barycenter.cluster_logs.record_pages import LATEST_MS, Key, cursor_of, find, key_of, merged
 from pulsar_barycenter.naming.bundle import MAX_HASH, Bundle, BundleRange
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.topic import TopicName

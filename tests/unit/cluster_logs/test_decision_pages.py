@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pulsar_barycenter.cluster_logs import record_pages
+from pulsar_barycenter.cluster_logs.decision_log import DecisionLog, DecisionRecord, read_decisions
+from pulsar_barycenter.cluster_logs.decision_pages import DecisionPage, DecisionQuestion, Span, merged_pages, read_page
+from pulsar_barycenter.cluster_logs.record_pages import Key, cursor_of, key_of, parse_cursor
 from pulsar_barycenter.load.reasons import Code, Reason
-from pulsar_barycenter.logs import record_pages
-from pulsar_barycenter.logs.decision_log import DecisionLog, DecisionRecord, read_decisions
-from pulsar_barycenter.logs.decision_pages import DecisionPage, DecisionQuestion, Span, merged_pages, read_page
-from pulsar_barycenter.logs.record_pages import Key, cursor_of, key_of, parse_cursor
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.topic import TopicName
 

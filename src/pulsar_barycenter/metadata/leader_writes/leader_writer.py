@@ -297,13 +297,13 @@ class LeaderWriter:
                 case Open():
                     return await self._open(session, request.change)
                 case Live():
-                    return Done() if self._table.heard(session) else failed(_lost(session))
+                    return Done() if self._table.message_received(session) else failed(_lost(session))
                 case Close():
-                    self._table.said(session)
+                    self._table.released(session)
                     await asyncio.shield(self._clear_soon(session))
                     return Done()
                 case Put() | Delete() as change:
-                    if not self._table.heard(session):
+                    if not self._table.message_received(session):
                         return failed(_lost(change.path))
                     with self._counted(session):
                         return await self._change(
@@ -334,7 +334,7 @@ class LeaderWriter:
 
     async def _open(self, session: str, change: Open) -> Answer:
         for former in change.former:
-            self._table.said(former)
+            self._table.released(former)
             await asyncio.shield(self._clear_soon(former))
         if len(self._table) >= MOST_SESSIONS:
             return failed(

@@ -219,7 +219,7 @@ async def test_a_value_of_some_mebibytes_passes_deflated(cluster: InLeased) -> N
 @pytest.mark.parametrize(
     "value",
     [b"no zlib", zlib.compress(b"x" * 100)[:-5], zlib.compress(b"x" * (MOST_INFLATED + 1))],
-    ids=["not deflated", "cut short", "too large"],
+    ids=["not valid zlib data", "cut short", "too large"],
 )
 async def test_what_does_not_inflate_is_not_written(cluster: InLeased, value: bytes) -> None:
     client = await cluster.connect()

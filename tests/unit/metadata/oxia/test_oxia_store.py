@@ -332,7 +332,7 @@ async def test_what_is_asked_of_a_store_that_is_closed_meanwhile_ends(proxied):
 async def test_a_server_that_is_not_there_is_told(monkeypatch):
     monkeypatch.setattr("pulsar_barycenter.metadata.grpc_client.grpc_store.OPENING_S", 0.2)
     async with loopback_proxy("127.0.0.1:1") as nowhere:
-        with pytest.raises(StoreUnavailableError, match=rf"oxia {nowhere.endpoint}: session was not done: "):
+        with pytest.raises(StoreUnavailableError, match=rf"oxia {nowhere.endpoint}: session was not executed: "):
             await OxiaStore.open(read_settings(f"//{nowhere.endpoint}"))
 
 

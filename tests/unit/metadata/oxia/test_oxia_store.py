@@ -156,7 +156,7 @@ async def test_who_made_a_lasting_key_is_known_to_all_and_stays_known(backend):
 async def test_what_others_changed_meanwhile_is_found_out_by_the_write(backend, monkeypatch):
     """What a client remembers of keys decides nothing: not versions, nor whose they are, nor whether they last."""
     store, other = await backend.connect(LONG_MS), await backend.connect(LONG_MS)
-    monkeypatch.setattr(store, "_hear", lambda change, version_id: None)
+    monkeypatch.setattr(store, "_on_change", lambda change, version_id: None)
     await store.put("/key", b"1")
     await other.put("/key", b"2")
     with pytest.raises(BadVersionError) as refused:
@@ -189,14 +189,14 @@ async def test_no_write_of_an_ended_session_happens_whatever_was_looked_at_befor
     store, other = await backend.connect(LONG_MS), await backend.connect(LONG_MS)
     for path in ("/lasting", "/guard", "/old"):
         await store.put(path, b"1")
-    looked = store._look_at
+    looked = store._read_state
 
     async def look_and_end(*given, **options):
         look = await looked(*given, **options)
         await backend.expire(store)
         return look
 
-    monkeypatch.setattr(store, "_look_at", look_and_end)
+    monkeypatch.setattr(store, "_read_state", look_and_end)
     for write_of in (
         lambda: store.put("/lasting", b"2", guard=Guard("/guard", 0)),
         lambda: store.put("/new", b"2", guard=Guard("/guard", 0)),

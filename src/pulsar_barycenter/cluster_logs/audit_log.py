@@ -18,7 +18,7 @@ from pulsar_barycenter.cluster_logs.json_lines import JsonLines
 from pulsar_barycenter.cluster_logs.record_pages import LATEST_MS, Key, cursor_of, find, merged
 
 KEPT: Final = 1_000
-LONGEST_WHY: Final = 1_000
+MAX_WHY_CHARACTERS: Final = 1_000
 """The maximum number of characters of a reason."""
 
 
@@ -115,7 +115,7 @@ class AuditLog:
             about=about,
             status=status,
             request_id=request_id,
-            why=why[:LONGEST_WHY],
+            why=why[:MAX_WHY_CHARACTERS],
         )
         self._records.append(record)
         if self._lines is not None:

@@ -5,8 +5,8 @@ are read in blocks from their ends. The next block is always of the file whose u
 is full.
 
 A file is ordered by its broker's clock, unless the clock is set back by more than CLOCK_SLACK_MS; a record further out
-of order may be missed. Incomplete or damaged lines are skipped. One page reads at most MOST_BYTES, and some blocks of
-each file. Such a page is complete down to its cursor, at which the next page continues.
+of order may be missed. Incomplete or damaged lines are skipped. One page reads at most MAX_BYTES_READ, and some blocks
+of each file. Such a page is complete down to its cursor, at which the next page continues.
 """
 
 import heapq
@@ -18,12 +18,12 @@ from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-MOST_ON_PAGE: Final = 1_000
-MOST_BYTES: Final = 32 * 1_048_576
-MOST_FILES: Final = 128
+MAX_RECORDS_ON_PAGE: Final = 1_000
+MAX_BYTES_READ: Final = 32 * 1_048_576
+MAX_FILES: Final = 128
 """The maximum number of files that are read; of more, those that were changed last."""
 BLOCK_BYTES: Final = 65_536
-LONGEST_LINE: Final = 1_048_576
+MAX_LINE_BYTES: Final = 1_048_576
 CLOCK_SLACK_MS: Final = 60_000
 LATEST_MS: Final = 2**53
 
@@ -172,7 +172,7 @@ def _fill(newest: _Newest[R], files: Sequence["_BackwardReader[R]"], question: Q
     """Read until no unread record can be selected. Return the key from which on the result is complete; None: all of it
     is.
     """
-    left_bytes = MOST_BYTES
+    left_bytes = MAX_BYTES_READ
     while True:
         unread = [file for file in files if file.is_left and file.frontier_ms + CLOCK_SLACK_MS >= question.since_ms]
         if not unread:
@@ -215,7 +215,7 @@ class _BackwardReader(Generic[R]):
         self._end -= length
         lines = (self._read(self._end, length) + self._rest).split(b"\n")
         self._rest = lines.pop(0) if self._end else b""
-        if len(self._rest) > LONGEST_LINE:
+        if len(self._rest) > MAX_LINE_BYTES:
             self._rest = b""
         for line in reversed(lines):
             record = _decoded(self._decode, line)
@@ -236,7 +236,7 @@ class _BackwardReader(Generic[R]):
             lower, upper = (lower, middle) if at_ms > latest_ms else (middle, upper)
         if upper < self._end:
             # the line across this offset is the last one that may be selected
-            for place in range(upper, min(self._end, upper + LONGEST_LINE), BLOCK_BYTES):
+            for place in range(upper, min(self._end, upper + MAX_LINE_BYTES), BLOCK_BYTES):
                 end = self._read(place, BLOCK_BYTES).find(b"\n")
                 if end >= 0:
                     self._end = place + end
@@ -289,4 +289,4 @@ def _logs_of(folder: Path) -> list[Path]:
             if entry.name.endswith((".jsonl", ".jsonl.1")):
                 with suppress(OSError):
                     found.append((entry.stat().st_mtime_ns, entry.path))
-    return sorted((Path(path) for _, path in heapq.nlargest(MOST_FILES, found)), key=str)
+    return sorted((Path(path) for _, path in heapq.nlargest(MAX_FILES, found)), key=str)

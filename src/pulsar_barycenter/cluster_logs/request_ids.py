@@ -23,8 +23,8 @@ from typing import Any, Final, TypeVar
 T = TypeVar("T")
 
 HEADER: Final = "X-Request-Id"
-LONGEST_REQUEST_ID: Final = 64
-_FORM: Final = re.compile(rf"[A-Za-z0-9._:-]{{1,{LONGEST_REQUEST_ID}}}", re.ASCII)
+MAX_REQUEST_ID_CHARACTERS: Final = 64
+_FORM: Final = re.compile(rf"[A-Za-z0-9._:-]{{1,{MAX_REQUEST_ID_CHARACTERS}}}", re.ASCII)
 _BITS: Final = 64
 _CONNECTION_BYTES: Final = 4
 _RANDOM: Final = random.Random(secrets.token_bytes(32))
@@ -47,7 +47,7 @@ _CURRENT_REQUEST: Final[ContextVar[_RequestFields | None]] = ContextVar("request
 
 
 def is_request_id(text: str) -> bool:
-    """Return whether a text is a valid id: 1 to LONGEST_REQUEST_ID letters, digits, `.`, `_`, `:`, `-`."""
+    """Return whether a text is a valid id: 1 to MAX_REQUEST_ID_CHARACTERS letters, digits, `.`, `_`, `:`, `-`."""
     return _FORM.fullmatch(text) is not None
 
 

@@ -5,7 +5,7 @@ from typing import Final
 from pulsar_barycenter.ledger.errors import LedgerFullError
 
 FIRST_PAUSE_S: Final = 1.0
-LONGEST_PAUSE_S: Final = 60.0
+MAX_PAUSE_S: Final = 60.0
 
 
 class DiskFullState:
@@ -29,7 +29,7 @@ class DiskFullState:
         if not isinstance(error, LedgerFullError):
             return
         if self._was_admitted:
-            self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+            self._pause_s = min(2 * self._pause_s, MAX_PAUSE_S)
         if self._was_admitted or not self.is_full:
             self.retry_at_s = now_s + self._pause_s
         self.is_full, self._was_admitted = True, False

@@ -69,7 +69,7 @@ def test_pages_of_any_size_have_every_decision_once_in_order(
     """However few bytes a block and a page have; times within a log may be a little out of order."""
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         patch.setattr(record_pages, "BLOCK_BYTES", block)
-        patch.setattr(record_pages, "MOST_BYTES", budget)
+        patch.setattr(record_pages, "MAX_BYTES_READ", budget)
         patch.setattr(record_pages, "CLOCK_SLACK_MS", 20)
         expected = []
         for index, times in enumerate(logs):
@@ -85,7 +85,7 @@ def test_pages_of_any_size_have_every_decision_once_in_order(
 
 
 def test_a_page_reads_no_more_than_its_share_of_a_large_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_pages, "MOST_BYTES", 200_000)
+    monkeypatch.setattr(record_pages, "MAX_BYTES_READ", 200_000)
     monkeypatch.setattr(record_pages, "BLOCK_BYTES", 4_096)
     records = [record(at * 100_000, number=at, bundle="t/n/0" if at == 5 else "") for at in range(1, 8_001)]
     size = len(write(tmp_path / "a_1.jsonl", records))

@@ -27,8 +27,14 @@ from pulsar_barycenter.broker.rest.relay import RELAYED, asked_everywhere, decod
 from pulsar_barycenter.broker.rest.request_ids import REQUEST_ID
 from pulsar_barycenter.broker.rest.requests import choice, json_response, whole_number
 from pulsar_barycenter.broker.rest.services import BrokerServices
-from pulsar_barycenter.cluster_logs.audit_log import LONGEST_WHY, AuditPage, AuditQuestion, merged_changes, read_changes
-from pulsar_barycenter.cluster_logs.record_pages import LATEST_MS, MOST_ON_PAGE, parse_cursor
+from pulsar_barycenter.cluster_logs.audit_log import (
+    MAX_WHY_CHARACTERS,
+    AuditPage,
+    AuditQuestion,
+    merged_changes,
+    read_changes,
+)
+from pulsar_barycenter.cluster_logs.record_pages import LATEST_MS, MAX_RECORDS_ON_PAGE, parse_cursor
 from pulsar_barycenter.cluster_logs.request_ids import is_request_id
 
 log = structlog.get_logger(__name__)
@@ -46,12 +52,12 @@ _EVERYWHERE_AT_ONCE: Final = 2
 
 
 def why_of(request: web.Request) -> str:
-    """Return why somebody asks, by his own word: printable, of at most LONGEST_WHY characters, "" if he does not say.
+    """Return why somebody asks, as the header says: printable text of at most MAX_WHY_CHARACTERS, "" without it.
 
     Other characters than those of Latin-1 are sent percent-encoded, as headers hold none of them.
     """
-    text = unquote(request.headers.get(WHY, "")[: 3 * LONGEST_WHY])
-    return "".join(character if character.isprintable() else " " for character in text[:LONGEST_WHY]).strip()
+    text = unquote(request.headers.get(WHY, "")[: 3 * MAX_WHY_CHARACTERS])
+    return "".join(character if character.isprintable() else " " for character in text[:MAX_WHY_CHARACTERS]).strip()
 
 
 def audited(services: BrokerServices) -> Middleware:
@@ -118,7 +124,7 @@ class Audit:
 
     @takes(
         of=one_of(*_OF),
-        limit=number(MOST_ON_PAGE),
+        limit=number(MAX_RECORDS_ON_PAGE),
         since=number(LATEST_MS),
         until=number(LATEST_MS),
         before=TEXT,
@@ -161,7 +167,7 @@ def audit_question(request: web.Request) -> AuditQuestion:
             until_ms=whole_number(request, "until", LATEST_MS, at_most=LATEST_MS),
             request_id=request_id,
             before=parse_cursor(before) if before else None,
-            limit=max(1, whole_number(request, "limit", _DEFAULT_LIMIT, at_most=MOST_ON_PAGE)),
+            limit=max(1, whole_number(request, "limit", _DEFAULT_LIMIT, at_most=MAX_RECORDS_ON_PAGE)),
         )
     except ValueError as error:
         raise RestError(400, str(error)) from error

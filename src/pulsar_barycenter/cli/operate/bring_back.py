@@ -9,7 +9,7 @@ from pulsar_barycenter.cli.ask.running_cluster import decision_page
 from pulsar_barycenter.cli.operate.carrying_out import open_cluster
 from pulsar_barycenter.cluster_logs.decision_log import DecisionRecord
 from pulsar_barycenter.cluster_logs.decision_pages import DecisionQuestion
-from pulsar_barycenter.cluster_logs.record_pages import MOST_ON_PAGE, parse_cursor
+from pulsar_barycenter.cluster_logs.record_pages import MAX_RECORDS_ON_PAGE, parse_cursor
 from pulsar_barycenter.operations.executor import when_told
 from pulsar_barycenter.operations.plan import MOST_MOVES, PlannedMove
 
@@ -38,7 +38,7 @@ async def way_back(url: str, broker: str) -> WayBack:
     if not drains.decisions:
         return WayBack()
     begun = drains.decisions[-1].at
-    left = await _left(url, DecisionQuestion(broker=broker, kind="unload", since_ms=begun, limit=MOST_ON_PAGE))
+    left = await _left(url, DecisionQuestion(broker=broker, kind="unload", since_ms=begun, limit=MAX_RECORDS_ON_PAGE))
     moves, stay = back(broker, left, await owned_by_brokers(url))
     return WayBack(begun, moves, stay)
 

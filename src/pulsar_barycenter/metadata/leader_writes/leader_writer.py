@@ -63,7 +63,7 @@ log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
-MOST_SESSIONS: Final = 10_000
+MAX_SESSIONS: Final = 10_000
 _MAX_CONCURRENT_READS: Final = 32
 _MAX_RACES: Final = 10
 
@@ -336,9 +336,9 @@ class LeaderWriter:
         for former in change.former:
             self._table.released(former)
             await asyncio.shield(self._clear_soon(former))
-        if len(self._table) >= MOST_SESSIONS:
+        if len(self._table) >= MAX_SESSIONS:
             return failed(
-                StoreRefusedError(session_path(session), f"there are {MOST_SESSIONS:,} sessions already, the maximum")
+                StoreRefusedError(session_path(session), f"there are {MAX_SESSIONS:,} sessions already, the maximum")
             )
         value = session_value(SessionRecord(change.broker_id, lease_ms=change.lease_ms))
         await self._store.put(session_path(session), value, expected_version=MUST_NOT_EXIST, guard=self.epoch.guard)

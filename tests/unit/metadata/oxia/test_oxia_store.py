@@ -22,7 +22,7 @@ from pulsar_barycenter.metadata.oxia import oxia_api_pb2 as api
 from pulsar_barycenter.metadata.oxia.layout import PARTITION
 from pulsar_barycenter.metadata.oxia.oxia_settings import read_settings
 from pulsar_barycenter.metadata.oxia.oxia_store import MAX_VALUE_BYTES, REMEMBERED, OxiaStore
-from pulsar_barycenter.metadata.oxia.session import LONGEST_MS
+from pulsar_barycenter.metadata.oxia.session import MAX_TIMEOUT_MS
 from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, Guard, Notification, NotificationType, SessionEvent
 from support.loopback_proxy import loopback_proxy
 from support.metadata_backends import Heard, InOxia, eventually
@@ -31,7 +31,7 @@ from support.oxia_server import oxia_server
 CREATED, MODIFIED, DELETED = NotificationType.CREATED, NotificationType.MODIFIED, NotificationType.DELETED
 LOST, BACK = SessionEvent.CONNECTION_LOST, SessionEvent.RECONNECTED
 OVER, RENEWED = SessionEvent.SESSION_LOST, SessionEvent.SESSION_REESTABLISHED
-LONG_MS = LONGEST_MS
+LONG_MS = MAX_TIMEOUT_MS
 """No session of a test ends by itself."""
 
 

@@ -22,11 +22,11 @@ import msgspec
 import numpy as np
 
 from benchmarks.machine import print_table
+from pulsar_barycenter.cluster_logs.decision_log import DecisionRecord
 from pulsar_barycenter.config.broker_conf import with_overrides
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.lab.inputs import Input, InputSpec, read_input
 from pulsar_barycenter.load.snapshot.load_snapshot import Floats
-from pulsar_barycenter.logs.decision_log import DecisionRecord
 from pulsar_barycenter.pipeline.history import History
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from pulsar_barycenter.replay.simulator import replay

@@ -166,7 +166,7 @@ def test_who_is_not_let_in_is_asked_for_a_token_which_goes_to_this_broker_alone(
         expect(field).to_be_focused()
         page.keyboard.type("not a token")
         page.keyboard.press("Enter")
-        expect(dialog).to_contain_text("no JSON Web Token")
+        expect(dialog).to_contain_text("not a JSON Web Token")
         expect(field).to_have_value("")
         expect(field).to_be_focused()
         page.keyboard.type(token("somebody"))

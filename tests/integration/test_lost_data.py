@@ -80,9 +80,9 @@ async def send_until_refused(client: WireClient) -> None:
 @pytest.mark.parametrize(
     ("lose", "said"),
     [
-        (remove_ledgers, "it is another folder"),
-        (empty_ledgers, "it is another folder"),
-        (replace_ledgers, "it is another folder"),
+        (remove_ledgers, "brokers of this metadata store use another folder"),
+        (empty_ledgers, "brokers of this metadata store use another folder"),
+        (replace_ledgers, "brokers of this metadata store use another folder"),
         (remove_metadata, "metadata.sqlite is missing"),
         (replace_metadata, None),
     ],
@@ -125,7 +125,7 @@ async def test_a_broker_whose_disk_is_unmounted_refuses_and_ends(tmp_path: Path)
                 assert command("umount", "--lazy", data / "ledgers").returncode == 0
                 await send_until_refused(client)
                 assert await broker.wait() == 1
-            with pytest.raises(ProcessFailedError, match="it is another folder"):
+            with pytest.raises(ProcessFailedError, match="brokers of this metadata store use another folder"):
                 await cluster.start_brokers([broker])
             assert command("mount", "--bind", disk, data / "ledgers").returncode == 0
             await cluster.start_brokers([broker])

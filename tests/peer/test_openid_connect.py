@@ -27,7 +27,7 @@ from pulsar_barycenter.broker.access.shown import Shown
 from pulsar_barycenter.broker.load_manager.reporting.load_report_topic import ClientReportSender
 from pulsar_barycenter.broker.wire.connection import Connection
 from pulsar_barycenter.cli.main import main
-from pulsar_barycenter.credentials.presented import presented
+from pulsar_barycenter.credentials.client_authentication import parse_authentication
 from pulsar_barycenter.credentials.tls import ClientTls
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData
 from pulsar_barycenter.naming.bundle import Bundle
@@ -96,7 +96,7 @@ def settings(issuer: str, **more: Any) -> dict[str, Any]:
 
 
 async def token_of(issuer: str, name: str) -> str:
-    shows = presented(PLUGIN, parameters(issuer, name))
+    shows = parse_authentication(PLUGIN, parameters(issuer, name))
     await shows.renew()
     return (shows.auth_data() or b"").decode()
 
@@ -229,7 +229,7 @@ async def test_brokers_command_one_another(cluster: RestCluster) -> None:
 
 async def test_reports_are_published_by_the_stock_client_of_a_broker(cluster: RestCluster, issuer: str) -> None:
     url = str(cluster.brokers[0].urls.broker_url)
-    shows = presented(PLUGIN, parameters(issuer, "broker"))
+    shows = parse_authentication(PLUGIN, parameters(issuer, "broker"))
     sender = await asyncio.to_thread(ClientReportSender, url, ClientTls(shows=shows))
     await asyncio.to_thread(sender.send, LocalBrokerData(broker_id="b:1"))
     await asyncio.to_thread(sender.close)
@@ -289,7 +289,7 @@ async def test_a_provider_that_is_away_and_comes_back_with_other_keys(tmp_path: 
             assert await asyncio.to_thread(passes_messages, broker.urls.broker_url, url, "alice")
             old = await token_of(url, "admin")
         await cluster.expect(200, "GET", "/admin/v2/clusters")
-        client = AdminClient(shows=presented(PLUGIN, parameters(url, "admin")))
+        client = AdminClient(shows=parse_authentication(PLUGIN, parameters(url, "admin")))
         stack.push_async_callback(client.close)
         with pytest.raises(AdminRequestError, match="there is no token"):
             await client.call("GET", str(broker.urls.web_url), "/admin/v2/clusters")

@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from pulsar_barycenter.cluster_logs.decision_log import DecisionLog
 from pulsar_barycenter.load.reasons import Code, Reason
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData, encode_report
-from pulsar_barycenter.logs.decision_log import DecisionLog
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from support.daemon import daemon
 from support.java_start import INTERPRETED

@@ -9,9 +9,9 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from pulsar_barycenter.cluster_logs.decision_log import DecisionLog, Kind
 from pulsar_barycenter.load.reasons import Code, Compared, Reason
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData, encode_report
-from pulsar_barycenter.logs.decision_log import DecisionLog, Kind
 from pulsar_barycenter.pipeline.folds.balance import BalanceSettings
 from pulsar_barycenter.pipeline.spark.table_reader import read_table
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from pulsar_barycenter.config.broker_conf import LONGEST_LEASED_SESSION_MS, keys, parse_broker_conf, runtime_values
+from pulsar_barycenter.config.broker_conf import MAX_LEASED_SESSION_MS, keys, parse_broker_conf, runtime_values
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.config.key import Key
 
@@ -59,7 +59,7 @@ def together(changes: dict[str, Any]) -> BrokerConfig:
         session_ms = changes.get("metadata_store_session_timeout_millis", 30_000)
         changes = changes | {
             "metadata_store_url": "sqlite:/data/metadata.sqlite",
-            "metadata_store_session_timeout_millis": min(session_ms, LONGEST_LEASED_SESSION_MS),
+            "metadata_store_session_timeout_millis": min(session_ms, MAX_LEASED_SESSION_MS),
         }
     return structs.replace(BrokerConfig(), **changes)
 

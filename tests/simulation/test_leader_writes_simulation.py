@@ -130,7 +130,7 @@ def test_a_leader_that_does_not_wait_for_the_lease_is_caught(monkeypatch: pytest
     """It gives a silent broker's bundles away as soon as it has marked the session."""
 
     def marked(self: SessionTable, session: str, now_s: float) -> None:
-        self.said(session)
+        self.released(session)
 
     monkeypatch.setattr(SessionTable, "marked", marked)
     assert check_that_fails(range(20, 80), faults=("partition", "lookups", "burst")) in {"one server", "fencing"}

@@ -13,8 +13,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, Route
 
+from pulsar_barycenter.cluster_logs.decision_log import DecisionLog
 from pulsar_barycenter.load.reasons import Code, Reason
-from pulsar_barycenter.logs.decision_log import DecisionLog
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from pulsar_barycenter.pipeline.tables.files import Tables
 from pulsar_barycenter.pipeline.tables.schemas import TABLES

@@ -131,7 +131,7 @@ class InLeased:
         assert self.leader.writer is not None
         session = client._lease.session
         assert session is not None
-        self.leader.writer._table.said(session)
+        self.leader.writer._table.released(session)
         await self.leader.writer._clear_soon(session)
 
     async def close(self) -> None:

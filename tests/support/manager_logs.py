@@ -11,10 +11,10 @@ from pulsar_barycenter.broker.load_manager.modular.modular_load_manager import M
 from pulsar_barycenter.broker.load_manager.pipeline_feed import NoPipeline
 from pulsar_barycenter.broker.load_manager.reporting.host_usage import FixedUsage
 from pulsar_barycenter.broker.load_manager.simple.simple_load_manager import SimpleLoadManager
+from pulsar_barycenter.cluster_logs.decision_log import DecisionLog
+from pulsar_barycenter.cluster_logs.load_report_log import FileReportLog
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.reports.load_report import ResourceUsage, SystemResourceUsage
-from pulsar_barycenter.logs.decision_log import DecisionLog
-from pulsar_barycenter.logs.load_report_log import FileReportLog
 from support.control_cluster import ControlCluster, on_virtual_time, topic
 
 MANAGERS: Final = {

@@ -24,24 +24,24 @@ bounds        -
 metadata      config bounds
 load          naming config
 ledger        metadata naming bounds
-logs          naming load
+cluster_logs  naming load
 admin         naming credentials
-broker        naming config protocol credentials pages bounds metadata load ledger logs admin
+broker        naming config protocol credentials pages bounds metadata load ledger cluster_logs admin
 pipeline      naming config load
-snapshots     naming config metadata load logs pipeline
+snapshots     naming config metadata load cluster_logs pipeline
 replay        naming config load
-attach        naming config terminal load logs admin
-lab           naming config pages terminal load logs pipeline snapshots replay attach
+attach        naming config terminal load cluster_logs admin
+lab           naming config pages terminal load cluster_logs pipeline snapshots replay attach
 doctor        naming config metadata load ledger admin attach
 status        naming config load doctor
-operations    naming bounds load logs admin snapshots attach
-questions     naming terminal metadata load logs admin pipeline snapshots attach doctor status operations
-screen        naming terminal load logs attach status questions
+operations    naming bounds load cluster_logs admin snapshots attach
+questions     naming terminal metadata load cluster_logs admin pipeline snapshots attach doctor status operations
+screen        naming terminal load cluster_logs attach status questions
 standalone    config
-demo          naming config pages load logs admin pipeline replay standalone
-run           config terminal metadata load ledger logs broker pipeline standalone
-cli           naming config credentials pages terminal metadata load ledger logs admin broker pipeline snapshots replay
-              attach lab doctor status operations questions screen standalone demo run
+demo          naming config pages load cluster_logs admin pipeline replay standalone
+run           config terminal metadata load ledger cluster_logs broker pipeline standalone
+cli           naming config credentials pages terminal metadata load ledger cluster_logs admin broker pipeline
+              snapshots replay attach lab doctor status operations questions screen standalone demo run
 """
 """A room, and the rooms it knows."""
 
@@ -60,7 +60,7 @@ credentials
     authorities
     issuer_http
     client_credentials
-    presented
+    client_authentication
     tls
     passwords
     token_keys

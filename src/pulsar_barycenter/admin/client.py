@@ -19,8 +19,12 @@ import msgspec
 from yarl import URL
 
 from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.credentials.client_authentication import (
+    NO_AUTHENTICATION,
+    ClientAuthentication,
+    is_no_less_secret,
+)
 from pulsar_barycenter.credentials.errors import KeyMaterialError
-from pulsar_barycenter.credentials.presented import NOTHING, Presented, is_no_less_secret
 from pulsar_barycenter.credentials.tls import ClientTls, Renewed
 
 MAX_REDIRECTS: Final = 10
@@ -61,7 +65,7 @@ class AdminClient:
         *,
         timeout_s: float = REQUEST_TIMEOUT_S,
         headers: Mapping[str, str] | None = None,
-        shows: Presented = NOTHING,
+        shows: ClientAuthentication = NO_AUTHENTICATION,
         tls: ClientTls | None = None,
         most_bytes: float = math.inf,
         bears: Callable[[], Mapping[str, str]] = dict,

@@ -20,8 +20,13 @@ from typing import Any, Final
 
 import msgspec
 
+from pulsar_barycenter.credentials.client_authentication import (
+    NO_AUTHENTICATION,
+    ClientAuthentication,
+    parse_authentication,
+    parse_authentication_text,
+)
 from pulsar_barycenter.credentials.errors import KeyMaterialError
-from pulsar_barycenter.credentials.presented import NOTHING, Presented, presented, presented_text
 from pulsar_barycenter.credentials.tls import ClientTls
 
 USUAL_URL: Final = "http://localhost:8080"
@@ -44,7 +49,7 @@ class ClientConf:
     """`shows` is how the client proves who it is, `tls` whom it trusts by https, None for the system's authorities."""
 
     web_service_url: str = USUAL_URL
-    shows: Presented = NOTHING
+    shows: ClientAuthentication = NO_AUTHENTICATION
     tls: ClientTls | None = None
 
 
@@ -74,7 +79,11 @@ def configured(
     plugin, params = known.get("authPlugin", ""), known.get("authParams", "")
     token = "" if plugin else environment.get(TOKEN_VARIABLE, "").strip()
     try:
-        shows = presented_text(token, TOKEN_VARIABLE) if token else presented(plugin, params, "authParams")
+        shows = (
+            parse_authentication_text(token, TOKEN_VARIABLE)
+            if token
+            else parse_authentication(plugin, params, "authParams")
+        )
     except KeyMaterialError as error:
         raise ClientConfError(str(error)) from error
     certificate, key = known.get("tlsCertificateFilePath", ""), known.get("tlsKeyFilePath", "")

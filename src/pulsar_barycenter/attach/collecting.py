@@ -16,7 +16,7 @@ from pulsar_barycenter.attach.answers import CERTIFICATES_VARIABLE
 from pulsar_barycenter.attach.collected_snapshot import keep_snapshot
 from pulsar_barycenter.attach.collector import CollectError, Collector, ExtensibleTopics, Round
 from pulsar_barycenter.attach.report_numbers import ReportNumbers
-from pulsar_barycenter.logs.load_report_log import FileReportLog
+from pulsar_barycenter.cluster_logs.load_report_log import FileReportLog
 
 _TIMEOUT_S: Final = 20.0
 _MOST_BYTES: Final = 256 * 2**20

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from pulsar_barycenter.logs.request_ids import kept_task
+from pulsar_barycenter.cluster_logs.request_ids import kept_task
 
 log = structlog.get_logger(__name__)
 

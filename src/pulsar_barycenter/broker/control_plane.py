@@ -19,11 +19,11 @@ from pulsar_barycenter.broker.load_manager.contract import LoadManager
 from pulsar_barycenter.broker.ownership.bundle_topics import Topics
 from pulsar_barycenter.broker.ownership.mixed_ownership import refuse_mixed_ownership
 from pulsar_barycenter.broker.periodic import PeriodicTasks
+from pulsar_barycenter.cluster_logs.audit_log import AuditLog
+from pulsar_barycenter.cluster_logs.decision_log import DecisionLog
 from pulsar_barycenter.load.managers import manager_in_force
 from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
 from pulsar_barycenter.load.splitting.request import TopicLoad
-from pulsar_barycenter.logs.audit_log import AuditLog
-from pulsar_barycenter.logs.decision_log import DecisionLog
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.namespace import heartbeat_namespaces

@@ -77,7 +77,7 @@ class Instruments:
         )
 
     def decided(self, kind: str, reason: str) -> None:
-        """Count a decision; `kind` as in `logs.decision_log`, `reason` the code of its reason."""
+        """Count a decision; `kind` as in `cluster_logs.decision_log`, `reason` the code of its reason."""
         self._decisions.labels(kind, reason).inc()
 
     @contextmanager

@@ -14,6 +14,7 @@ from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.folders import keep_private
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.groups import CommandGroup
+from pulsar_barycenter.cluster_logs.data_folder import LEDGERS, METADATA, WrongFolderError
 from pulsar_barycenter.ledger.errors import LedgerError
 from pulsar_barycenter.ledger.files.folder import exclusive
 from pulsar_barycenter.ledger.folder_identity import check_same_folder
@@ -25,7 +26,6 @@ from pulsar_barycenter.ledger.inspection import (
     repair_ledger,
     unlisted_files,
 )
-from pulsar_barycenter.logs.data_folder import LEDGERS, METADATA, WrongFolderError
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.open import UnknownStoreError, open_store
 from pulsar_barycenter.naming.counted import count_of

@@ -31,7 +31,7 @@ from pulsar_barycenter.credentials.token_keys import (
     secret_key,
     signing_secret_key,
 )
-from pulsar_barycenter.credentials.tokens import Refused, TokenRules, create_token, unverified, verdict
+from pulsar_barycenter.credentials.tokens import Refused, TokenRules, check_token, create_token, unverified
 from pulsar_barycenter.terminal.errors import in_words
 
 _TOKEN_VARIABLE: Final = "TOKEN"  # noqa: S105  # the name of a variable
@@ -169,7 +169,7 @@ def validate(
     """Print what a token says if brokers with that key believe it now; else say why they do not, and end with 1."""
     with _told():
         key = _verifying_key(secret_key, public_key, algorithm)
-        found = verdict(_given(token, stdin, token_file), TokenRules(key), time.time())
+        found = check_token(_given(token, stdin, token_file), TokenRules(key), time.time())
         if isinstance(found, Refused):
             raise CredentialsError(found.reason)
     click.echo(_as_json(found.claims))

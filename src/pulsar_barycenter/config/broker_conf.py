@@ -212,7 +212,7 @@ _STORES_WITH_CURRENT_READS: Final = ("sqlite:", "memory:", "etcd:")
 client.
 """
 
-LONGEST_LEASED_SESSION_MS: Final = 3_600_000
+MAX_LEASED_SESSION_MS: Final = 3_600_000
 """The longest session that a leader grants when it writes for all brokers."""
 _NEEDS_CURRENT_READS: Final = (
     "false or administration if metadataStoreUrl is a ZooKeeper or Oxia: their reads may be outdated, and brokers read "
@@ -292,8 +292,8 @@ def _check_together(config: BrokerConfig) -> None:
     if writes == "true" and not config.effective_metadata_store_url.startswith(_STORES_WITH_CURRENT_READS):
         raise ConfigError("leaderOnlyMetadataWrites", writes, _NEEDS_CURRENT_READS)
     session_ms = config.metadata_store_session_timeout_millis
-    if writes == "true" and session_ms > LONGEST_LEASED_SESSION_MS:
-        most = f"at most {LONGEST_LEASED_SESSION_MS:,} where leaderOnlyMetadataWrites=true"
+    if writes == "true" and session_ms > MAX_LEASED_SESSION_MS:
+        most = f"at most {MAX_LEASED_SESSION_MS:,} where leaderOnlyMetadataWrites=true"
         raise ConfigError("metadataStoreSessionTimeoutMillis", str(session_ms), most)
 
 

@@ -76,8 +76,8 @@ class BrokerConfig(LoadBalancingConfig, frozen=True, kw_only=True, rename=key_na
     leader_only_metadata_writes: Annotated[
         Literal["false", "administration", "true"],
         about(
-            "Who writes metadata: every broker; the leader administrators'"
-            " changes; the leader everything except topics."
+            "Who writes metadata. false: every broker; administration: the leader, what administrators change; true: "
+            "the leader, everything except records of topics."
         ),
     ] = "false"
 

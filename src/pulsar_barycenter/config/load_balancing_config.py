@@ -34,7 +34,7 @@ class LoadBalancingConfig(SecurityConfig, frozen=True, kw_only=True, rename=key_
     # ---- Load balancing: general ----
     load_balancer_enabled: Annotated[bool, about("Master switch: reports, shedding, splitting.")] = True
     load_manager_class_name: Annotated[
-        str, about("Load manager, by class name or short name; running brokers replace theirs.", dynamic=True)
+        str, about("Load manager, by class name or short name; running brokers change to it.", dynamic=True)
     ] = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
     load_manager_migration_enabled: Annotated[
         bool,

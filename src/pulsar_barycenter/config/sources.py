@@ -18,9 +18,9 @@ class Source(enum.StrEnum):
     """For a broker of Apache Pulsar, whose defaults are not known here."""
 
 
-LONGEST_NOTED: Final = 4_000
+MAX_NOTED_CHARACTERS: Final = 4_000
 """The maximum number of characters of a value or a reason in the record of a change."""
-_Noted = Annotated[str, msgspec.Meta(max_length=LONGEST_NOTED)]
+_Noted = Annotated[str, msgspec.Meta(max_length=MAX_NOTED_CHARACTERS)]
 
 
 class EarlierChange(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
@@ -54,7 +54,7 @@ class NotedChange(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omi
         """Return whether this change led to the value that is stored now. Other tools change settings too, and record
         nothing.
         """
-        return self.value == (None if override is None else shown(key, override)[:LONGEST_NOTED])
+        return self.value == (None if override is None else shown(key, override)[:MAX_NOTED_CHARACTERS])
 
 
 def source_of(value: str, default: str | None, override: str | None) -> Source:

@@ -1,9 +1,15 @@
-"""Proofs of who somebody is, as files and texts: keys, tokens, passwords, certificates.
+"""Credentials as files and texts: keys, tokens, passwords, certificates.
 
-`key_material` reads what a key of broker.conf points to. `presented` is what somebody shows to a broker, whether it is
-another broker or the command of an operator; `client_credentials` obtains tokens for that from `issuers` elsewhere, by
-`issuer_http`. `tls` makes of PEM files what connections go by, and `authorities` whom they trust. `token_keys` and
-`tokens` make and judge JSON Web Tokens, `passwords` those of users, and `openid` judges tokens of issuers by the keys
-that these publish; `bounds` is how large any may be. Who is asked for what, and when, is `broker.access`.
-Nothing secret stands in what these say of themselves or of an error.
+Problem. Brokers verify the credentials of clients, and present their own to other brokers; so do the commands of an
+operator. All parse what an outsider may have written, and none may reveal a secret.
+
+Rules. Sizes are limited before anything is parsed. A token never chooses the key or the algorithms with which it is
+verified. Secrets are not part of a `repr` or of an error message.
+
+`key_material` reads what a key of broker.conf refers to. `client_authentication` is what a client presents to a broker;
+the client may be another broker or a command. `client_credentials` requests tokens for it from `issuers`, by
+`issuer_http`. `tls` creates TLS contexts from PEM files, and `authorities` their trusted certificates. `token_keys` and
+`tokens` create and verify JSON Web Tokens, `openid` verifies tokens of issuers by the keys that these publish, and
+`passwords` verifies users' passwords. `bounds` has the maximum sizes. `broker.access` decides who has to present what,
+and when.
 """

@@ -1,4 +1,4 @@
-"""Whom a connection by TLS trusts: the authorities of a PEM file, or those of the system."""
+"""The certificate authorities that a TLS connection trusts: those of a PEM file, or those of the system."""
 
 import ssl
 from pathlib import Path
@@ -8,13 +8,13 @@ from pulsar_barycenter.credentials.key_material import read_file
 
 
 def client_context(file: str, setting: str) -> ssl.SSLContext:
-    """Return what a client goes by that trusts the authorities in `file` alone, or those of the system if it is blank.
+    """Return a client's TLS context that trusts only the authorities in `file`, or those of the system if it is blank.
 
-    The host's name is checked, and nothing before TLS 1.2 is spoken. An authority may lack a key usage, as those of
-    Pulsar's own recipe do, which Python refuses from 3.13 on. `setting` is where the file is named.
+    The host name is verified, and the protocol is at least TLS 1.2. An authority may lack the key-usage extension, like
+    those of Pulsar's documentation, which Python refuses from 3.13 on. `setting` is the setting that names the file.
 
     Raises:
-        KeyMaterialError: the file cannot be read, or holds no certificates in PEM.
+        KeyMaterialError: the file cannot be read, or contains no PEM certificates.
     """
     made = ssl.create_default_context()
     if file:
@@ -26,13 +26,13 @@ def client_context(file: str, setting: str) -> ssl.SSLContext:
 
 
 def load_authorities(context: ssl.SSLContext, file: str, setting: str) -> None:
-    """Have a context trust the authorities in a PEM file, too.
+    """Add the authorities in a PEM file to a context.
 
     Raises:
-        KeyMaterialError: the file cannot be read, or holds no certificates in PEM.
+        KeyMaterialError: the file cannot be read, or contains no PEM certificates.
     """
     data = read_file(Path(file), setting)
     try:
         context.load_verify_locations(cadata=data.decode("ascii"))
     except (ssl.SSLError, UnicodeDecodeError):
-        raise KeyMaterialError(setting, f"{file} holds no certificates in PEM") from None
+        raise KeyMaterialError(setting, f"{file} contains no PEM certificates") from None

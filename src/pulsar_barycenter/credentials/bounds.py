@@ -1,8 +1,8 @@
-"""How large what comes from outside may be, for all that read it."""
+"""The maximum sizes of credentials from outside, for all modules that parse them."""
 
 from typing import Final
 
 MAX_TOKEN: Final = 8_000
-"""Characters of a token; so many a header of HTTP may have, too."""
+"""The maximum number of characters of a token. An HTTP header may have that many too."""
 MAX_ROLE: Final = 1_000
-"""Characters of a role."""
+"""The maximum number of characters of a role."""

@@ -1,21 +1,22 @@
-"""Tokens that an issuer gives to a client for its id and secret: the flow *client credentials* of OAuth 2.0.
+"""Tokens that an issuer gives to a client for its id and secret: the *client credentials* flow of OAuth 2.0.
 
-The parameters are those of Pulsar's clients, as one object of JSON:
+The parameters are those of Pulsar's clients, as one JSON object:
 
-| parameter | what it is |
+| parameter | meaning |
 |---|---|
-| `type` | `client_credentials`, or not there |
-| `issuerUrl` | the issuer, whose metadata name its token endpoint |
+| `type` | `client_credentials`, or absent |
+| `issuerUrl` | the issuer, whose metadata has its token endpoint |
 | `privateKey` | `file:///path`, or `data:application/json;base64,…`: an object with `client_id` and `client_secret` |
-| `audience`, `scope` | what the token is to be for; either may lack |
-| `trustCertsFilePath` | PEM file of the authorities that the issuer's certificate is of; blank: the system's |
-| `wellKnownMetadataPath` | where below the issuer its metadata are; `/.well-known/openid-configuration` |
+| `audience`, `scope` | for what the token shall be valid; both optional |
+| `trustCertsFilePath` | PEM file of the authorities of the issuer's certificate; blank: the system's |
+| `wellKnownMetadataPath` | path of the metadata below the issuer; `/.well-known/openid-configuration` |
 | `connectTimeout`, `readTimeout` | whole seconds as `PT10S`, `PT30S`, which are the defaults |
 
-`issuer_url` and `private_key` are the names of the C++ and Python clients, and taken, too. A token is shown until nine
-tenths of its time are over. The secret goes by https alone, or to loopback; a redirect is not followed.
+`issuer_url` and `private_key`, the names of the C++ and Python clients, are accepted too. A token is used for 90 % of
+its lifetime. The secret is sent by https only, or to loopback; redirects are not followed.
+
 Source: `AuthenticationOAuth2`, `ClientCredentialsFlow`, `TokenClient` of `org.apache.pulsar.client.impl.auth.oauth2`,
-and RFC 6749, section 4.4. Unlike there, http leads nowhere but to loopback unless `barycenterHttpAllowed` is `true`.
+and RFC 6749, section 4.4. One difference: http is allowed only to loopback, unless `barycenterHttpAllowed` is `true`.
 """
 
 import asyncio
@@ -32,16 +33,16 @@ from pulsar_barycenter.credentials.issuer_http import IssuerHttp
 from pulsar_barycenter.credentials.issuers import MAX_URL, discovery_url
 from pulsar_barycenter.credentials.key_material import read_key_material
 
-SHOWN_FOR: Final = 0.9
-"""Of a token's lifetime; after that another one is asked for."""
+USED_FOR: Final = 0.9
+"""The fraction of a token's lifetime after which another one is requested."""
 MAX_TEXT: Final = 2_000
-"""Characters of a parameter, of an id and of a secret."""
+"""The maximum number of characters of a parameter, of an id and of a secret."""
 
 _UNSTATED_LIFETIME_S: Final = 60.0
-"""Of a token of which the issuer does not say how long it is valid."""
+"""The lifetime of a token for which the issuer gives none."""
 _LONGEST_LIFETIME_S: Final = 366 * 86_400.0
 _RETRY_S: Final = 1.0
-"""How long an issuer that gave no token is not asked again."""
+"""How long no token is requested after an issuer has refused one."""
 _CLIENT_CREDENTIALS: Final = "client_credentials"
 _SECONDS: Final = re.compile(r"PT(\d{1,3})S", re.ASCII)
 _ERROR_CODE: Final = re.compile(r"[a-z_]{1,50}", re.ASCII)
@@ -62,7 +63,7 @@ class _TokenAnswer(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class ClientCredentials:
-    """Who asks which issuer for what. `setting` is where the parameters stand, for messages."""
+    """The parameters of a token request. `setting` is the setting that contains them, for messages."""
 
     issuer: str
     private_key: str = field(repr=False)
@@ -74,27 +75,27 @@ class ClientCredentials:
 
     @classmethod
     def of(cls, parameters: str, setting: str) -> "ClientCredentials":
-        """Read the parameters, and look whether the credentials that they name can be read.
+        """Parse the parameters, and check that the credentials that they refer to can be read.
 
         Raises:
-            KeyMaterialError: they are not of their form, or cannot be.
+            KeyMaterialError: the parameters are invalid, or a file cannot be read.
         """
-        said = _parameters(parameters, setting)
-        issuer = _required(said, "issuerUrl", setting)
-        path = said.get("wellKnownMetadataPath", "")
+        given = _parameters(parameters, setting)
+        issuer = _required(given, "issuerUrl", setting)
+        path = given.get("wellKnownMetadataPath", "")
         made = cls(
             issuer,
-            _required(said, "privateKey", setting),
-            said.get("audience", ""),
-            said.get("scope", ""),
+            _required(given, "privateKey", setting),
+            given.get("audience", ""),
+            given.get("scope", ""),
             f"{issuer.removesuffix('/')}/{path.removeprefix('/')}" if path else discovery_url(issuer),
             IssuerHttp(
-                connect_timeout_s=_timeout_s(said, "connectTimeout", 10, setting),
-                read_timeout_s=_timeout_s(said, "readTimeout", 30, setting),
-                trust_file=said.get("trustCertsFilePath", ""),
+                connect_timeout_s=_timeout_s(given, "connectTimeout", 10, setting),
+                read_timeout_s=_timeout_s(given, "readTimeout", 30, setting),
+                trust_file=given.get("trustCertsFilePath", ""),
                 trust_setting=setting,
                 asks_https=False,
-                asks_https_elsewhere=said.get("barycenterHttpAllowed") != "true",
+                asks_https_elsewhere=given.get("barycenterHttpAllowed") != "true",
             ),
             setting,
         )
@@ -105,7 +106,7 @@ class ClientCredentials:
         return made
 
     def key_file(self) -> _KeyFile:
-        """Return id and secret as they are now.
+        """Return the current id and secret.
 
         Raises:
             KeyMaterialError: they cannot be read.
@@ -117,16 +118,16 @@ class ClientCredentials:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             raise KeyMaterialError(self.setting, wanted) from None
         if found.type != _CLIENT_CREDENTIALS or not all(
-            0 < len(each) <= MAX_TEXT for each in (found.client_id, found.client_secret)
+            0 < len(text) <= MAX_TEXT for text in (found.client_id, found.client_secret)
         ):
             raise KeyMaterialError(self.setting, wanted)
         return found
 
     async def token(self) -> tuple[str, float]:
-        """Ask for a token, and return it and for how many seconds it is valid.
+        """Request a token; return it and its lifetime in seconds.
 
         Raises:
-            NoTokenError: the issuer cannot be asked, or gives none.
+            NoTokenError: the issuer cannot be reached, or refuses.
             KeyMaterialError: a file cannot be read any more.
         """
         key_file = self.key_file()
@@ -139,16 +140,16 @@ class ClientCredentials:
         }
         try:
             endpoint = _token_endpoint(await self.http.get(self.metadata_url), self.metadata_url)
-            status, body = await self.http.post(endpoint, {name: said for name, said in form.items() if said})
+            status, body = await self.http.post(endpoint, {name: given for name, given in form.items() if given})
             return _token(status, body, endpoint)
         except IssuerError as error:
-            raise NoTokenError(self.setting, f"there is no token: {error}") from error
+            raise NoTokenError(self.setting, f"no token was obtained: {error}") from error
 
 
 class ObtainedToken:
-    """The token that is shown at the moment, obtained anew when it is about to end. Its clock is that of the loop.
+    """The current token of an issuer, which is renewed before it expires. Times are those of the event loop.
 
-    One question at a time is on its way; whoever needs the token meanwhile waits for the same answer.
+    Only one request runs at a time; concurrent callers wait for its answer.
     """
 
     def __init__(
@@ -157,7 +158,7 @@ class ObtainedToken:
         self.credentials = credentials
         self._now_s = now_s
         self._token = ""
-        self._shown_until_s = 0.0
+        self._used_until_s = 0.0
         self._ends_s = 0.0
         self._failure: NoTokenError | None = None
         self._failed_s = 0.0
@@ -165,7 +166,7 @@ class ObtainedToken:
 
     @property
     def token(self) -> str:
-        """The latest one.
+        """The latest token.
 
         Raises:
             NoTokenError: there is none yet.
@@ -175,17 +176,18 @@ class ObtainedToken:
         return self._token
 
     async def renew(self, *, not_this: str | None = None) -> None:
-        """Have a token at hand that is not about to end, and that is not the one that a broker wants no more.
+        """Ensure that there is a token which does not expire soon and is not `not_this`, the token that a broker has
+        refused.
 
-        While there is none to be had, one that is about to end goes on to be shown.
+        If no new token can be obtained, the current one is used until it expires.
 
         Raises:
-            NoTokenError, KeyMaterialError: there is none to be had.
+            NoTokenError, KeyMaterialError: there is no valid token.
         """
-        if self._is_good(not_this, self._shown_until_s):
+        if self._is_good(not_this, self._used_until_s):
             return
         async with self._lock():
-            if self._is_good(not_this, self._shown_until_s):
+            if self._is_good(not_this, self._used_until_s):
                 return
             try:
                 await self._obtain()
@@ -203,14 +205,14 @@ class ObtainedToken:
             raise
         self._failure = None
         self._token = token
-        self._shown_until_s = self._now_s() + SHOWN_FOR * lifetime_s
+        self._used_until_s = self._now_s() + USED_FOR * lifetime_s
         self._ends_s = self._now_s() + lifetime_s
 
     def _is_good(self, not_this: str | None, until_s: float) -> bool:
         return bool(self._token) and self._token != not_this and self._now_s() < until_s
 
     def _lock(self) -> asyncio.Lock:
-        """Return the lock of this loop: commands run several, one after the other."""
+        """Return the lock of the running event loop. A command runs several loops, one after the other."""
         loop = asyncio.get_running_loop()
         if self._turn is None or self._turn[0] is not loop:
             self._turn = (loop, asyncio.Lock())
@@ -219,31 +221,31 @@ class ObtainedToken:
 
 def _parameters(text: str, setting: str) -> Mapping[str, str]:
     try:
-        said = msgspec.json.decode(text, type=dict[str, str])
+        given = msgspec.json.decode(text, type=dict[str, str])
     except (msgspec.MsgspecError, RecursionError):
         raise KeyMaterialError(setting, f"write {_EXAMPLE}") from None
-    said = {_NAMES_OF_CPP.get(name, name): value.strip() for name, value in said.items()}
-    if said.get("type", _CLIENT_CREDENTIALS) != _CLIENT_CREDENTIALS:
-        raise KeyMaterialError(setting, "its type is not known: there is client_credentials")
-    if said.get("tokenEndpointAuthMethod", "client_secret_post") != "client_secret_post":
-        raise KeyMaterialError(setting, "its tokenEndpointAuthMethod is not known: there is client_secret_post")
-    if any(len(value) > MAX_TEXT for name, value in said.items() if name != "privateKey"):
+    given = {_NAMES_OF_CPP.get(name, name): value.strip() for name, value in given.items()}
+    if given.get("type", _CLIENT_CREDENTIALS) != _CLIENT_CREDENTIALS:
+        raise KeyMaterialError(setting, "its type must be client_credentials")
+    if given.get("tokenEndpointAuthMethod", "client_secret_post") != "client_secret_post":
+        raise KeyMaterialError(setting, "its tokenEndpointAuthMethod must be client_secret_post")
+    if any(len(value) > MAX_TEXT for name, value in given.items() if name != "privateKey"):
         raise KeyMaterialError(setting, f"a parameter has more than {MAX_TEXT:,} characters")
-    return said
+    return given
 
 
-def _required(said: Mapping[str, str], name: str, setting: str) -> str:
-    if not said.get(name):
+def _required(given: Mapping[str, str], name: str, setting: str) -> str:
+    if not given.get(name):
         raise KeyMaterialError(setting, f"{name} is missing; write {_EXAMPLE}")
-    return said[name]
+    return given[name]
 
 
-def _timeout_s(said: Mapping[str, str], name: str, usual_s: float, setting: str) -> float:
-    if not said.get(name):
+def _timeout_s(given: Mapping[str, str], name: str, usual_s: float, setting: str) -> float:
+    if not given.get(name):
         return usual_s
-    found = _SECONDS.fullmatch(said[name])
+    found = _SECONDS.fullmatch(given[name])
     if found is None or int(found[1]) == 0:
-        raise KeyMaterialError(setting, f"{name} is no number of seconds from PT1S to PT999S")
+        raise KeyMaterialError(setting, f"{name} must be a number of seconds from PT1S to PT999S")
     return float(found[1])
 
 
@@ -251,27 +253,31 @@ def _token_endpoint(document: bytes, url: str) -> str:
     try:
         endpoint = msgspec.json.decode(document, type=dict[str, object]).get("token_endpoint")
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise IssuerError(url, "is no object of JSON") from None
+        raise IssuerError(url, "is not a JSON object") from None
     if not isinstance(endpoint, str) or not 0 < len(endpoint) <= MAX_URL:
-        raise IssuerError(url, "names no token_endpoint")
+        raise IssuerError(url, "has no token_endpoint")
     return endpoint
 
 
 def _token(status: int, body: bytes, url: str) -> tuple[str, float]:
     if status != 200:
-        raise IssuerError(url, f"refuses with status {status}{_error_code(body)}; check id, secret and audience")
+        raise IssuerError(
+            url, f"refused the request with status {status}{_error_code(body)}; check id, secret and audience"
+        )
     try:
         answer = msgspec.json.decode(body, type=_TokenAnswer, strict=False)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise IssuerError(url, "answers with no access_token") from None
+        raise IssuerError(url, "returned no access_token") from None
     token, lifetime_s = answer.access_token, answer.expires_in
     if not 0 < len(token) <= MAX_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
-        raise IssuerError(url, f"answers with no access_token of at most {MAX_TOKEN:,} characters")
+        raise IssuerError(url, f"returned no valid access_token of at most {MAX_TOKEN:,} characters")
     return token, min(max(_UNSTATED_LIFETIME_S if lifetime_s is None else lifetime_s, 0.0), _LONGEST_LIFETIME_S)
 
 
 def _error_code(body: bytes) -> str:
-    """Return the `error` of an answer, such as invalid_client; what else it says may be anything."""
+    """Return the `error` of an answer, such as invalid_client. Other content is not repeated, because it may be
+    anything.
+    """
     try:
         code = msgspec.json.decode(body, type=dict[str, object]).get("error")
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

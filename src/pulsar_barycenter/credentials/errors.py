@@ -1,18 +1,18 @@
-"""What is wrong with what an operator gave, one shallow tree; nothing secret is repeated in them.
+"""Errors in what an operator configured, one shallow tree. No message repeats a secret.
 
 CredentialsError
 ├── KeyMaterialError       a key, certificate or password file that cannot be used
 │   └── NoTokenError       an issuer gives no token at the moment
-└── IssuerError            what an issuer of tokens answers cannot be used, or it does not answer
+└── IssuerError            an issuer of tokens does not answer, or its answer cannot be used
 """
 
 
 class CredentialsError(Exception):
-    pass
+    """Base class of the errors of this package."""
 
 
 class KeyMaterialError(CredentialsError):
-    """`setting` is the key of broker.conf or the option that named it, `detail` what is wrong and what to do."""
+    """`setting` is the key of broker.conf or the option with the fault, `detail` the fault and what to do."""
 
     def __init__(self, setting: str, detail: str) -> None:
         super().__init__(f"{setting}: {detail}")
@@ -21,12 +21,13 @@ class KeyMaterialError(CredentialsError):
 
 
 class NoTokenError(KeyMaterialError):
-    """Nothing is wrong with the settings as they are written; asking again later may help."""
+    """The settings are correct; a later attempt may succeed."""
 
 
 class IssuerError(CredentialsError):
-    """`url` is what was asked, `detail` what is wrong with it or with the answer, of which nothing is repeated; nor is
-    a user, password or query in the address."""
+    """`url` is the address that was requested, `detail` the fault of it or of the answer. The message does not repeat
+    the answer, nor a user, password or query in the address.
+    """
 
     def __init__(self, url: str, detail: str) -> None:
         super().__init__(f"{url.partition('?')[0].rpartition('@')[2][:200]} {detail}")

@@ -1,7 +1,7 @@
-"""Questions to an issuer of tokens, with bounds to all that it may answer.
+"""HTTP requests to an issuer of tokens, with limits on everything that it may answer.
 
-No redirect is followed: who may answer is what is configured, or what the issuer's own metadata name. Each question has
-a connection of its own, as they are few; so renewed files of authorities count at once, and nothing stays open.
+Redirects are not followed: only the configured server may answer, or one that the issuer's metadata names. Requests are
+rare, so each has its own connection. Renewed authority files apply at once, and no connection stays open.
 """
 
 from collections.abc import Mapping
@@ -18,15 +18,16 @@ from pulsar_barycenter.credentials.errors import IssuerError
 from pulsar_barycenter.credentials.issuers import MAX_DOCUMENT_BYTES, MAX_URL
 
 _HEADERS: Final = {"Accept": "application/json", "Accept-Encoding": "identity"}
-"""An answer comes as it is: one that is compressed could be any size."""
+"""Disables compression, because a compressed answer could have any size."""
 
 
 @dataclass(frozen=True, slots=True)
 class IssuerHttp:
-    """`trust_file` names the authorities, blank are those of the system; `trust_setting` is where it is named.
+    """How an issuer is requested.
 
-    A connection may take `connect_timeout_s`, and what is read from it `read_timeout_s` in all. `asks_https` refuses
-    addresses of http; `asks_https_elsewhere` those that are not of loopback.
+    `trust_file` is the file of the authorities, blank: the system's; `trust_setting` is the setting that names it. A
+    connection may take `connect_timeout_s`, and reading from it `read_timeout_s` in total. `asks_https` refuses every
+    http address, `asks_https_elsewhere` http addresses other than loopback.
     """
 
     connect_timeout_s: float = 10.0
@@ -37,7 +38,7 @@ class IssuerHttp:
     asks_https_elsewhere: bool = True
 
     def check(self) -> None:
-        """Look whether the trusted authorities can be read.
+        """Check that the trusted authorities can be read.
 
         Raises:
             KeyMaterialError: they cannot.
@@ -45,42 +46,42 @@ class IssuerHttp:
         client_context(self.trust_file, self.trust_setting)
 
     def refusal(self, url: str) -> str | None:
-        """Return why an address is not asked, None if it may be."""
+        """Return why an address must not be requested; None if it may be."""
         try:
             parts = urlsplit(url)
             host, _ = parts.hostname, parts.port
         except ValueError:
-            return "is no address"
+            return "is not an address"
         if parts.scheme not in ("http", "https") or not host or len(url) > MAX_URL or not url.isprintable():
-            return "is no address of the form https://host"
+            return "is not an address of the form https://host"
         if parts.username is not None or parts.password is not None:
-            return "names a user in its address"
+            return "has a user name in its address"
         is_strict = self.asks_https or (self.asks_https_elsewhere and not _is_loopback(host))
         if parts.scheme == "http" and is_strict:
-            return "is not of https, which is asked of issuers: anybody on the way could answer"
+            return "must use https: without it, anyone on the network path could answer"
         return None
 
     async def get(self, url: str) -> bytes:
-        """Return what is published at `url`, at most MAX_DOCUMENT_BYTES.
+        """Return the document at `url`, of at most MAX_DOCUMENT_BYTES.
 
         Raises:
-            IssuerError: it may not be asked, does not answer in time, or not with that.
+            IssuerError: the address is refused, the server does not answer in time, or answers with an error.
             KeyMaterialError: the file of trusted authorities cannot be used.
         """
         status, body = await self._ask("GET", url, None)
         if status != 200:
-            raise IssuerError(url, f"answers with status {status}{_of_redirect(status)}")
+            raise IssuerError(url, f"answered with status {status}{_redirect_hint(status)}")
         return body
 
     async def post(self, url: str, form: Mapping[str, str]) -> tuple[int, bytes]:
-        """Return status and body of the answer to a form; a redirect is no answer.
+        """Return status and body of the answer to a form. A redirect is an error.
 
         Raises:
             IssuerError, KeyMaterialError: as `get`.
         """
         status, body = await self._ask("POST", url, form)
         if 300 <= status < 400:
-            raise IssuerError(url, f"answers with status {status}{_of_redirect(status)}")
+            raise IssuerError(url, f"answered with status {status}{_redirect_hint(status)}")
         return status, body
 
     async def _ask(self, method: str, url: str, form: Mapping[str, str] | None) -> tuple[int, bytes]:
@@ -104,29 +105,29 @@ class IssuerHttp:
             ):
                 return answer.status, await _body(url, answer)
         except TimeoutError as error:
-            raise IssuerError(url, "does not answer in time") from error
+            raise IssuerError(url, "did not answer in time") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise IssuerError(url, f"cannot be asked: {_in_words(error)}") from error
+            raise IssuerError(url, f"cannot be reached: {_description(error)}") from error
 
 
 async def _body(url: str, answer: aiohttp.ClientResponse) -> bytes:
-    """Return the body; one that is too large is not read to its end."""
+    """Return the body. A body that is too large is not read to its end."""
     pieces, size = [], 0
     async for piece in answer.content.iter_any():
         size += len(piece)
         if size > MAX_DOCUMENT_BYTES:
             answer.close()
-            raise IssuerError(url, f"answers with more than {MAX_DOCUMENT_BYTES:,} bytes")
+            raise IssuerError(url, f"answered with more than {MAX_DOCUMENT_BYTES:,} bytes")
         pieces.append(piece)
     return b"".join(pieces)
 
 
-def _of_redirect(status: int) -> str:
-    return ": a redirect, and none is followed" if 300 <= status < 400 else ""
+def _redirect_hint(status: int) -> str:
+    return ": redirects are not followed" if 300 <= status < 400 else ""
 
 
-def _in_words(error: Exception) -> str:
-    """Say what went wrong; what an answer held is not repeated."""
+def _description(error: Exception) -> str:
+    """Describe the error without the content of an answer."""
     if isinstance(error, aiohttp.ClientConnectorError | OSError):
         return str(error)[:300] or type(error).__name__
     return type(error).__name__

@@ -1,13 +1,13 @@
-"""Where an issuer of tokens publishes what it does, and how large that may be."""
+"""The address of an issuer's metadata, and the maximum sizes of what an issuer publishes."""
 
 from typing import Final
 
 MAX_URL: Final = 2_000
-"""Characters of an address."""
+"""The maximum number of characters of an address."""
 MAX_DOCUMENT_BYTES: Final = 256 << 10
-"""Of what an issuer publishes: its metadata, or its keys."""
+"""The maximum size of a document of an issuer: its metadata, or its keys."""
 
 
 def discovery_url(issuer: str) -> str:
-    """Return where an issuer publishes its metadata."""
+    """Return the address of an issuer's metadata."""
     return f"{issuer.removesuffix('/')}/.well-known/openid-configuration"

@@ -1,11 +1,11 @@
-"""What a key of broker.conf names: a file, or data that stand in the key itself.
+"""Reads what a key of broker.conf refers to: a file, or data in the key itself.
 
-| text                          | what is meant                                        |
-|-------------------------------|------------------------------------------------------|
-| `file:///path`, `file:/path`  | the bytes of the file                                |
-| `data:;base64,…`, `data:,…`   | these bytes, written in Base64 or in per cents       |
-| a path, if there is such a file | the bytes of the file                              |
-| anything else                 | these bytes, written in Base64                       |
+| text                            | meaning                                            |
+|---------------------------------|----------------------------------------------------|
+| `file:///path`, `file:/path`    | the content of the file                            |
+| `data:;base64,…`, `data:,…`     | these bytes, in Base64 or percent-encoded          |
+| the path of an existing file    | the content of the file                            |
+| anything else                   | these bytes, in Base64                             |
 
 Source: Pulsar's `AuthTokenUtils.readKeyFromUrl` and its class of `data:` URLs.
 """
@@ -19,53 +19,53 @@ from urllib.parse import unquote, unquote_to_bytes, urlsplit
 from pulsar_barycenter.credentials.errors import KeyMaterialError
 
 MAX_BYTES: Final = 1 << 20
-"""Of a file of keys, certificates or passwords."""
+"""The maximum size of a file of keys, certificates or passwords."""
 
 _SHORTEST_KEY: Final = 40
-"""Characters of the shortest key in Base64; a path is of the same characters, and may be shorter."""
-_HINT: Final = "give file:///path/to/the/key, or data:;base64, and the key in Base64"
+"""The length of the shortest key in Base64. A path has the same characters, and may be shorter."""
+_HINT: Final = "set file:///path/to/the/key, or data:;base64, followed by the key in Base64"
 
 
 def read_key_material(text: str, setting: str) -> bytes:
-    """Return the bytes that `text` names; `setting` is where it stands, for messages.
+    """Return the bytes that `text` refers to. `setting` is the setting that contains it, for messages.
 
     Raises:
-        KeyMaterialError: there is no such file, it cannot be read, is empty or larger than MAX_BYTES, or the data are
-            not as they say.
+        KeyMaterialError: the file does not exist, cannot be read, is empty or larger than MAX_BYTES, or the data is not
+            encoded as stated.
     """
     if text.startswith("data:"):
         data = _data_of_url(text, setting)
     elif (path := _path_of(text)) is not None:
         data = read_file(path, setting)
     else:
-        otherwise = f"there is no file {_shown(text)}, and it is not Base64 of a key either"
+        otherwise = f"there is no file {_shown(text)}, and it is not a key in Base64 either"
         if _is_like_path(text) and len(text) < _SHORTEST_KEY:
             raise KeyMaterialError(setting, f"{otherwise}; {_HINT}")
         data = _decoded(text, setting, otherwise)
     if not data:
-        raise KeyMaterialError(setting, "there is nothing in it")
+        raise KeyMaterialError(setting, "it is empty")
     return data
 
 
 def read_file(path: Path, setting: str) -> bytes:
-    """Return the bytes of a file.
+    """Return the content of a file.
 
     Raises:
-        KeyMaterialError: it cannot be read, or is larger than MAX_BYTES.
+        KeyMaterialError: the file cannot be read, or is larger than MAX_BYTES.
     """
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
-        raise KeyMaterialError(setting, f"cannot read {path}: {reason}; give a file that this user may read") from error
+        raise KeyMaterialError(setting, f"cannot read {path}: {reason}; name a file that this user may read") from error
     if len(data) > MAX_BYTES:
-        raise KeyMaterialError(setting, f"{path} has more than {MAX_BYTES:,} bytes; that is no key")
+        raise KeyMaterialError(setting, f"{path} has more than {MAX_BYTES:,} bytes; a key is smaller")
     return data
 
 
 def path_of_url(text: str) -> Path:
-    """Return the path of `file:///path`, or of a text that is a path itself."""
+    """Return the path in `file:///path`, or of a text that is a path itself."""
     return Path(unquote(urlsplit(text).path)) if text.startswith("file:") else Path(text)
 
 
@@ -74,16 +74,16 @@ def _path_of(text: str) -> Path | None:
         return path_of_url(text)
     try:
         return Path(text) if Path(text).is_file() else None
-    except (OSError, ValueError):  # too long for a name, or with a NUL: no file has it
+    except (OSError, ValueError):  # the text is too long for a file name, or has a NUL
         return None
 
 
 def _data_of_url(url: str, setting: str) -> bytes:
     kind, comma, data = url.removeprefix("data:").partition(",")
     if not comma:
-        raise KeyMaterialError(setting, "data: has no comma; write data:;base64, and then the key in Base64")
+        raise KeyMaterialError(setting, "data: has no comma; write data:;base64, followed by the key in Base64")
     if kind.endswith(";base64"):
-        return _decoded(unquote(data), setting, "what stands behind data:;base64, is not Base64")
+        return _decoded(unquote(data), setting, "the text after data:;base64, is not Base64")
     return unquote_to_bytes(data)
 
 
@@ -99,5 +99,5 @@ def _is_like_path(text: str) -> bool:
 
 
 def _shown(text: str) -> str:
-    """Return what looks like a path; what does not may be a key that lacks a character."""
+    """Return a text that looks like a path. Any other may be an incomplete key, so it is not repeated."""
     return text[:200] if _is_like_path(text) else "of that name"

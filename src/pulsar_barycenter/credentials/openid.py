@@ -1,19 +1,20 @@
-"""Access tokens of OpenID Connect: what an issuer publishes, and a token judged by it. Bytes and times are arguments.
+"""Access tokens of OpenID Connect: parses what an issuer publishes, and verifies tokens with it. Bytes and times are
+arguments.
 
-A token is believed if an allowed issuer's own key signed it, with an algorithm of public keys that is the key's, the
-time is within what it says, and it is for an allowed audience and names a role. What it says of itself chooses among
-the keys of its issuer, and nothing else: no address in its header (`jku`, `x5u`) is asked, no key in it is taken.
+A token is accepted if all of this holds: an allowed issuer's own key signed it, with an algorithm of that key; the time
+is within the token's limits; the token is for an allowed audience and has a role. The token's header only selects among
+the keys of its issuer. Addresses in it (`jku`, `x5u`) are not requested, and keys in it are not used.
 
-| claim | must be |
+| claim | requirement |
 |---|---|
-| `iss` | an allowed issuer, letter by letter |
-| `aud` | an allowed audience, or a list with one |
-| `exp`, `iat` | there; the time is before `exp`, and not before `iat` |
-| `nbf` | if it is there, not later than the time |
-| `sub`, and the claim of the role | there |
+| `iss` | an allowed issuer, exactly |
+| `aud` | an allowed audience, or a list that contains one |
+| `exp`, `iat` | required; the time is before `exp`, and not before `iat` |
+| `nbf` | optional; not later than the time |
+| `sub`, and the claim of the role | required |
 
-Source: Pulsar's `AuthenticationProviderOpenID`, OpenID Connect Discovery 1.0, RFC 7517 and 7518. Unlike there, PS256,
-PS384 and PS512 are believed too, and sizes are bounded.
+Source: Pulsar's `AuthenticationProviderOpenID`, OpenID Connect Discovery 1.0, RFC 7517 and 7518. Two differences:
+PS256, PS384 and PS512 are accepted too, and sizes are limited.
 """
 
 from collections.abc import Mapping
@@ -31,7 +32,7 @@ from pulsar_barycenter.credentials.issuers import MAX_DOCUMENT_BYTES, MAX_URL, d
 from pulsar_barycenter.credentials.token_keys import VerifyingKey
 from pulsar_barycenter.credentials.tokens import (
     Refused,
-    Verdict,
+    TokenResult,
     VerifiedToken,
     is_moment,
     outside_time,
@@ -41,25 +42,25 @@ from pulsar_barycenter.credentials.tokens import (
 )
 
 MAX_KEYS: Final = 100
-"""Keys of an issuer."""
+"""The maximum number of keys of an issuer."""
 MAX_KEY_ID: Final = 500
-"""Characters of the id of a key."""
+"""The maximum number of characters of a key's id."""
 
 RSA_ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 EC_ALGORITHMS: Final = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512"}
-"""By the names that curves have in JSON Web Keys."""
+"""The algorithms by the names of their curves in JSON Web Keys."""
 ALGORITHMS: Final = frozenset(RSA_ALGORITHMS) | frozenset(EC_ALGORITHMS.values())
 
-_LEAST_RSA_BITS: Final = 2_048
-_MOST_RSA_BITS: Final = 8_192
-_MOST_EXPONENT: Final = 1 << 32
+_MIN_RSA_BITS: Final = 2_048
+_MAX_RSA_BITS: Final = 8_192
+_MAX_EXPONENT: Final = 1 << 32
 _MAX_NUMBER: Final = 1_400
-"""Characters of a number of a key: 8,192 bits in Base64."""
+"""The maximum number of characters of a number in a key: 8,192 bits in Base64."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenIDRules:
-    """What a token must be like. `leeway_s` is by how much the clocks of issuer and broker may differ."""
+    """What a token must satisfy. `leeway_s` is how much the clocks of issuer and broker may differ."""
 
     issuers: frozenset[str]
     audiences: frozenset[str]
@@ -69,7 +70,7 @@ class OpenIDRules:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """What a token that nobody vouches for says: by which key of which allowed issuer it is signed, and how."""
+    """What an unverified token states: which key of which allowed issuer signed it, and with which algorithm."""
 
     issuer: str
     key_id: str
@@ -90,101 +91,105 @@ class IssuerKeys:
 
 
 def keys_url(document: bytes, issuer: str) -> str:
-    """Return where the metadata of an issuer say that its keys are.
+    """Return the address of an issuer's keys from its metadata.
 
     Raises:
-        IssuerError: these are no metadata, or those of another issuer.
+        IssuerError: the document is not metadata, or belongs to another issuer.
     """
     metadata = _decoded(document, discovery_url(issuer))
     if metadata.get("issuer") != issuer:
-        raise IssuerError(discovery_url(issuer), "is of another issuer: its issuer must be the allowed one exactly")
+        raise IssuerError(
+            discovery_url(issuer), "belongs to another issuer: its issuer must be exactly the allowed one"
+        )
     url = metadata.get("jwks_uri")
     if not isinstance(url, str) or not 0 < len(url) <= MAX_URL:
-        raise IssuerError(discovery_url(issuer), "names no jwks_uri")
+        raise IssuerError(discovery_url(issuer), "has no jwks_uri")
     return url
 
 
 def issuer_keys(document: bytes, url: str) -> IssuerKeys:
-    """Return the keys of a JSON Web Key Set that can be used; others, such as those to encrypt with, are passed over.
+    """Return the usable keys of a JSON Web Key Set. Others, such as encryption keys, are ignored.
 
     Raises:
-        IssuerError: it is none, or has more than MAX_KEYS keys; `url` is where it came from.
+        IssuerError: the document is not a key set, or has more than MAX_KEYS keys; `url` is its address.
     """
     listed = _decoded(document, url).get("keys")
     if not isinstance(listed, list):
-        raise IssuerError(url, "is no JSON Web Key Set")
+        raise IssuerError(url, "is not a JSON Web Key Set")
     if len(listed) > MAX_KEYS:
         raise IssuerError(url, f"has more than {MAX_KEYS} keys")
     found: dict[tuple[str, str], VerifyingKey] = {}
-    for each in listed:
-        key_id = each.get("kid") if isinstance(each, dict) else None
-        key = _key(each) if _is_key_id(key_id) else None
+    for jwk in listed:
+        key_id = jwk.get("kid") if isinstance(jwk, dict) else None
+        key = _key(jwk) if _is_key_id(key_id) else None
         for algorithm in () if key is None else key.algorithms:
             found.setdefault((str(key_id), algorithm), key)  # type: ignore[arg-type]
     return IssuerKeys(found)
 
 
 def names_allowed_issuer(token: str, rules: OpenIDRules) -> bool:
-    """Whether a token that nobody vouches for says to be of one."""
-    said = _said(token)
-    issuer = None if isinstance(said, Refused) else said[1].get("iss")
+    """Return whether an unverified token states an allowed issuer."""
+    stated = _unverified_parts(token)
+    issuer = None if isinstance(stated, Refused) else stated[1].get("iss")
     return isinstance(issuer, str) and issuer in rules.issuers
 
 
 def claimed(token: str, rules: OpenIDRules) -> Claimed | Refused:
-    """Return by whose key a token says to be signed, if that may be."""
-    said = _said(token)
-    if isinstance(said, Refused):
-        return said
-    header, claims = said
+    """Return the key that a token states, if that key is allowed."""
+    stated = _unverified_parts(token)
+    if isinstance(stated, Refused):
+        return stated
+    header, claims = stated
     algorithm, key_id, issuer = header.get("alg"), header.get("kid"), claims.get("iss")
     if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
         return Refused("the token is not signed with a public key's algorithm: RS, PS or ES with 256, 384 or 512")
     if not isinstance(issuer, str) or issuer not in rules.issuers:
-        return Refused("the token is of no issuer that this cluster allows")
+        return Refused("the token's issuer is not one that this cluster allows")
     if not isinstance(key_id, str) or not _is_key_id(key_id):
-        return Refused("the token does not say by which key of its issuer it is signed")
+        return Refused("the token does not state which key of its issuer signed it")
     return Claimed(issuer, key_id, algorithm)
 
 
-def openid_verdict(token: str, said: Claimed, keys: IssuerKeys, rules: OpenIDRules, now_s: float) -> Verdict:
-    """Judge a token by the keys of the issuer that it names, at a time in seconds since 1970."""
-    key = keys.find(said)
+def check_openid_token(token: str, stated: Claimed, keys: IssuerKeys, rules: OpenIDRules, now_s: float) -> TokenResult:
+    """Verify a token with the keys of the issuer that it states, at a time in seconds since 1970."""
+    key = keys.find(stated)
     if key is None:
-        is_known = keys.has(said.key_id)
+        is_known = keys.has(stated.key_id)
         return Refused(
-            "the token is not signed as that key of its issuer signs" if is_known else "its issuer has no such key"
+            "the token is not signed with an algorithm of that key"
+            if is_known
+            else "its issuer has no key with that id"
         )
-    claims = signed_claims(token, VerifyingKey(key.key, (said.algorithm,)))
+    claims = signed_claims(token, VerifyingKey(key.key, (stated.algorithm,)))
     if isinstance(claims, Refused):
         return claims
-    refused = _incomplete(claims, said, rules) or _outside(claims, rules, now_s)
+    refused = _incomplete(claims, stated, rules) or _outside(claims, rules, now_s)
     if refused is not None:
         return refused
     role = role_of(claims[rules.role_claim])
     if role is None:
-        return Refused(f"the token names no role in its claim {rules.role_claim}")
+        return Refused(f"the token has no role in its claim {rules.role_claim}")
     return VerifiedToken(role, claims["exp"] + rules.leeway_s, claims)
 
 
-def _said(token: str) -> tuple[Mapping[str, Any], Mapping[str, Any]] | Refused:
+def _unverified_parts(token: str) -> tuple[Mapping[str, Any], Mapping[str, Any]] | Refused:
     if not token:
         return Refused("there is no token")
     if len(token) > MAX_TOKEN or not token.isascii():
-        return Refused(f"this is no token: it has more than {MAX_TOKEN} characters, or others than ASCII")
+        return Refused(f"this is not a token: it has more than {MAX_TOKEN} characters, or non-ASCII ones")
     return unverified(token)
 
 
-def _incomplete(claims: Mapping[str, Any], said: Claimed, rules: OpenIDRules) -> Refused | None:
-    if claims.get("iss") != said.issuer:
-        return Refused("the token is of no issuer that this cluster allows")
+def _incomplete(claims: Mapping[str, Any], stated: Claimed, rules: OpenIDRules) -> Refused | None:
+    if claims.get("iss") != stated.issuer:
+        return Refused("the token's issuer is not one that this cluster allows")
     for name in ("exp", "iat", "sub", rules.role_claim):
         if claims.get(name) is None:
             return Refused(f"the token lacks the claim {name}")
     audience = claims.get("aud")
     named = audience if isinstance(audience, list) else [audience]
-    if not any(isinstance(each, str) and each in rules.audiences for each in named):
-        return Refused("the token is not for this cluster: its claim aud names none of the allowed audiences")
+    if not any(isinstance(name, str) and name in rules.audiences for name in named):
+        return Refused("the token is not for this cluster: its claim aud has none of the allowed audiences")
     return None
 
 
@@ -192,7 +197,7 @@ def _outside(claims: Mapping[str, Any], rules: OpenIDRules, now_s: float) -> Ref
     if not is_moment(claims["iat"]):
         return Refused("the token's claim iat is not a number of seconds since 1970")
     if now_s < claims["iat"] - rules.leeway_s:
-        return Refused("the token was issued later than it is now here; the clocks differ")
+        return Refused("the token's issue time is in the future; the clocks differ")
     return outside_time(claims, rules.leeway_s, now_s)
 
 
@@ -202,7 +207,7 @@ def _decoded(document: bytes, url: str) -> dict[str, Any]:
     try:
         return msgspec.json.decode(document, type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise IssuerError(url, "is no object of JSON") from None
+        raise IssuerError(url, "is not a JSON object") from None
 
 
 def _is_key_id(key_id: object) -> bool:
@@ -210,7 +215,9 @@ def _is_key_id(key_id: object) -> bool:
 
 
 def _key(jwk: Mapping[str, Any]) -> VerifyingKey | None:
-    """Return a key to check signatures with, None if this is none. One whose private part is published is none."""
+    """Return a key to verify signatures with, None if it cannot be used. A key whose private part is published
+    cannot.
+    """
     operations = jwk.get("key_ops", ["verify"])
     if "d" in jwk or jwk.get("use", "sig") != "sig" or not isinstance(operations, list) or "verify" not in operations:
         return None
@@ -220,15 +227,15 @@ def _key(jwk: Mapping[str, Any]) -> VerifyingKey | None:
         return None
     stated = jwk.get("alg")
     if stated is not None:
-        algorithms = tuple(each for each in algorithms if each == stated)
+        algorithms = tuple(algorithm for algorithm in algorithms if algorithm == stated)
     return VerifyingKey(key, algorithms) if algorithms else None
 
 
 def _rsa(jwk: Mapping[str, Any]) -> tuple[rsa.RSAPublicKey, tuple[str, ...]]:
     key = RSAAlgorithm.from_jwk({"kty": "RSA", "n": _number(jwk["n"]), "e": _number(jwk["e"])})
-    if not isinstance(key, rsa.RSAPublicKey) or not _LEAST_RSA_BITS <= key.key_size <= _MOST_RSA_BITS:
+    if not isinstance(key, rsa.RSAPublicKey) or not _MIN_RSA_BITS <= key.key_size <= _MAX_RSA_BITS:
         raise ValueError
-    if key.public_numbers().e > _MOST_EXPONENT:  # a signature would take long to check
+    if key.public_numbers().e > _MAX_EXPONENT:  # a signature would take long to verify
         raise ValueError
     return key, RSA_ALGORITHMS
 

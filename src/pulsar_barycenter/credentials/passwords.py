@@ -1,7 +1,8 @@
-"""A file of users and their passwords, as `htpasswd` writes it: lines `user:hash`.
+"""A file of users and passwords in the format of `htpasswd`: lines `user:hash`.
 
-Hashes are those that Pulsar takes, which `htpasswd -m` (apr1) and `htpasswd -d` (crypt) make, and crypt's others: MD5,
-SHA-256, SHA-512. Checking one takes from half a millisecond to half a second, by its kind.
+The hashes are those that Pulsar accepts: apr1 (`htpasswd -m`), crypt (`htpasswd -d`), and crypt's MD5, SHA-256 and
+SHA-512. Verifying one takes from half a millisecond to half a second, depending on its kind.
+
 Source: Pulsar's `AuthenticationProviderBasic`.
 """
 
@@ -15,26 +16,26 @@ from pulsar_barycenter.credentials.key_material import read_key_material
 
 MAX_USERS: Final = 100_000
 MAX_PASSWORD: Final = 4_096
-"""Characters of a password."""
+"""The maximum number of characters of a password."""
 
 _KINDS: Final = ("apr_md5_crypt", "md5_crypt", "sha256_crypt", "sha512_crypt", "des_crypt")
 
 
 @cache
 def _kinds() -> Any:
-    from passlib.context import CryptContext  # takes longer than all else here, and only who has such a file needs it
+    from passlib.context import CryptContext  # this import is slow, and only users of such a file need it
 
     return CryptContext(_KINDS)
 
 
 @dataclass(frozen=True, slots=True)
 class Passwords:
-    """The hash of each user's password; made by `read_passwords`."""
+    """The hash of each user's password. Created by `read_passwords`."""
 
     hashes: Mapping[str, str] = field(repr=False)
 
     def are(self, user: str, password: str) -> bool:
-        """Whether that is the password of that user; an unknown user takes as long."""
+        """Return whether that is the user's password. The check of an unknown user takes the same time."""
         known = self.hashes.get(user)
         if len(password) > MAX_PASSWORD or "\0" in password:
             return False
@@ -45,15 +46,16 @@ class Passwords:
 
 
 def read_passwords(text: str, setting: str = "basicAuthConf") -> Passwords:
-    """Read the file that `text` names, or holds in Base64; blank lines and those that begin with `#` say nothing.
+    """Parse the file that `text` refers to, or contains in Base64. Blank lines and lines that begin with `#` are
+    ignored.
 
     Raises:
-        KeyMaterialError: it cannot be read, has no user or more than MAX_USERS, or a line is not `user:hash`.
+        KeyMaterialError: the file cannot be read, has no user or more than MAX_USERS, or a line is not `user:hash`.
     """
     try:
         lines = read_key_material(text, setting).decode().splitlines()
     except UnicodeDecodeError:
-        raise KeyMaterialError(setting, "this is no text in UTF-8") from None
+        raise KeyMaterialError(setting, "the file is not UTF-8 text") from None
     hashes: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):
@@ -61,12 +63,12 @@ def read_passwords(text: str, setting: str = "basicAuthConf") -> Passwords:
         user, colon, hashed = line.strip().partition(":")
         if not colon or not user:
             raise KeyMaterialError(
-                setting, f"line {number} is not of the form user:hash; htpasswd -m makes such a file"
+                setting, f"line {number} is not of the form user:hash; htpasswd -m creates such a file"
             )
         if _kinds().identify(hashed) is None:
-            known = "apr1 (htpasswd -m) and crypt (htpasswd -d) are taken, as Pulsar does"
-            raise KeyMaterialError(setting, f"line {number}: the hash of this user is of a kind that is not: {known}")
+            known = "apr1 (htpasswd -m) and crypt (htpasswd -d) are supported, as in Pulsar"
+            raise KeyMaterialError(setting, f"line {number}: the hash of this user has an unsupported kind: {known}")
         hashes[user] = hashed
     if not 0 < len(hashes) <= MAX_USERS:
-        raise KeyMaterialError(setting, f"there are {len(hashes)} users; there may be from 1 to {MAX_USERS:,}")
+        raise KeyMaterialError(setting, f"there are {len(hashes)} users; from 1 to {MAX_USERS:,} are allowed")
     return Passwords(hashes)

@@ -1,9 +1,11 @@
-"""TLS by PEM files: what a server shows and whom it trusts, likewise for a client, and files that are renewed.
+"""TLS contexts from PEM files, for servers and clients, and their renewal when the files change.
 
-A context is made of files as they are, and says in words what is wrong with them. `Renewed` makes another when they
-have changed: connections that are open live on by the one they began with, and none goes on by the session of another
-(`ListeningContext`). Protocols before TLS 1.2 are not offered. Ciphers have OpenSSL's names or Java's. Source: Pulsar's
-`SecurityUtility` and `TlsServerContext`.
+A context is created from the current files; an error says what is wrong with them. `Renewed` creates another context
+when the files have changed. Open connections keep the context with which they began, and no connection resumes a
+session of an older context (`ListeningContext`). Protocols before TLS 1.2 are not supported. Ciphers have OpenSSL's or
+Java's names.
+
+Source: Pulsar's `SecurityUtility` and `TlsServerContext`.
 """
 
 import ssl
@@ -15,9 +17,9 @@ from typing import Any, Final, Self
 import structlog
 
 from pulsar_barycenter.credentials.authorities import client_context, load_authorities
+from pulsar_barycenter.credentials.client_authentication import NO_AUTHENTICATION, ClientAuthentication
 from pulsar_barycenter.credentials.errors import KeyMaterialError
 from pulsar_barycenter.credentials.key_material import read_file
-from pulsar_barycenter.credentials.presented import NOTHING, Presented
 
 log = structlog.get_logger(__name__)
 
@@ -28,10 +30,11 @@ _OF_TLS_1_3: Final = ("TLS_AES_", "TLS_CHACHA20_")
 
 @dataclass(frozen=True, slots=True)
 class ServerTls:
-    """What a server shows, whom it trusts, and how strictly.
+    """The certificate of a server, the authorities that it trusts, and how strict it is.
 
-    With `trust_file` clients are asked for a certificate of one of its authorities; one of another is refused. With
-    `requires_certificate` so is none. Blank `protocols` and `ciphers` are all that are safe.
+    With `trust_file` clients are asked for a certificate of one of its authorities; a certificate of another authority
+    is refused. With `requires_certificate` a client without a certificate is refused too. Blank `protocols` and
+    `ciphers` are all safe ones.
     """
 
     certificate_file: str
@@ -46,10 +49,11 @@ class ServerTls:
         return tuple(file for file in (self.certificate_file, self.key_file, self.trust_file) if file)
 
     def context(self) -> ssl.SSLContext:
-        """Make what connections go by, of the files as they are now.
+        """Create a TLS context from the current files.
 
         Raises:
-            KeyMaterialError: a file is missing, cannot be read, or is not what it should be; a word is not known.
+            KeyMaterialError: a file is missing, cannot be read, or has the wrong content; or a protocol or cipher is
+                unknown.
         """
         made = self.bare_context()
         _set_ciphers(made, self.ciphers)
@@ -59,15 +63,15 @@ class ServerTls:
         elif self.requires_certificate:
             raise KeyMaterialError(
                 "tlsTrustCertsFilePath",
-                "with tlsRequireTrustedClientCertOnConnect=true, name the file of the authorities that are trusted",
+                "tlsRequireTrustedClientCertOnConnect=true needs the file of the trusted authorities",
             )
         return made
 
     def bare_context(self) -> ssl.SSLContext:
-        """Make one without anything of the files: nobody can shake hands by it.
+        """Create a TLS context without the files, with which no handshake can succeed.
 
         Raises:
-            KeyMaterialError: a version is not known.
+            KeyMaterialError: a protocol version is unknown.
         """
         made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         made.minimum_version, made.maximum_version = _versions(self.protocols, self.ciphers)
@@ -80,11 +84,12 @@ class ServerTls:
 
 @dataclass(frozen=True, slots=True)
 class ClientTls:
-    """Whom a client trusts: the authorities of a file, or blank, those of the system. What it `shows` may be a
-    certificate."""
+    """The authorities that a client trusts: those of a file, or, if it is blank, the system's. `shows` may have a
+    client certificate.
+    """
 
     trust_file: str = ""
-    shows: Presented = NOTHING
+    shows: ClientAuthentication = NO_AUTHENTICATION
     verifies: bool = True
     verifies_host_name: bool = True
 
@@ -94,10 +99,10 @@ class ClientTls:
         return tuple(file for file in named if file)
 
     def context(self) -> ssl.SSLContext:
-        """Make what connections go by, of the files as they are now.
+        """Create a TLS context from the current files.
 
         Raises:
-            KeyMaterialError: a file is missing, cannot be read, or is not what it should be.
+            KeyMaterialError: a file is missing, cannot be read, or has the wrong content.
         """
         made = client_context(self.trust_file, "brokerClientTrustCertsFilePath")
         made.check_hostname = self.verifies and self.verifies_host_name
@@ -109,10 +114,13 @@ class ClientTls:
 
 
 class Renewed:
-    """The context of `tls`, made anew when its files have changed; looked at no more often than each `check_s`.
+    """The TLS context of `tls`, created again when its files have changed. The files are checked at most every
+    `check_s` seconds.
 
-    `now_s` is any clock that goes on. Files that have become wrong are told once, and the context stays as it was.
-    Raises KeyMaterialError where they are wrong from the start.
+    `now_s` is a monotonic clock. If the new files are invalid, that is logged once and the previous context stays.
+
+    Raises (on construction):
+        KeyMaterialError: the files are invalid.
     """
 
     def __init__(self, tls: ServerTls | ClientTls, *, check_s: float, now_s: Callable[[], float]) -> None:
@@ -124,7 +132,7 @@ class Renewed:
         self._context = tls.context()
 
     def context(self) -> ssl.SSLContext:
-        """Return the context for a connection that begins now."""
+        """Return the context for a new connection."""
         if self._now_s() - self._looked_s >= self._check_s:
             self._looked_s = self._now_s()
             state = _state(self._tls.files)
@@ -143,12 +151,13 @@ class Renewed:
 
 
 class ListeningContext(ssl.SSLContext):
-    """What a listening socket goes by: each connection by what `renewed` has when it begins, and by no session.
+    """The context of a listening socket. Each new connection uses the current context of `renewed`, and none resumes a
+    session.
 
-    A session that went on would go on by a certificate that has expired since, or is trusted no more. Tickets are off
-    everywhere; what is left are the sessions of TLS 1.2 that OpenSSL remembers by their ids. It looks for them in the
-    context that a connection began with, also where another one is chosen later, and Python has no way to switch that
-    off: so each connection begins with a context of its own, which remembers none (0.4 ms and 15 kB of it).
+    A resumed session would continue with a certificate that has expired or is no longer trusted. Session tickets are
+    disabled; what remains are TLS 1.2 sessions that OpenSSL caches by their ids. OpenSSL searches them in the context
+    with which a connection began, even if another context is selected later, and Python cannot disable that. So each
+    connection begins with its own context, which has no cached session (0.4 ms and 15 kB each).
     """
 
     def __new__(cls, tls: ServerTls, renewed: Renewed) -> Self:
@@ -166,7 +175,7 @@ class ListeningContext(ssl.SSLContext):
         server_hostname: str | bytes | None = None,
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLObject:
-        """Begin a connection; both event loops do it by this."""
+        """Begin a connection. Both event loops call this."""
         outer = self._tls.bare_context()
         outer.sni_callback = self._choose
         return outer.wrap_bio(incoming, outgoing, server_side, server_hostname, session)
@@ -176,16 +185,16 @@ class ListeningContext(ssl.SSLContext):
 
 
 def renewing_server_context(tls: ServerTls, *, check_s: float, now_s: Callable[[], float]) -> ListeningContext:
-    """Return what a listening socket goes by whose files are looked at as `Renewed` does.
+    """Return the context of a listening socket whose files are checked as in `Renewed`.
 
     Raises:
-        KeyMaterialError: a file cannot be used, or a word is not known.
+        KeyMaterialError: a file cannot be used, or a protocol or cipher is unknown.
     """
     return ListeningContext(tls, Renewed(tls, check_s=check_s, now_s=now_s))
 
 
 def common_name(certificate: Mapping[str, Any] | None) -> str | None:
-    """Return the CN of a certificate as Python tells it, None if there is no certificate, or no CN in it."""
+    """Return the CN of a certificate in Python's format, None if there is no certificate or no CN."""
     names = [
         value for part in (certificate or {}).get("subject", ()) for key, value in part if key == "commonName" and value
     ]
@@ -193,7 +202,7 @@ def common_name(certificate: Mapping[str, Any] | None) -> str | None:
 
 
 def _state(files: Iterable[str]) -> tuple[object, ...]:
-    """Return what differs once a file was written anew, put in place of another, or is gone."""
+    """Return a value that changes when a file is written, replaced or deleted."""
     found: list[object] = []
     for file in files:
         try:
@@ -209,16 +218,16 @@ def _versions(protocols: tuple[str, ...], ciphers: tuple[str, ...]) -> tuple[ssl
         if name not in PROTOCOLS:
             raise KeyMaterialError(
                 "tlsProtocols",
-                f"{name[:50]!r} is not offered: there are {' and '.join(PROTOCOLS)}; older ones are weak",
+                f"{name[:50]!r} is not supported; set {' or '.join(PROTOCOLS)}, older ones are weak",
             )
     chosen = [PROTOCOLS[name] for name in protocols or PROTOCOLS]
     if ciphers and all(name.startswith(_OF_TLS_1_3) for name in ciphers):
-        return ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.TLSv1_3  # none of them is of TLS 1.2
+        return ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.TLSv1_3  # none of these ciphers belongs to TLS 1.2
     return min(chosen), max(chosen)
 
 
 def _set_ciphers(context: ssl.SSLContext, ciphers: tuple[str, ...]) -> None:
-    """Allow only these; those of TLS 1.3, all of them good, are on whenever that is."""
+    """Allow only these ciphers. Those of TLS 1.3, which are all safe, are enabled whenever TLS 1.3 is."""
     names = [_of_openssl(name) for name in ciphers if not name.startswith(_OF_TLS_1_3)]
     if not names:
         return
@@ -244,16 +253,18 @@ def _of_openssl(name: str) -> str:
 def _load_pair(context: ssl.SSLContext, certificate: str, key: str, certificate_setting: str, key_setting: str) -> None:
     for file, setting in ((certificate, certificate_setting), (key, key_setting)):
         if not file:
-            raise KeyMaterialError(setting, "name the PEM file, as there is a port for TLS")
+            raise KeyMaterialError(setting, "set the PEM file, because a TLS port is configured")
         if b"-----BEGIN " not in read_file(Path(file), setting):
-            raise KeyMaterialError(setting, f"{file} is no PEM file: there is no -----BEGIN in it")
+            raise KeyMaterialError(setting, f"{file} is not a PEM file: it has no -----BEGIN")
     try:
         context.load_cert_chain(certificate, key, password=lambda: "")
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
-            told = f"{key} is not the key of the certificate in {certificate}; give the pair that was made together"
+            detail = f"{key} is not the key of the certificate in {certificate}; set two files that belong together"
         else:
-            told = f"{certificate} and {key} are no certificate and key without a password, in PEM ({error.reason})"
-        raise KeyMaterialError(key_setting, told) from None
+            detail = (
+                f"{certificate} and {key} are not a PEM certificate and its key without a password ({error.reason})"
+            )
+        raise KeyMaterialError(key_setting, detail) from None
     except (OSError, ValueError) as error:
         raise KeyMaterialError(key_setting, f"{certificate} and {key} cannot be used: {error}") from None

@@ -1,7 +1,8 @@
-"""The keys that tokens are signed and checked with, and which algorithms go with them.
+"""The keys that sign and verify tokens, and the algorithms of each key.
 
-Files of public and private keys are as Pulsar's tools write them, DER (X.509 and PKCS #8), or PEM. A secret key is its
-bare bytes. Which algorithms a key accepts is said by the key and by `tokenPublicAlg`, never by a token.
+Files of public and private keys are in the formats of Pulsar's tools, DER (X.509 and PKCS #8), or PEM. A secret key is
+a file of plain bytes. The key and `tokenPublicAlg` decide which algorithms are accepted, never a token.
+
 Source: Pulsar's `AuthTokenUtils`.
 """
 
@@ -26,7 +27,7 @@ from pulsar_barycenter.credentials.errors import KeyMaterialError
 from pulsar_barycenter.credentials.key_material import read_key_material
 
 SECRET_ALGORITHMS: Final = {"HS256": 32, "HS384": 48, "HS512": 64}
-"""Those with a secret key, each with the fewest bytes that its key may have."""
+"""The algorithms with a secret key, each with the minimum length of its key in bytes."""
 RSA_ALGORITHMS: Final = ("RS256", "RS384", "RS512")
 EC_CURVES: Final[Mapping[str, ec.EllipticCurve]] = {
     "ES256": ec.SECP256R1(),
@@ -35,7 +36,7 @@ EC_CURVES: Final[Mapping[str, ec.EllipticCurve]] = {
 }
 PUBLIC_ALGORITHMS: Final = (*RSA_ALGORITHMS, *EC_CURVES)
 
-_LEAST_RSA_BITS: Final = 2048
+_MIN_RSA_BITS: Final = 2048
 _PEM: Final = b"-----BEGIN "
 
 PublicKey: TypeAlias = rsa.RSAPublicKey | ec.EllipticCurvePublicKey
@@ -44,7 +45,7 @@ PrivateKey: TypeAlias = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 
 @dataclass(frozen=True, slots=True)
 class VerifyingKey:
-    """What signatures are checked with, and the only algorithms that they may say."""
+    """A key to verify signatures, and the only algorithms that they may have."""
 
     key: bytes | PublicKey = field(repr=False)
     algorithms: tuple[str, ...]
@@ -52,14 +53,14 @@ class VerifyingKey:
 
 @dataclass(frozen=True, slots=True)
 class SigningKey:
-    """What tokens are signed with, and how."""
+    """A key to sign tokens, and its algorithm."""
 
     key: bytes | PrivateKey = field(repr=False)
     algorithm: str
 
 
 def secret_key(text: str, setting: str = "tokenSecretKey") -> VerifyingKey:
-    """Read a secret key; the algorithms are those that it is long enough for.
+    """Read a secret key. Its algorithms are those for which it is long enough.
 
     Raises:
         KeyMaterialError: it cannot be read, is too short, or is a key of another kind.
@@ -69,7 +70,7 @@ def secret_key(text: str, setting: str = "tokenSecretKey") -> VerifyingKey:
 
 
 def signing_secret_key(text: str, setting: str) -> SigningKey:
-    """Read a secret key to sign with, by the strongest algorithm that it is long enough for, as Pulsar's tools do.
+    """Read a secret key to sign with, by the strongest algorithm for which it is long enough, as Pulsar's tools do.
 
     Raises:
         KeyMaterialError: as `secret_key`.
@@ -78,24 +79,24 @@ def signing_secret_key(text: str, setting: str) -> SigningKey:
 
 
 def public_key(text: str, algorithm: str = "RS256", setting: str = "tokenPublicKey") -> VerifyingKey:
-    """Read a public key for one of PUBLIC_ALGORITHMS. One of RSA accepts all three of its algorithms.
+    """Read a public key for one of PUBLIC_ALGORITHMS. An RSA key accepts all three RSA algorithms.
 
     Raises:
-        KeyMaterialError: it cannot be read, is a key of another kind than `algorithm` needs, or too weak.
+        KeyMaterialError: it cannot be read, is of another kind than `algorithm` needs, or is too weak.
     """
     data = read_key_material(text, setting)
     try:
         key = load_pem_public_key(data) if data.startswith(_PEM) else load_der_public_key(data)
     except (ValueError, UnsupportedAlgorithm):
-        raise KeyMaterialError(setting, "this is no public key in DER (X.509) or PEM") from None
+        raise KeyMaterialError(setting, "this is not a public key in DER (X.509) or PEM") from None
     return VerifyingKey(_of_kind(key, algorithm, setting), _algorithms_like(algorithm, setting))
 
 
 def private_key(text: str, algorithm: str, setting: str) -> SigningKey:
-    """Read a private key to sign with by one of PUBLIC_ALGORITHMS.
+    """Read a private key to sign with one of PUBLIC_ALGORITHMS.
 
     Raises:
-        KeyMaterialError: it cannot be read, is a key of another kind than `algorithm` needs, or too weak.
+        KeyMaterialError: it cannot be read, is of another kind than `algorithm` needs, or is too weak.
     """
     data = read_key_material(text, setting)
     try:
@@ -104,11 +105,11 @@ def private_key(text: str, algorithm: str, setting: str) -> SigningKey:
         else:
             key = load_der_private_key(data, password=None)
     except TypeError:
-        raise KeyMaterialError(setting, "this key is encrypted; give one without a password") from None
+        raise KeyMaterialError(setting, "this key is encrypted; set one without a password") from None
     except (ValueError, UnsupportedAlgorithm):
-        raise KeyMaterialError(setting, "this is no private key in DER (PKCS #8) or PEM") from None
+        raise KeyMaterialError(setting, "this is not a private key in DER (PKCS #8) or PEM") from None
     if not isinstance(key, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey):
-        raise KeyMaterialError(setting, f"{algorithm} needs a key of {_kind(algorithm)}")
+        raise KeyMaterialError(setting, f"{algorithm} needs {_kind(algorithm)}")
     _of_kind(key.public_key(), algorithm, setting)
     return SigningKey(key, algorithm)
 
@@ -117,7 +118,7 @@ def new_key_pair(algorithm: str) -> tuple[bytes, bytes]:
     """Return a new private key (PKCS #8) and its public key (X.509), both in DER, for one of PUBLIC_ALGORITHMS."""
     key: PrivateKey
     if algorithm in RSA_ALGORITHMS:
-        key = rsa.generate_private_key(public_exponent=65_537, key_size=_LEAST_RSA_BITS)
+        key = rsa.generate_private_key(public_exponent=65_537, key_size=_MIN_RSA_BITS)
     else:
         key = ec.generate_private_key(EC_CURVES[algorithm])
     private = key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
@@ -127,33 +128,35 @@ def new_key_pair(algorithm: str) -> tuple[bytes, bytes]:
 def _secret(text: str, setting: str) -> bytes:
     data = read_key_material(text, setting)
     if data.startswith(_PEM):
-        raise KeyMaterialError(setting, "this is a key in PEM, not a secret key; a public key goes into tokenPublicKey")
+        raise KeyMaterialError(setting, "this is a PEM key, not a secret key; set a public key in tokenPublicKey")
     least = min(SECRET_ALGORITHMS.values())
     if len(data) < least:
         raise KeyMaterialError(
             setting,
-            f"a secret key has {least} bytes or more, this one {len(data)}; "
-            "barycenter tokens create-secret-key makes one. A file holds the bare bytes, not Base64",
+            f"a secret key must have {least} bytes or more, this one has {len(data)}; "
+            "barycenter tokens create-secret-key creates one. A file contains the plain bytes, not Base64",
         )
     return data
 
 
 def _of_kind(key: object, algorithm: str, setting: str) -> PublicKey:
     if algorithm in RSA_ALGORITHMS and isinstance(key, rsa.RSAPublicKey):
-        if key.key_size < _LEAST_RSA_BITS:
-            raise KeyMaterialError(setting, f"a key of RSA has {_LEAST_RSA_BITS} bits or more, this one {key.key_size}")
+        if key.key_size < _MIN_RSA_BITS:
+            raise KeyMaterialError(
+                setting, f"an RSA key must have {_MIN_RSA_BITS} bits or more, this one has {key.key_size}"
+            )
         return key
     curve = EC_CURVES.get(algorithm)
     if curve is not None and isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name == curve.name:
         return key
-    raise KeyMaterialError(setting, f"{algorithm} needs a key of {_kind(algorithm)}")
+    raise KeyMaterialError(setting, f"{algorithm} needs {_kind(algorithm)}")
 
 
 def _algorithms_like(algorithm: str, setting: str) -> tuple[str, ...]:
     if algorithm not in PUBLIC_ALGORITHMS:
-        raise KeyMaterialError(setting, f"the algorithm is one of {', '.join(PUBLIC_ALGORITHMS)}")
+        raise KeyMaterialError(setting, f"the algorithm must be one of {', '.join(PUBLIC_ALGORITHMS)}")
     return RSA_ALGORITHMS if algorithm in RSA_ALGORITHMS else (algorithm,)
 
 
 def _kind(algorithm: str) -> str:
-    return f"the curve {EC_CURVES[algorithm].name}" if algorithm in EC_CURVES else "RSA"
+    return f"a key of the curve {EC_CURVES[algorithm].name}" if algorithm in EC_CURVES else "an RSA key"

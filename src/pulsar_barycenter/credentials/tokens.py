@@ -1,9 +1,10 @@
-"""JSON Web Tokens: made, and judged. What time it is, is an argument; nothing here reads a file.
+"""Creates and verifies JSON Web Tokens. The time is an argument; nothing here reads a file.
 
-A token is believed if it is signed by the key with one of the key's own algorithms, the time is within what it says, it
-is for this audience if one is asked for, and it names a role.
-Source: Pulsar's `AuthenticationProviderToken`. Unlike there, a token that says nothing else than text in its role is
-refused, and so is one of more than MAX_TOKEN characters.
+A token is accepted if it is signed by the key with one of the key's own algorithms, the time is within its limits, it
+is for the required audience, if one is required, and it has a role.
+
+Source: Pulsar's `AuthenticationProviderToken`. Two differences: a token whose role is not text is refused, and so is
+one of more than MAX_TOKEN characters.
 """
 
 from collections.abc import Mapping
@@ -23,7 +24,7 @@ _JWS: Final = PyJWS(options={"verify_signature": True, "enforce_minimum_key_leng
 
 @dataclass(frozen=True, slots=True)
 class TokenRules:
-    """What a token must be like. With `audience` the claim `audience_claim` must name it, alone or among others."""
+    """What a token must satisfy. With `audience` the claim `audience_claim` must contain it, alone or in a list."""
 
     key: VerifyingKey
     role_claim: str = "sub"
@@ -34,7 +35,7 @@ class TokenRules:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedToken:
-    """`expires_at_s` is when it ends to be so, the skew included; None is never."""
+    """An accepted token. `expires_at_s` is the end of its validity, clock skew included; None: it does not expire."""
 
     role: str
     expires_at_s: float | None
@@ -43,89 +44,93 @@ class VerifiedToken:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """`reason` may be told to anybody, and holds nothing of the token but the name of its algorithm."""
+    """`reason` may be sent to any client. It contains nothing of the token except the name of its algorithm."""
 
     reason: str
 
 
-Verdict: TypeAlias = VerifiedToken | Refused
+TokenResult: TypeAlias = VerifiedToken | Refused
 
 
-def verdict(token: str, rules: TokenRules, now_s: float) -> Verdict:
-    """Judge a token at a time, in seconds since 1970."""
+def check_token(token: str, rules: TokenRules, now_s: float) -> TokenResult:
+    """Verify a token at a time in seconds since 1970."""
     claims = signed_claims(token, rules.key)
     if isinstance(claims, Refused):
         return claims
-    for judged in (outside_time(claims, rules.clock_skew_s, now_s), _of_audience(claims, rules)):
-        if judged is not None:
-            return judged
+    for refused in (outside_time(claims, rules.clock_skew_s, now_s), _of_audience(claims, rules)):
+        if refused is not None:
+            return refused
     role = role_of(claims.get(rules.role_claim))
     if role is None:
-        return Refused(f"the token names no role in its claim {rules.role_claim}")
+        return Refused(f"the token has no role in its claim {rules.role_claim}")
     expires_at_s = claims.get("exp")
     return VerifiedToken(role, None if expires_at_s is None else expires_at_s + rules.clock_skew_s, claims)
 
 
 def signed_claims(token: str, key: VerifyingKey) -> Mapping[str, Any] | Refused:
-    """Return what a token says if the key signed it, whatever the time."""
+    """Return the claims of a token if the key signed it, whatever the time."""
     if not token:
         return Refused("there is no token")
     if len(token) > MAX_TOKEN or not token.isascii():
-        return Refused(f"this is no token: it has more than {MAX_TOKEN} characters, or others than ASCII")
+        return Refused(f"this is not a token: it has more than {MAX_TOKEN} characters, or non-ASCII ones")
     try:
         payload = _JWS.decode_complete(token, key.key, list(key.algorithms))["payload"]
         claims = msgspec.json.decode(payload, type=dict[str, Any])
     except InvalidSignatureError:
-        return Refused("the token is not signed by the key that this cluster trusts, or was changed")
+        return Refused("the token is not signed by the key that this cluster trusts, or it was changed")
     except InvalidAlgorithmError:
-        return Refused(f"the token is not signed as this cluster's key signs: by {' or '.join(key.algorithms)}")
+        return Refused(
+            f"the token is not signed with an algorithm of this cluster's key: {' or '.join(key.algorithms)}"
+        )
     except (DecodeError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return Refused("this is no JSON Web Token")
+        return Refused("this is not a JSON Web Token")
     except PyJWTError as error:
         return Refused(f"the token cannot be checked: {type(error).__name__}")
     return claims
 
 
 def unverified(token: str) -> tuple[Mapping[str, Any], Mapping[str, Any]] | Refused:
-    """Return header and claims of a token that nobody vouches for."""
+    """Return header and claims of a token without verifying its signature."""
     try:
         found = PyJWS().decode_complete(token, options={"verify_signature": False})
         claims = msgspec.json.decode(found["payload"], type=dict[str, Any])
     except (PyJWTError, msgspec.MsgspecError, UnicodeError, RecursionError):
-        return Refused("this is no JSON Web Token")
+        return Refused("this is not a JSON Web Token")
     return found["header"], claims
 
 
 def create_token(
     key: SigningKey, subject: str, *, expires_at_s: int | None = None, headers: Mapping[str, str] | None = None
 ) -> str:
-    """Return a token for `subject`, which is the role unless brokers look at another claim."""
+    """Return a token for `subject`, which is the role unless brokers use another claim."""
     claims: dict[str, Any] = {"sub": subject} | ({} if expires_at_s is None else {"exp": expires_at_s})
     return _JWS.encode(msgspec.json.encode(claims), key.key, key.algorithm, {**(headers or {}), "typ": "JWT"})
 
 
 def outside_time(claims: Mapping[str, Any], skew_s: float, now_s: float) -> Refused | None:
-    """Return why the time is not within `exp`, exclusive, and `nbf` of these claims, None if it is; both may lack."""
+    """Return why the time is not within `exp` (exclusive) and `nbf` (inclusive) of these claims, None if it is. Both
+    are optional.
+    """
     for name in ("exp", "nbf"):
         if name in claims and not is_moment(claims[name]):
             return Refused(f"the token's claim {name} is not a number of seconds since 1970")
     if "exp" in claims and now_s >= claims["exp"] + skew_s:
-        return Refused(f"the token expired {_ago(now_s - claims['exp'])} ago")
+        return Refused(f"the token expired {_duration_text(now_s - claims['exp'])} ago")
     if "nbf" in claims and now_s < claims["nbf"] - skew_s:
-        return Refused(f"the token is valid only in {_ago(claims['nbf'] - now_s)}")
+        return Refused(f"the token is not valid before {_duration_text(claims['nbf'] - now_s)} from now")
     return None
 
 
 def is_moment(value: object) -> bool:
-    """Whether a claim can be a number of seconds since 1970."""
+    """Return whether a claim can be a number of seconds since 1970."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LAST_MOMENT_S
 
 
 def _of_audience(claims: Mapping[str, Any], rules: TokenRules) -> Refused | None:
     if not rules.audience:
         return None
-    said = claims.get(rules.audience_claim)
-    named = [said] if isinstance(said, str) else said if isinstance(said, list) else []
+    audience = claims.get(rules.audience_claim)
+    named = [audience] if isinstance(audience, str) else audience if isinstance(audience, list) else []
     if rules.audience not in named:
         return Refused(
             f"the token is not for this cluster: {rules.audience!r} is not in its claim {rules.audience_claim}"
@@ -134,12 +139,12 @@ def _of_audience(claims: Mapping[str, Any], rules: TokenRules) -> Refused | None
 
 
 def role_of(claim: object) -> str | None:
-    """Return the role that a claim names: a text, or the first of a list of them."""
+    """Return the role in a claim: a text, or the first of a list."""
     role = claim[0] if isinstance(claim, list) and claim else claim
     return role if isinstance(role, str) and 0 < len(role) <= MAX_ROLE and role.isprintable() else None
 
 
-def _ago(seconds: float) -> str:
+def _duration_text(seconds: float) -> str:
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"

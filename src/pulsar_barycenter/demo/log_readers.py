@@ -4,8 +4,8 @@ from pathlib import Path
 
 import msgspec
 
+from pulsar_barycenter.cluster_logs.decision_log import DecisionRecord
 from pulsar_barycenter.demo.record import Event
-from pulsar_barycenter.logs.decision_log import DecisionRecord
 
 _KINDS = {"assign": "assignment", "unload": "unload", "split": "split"}
 

@@ -2,9 +2,9 @@
 
 from typing import Final
 
+from pulsar_barycenter.cluster_logs.data_folder import WrongFolderError
 from pulsar_barycenter.config.broker_conf import ConfigError
 from pulsar_barycenter.load.managers import StrategyError
-from pulsar_barycenter.logs.data_folder import WrongFolderError
 from pulsar_barycenter.pipeline.history import NoHistoryError
 from pulsar_barycenter.replay.errors import ReplayInputError
 

@@ -6,7 +6,7 @@ from pulsar_barycenter.bounds.back_off import Doubling
 from pulsar_barycenter.ledger.errors import LedgerFullError
 
 FIRST_PAUSE_S: Final = 1.0
-LONGEST_PAUSE_S: Final = 60.0
+MAX_PAUSE_S: Final = 60.0
 
 
 class DiskFullState:
@@ -22,7 +22,7 @@ class DiskFullState:
     def __init__(self) -> None:
         self.is_full = False
         self.retry_at_s = 0.0
-        self._pauses = Doubling(FIRST_PAUSE_S, LONGEST_PAUSE_S)
+        self._pauses = Doubling(FIRST_PAUSE_S, MAX_PAUSE_S)
         self._was_admitted = False
 
     def write_failed(self, error: Exception, now_s: float) -> None:

@@ -5,7 +5,7 @@ Clusters bring their own store for that, and stores differ in what they guarante
 
 Rules. One interface states the guarantees, and one test suite checks every backend against them. A write names the
 version that it replaces. A session proves that a process is alive; its ephemeral keys are deleted when it ends. A
-client stops to believe in its session before the store may give its keys to another client. What happened to a write
+client stops to rely on its session before the store may give its keys to another client. What happened to a write
 without an answer is unknown, and the error says so.
 
 Read `store`, the interface with its guarantees, and `errors`. `cache` keeps typed values (`codec`) until a notification

@@ -39,28 +39,28 @@ class SessionSign(enum.Enum):
 
 
 _CONNECTED, _DISCONNECTED, _LOST = SessionState
-_STAY: Final = ()
-_BROKEN: Final = (SessionEvent.CONNECTION_LOST,)
-_BACK: Final = (SessionEvent.RECONNECTED,)
-_OVER: Final = (SessionEvent.SESSION_LOST,)
+_NO_EVENTS: Final = ()
+_CONNECTION_LOST: Final = (SessionEvent.CONNECTION_LOST,)
+_RECONNECTED: Final = (SessionEvent.RECONNECTED,)
+_SESSION_LOST: Final = (SessionEvent.SESSION_LOST,)
 
 TRANSITIONS: Final[Mapping[tuple[SessionState, SessionSign], tuple[SessionState, tuple[SessionEvent, ...]]]] = {
-    (_CONNECTED, SessionSign.ANSWERED): (_CONNECTED, _STAY),
-    (_CONNECTED, SessionSign.SILENT): (_DISCONNECTED, _BROKEN),
-    (_CONNECTED, SessionSign.OVERDUE): (_LOST, (*_BROKEN, *_OVER)),
-    (_CONNECTED, SessionSign.ENDED): (_LOST, (*_BROKEN, *_OVER)),
-    (_CONNECTED, SessionSign.MISSED): (_CONNECTED, (*_BROKEN, *_BACK)),
-    (_DISCONNECTED, SessionSign.ANSWERED): (_CONNECTED, _BACK),
-    (_DISCONNECTED, SessionSign.SILENT): (_DISCONNECTED, _STAY),
-    (_DISCONNECTED, SessionSign.OVERDUE): (_LOST, _OVER),
-    (_DISCONNECTED, SessionSign.ENDED): (_LOST, _OVER),
-    (_DISCONNECTED, SessionSign.MISSED): (_DISCONNECTED, _STAY),  # RECONNECTED follows and has the same effect
-    (_LOST, SessionSign.ANSWERED): (_LOST, _STAY),
-    (_LOST, SessionSign.SILENT): (_LOST, _STAY),
-    (_LOST, SessionSign.OVERDUE): (_LOST, _STAY),
-    (_LOST, SessionSign.ENDED): (_LOST, _STAY),
-    (_LOST, SessionSign.MISSED): (_LOST, _STAY),
-    (_LOST, SessionSign.RENEWED): (_CONNECTED, (*_BACK, SessionEvent.SESSION_REESTABLISHED)),
+    (_CONNECTED, SessionSign.ANSWERED): (_CONNECTED, _NO_EVENTS),
+    (_CONNECTED, SessionSign.SILENT): (_DISCONNECTED, _CONNECTION_LOST),
+    (_CONNECTED, SessionSign.OVERDUE): (_LOST, (*_CONNECTION_LOST, *_SESSION_LOST)),
+    (_CONNECTED, SessionSign.ENDED): (_LOST, (*_CONNECTION_LOST, *_SESSION_LOST)),
+    (_CONNECTED, SessionSign.MISSED): (_CONNECTED, (*_CONNECTION_LOST, *_RECONNECTED)),
+    (_DISCONNECTED, SessionSign.ANSWERED): (_CONNECTED, _RECONNECTED),
+    (_DISCONNECTED, SessionSign.SILENT): (_DISCONNECTED, _NO_EVENTS),
+    (_DISCONNECTED, SessionSign.OVERDUE): (_LOST, _SESSION_LOST),
+    (_DISCONNECTED, SessionSign.ENDED): (_LOST, _SESSION_LOST),
+    (_DISCONNECTED, SessionSign.MISSED): (_DISCONNECTED, _NO_EVENTS),  # RECONNECTED follows and has the same effect
+    (_LOST, SessionSign.ANSWERED): (_LOST, _NO_EVENTS),
+    (_LOST, SessionSign.SILENT): (_LOST, _NO_EVENTS),
+    (_LOST, SessionSign.OVERDUE): (_LOST, _NO_EVENTS),
+    (_LOST, SessionSign.ENDED): (_LOST, _NO_EVENTS),
+    (_LOST, SessionSign.MISSED): (_LOST, _NO_EVENTS),
+    (_LOST, SessionSign.RENEWED): (_CONNECTED, (*_RECONNECTED, SessionEvent.SESSION_REESTABLISHED)),
 }
 """(state, sign) to the next state and the events to report, in order. Only a lost session is renewed."""
 

@@ -23,7 +23,7 @@ def parse_boundary(text: str) -> int:
         InvalidNameError: it is not such a literal, or outside 0..0xffffffff.
     """
     if _LITERAL.fullmatch(text) is None or len(text) > 34:
-        raise InvalidNameError(text, "Invalid hash, it is a number like 0x40000000")
+        raise InvalidNameError(text, "Invalid hash, it must be a number like 0x40000000")
     value = int(text, 0)
     if value > MAX_HASH:
         raise InvalidNameError(text, "Invalid hash, the largest is 0xffffffff")
@@ -50,7 +50,7 @@ class BundleRange:
         """
         lower, separator, upper = text.partition("_")
         if not separator:
-            raise InvalidNameError(text, "Invalid bundle range, it has the form 0x00000000_0xffffffff")
+            raise InvalidNameError(text, "Invalid bundle range, it must have the form 0x00000000_0xffffffff")
         try:
             return BundleRange(parse_boundary(lower), parse_boundary(upper))
         except InvalidNameError as error:
@@ -93,7 +93,7 @@ class Bundle:
         """
         namespace, separator, bundle_range = text.rpartition("/")
         if not separator:
-            raise InvalidNameError(text, "Invalid bundle name, it has the form tenant/namespace/range")
+            raise InvalidNameError(text, "Invalid bundle name, it must have the form tenant/namespace/range")
         return Bundle(NamespaceName.parse(namespace), BundleRange.parse(bundle_range))
 
     @staticmethod

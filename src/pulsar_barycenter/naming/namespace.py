@@ -88,7 +88,7 @@ def _parse(text: str) -> NamespaceName:
         raise InvalidNameError(text, f"Namespace name is not valid (it has {len(text)} characters)")
     parts = text.split("/")
     if len(parts) not in (2, 3) or not all(parts):
-        raise InvalidNameError(text, "Namespace name is not valid, it has the form tenant/namespace")
+        raise InvalidNameError(text, "Namespace name is not valid, it must have the form tenant/namespace")
     validate_entity_name("Tenant", parts[0])
     if len(parts) == 3:
         validate_entity_name("Cluster", parts[1])

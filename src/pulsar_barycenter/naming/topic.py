@@ -104,7 +104,7 @@ class TopicName:
             InvalidNameError: a part is not valid. Only legacy names may have a `/` in their local name.
         """
         if namespace.is_v2 and "/" in local_name:
-            raise InvalidNameError(local_name, "Invalid topic name, a local name has no /")
+            raise InvalidNameError(local_name, "Invalid topic name, a local name must not contain /")
         return TopicName.parse(f"{domain}://{namespace}/{local_name}")
 
     @property
@@ -224,7 +224,7 @@ def _full_name(text: str) -> str:
         return f"{PERSISTENT}://{'/'.join(pieces)}"
     if len(pieces) == 1:
         return f"{PERSISTENT}://public/default/{pieces[0]}"
-    raise InvalidNameError(text, "Invalid short topic name, it has the form topic or tenant/namespace/topic")
+    raise InvalidNameError(text, "Invalid short topic name, it must have the form topic or tenant/namespace/topic")
 
 
 @lru_cache(maxsize=_MEMOISED)
@@ -238,10 +238,10 @@ def _parsed(text: str) -> TopicName:
     scheme, _, rest = _full_name(text).partition("://")
     domain = scheme.lower()
     if domain not in DOMAINS:
-        raise InvalidNameError(text, "Invalid topic domain, it is persistent or non-persistent")
+        raise InvalidNameError(text, "Invalid topic domain, it must be persistent or non-persistent")
     pieces = rest.split("/", 3)
     if len(pieces) < 3:
-        raise InvalidNameError(text, "Invalid topic name, it has the form domain://tenant/namespace/topic")
+        raise InvalidNameError(text, "Invalid topic name, it must have the form domain://tenant/namespace/topic")
     if not pieces[-1].strip():
         raise InvalidNameError(text, "Invalid topic name, the local name is blank")
     return TopicName(domain, NamespaceName.parse("/".join(pieces[:-1])), pieces[-1])

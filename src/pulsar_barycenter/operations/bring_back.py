@@ -7,9 +7,9 @@ from typing import Final
 
 from pulsar_barycenter.admin.client import NewClient
 from pulsar_barycenter.attach.running_cluster import decision_page
-from pulsar_barycenter.logs.decision_log import DecisionRecord
-from pulsar_barycenter.logs.decision_pages import DecisionQuestion
-from pulsar_barycenter.logs.record_pages import MOST_ON_PAGE, parse_cursor
+from pulsar_barycenter.cluster_logs.decision_log import DecisionRecord
+from pulsar_barycenter.cluster_logs.decision_pages import DecisionQuestion
+from pulsar_barycenter.cluster_logs.record_pages import MAX_RECORDS_ON_PAGE, parse_cursor
 from pulsar_barycenter.operations.admin_cluster import AdminCluster
 from pulsar_barycenter.operations.executor import when_told
 from pulsar_barycenter.operations.plan import MOST_MOVES, PlannedMove
@@ -40,7 +40,7 @@ async def way_back(new_client: NewClient, url: str, broker: str) -> WayBack:
         return WayBack()
     begun = drains.decisions[-1].at
     left = await _left(
-        new_client, url, DecisionQuestion(broker=broker, kind="unload", since_ms=begun, limit=MOST_ON_PAGE)
+        new_client, url, DecisionQuestion(broker=broker, kind="unload", since_ms=begun, limit=MAX_RECORDS_ON_PAGE)
     )
     moves, stay = back(broker, left, await owned_by_brokers(new_client, url))
     return WayBack(begun, moves, stay)

@@ -18,7 +18,7 @@ from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from pulsar_barycenter.protocol.errors import LocalProtocolError, RemoteProtocolError, UnsupportedCommandError
 from pulsar_barycenter.protocol.frames import DEFAULT_MAX_MESSAGE_SIZE, FRAME_PADDING, Frame, FrameDecoder
 from pulsar_barycenter.protocol.parsing import FIELD_OF_TYPE, parse_command
-from pulsar_barycenter.protocol.send_runs import SHORTEST_RUN, run_at
+from pulsar_barycenter.protocol.send_runs import MIN_RUN_BYTES, run_at
 
 Received: TypeAlias = tuple[int, Any, bytes]
 """A command: its type, its sub-message (`Send` for a SEND), and the entry that follows it (SEND and MESSAGE only). Or
@@ -111,9 +111,9 @@ _SENDABLE: Final[Mapping[tuple[Role, State], Mapping[int, State]]] = {
 }
 """What a role may send in a state of the handshake, and the next state."""
 _NOTHING: Final[Mapping[int, State]] = {}
-MOST_HANDSHAKE_BYTES: Final = 64 << 10
+MAX_HANDSHAKE_BYTES: Final = 64 << 10
 """The maximum size of a command in bytes before the connection is open. Credentials have at most 8,000."""
-MOST_COMMAND_BYTES: Final = 2 << 20
+MAX_COMMAND_BYTES: Final = 2 << 20
 """The maximum size in bytes of a command that a broker receives, without the entry: its parts are parsed at once."""
 _FRAME_OVERHEAD: Final = 128
 """The memory in bytes that a waiting frame takes in addition to its content."""
@@ -171,7 +171,7 @@ class Connection:
         self._ping_open = False
         try:
             data = self._decoder.joined(data)
-            if self._joins_sends and len(data) > SHORTEST_RUN and self.state is State.OPEN and not self._early:
+            if self._joins_sends and len(data) > MIN_RUN_BYTES and self.state is State.OPEN and not self._early:
                 received, offset = self._take_runs(data)
                 return received + self._take(self._decoder.cut(data, offset))
             frames = self._decoder.cut(data)
@@ -224,8 +224,8 @@ class Connection:
 
     def _longest_command(self, *, is_open: bool) -> int:
         if not is_open:
-            return MOST_HANDSHAKE_BYTES
-        return MOST_COMMAND_BYTES if self.role is Role.BROKER else self._max_frame_size
+            return MAX_HANDSHAKE_BYTES
+        return MAX_COMMAND_BYTES if self.role is Role.BROKER else self._max_frame_size
 
     def _must_wait_for_accept(self, number: int) -> bool:
         """Whether a client's command must wait until its CONNECT is answered."""

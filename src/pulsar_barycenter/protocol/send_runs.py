@@ -20,7 +20,7 @@ from pulsar_barycenter.protocol.varints import joined_varints
 _MIN_FRAMES: Final = 8
 """Below this number, frames cost no less together than one by one."""
 
-SHORTEST_RUN: Final = _MIN_FRAMES * (8 + 8 + ENTRY_HEAD.size)
+MIN_RUN_BYTES: Final = _MIN_FRAMES * (8 + 8 + ENTRY_HEAD.size)
 """The number of bytes that every run exceeds: for each frame both sizes, the shortest plain SEND and an entry head."""
 
 _MAX_FRAMES: Final = 1024

@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
-from pulsar_barycenter.logs.decision_log import DecisionRecord
-from pulsar_barycenter.logs.decision_pages import DecisionPage, DecisionQuestion, Span
-from pulsar_barycenter.logs.record_pages import key_of
+from pulsar_barycenter.cluster_logs.decision_log import DecisionRecord
+from pulsar_barycenter.cluster_logs.decision_pages import DecisionPage, DecisionQuestion, Span
+from pulsar_barycenter.cluster_logs.record_pages import key_of
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.topic import TopicName

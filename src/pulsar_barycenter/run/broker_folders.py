@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from pulsar_barycenter.cluster_logs.data_folder import LEDGERS, METADATA, WrongFolderError
 from pulsar_barycenter.ledger.files.folder import ledger_files
-from pulsar_barycenter.logs.data_folder import LEDGERS, METADATA, WrongFolderError
 
 
 def check_metadata(data: Path, metadata: Path) -> None:

@@ -14,6 +14,7 @@ from pulsar_barycenter.broker.broker import Broker
 from pulsar_barycenter.broker.cluster.http_peers import HttpPeers
 from pulsar_barycenter.broker.environment import Environment
 from pulsar_barycenter.broker.rest.server import start_web
+from pulsar_barycenter.cluster_logs.data_folder import LEDGERS, METADATA
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.ledger.caches import Caches
 from pulsar_barycenter.ledger.errors import LedgerError
@@ -22,7 +23,6 @@ from pulsar_barycenter.ledger.files.folder_needs import Access
 from pulsar_barycenter.ledger.files.folder_probe import fit_access
 from pulsar_barycenter.ledger.folder_identity import check_one_folder
 from pulsar_barycenter.load.reports.load_over_time import LoadQuestion, LoadTables, RecordedLoad
-from pulsar_barycenter.logs.data_folder import LEDGERS, METADATA
 from pulsar_barycenter.metadata.clock import SystemClock
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.open import OF_ONE_MACHINE, data_checks, open_store

@@ -20,7 +20,7 @@ import structlog
 from structlog.typing import EventDict, WrappedLogger
 
 from pulsar_barycenter.broker.bounded_log import BoundedLog
-from pulsar_barycenter.logs.request_ids import merge_request
+from pulsar_barycenter.cluster_logs.request_ids import merge_request
 from pulsar_barycenter.terminal.tables import printable
 
 LONGEST_TEXT: Final = 2_000

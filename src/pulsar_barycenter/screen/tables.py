@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Generic, TypeVar
 
+from pulsar_barycenter.cluster_logs.decision_log import DecisionRecord
 from pulsar_barycenter.load.bundle_load import LOAD_BYTES, LOAD_RATE, LONG, load_bytes, load_rate
 from pulsar_barycenter.load.reasons import format_figure
-from pulsar_barycenter.logs.decision_log import DecisionRecord
 from pulsar_barycenter.status.board import BundleRow, TopicRow
 from pulsar_barycenter.status.cluster_status import BrokerStatus
 

@@ -14,12 +14,12 @@ from typing import Final
 
 import msgspec
 
+from pulsar_barycenter.cluster_logs.data_folder import METADATA
+from pulsar_barycenter.cluster_logs.decision_log import read_decisions
 from pulsar_barycenter.config.broker_conf import keys, read_conf_text, read_pairs, with_overrides
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.config.pulsar_version import PulsarVersion
 from pulsar_barycenter.load.strategies import SHEDDING_KEY, STRATEGIES, Role
-from pulsar_barycenter.logs.data_folder import METADATA
-from pulsar_barycenter.logs.decision_log import read_decisions
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.sqlite.reading import read_value
 from pulsar_barycenter.snapshots.doubts import STALE_MS

@@ -14,7 +14,7 @@ from typing import Any, Final
 from pulsar_barycenter.broker.cluster.lookup_answers import LookupFailedError
 from pulsar_barycenter.broker.cluster.registration import BROKERS_ROOT
 from pulsar_barycenter.broker.lookup.namespace_service import NamespaceServiceError
-from pulsar_barycenter.logs.decision_log import DecisionLog
+from pulsar_barycenter.cluster_logs.decision_log import DecisionLog
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.errors import InvalidNameError
@@ -235,7 +235,7 @@ class Faults:
     def _lose_registrations(self) -> None:
         """The store forgets who is registered, with or without a word, and for a while does not remember."""
         told = self._random.random() < 0.5
-        bring_back = self.cluster.backend.lose(BROKERS_ROOT, told=told)
+        bring_back = self.cluster.backend.lose(BROKERS_ROOT, notify=told)
 
         async def remember() -> None:
             await asyncio.sleep(self._random.choice((0.0, 0.01, 0.3, 2.0, 7.0)))

@@ -300,7 +300,7 @@ class Scenario:
     async def _forgotten_in_peace(self) -> None:
         """The store forgets who is registered, long enough for all to see, and remembers: the leader knows the brokers'
         loads again, though nobody has anything new to report."""
-        bring_back = self.cluster.backend.lose(BROKERS_ROOT, told=False)
+        bring_back = self.cluster.backend.lose(BROKERS_ROOT, notify=False)
         await asyncio.sleep(7)
         bring_back()
         await asyncio.sleep(1)

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from pulsar_barycenter.admin.client import MAX_REDIRECTS, AdminClient, reason_of
 from pulsar_barycenter.admin.errors import AdminRequestError
-from pulsar_barycenter.credentials.presented import presented
+from pulsar_barycenter.credentials.client_authentication import parse_authentication
 from pulsar_barycenter.credentials.tls import ClientTls, ServerTls
 from support.authorities import Authority
 
@@ -31,7 +31,7 @@ async def served(authority: Authority | None = None, **handlers: Handler) -> Asy
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=server_side).start()
     tls = None if authority is None else ClientTls(str(authority.file))
-    client = AdminClient(timeout_s=20, shows=presented("token", "token:a.b.c"), tls=tls)
+    client = AdminClient(timeout_s=20, shows=parse_authentication("token", "token:a.b.c"), tls=tls)
     try:
         yield client, f"{'http' if authority is None else 'https'}://127.0.0.1:{runner.addresses[0][1]}"
     finally:

@@ -45,15 +45,15 @@ def empty(folder: Path) -> str:
     ("text", "said"),
     [
         (lambda folder: f"file://{folder}/none", "cannot read .*none: no such file"),
-        (lambda folder: f"{folder}/no.ne", r"there is no file .*no\.ne, and it is not Base64"),
-        (lambda _: "/nowhere", "there is no file /nowhere, and it is not Base64"),
+        (lambda folder: f"{folder}/no.ne", r"there is no file .*no\.ne, and it is not a key in Base64"),
+        (lambda _: "/nowhere", "there is no file /nowhere, and it is not a key in Base64"),
         (lambda folder: f"file://{folder}", "is a directory"),
-        (lambda _: "sesame-open", "there is no file of that name, and it is not Base64 of a key either; give file:///"),
+        (lambda _: "sesame-open", "there is no file of that name, and it is not a key in Base64 either; set file:///"),
         (lambda _: "data:sesame", "data: has no comma"),
-        (lambda _: "data:;base64,sesame!", "what stands behind data:;base64, is not Base64"),
-        (lambda _: "data:,", "there is nothing in it"),
-        (large, "that is no key"),
-        (empty, "there is nothing in it"),
+        (lambda _: "data:;base64,sesame!", "the text after data:;base64, is not Base64"),
+        (lambda _: "data:,", "it is empty"),
+        (large, "a key is smaller"),
+        (empty, "it is empty"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, text: Callable[[Path], str], said: str) -> None:
@@ -67,30 +67,30 @@ def url(data: bytes) -> str:
 
 
 def test_secret_keys_that_are_none() -> None:
-    with pytest.raises(KeyMaterialError, match=r"has 32 bytes or more, this one 5; .*create-secret-key"):
+    with pytest.raises(KeyMaterialError, match=r"must have 32 bytes or more, this one has 5; .*create-secret-key"):
         secret_key(url(b"short"))
     _, public = new_key_pair("ES256")
     pem = b"-----BEGIN PUBLIC KEY-----\n" + base64.b64encode(public) + b"\n-----END PUBLIC KEY-----\n"
-    with pytest.raises(KeyMaterialError, match="a public key goes into tokenPublicKey"):
+    with pytest.raises(KeyMaterialError, match="set a public key in tokenPublicKey"):
         secret_key(url(pem))
     assert public_key(url(pem), "ES256").algorithms == ("ES256",)
 
 
 def test_keys_of_another_kind_are_refused() -> None:
     private, public = new_key_pair("ES256")
-    with pytest.raises(KeyMaterialError, match="RS256 needs a key of RSA"):
+    with pytest.raises(KeyMaterialError, match="RS256 needs an RSA key"):
         public_key(url(public))
     with pytest.raises(KeyMaterialError, match="ES384 needs a key of the curve secp384r1"):
         private_key(url(private), "ES384", "--private-key")
-    with pytest.raises(KeyMaterialError, match="is no public key"):
+    with pytest.raises(KeyMaterialError, match="is not a public key"):
         public_key(url(private))
-    with pytest.raises(KeyMaterialError, match="is no private key"):
+    with pytest.raises(KeyMaterialError, match="is not a private key"):
         private_key(url(public), "ES256", "--private-key")
     weak = rsa.generate_private_key(public_exponent=65537, key_size=1024).public_key()
-    with pytest.raises(KeyMaterialError, match="2048 bits or more, this one 1024"):
+    with pytest.raises(KeyMaterialError, match="2048 bits or more, this one has 1024"):
         public_key(url(weak.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)))
     encrypted = ec.generate_private_key(ec.SECP256R1()).private_bytes(
         Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"sesame")
     )
-    with pytest.raises(KeyMaterialError, match="encrypted; give one without a password"):
+    with pytest.raises(KeyMaterialError, match="encrypted; set one without a password"):
         private_key(url(encrypted), "ES256", "--private-key")

@@ -13,8 +13,8 @@ import pytest
 import uvloop
 from structlog.testing import capture_logs
 
+from pulsar_barycenter.credentials.client_authentication import parse_authentication
 from pulsar_barycenter.credentials.errors import KeyMaterialError
-from pulsar_barycenter.credentials.presented import presented
 from pulsar_barycenter.credentials.tls import ClientTls, Renewed, ServerTls, common_name, renewing_server_context
 from support.authorities import Authority, Issued
 
@@ -77,7 +77,7 @@ async def test_a_certificate_may_be_required(tmp_path: Path) -> None:
     async with listening(tls.context()) as port:
         assert not await heard(port, authority.trusting())
         assert (await told(port, authority.trusting(authority.issue("alice"))))[0] == "alice"
-    with pytest.raises(KeyMaterialError, match=r"^tlsTrustCertsFilePath: with tlsRequireTrustedClientCertOnConnect"):
+    with pytest.raises(KeyMaterialError, match=r"^tlsTrustCertsFilePath: tlsRequireTrustedClientCertOnConnect"):
         server_tls(issued, requires_certificate=True).context()
 
 
@@ -113,7 +113,9 @@ def test_ciphers_have_javas_names_or_openssls(tmp_path: Path) -> None:
     assert of_tls_1_2 == set(named.values())
     with pytest.raises(KeyMaterialError, match=r"^tlsCiphers: OpenSSL has no cipher 'TLS_NONE'"):
         server_tls(issued, ciphers=("TLS_NONE",)).context()
-    with pytest.raises(KeyMaterialError, match=r"^tlsProtocols: 'TLSv1\.1' is not offered: .* older ones are weak"):
+    with pytest.raises(
+        KeyMaterialError, match=r"^tlsProtocols: 'TLSv1\.1' is not supported; set .* older ones are weak"
+    ):
         server_tls(issued, protocols=("TLSv1.1", "TLSv1.3")).context()
 
 
@@ -125,20 +127,20 @@ def test_files_that_cannot_be_used_are_named_with_their_key(tmp_path: Path) -> N
     broken = tmp_path / "broken"
     broken.write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
     for certificate, key, said in (
-        ("", one.key, "^tlsCertificateFilePath: name the PEM file"),
-        (one.certificate, "", "^tlsKeyFilePath: name the PEM file"),
+        ("", one.key, "^tlsCertificateFilePath: set the PEM file"),
+        (one.certificate, "", "^tlsKeyFilePath: set the PEM file"),
         (nowhere, one.key, "^tlsCertificateFilePath: cannot read .*nowhere: no such file"),
-        (one.certificate, text, "^tlsKeyFilePath: .*text is no PEM file"),
-        (one.certificate, two.key, "^tlsKeyFilePath: .* is not the key of the certificate in .*made together"),
-        (broken, one.key, "^tlsKeyFilePath: .* are no certificate and key without a password"),
+        (one.certificate, text, "^tlsKeyFilePath: .*text is not a PEM file"),
+        (one.certificate, two.key, "^tlsKeyFilePath: .* is not the key of the certificate in .*belong together"),
+        (broken, one.key, "^tlsKeyFilePath: .* are not a PEM certificate and its key without a password"),
     ):
         with pytest.raises(KeyMaterialError, match=said):
             ServerTls(str(certificate), str(key)).context()
-    with pytest.raises(KeyMaterialError, match=r"^tlsTrustCertsFilePath: .*broken holds no certificates"):
+    with pytest.raises(KeyMaterialError, match=r"^tlsTrustCertsFilePath: .*broken contains no PEM certificates"):
         server_tls(one, trust_file=str(broken)).context()
     with pytest.raises(KeyMaterialError, match=r"^brokerClientTrustCertsFilePath: cannot read .*nowhere"):
         ClientTls(str(nowhere)).context()
-    shows = presented("tls", f"tlsCertFile:{one.certificate},tlsKeyFile:{two.key}")
+    shows = parse_authentication("tls", f"tlsCertFile:{one.certificate},tlsKeyFile:{two.key}")
     with pytest.raises(KeyMaterialError, match=r"^brokerClientAuthenticationParameters: .* is not the key"):
         ClientTls(str(authority.file), shows).context()
 
@@ -146,7 +148,7 @@ def test_files_that_cannot_be_used_are_named_with_their_key(tmp_path: Path) -> N
 async def test_a_client_trusts_whom_it_is_told_to(tmp_path: Path) -> None:
     authority, other = Authority(tmp_path), Authority(tmp_path, "other")
     alice = other.issue("alice")
-    shows = presented("tls", f"tlsCertFile:{alice.certificate},tlsKeyFile:{alice.key}")
+    shows = parse_authentication("tls", f"tlsCertFile:{alice.certificate},tlsKeyFile:{alice.key}")
     tls = server_tls(authority.issue("server"), trust_file=str(other.file))
     async with listening(tls.context()) as port:
         assert (await told(port, ClientTls(str(authority.file), shows).context()))[0] == "alice"

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from pulsar_barycenter.cluster_logs.decision_log import DecisionLog
 from pulsar_barycenter.demo.log_readers import DecisionReader, pipeline_lags_s
 from pulsar_barycenter.load.reasons import Code, Reason
-from pulsar_barycenter.logs.decision_log import DecisionLog
 
 REASON = Reason(code=Code.ADMIN)
 

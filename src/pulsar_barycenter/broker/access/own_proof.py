@@ -2,10 +2,10 @@
 
 from pulsar_barycenter.config.broker_conf import ConfigError
 from pulsar_barycenter.config.broker_config import BrokerConfig
-from pulsar_barycenter.credentials.presented import Presented, presented
+from pulsar_barycenter.credentials.client_authentication import ClientAuthentication, parse_authentication
 
 
-def own_proof(config: BrokerConfig) -> Presented:
+def own_proof(config: BrokerConfig) -> ClientAuthentication:
     """Return what `brokerClientAuthenticationPlugin` and its parameters say; the role must be a superuser's.
 
     Raises:
@@ -20,4 +20,4 @@ def own_proof(config: BrokerConfig) -> Presented:
             "given where authenticationEnabled=true, with brokerClientAuthenticationParameters, as brokers ask one "
             "another, too: for example token and file:///path/to/a/superuser's/token",
         )
-    return presented(plugin, config.broker_client_authentication_parameters)
+    return parse_authentication(plugin, config.broker_client_authentication_parameters)

@@ -22,7 +22,7 @@ from pulsar_barycenter.config.broker_conf import (
     with_overrides,
 )
 from pulsar_barycenter.config.broker_config import BrokerConfig
-from pulsar_barycenter.config.sources import LONGEST_NOTED, NotedChange
+from pulsar_barycenter.config.sources import MAX_NOTED_CHARACTERS, NotedChange
 from pulsar_barycenter.metadata.errors import BadVersionError, InvalidValueError
 from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore
 
@@ -200,11 +200,11 @@ class DynamicConfiguration:
         if changed_by is None:
             return
         change = NotedChange(
-            by=changed_by.by[:LONGEST_NOTED],
+            by=changed_by.by[:MAX_NOTED_CHARACTERS],
             at=changed_by.at,
-            value=None if text is None else shown(key, text)[:LONGEST_NOTED],
-            before=shown(key, before)[:LONGEST_NOTED],
-            why=changed_by.why[:LONGEST_NOTED],
+            value=None if text is None else shown(key, text)[:MAX_NOTED_CHARACTERS],
+            before=shown(key, before)[:MAX_NOTED_CHARACTERS],
+            why=changed_by.why[:MAX_NOTED_CHARACTERS],
             request_id=changed_by.request_id,
         )
         await self.changes.note(key, change)

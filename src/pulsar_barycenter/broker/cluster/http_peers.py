@@ -9,9 +9,9 @@ import msgspec
 from pulsar_barycenter.admin.client import AdminClient
 from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.broker.access.tls_ports import own_tls
+from pulsar_barycenter.cluster_logs.request_ids import request_headers
 from pulsar_barycenter.config.broker_config import BrokerConfig
-from pulsar_barycenter.credentials.presented import NOTHING
-from pulsar_barycenter.logs.request_ids import request_headers
+from pulsar_barycenter.credentials.client_authentication import NO_AUTHENTICATION
 from pulsar_barycenter.naming.bundle import Bundle
 
 LEADER_WRITES_PATH: Final = "/barycenter/v1/leader-writes"
@@ -41,7 +41,9 @@ def broker_client(config: BrokerConfig) -> AdminClient:
 def relaying_client(config: BrokerConfig, most_bytes: int) -> AdminClient:
     """Return a client for what others ask through a broker of this configuration: it trusts whom the broker trusts, and
     shows nothing of its own."""
-    return AdminClient(tls=replace(own_tls(config), shows=NOTHING), most_bytes=most_bytes, bears=request_headers)
+    return AdminClient(
+        tls=replace(own_tls(config), shows=NO_AUTHENTICATION), most_bytes=most_bytes, bears=request_headers
+    )
 
 
 class HttpPeers:

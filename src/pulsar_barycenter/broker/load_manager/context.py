@@ -13,8 +13,8 @@ from pulsar_barycenter.broker.namespaces.bundle_cache import BundleCache
 from pulsar_barycenter.broker.namespaces.cluster_policies import ClusterPolicyWatch
 from pulsar_barycenter.broker.ownership.channel.records import RecordListener
 from pulsar_barycenter.broker.system_topics.client import SystemTopicClient
+from pulsar_barycenter.cluster_logs.decision_log import DecisionLog
 from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
-from pulsar_barycenter.logs.decision_log import DecisionLog
 from pulsar_barycenter.metadata.coordination.epochs import Epoch
 from pulsar_barycenter.metadata.store import Guard, MetadataStore
 from pulsar_barycenter.naming.bundle import Bundle

@@ -17,11 +17,11 @@ from typing import Protocol, runtime_checkable
 from prometheus_client import CollectorRegistry
 
 from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
+from pulsar_barycenter.cluster_logs.decision_log import DecisionLog
 from pulsar_barycenter.load.decisions import Placement
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData
 from pulsar_barycenter.load.reports.simple_load_report import LoadReport
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument
-from pulsar_barycenter.logs.decision_log import DecisionLog
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.namespace import NamespaceName
 

@@ -15,12 +15,12 @@ import structlog
 from pulsar_barycenter.bounds.recent import Recent
 from pulsar_barycenter.broker.cluster.service_urls import between_brokers
 from pulsar_barycenter.broker.load_manager.context import LoadManagerContext, Move
+from pulsar_barycenter.cluster_logs.decision_log import DecisionLog, DecisionRecord, Kind
+from pulsar_barycenter.cluster_logs.request_ids import current_request_id, serving
 from pulsar_barycenter.load.decisions import Placement, Split, Unload
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.reasons import Code, Reason
 from pulsar_barycenter.load.splitting.request import can_divide
-from pulsar_barycenter.logs.decision_log import DecisionLog, DecisionRecord, Kind
-from pulsar_barycenter.logs.request_ids import current_request_id, serving
 from pulsar_barycenter.metadata.coordination.epochs import Epoch
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.errors import InvalidNameError, UnknownBundleError

@@ -17,8 +17,8 @@ from pulsar_barycenter.broker.load_manager.reporting.load_report_topic import (
     ReportLogs,
     TopicReportLog,
 )
-from pulsar_barycenter.logs.decision_log import DecisionLog
-from pulsar_barycenter.logs.load_report_log import FileReportLog, NoReportLog, ReportLog
+from pulsar_barycenter.cluster_logs.decision_log import DecisionLog
+from pulsar_barycenter.cluster_logs.load_report_log import FileReportLog, NoReportLog, ReportLog
 
 T = TypeVar("T")
 

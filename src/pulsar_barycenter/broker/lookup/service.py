@@ -37,7 +37,7 @@ from pulsar_barycenter.broker.lookup.owner_search import Candidate, Search, Wait
 from pulsar_barycenter.broker.namespaces.boundaries import needs_no_record
 from pulsar_barycenter.broker.namespaces.bundle_cache import BundleCache
 from pulsar_barycenter.broker.ownership.contract import InTransit, LeadersTerm, Ownership
-from pulsar_barycenter.logs.request_ids import kept_task
+from pulsar_barycenter.cluster_logs.request_ids import kept_task
 from pulsar_barycenter.metadata.errors import SessionLostError, StoreUnavailableError
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.internal_topics import is_internal_topic

@@ -2,9 +2,10 @@
 
     GET /barycenter/v1/audit?of=cluster&limit=100&since=<epoch ms>&until=<epoch ms>&before=<cursor>&request_id=
 
-returns a page of the changes in `logs.audit_log`, oldest first, back from `before`; `of=cluster` asks all brokers. A
-change is in the log of the broker that did it. One that passed a request on says in its process log where to, under the
-same request id. Not kept is what was refused, and what brokers ask of each other that nobody administers (NOT_KEPT).
+returns a page of the changes in `cluster_logs.audit_log`, oldest first, back from `before`; `of=cluster` asks all
+brokers. A change is in the log of the broker that did it. One that passed a request on says in its process log where
+to, under the same request id. Not kept is what was refused, and what brokers ask of each other that nobody administers
+(NOT_KEPT).
 
 Whoever changes something may say why in the header WHY.
 """
@@ -26,9 +27,15 @@ from pulsar_barycenter.broker.rest.relay import RELAYED, asked_everywhere, decod
 from pulsar_barycenter.broker.rest.request_ids import REQUEST_ID
 from pulsar_barycenter.broker.rest.requests import choice, json_response, whole_number
 from pulsar_barycenter.broker.rest.services import BrokerServices
-from pulsar_barycenter.logs.audit_log import LONGEST_WHY, AuditPage, AuditQuestion, merged_changes, read_changes
-from pulsar_barycenter.logs.record_pages import LATEST_MS, MOST_ON_PAGE, parse_cursor
-from pulsar_barycenter.logs.request_ids import is_request_id
+from pulsar_barycenter.cluster_logs.audit_log import (
+    MAX_WHY_CHARACTERS,
+    AuditPage,
+    AuditQuestion,
+    merged_changes,
+    read_changes,
+)
+from pulsar_barycenter.cluster_logs.record_pages import LATEST_MS, MAX_RECORDS_ON_PAGE, parse_cursor
+from pulsar_barycenter.cluster_logs.request_ids import is_request_id
 
 log = structlog.get_logger(__name__)
 
@@ -45,12 +52,12 @@ _EVERYWHERE_AT_ONCE: Final = 2
 
 
 def why_of(request: web.Request) -> str:
-    """Return why somebody asks, by his own word: printable, of at most LONGEST_WHY characters, "" if he does not say.
+    """Return why somebody asks, as the header says: printable text of at most MAX_WHY_CHARACTERS, "" without it.
 
     Other characters than those of Latin-1 are sent percent-encoded, as headers hold none of them.
     """
-    text = unquote(request.headers.get(WHY, "")[: 3 * LONGEST_WHY])
-    return "".join(character if character.isprintable() else " " for character in text[:LONGEST_WHY]).strip()
+    text = unquote(request.headers.get(WHY, "")[: 3 * MAX_WHY_CHARACTERS])
+    return "".join(character if character.isprintable() else " " for character in text[:MAX_WHY_CHARACTERS]).strip()
 
 
 def audited(services: BrokerServices) -> Middleware:
@@ -117,7 +124,7 @@ class Audit:
 
     @takes(
         of=one_of(*_OF),
-        limit=number(MOST_ON_PAGE),
+        limit=number(MAX_RECORDS_ON_PAGE),
         since=number(LATEST_MS),
         until=number(LATEST_MS),
         before=TEXT,
@@ -160,7 +167,7 @@ def audit_question(request: web.Request) -> AuditQuestion:
             until_ms=whole_number(request, "until", LATEST_MS, at_most=LATEST_MS),
             request_id=request_id,
             before=parse_cursor(before) if before else None,
-            limit=max(1, whole_number(request, "limit", _DEFAULT_LIMIT, at_most=MOST_ON_PAGE)),
+            limit=max(1, whole_number(request, "limit", _DEFAULT_LIMIT, at_most=MAX_RECORDS_ON_PAGE)),
         )
     except ValueError as error:
         raise RestError(400, str(error)) from error

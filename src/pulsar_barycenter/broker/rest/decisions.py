@@ -9,8 +9,9 @@ leader; another broker shows those of its own time as leader.
     GET /barycenter/v1/decision-log?of=cluster&limit=100&since=<epoch ms>&until=<epoch ms>&before=<cursor>
         &bundle=&namespace=&broker=&topic=persistent://tenant/namespace/topic&covering=<tenant/namespace/range>
 
-returns a page of those in the logs' files, too, also of brokers and leaders that are gone: `logs.decision_pages`. Each
-broker reads the logs of its own data folder, and `of=cluster` asks all brokers for a page and makes one of them.
+returns a page of those in the logs' files, too, also of brokers and leaders that are gone:
+`cluster_logs.decision_pages`. Each broker reads the logs of its own data folder, and `of=cluster` asks all brokers for
+a page and makes one of them.
 
     GET /barycenter/v1/snapshot
 
@@ -30,10 +31,10 @@ from pulsar_barycenter.broker.rest.ownership import leader_url_for, location
 from pulsar_barycenter.broker.rest.relay import asked_everywhere, decoded_each
 from pulsar_barycenter.broker.rest.requests import choice, json_response, whole_number
 from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.cluster_logs.decision_log import KEPT, DecisionRecord, Kind
+from pulsar_barycenter.cluster_logs.decision_pages import DecisionPage, DecisionQuestion, Span, merged_pages, read_page
+from pulsar_barycenter.cluster_logs.record_pages import LATEST_MS, MAX_RECORDS_ON_PAGE, parse_cursor
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument, encode_snapshot
-from pulsar_barycenter.logs.decision_log import KEPT, DecisionRecord, Kind
-from pulsar_barycenter.logs.decision_pages import DecisionPage, DecisionQuestion, Span, merged_pages, read_page
-from pulsar_barycenter.logs.record_pages import LATEST_MS, MOST_ON_PAGE, parse_cursor
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.namespace import NamespaceName
@@ -70,7 +71,7 @@ class Decisions:
 
     @takes(
         of=one_of(*_OF),
-        limit=number(MOST_ON_PAGE),
+        limit=number(MAX_RECORDS_ON_PAGE),
         since=number(LATEST_MS),
         until=number(LATEST_MS),
         before=TEXT,
@@ -180,7 +181,7 @@ def decision_question(request: web.Request) -> DecisionQuestion:
             since_ms=whole_number(request, "since", 0, at_most=LATEST_MS),
             until_ms=whole_number(request, "until", LATEST_MS, at_most=LATEST_MS),
             before=parse_cursor(before) if before else None,
-            limit=max(1, whole_number(request, "limit", _DEFAULT_LIMIT, at_most=MOST_ON_PAGE)),
+            limit=max(1, whole_number(request, "limit", _DEFAULT_LIMIT, at_most=MAX_RECORDS_ON_PAGE)),
         )
     except InvalidNameError:
         raise

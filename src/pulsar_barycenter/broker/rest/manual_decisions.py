@@ -10,9 +10,9 @@
 | DRAINED_KEY set or removed                  | drain, undrain                          | the broker asked     |
 
 A load manager's own commands have the header COMMANDED and are kept by that manager, so they are left out here. All
-these routes are for super users, as brokers are, so no other principal can hide a move by that header. `at` is when
-the request arrived, which lies before the bundle's next owner reports it. `logs.audit_log` keeps every administrative
-request; this keeps what it meant for a bundle or a broker, where `explain` and `history` look.
+these routes are for super users, as brokers are, so no other principal can hide a move by that header. `at` is when the
+request arrived, which lies before the bundle's next owner reports it. `cluster_logs.audit_log` keeps every
+administrative request; this keeps what it meant for a bundle or a broker, where `explain` and `history` look.
 """
 
 from typing import Final
@@ -26,8 +26,8 @@ from pulsar_barycenter.broker.rest.audit import WHY, why_of
 from pulsar_barycenter.broker.rest.principals import PRINCIPAL
 from pulsar_barycenter.broker.rest.request_ids import REQUEST_ID
 from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.cluster_logs.decision_log import ANONYMOUS, Kind
 from pulsar_barycenter.load.reasons import Code, Reason
-from pulsar_barycenter.logs.decision_log import ANONYMOUS, Kind
 
 _LONGEST_REQUEST: Final = 500
 """Characters of a request that a decision keeps."""

@@ -28,7 +28,7 @@ from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.broker.access.authentication import ORIGINAL_PRINCIPAL
 from pulsar_barycenter.broker.rest.errors import Handler, RedirectError, RestError
 from pulsar_barycenter.broker.rest.services import BrokerServices
-from pulsar_barycenter.credentials.presented import is_no_less_secret
+from pulsar_barycenter.credentials.client_authentication import is_no_less_secret
 from pulsar_barycenter.metadata.errors import MetadataError
 
 log = structlog.get_logger(__name__)

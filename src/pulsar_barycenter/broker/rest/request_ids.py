@@ -1,6 +1,6 @@
 """One id for each request, taken from the header `X-Request-Id` or made here, logged by all brokers and answered.
 
-A header that is no such id, or too long, is none: what somebody sends stands in logs. See `logs.request_ids`.
+A header that is no such id, or too long, is none: what somebody sends stands in logs. See `cluster_logs.request_ids`.
 """
 
 from typing import Final
@@ -8,7 +8,7 @@ from typing import Final
 from aiohttp import web
 
 from pulsar_barycenter.broker.rest.errors import Handler
-from pulsar_barycenter.logs.request_ids import HEADER, is_request_id, new_request_id, serving
+from pulsar_barycenter.cluster_logs.request_ids import HEADER, is_request_id, new_request_id, serving
 
 REQUEST_ID: Final = web.RequestKey("request_id", str)
 

@@ -15,9 +15,9 @@ from pulsar_barycenter.broker.namespaces.resources import Resources
 from pulsar_barycenter.broker.partition_changes.coordinator import ChangeCoordinator
 from pulsar_barycenter.broker.partition_changes.partition_owner import PartitionOwner
 from pulsar_barycenter.broker.topics.registry import TopicRegistry
+from pulsar_barycenter.cluster_logs.decision_log import DecisionLog
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.load.reports.load_over_time import LoadTables
-from pulsar_barycenter.logs.decision_log import DecisionLog
 from pulsar_barycenter.naming.namespace import NamespaceName
 
 

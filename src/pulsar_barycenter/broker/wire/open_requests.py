@@ -14,7 +14,7 @@ from pulsar_barycenter.broker.bounded_log import BoundedLog
 from pulsar_barycenter.broker.wire.bounds import OPEN_REQUESTS, PENDING_BYTES
 from pulsar_barycenter.broker.wire.errors import error_code, error_text
 from pulsar_barycenter.broker.wire.refusals import refusal, request_name
-from pulsar_barycenter.logs.request_ids import new_connection_id, serving
+from pulsar_barycenter.cluster_logs.request_ids import new_connection_id, serving
 
 
 class AskedConnection(Protocol):

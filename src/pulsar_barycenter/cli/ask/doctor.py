@@ -15,12 +15,12 @@ from pulsar_barycenter.attach.collector import admin_urls
 from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url, asking_client, named_url
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.formats import with_format
+from pulsar_barycenter.cluster_logs.data_folder import WrongFolderError
 from pulsar_barycenter.doctor.catalogue import CHECKS, Diagnosis
 from pulsar_barycenter.doctor.finding import Finding, Severity
 from pulsar_barycenter.doctor.picture import OWN_KEY, Picture
 from pulsar_barycenter.doctor.reading.cluster import ClusterUnreadableError
 from pulsar_barycenter.doctor.reading.store import StoreUnreadableError
-from pulsar_barycenter.logs.data_folder import WrongFolderError
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.questions.examination import Asked, examine
 from pulsar_barycenter.run.broker_folders import check_ledgers_folder

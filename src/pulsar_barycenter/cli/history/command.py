@@ -15,10 +15,10 @@ from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.groups import CommandGroup
 from pulsar_barycenter.cli.moments import Seconds, moment_ms
 from pulsar_barycenter.cli.pipeline.data_folder import opened
+from pulsar_barycenter.cluster_logs.data_folder import WrongFolderError, check_load_folder
+from pulsar_barycenter.cluster_logs.decision_log import Kind
 from pulsar_barycenter.load.bundle_load import IN_AND_OUT
 from pulsar_barycenter.load.managers import ManagerKind
-from pulsar_barycenter.logs.data_folder import WrongFolderError, check_load_folder
-from pulsar_barycenter.logs.decision_log import Kind
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.topic import TopicName

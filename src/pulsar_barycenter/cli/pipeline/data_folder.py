@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from pulsar_barycenter.cli.failure import fail
-from pulsar_barycenter.logs.data_folder import WrongFolderError, check_load_folder
+from pulsar_barycenter.cluster_logs.data_folder import WrongFolderError, check_load_folder
 from pulsar_barycenter.pipeline.storage.files import Storage, local_folder
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from pulsar_barycenter.terminal.errors import in_words

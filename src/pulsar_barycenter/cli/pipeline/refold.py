@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 from rich.console import Console
 
 from pulsar_barycenter.cli.failure import fail
+from pulsar_barycenter.cluster_logs.data_folder import WrongFolderError, check_load_folder
 from pulsar_barycenter.load.reports.windows import HISTORY_GAP_MS
-from pulsar_barycenter.logs.data_folder import WrongFolderError, check_load_folder
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.pipeline.batch.from_logs import refold_logs
 from pulsar_barycenter.pipeline.batch.recorded import Comparison, compare_with_recorded

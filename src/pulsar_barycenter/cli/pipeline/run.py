@@ -8,7 +8,7 @@ import click
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.folders import keep_private
 from pulsar_barycenter.cli.pipeline.event_lines import person_renderer
-from pulsar_barycenter.logs.data_folder import WrongFolderError, check_load_folder
+from pulsar_barycenter.cluster_logs.data_folder import WrongFolderError, check_load_folder
 from pulsar_barycenter.pipeline.job import run_job
 from pulsar_barycenter.pipeline.running.job_log import configure_logging
 from pulsar_barycenter.pipeline.running.job_options import JobOptions, with_job_options

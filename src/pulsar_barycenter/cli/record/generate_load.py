@@ -8,9 +8,9 @@ import click
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.folders import keep_private
 from pulsar_barycenter.cli.moments import moment_ms, span_ms
+from pulsar_barycenter.cluster_logs.data_folder import WrongFolderError, check_no_history
+from pulsar_barycenter.cluster_logs.load_report_log import FileReportLog
 from pulsar_barycenter.lab.trace_files import trace_in
-from pulsar_barycenter.logs.data_folder import WrongFolderError, check_no_history
-from pulsar_barycenter.logs.load_report_log import FileReportLog
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.synthetic.reports import LoadGenerator, LoadPlan, NamespaceTraces

@@ -15,12 +15,12 @@ from pulsar_barycenter.broker.start_errors import BrokerStartError, OpenToStrang
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.folders import keep_private
 from pulsar_barycenter.cli.formats import with_format
+from pulsar_barycenter.cluster_logs.data_folder import WrongFolderError
 from pulsar_barycenter.config.broker_conf import ConfigError, load_broker_conf
 from pulsar_barycenter.credentials.errors import CredentialsError
 from pulsar_barycenter.ledger.errors import LedgerError
 from pulsar_barycenter.load.advice.configuration_advice import key_advice
 from pulsar_barycenter.load.managers import StrategyError
-from pulsar_barycenter.logs.data_folder import WrongFolderError
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.open import UnknownStoreError
 from pulsar_barycenter.run.broker_process import serve

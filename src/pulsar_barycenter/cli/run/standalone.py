@@ -16,9 +16,9 @@ import msgspec
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.folders import keep_private
 from pulsar_barycenter.cli.formats import with_format
+from pulsar_barycenter.cluster_logs.data_folder import WrongFolderError
 from pulsar_barycenter.config.broker_conf import ConfigError, load_broker_conf
 from pulsar_barycenter.load.advice.configuration_advice import advice, key_advice
-from pulsar_barycenter.logs.data_folder import WrongFolderError
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.open import UnknownStoreError, check_url, open_store
 from pulsar_barycenter.naming.counted import count_of

@@ -1,7 +1,7 @@
 """Epochs: the numbers of leaders' terms, in a persistent record, and how they stop a former leader.
 
 A leader's ephemeral key says who leads, but not in which term: each leader creates the key again, and a process that
-was paused believes in the key it had. So each leader takes the next number, its epoch, before anything else, by a
+was paused still relies on the key it had. So each leader takes the next number, its epoch, before anything else, by a
 compare-and-set on a persistent record. Its writes are guarded by that record (`FencedStore`), and its commands carry
 the number (`EpochGate`). Once the next leader has taken its epoch, the store and the other brokers refuse both.
 

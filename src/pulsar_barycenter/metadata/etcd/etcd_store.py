@@ -209,7 +209,7 @@ class EtcdStore(GrpcStore):
                 raise
             except BadVersionError as error:
                 version = MUST_NOT_EXIST if error.actual is None else error.actual
-        raise StoreUnavailableError(path, "put failed: others kept changing the key")
+        raise StoreUnavailableError(path, "put failed: other clients kept changing the key")
 
     async def _range(
         self, operation: str, path: str, request: api.RangeRequest, *, takes_turn: bool = True

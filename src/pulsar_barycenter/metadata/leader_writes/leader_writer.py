@@ -63,7 +63,7 @@ log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
-MOST_SESSIONS: Final = 10_000
+MAX_SESSIONS: Final = 10_000
 _MAX_CONCURRENT_READS: Final = 32
 _MAX_RACES: Final = 10
 
@@ -297,13 +297,13 @@ class LeaderWriter:
                 case Open():
                     return await self._open(session, request.change)
                 case Live():
-                    return Done() if self._table.heard(session) else failed(_lost(session))
+                    return Done() if self._table.message_received(session) else failed(_lost(session))
                 case Close():
-                    self._table.said(session)
+                    self._table.released(session)
                     await asyncio.shield(self._clear_soon(session))
                     return Done()
                 case Put() | Delete() as change:
-                    if not self._table.heard(session):
+                    if not self._table.message_received(session):
                         return failed(_lost(change.path))
                     with self._counted(session):
                         return await self._change(
@@ -334,11 +334,11 @@ class LeaderWriter:
 
     async def _open(self, session: str, change: Open) -> Answer:
         for former in change.former:
-            self._table.said(former)
+            self._table.released(former)
             await asyncio.shield(self._clear_soon(former))
-        if len(self._table) >= MOST_SESSIONS:
+        if len(self._table) >= MAX_SESSIONS:
             return failed(
-                StoreRefusedError(session_path(session), f"there are {MOST_SESSIONS:,} sessions already, the maximum")
+                StoreRefusedError(session_path(session), f"there are {MAX_SESSIONS:,} sessions already, the maximum")
             )
         value = session_value(SessionRecord(change.broker_id, lease_ms=change.lease_ms))
         await self._store.put(session_path(session), value, expected_version=MUST_NOT_EXIST, guard=self.epoch.guard)

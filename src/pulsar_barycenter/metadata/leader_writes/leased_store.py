@@ -31,8 +31,8 @@ from pulsar_barycenter.metadata.leader_writes.leased_values import split_lease
 from pulsar_barycenter.metadata.leader_writes.session_lease import Lease
 from pulsar_barycenter.metadata.leader_writes.session_table import LeaseTimes
 from pulsar_barycenter.metadata.leader_writes.write_requests import (
-    LONGEST_PATH,
-    MOST_FORMER,
+    MAX_FORMER_SESSIONS,
+    MAX_PATH_CHARACTERS,
     Answer,
     Change,
     Close,
@@ -67,7 +67,7 @@ AskLeader: TypeAlias = Callable[[str, int, int, Change], Awaitable[Answer]]
 for, the change.
 """
 
-MOST_AT_ONCE: Final = 128
+MAX_CONCURRENT_WRITES: Final = 128
 """The maximum number of concurrent writes that a broker sends to the leader. Further ones wait and are not sent, so a
 write that gives up while it waits is known not to be executed.
 """
@@ -106,7 +106,7 @@ class LeasedStore:
         self._listeners = StoreListeners()
         self._lease = Lease(store, times, self._listeners.session_events)
         self._former: list[str] = []
-        self._turns = asyncio.Semaphore(MOST_AT_ONCE)
+        self._turns = asyncio.Semaphore(MAX_CONCURRENT_WRITES)
         self._number = 0
         self._under_way: dict[int, None] = {}
         self._closed = False
@@ -139,7 +139,7 @@ class LeasedStore:
     async def _open_once(self) -> bool:
         session = self._draw_session()
         try:
-            del self._former[:-MOST_FORMER]
+            del self._former[:-MAX_FORMER_SESSIONS]
             opening = Open(self._broker_id, tuple(self._former), self._times.lease_ms)
             await self._request(session, opening, "/")
             asked_at_s = asyncio.get_running_loop().time()
@@ -290,8 +290,8 @@ class LeasedStore:
             MetadataError
         """
         self._check_open(path)
-        if len(path) > LONGEST_PATH:
-            raise StoreRefusedError(path[:100], f"a path has at most {LONGEST_PATH:,} characters")
+        if len(path) > MAX_PATH_CHARACTERS:
+            raise StoreRefusedError(path[:100], f"a path has at most {MAX_PATH_CHARACTERS:,} characters")
         session = self._lease.session
         if session is None:
             raise SessionLostError(path, "the session has ended and no other is open yet")

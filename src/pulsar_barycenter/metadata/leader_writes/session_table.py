@@ -1,13 +1,13 @@
 """The leader's rule when sessions end, without clock and I/O.
 
-| state   | its broker …                 | leaves it by                                                             |
-|---------|------------------------------|--------------------------------------------------------------------------|
-| OPEN    | may write                    | SILENT, no message for `silence_s` → MARKING; SAID → OVER                 |
-| MARKING | can no longer write          | MARKED, the mark is known to be in the store → WAITING; SAID → OVER       |
-| WAITING | finds the mark, and stops    | EXPIRED, a whole lease after that → OVER; SAID → OVER                     |
-| OVER    | does not use the session     | its keys are removed, then `forget`                                      |
+| state   | its broker …                 | leaves it by |
+|---------|------------------------------|-------------------------------------------------------------------------- |
+| OPEN    | may write                    | SILENT, no message for `silence_s` → MARKING; RELEASED → OVER |
+| MARKING | can no longer write          | MARKED, the mark is known to be in the store → WAITING; RELEASED → OVER |
+| WAITING | finds the mark, and stops    | EXPIRED, a whole lease after that → OVER; RELEASED → OVER |
+| OVER    | does not use the session     | its keys are removed, then `forget` |
 
-SAID: the broker reported that it does not use the session any more. An event that is not in TRANSITIONS changes
+RELEASED: the broker reported that it does not use the session any more. An event that is not in TRANSITIONS changes
 nothing.
 
 Leader and broker may have different timeouts, for example while the timeout is changed broker by broker. The longer one
@@ -37,7 +37,7 @@ class LeaseEvent(enum.Enum):
     SILENT = "silent"
     MARKED = "marked"
     EXPIRED = "expired"
-    SAID = "said"
+    RELEASED = "released"
 
 
 _OPEN, _MARKING, _WAITING, _OVER = LeaseState
@@ -46,9 +46,9 @@ TRANSITIONS: Final[Mapping[tuple[LeaseState, LeaseEvent], LeaseState]] = {
     (_OPEN, LeaseEvent.SILENT): _MARKING,
     (_MARKING, LeaseEvent.MARKED): _WAITING,
     (_WAITING, LeaseEvent.EXPIRED): _OVER,
-    (_OPEN, LeaseEvent.SAID): _OVER,
-    (_MARKING, LeaseEvent.SAID): _OVER,
-    (_WAITING, LeaseEvent.SAID): _OVER,
+    (_OPEN, LeaseEvent.RELEASED): _OVER,
+    (_MARKING, LeaseEvent.RELEASED): _OVER,
+    (_WAITING, LeaseEvent.RELEASED): _OVER,
 }
 
 
@@ -128,7 +128,7 @@ class SessionTable:
         known = self._sessions.get(session)
         return known is not None and known.state is _OPEN
 
-    def heard(self, session: str) -> bool:
+    def message_received(self, session: str) -> bool:
         """Record a message from the session's broker; return whether the session is alive."""
         if not self.is_open(session):
             return False
@@ -160,9 +160,9 @@ class SessionTable:
         if self._feed(session, LeaseEvent.MARKED):
             self._sessions[session].marked_at_s = now_s
 
-    def said(self, session: str) -> None:
+    def released(self, session: str) -> None:
         """Record that the session's broker does not use it any more."""
-        self._feed(session, LeaseEvent.SAID)
+        self._feed(session, LeaseEvent.RELEASED)
 
     def to_mark(self) -> list[str]:
         return self._in(_MARKING)

@@ -1,7 +1,7 @@
 """The requests of a broker to the leader, and the leader's answers, as JSON.
 
-Limits: LONGEST_PATH characters of a path; MOST_BYTES of a value in a request, which is compressed if it is larger;
-MOST_INFLATED of a value before compression; LONGEST_LEASE_MS of a lease. A session id has 32 hexadecimal digits. A
+Limits: MAX_PATH_CHARACTERS of a path; MAX_VALUE_BYTES of a value in a request, which is compressed if it is larger;
+MAX_INFLATED_BYTES of a value before compression; MAX_LEASE_MS of a lease. A session id has 32 hexadecimal digits. A
 request outside of these limits is invalid.
 """
 
@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
-from pulsar_barycenter.config.broker_conf import LONGEST_LEASED_SESSION_MS
+from pulsar_barycenter.config.broker_conf import MAX_LEASED_SESSION_MS
 from pulsar_barycenter.metadata.coordination.epochs import MAX_EPOCH
 from pulsar_barycenter.metadata.errors import (
     BadVersionError,
@@ -29,18 +29,18 @@ from pulsar_barycenter.metadata.errors import (
 )
 from pulsar_barycenter.metadata.store import Guard, Stat
 
-LONGEST_PATH: Final = 4_000
-MOST_BYTES: Final = 600_000
+MAX_PATH_CHARACTERS: Final = 4_000
+MAX_VALUE_BYTES: Final = 600_000
 """The maximum size of a value in a request to the admin REST interface."""
-MOST_INFLATED: Final = 8 << 20
+MAX_INFLATED_BYTES: Final = 8 << 20
 """The maximum size in bytes of a value before compression: a load report of 30,000 bundles."""
-MOST_FORMER: Final = 8
-LONGEST_LEASE_MS: Final = LONGEST_LEASED_SESSION_MS // 2
+MAX_FORMER_SESSIONS: Final = 8
+MAX_LEASE_MS: Final = MAX_LEASED_SESSION_MS // 2
 
 SessionId: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
-Path: TypeAlias = Annotated[str, msgspec.Meta(max_length=LONGEST_PATH)]
+Path: TypeAlias = Annotated[str, msgspec.Meta(max_length=MAX_PATH_CHARACTERS)]
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MAX_EPOCH)]
-LeaseMs: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LONGEST_LEASE_MS)]
+LeaseMs: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MAX_LEASE_MS)]
 Version: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, le=MAX_EPOCH)]
 
 
@@ -57,7 +57,7 @@ class Open(msgspec.Struct, frozen=True, tag="open"):
     """
 
     broker_id: Annotated[str, msgspec.Meta(max_length=300)]
-    former: Annotated[tuple[SessionId, ...], msgspec.Meta(max_length=MOST_FORMER)] = ()
+    former: Annotated[tuple[SessionId, ...], msgspec.Meta(max_length=MAX_FORMER_SESSIONS)] = ()
     lease_ms: LeaseMs = 0
 
 
@@ -215,11 +215,14 @@ def fitted(put: Put) -> Put:
         ValueTooLargeError: the value is too large even if it is compressed.
     """
     size = len(put.value)
-    if size <= MOST_BYTES:
+    if size <= MAX_VALUE_BYTES:
         return put
-    deflated = zlib.compress(put.value, 1) if size <= MOST_INFLATED else b""
-    if not 0 < len(deflated) <= MOST_BYTES:
-        limit = f"a request to the leader has up to {MOST_BYTES:,} bytes, after compression of up to {MOST_INFLATED:,}"
+    deflated = zlib.compress(put.value, 1) if size <= MAX_INFLATED_BYTES else b""
+    if not 0 < len(deflated) <= MAX_VALUE_BYTES:
+        limit = (
+            f"a request to the leader has up to {MAX_VALUE_BYTES:,} bytes, after"
+            f" compression of up to {MAX_INFLATED_BYTES:,}"
+        )
         raise ValueTooLargeError(put.path, size, limit)
     return DeflatedPut(put.path, deflated, put.expected_version, put.ephemeral, put.sequential, put.if_own, put.guard)
 
@@ -228,13 +231,13 @@ def inflated(put: DeflatedPut) -> Put:
     """Return the put with its original value.
 
     Raises:
-        InvalidValueError: the value is not compressed, or is larger than MOST_INFLATED.
+        InvalidValueError: the value is not compressed, or is larger than MAX_INFLATED_BYTES.
     """
     inflating = zlib.decompressobj()
     try:
-        value = inflating.decompress(put.value, MOST_INFLATED)
+        value = inflating.decompress(put.value, MAX_INFLATED_BYTES)
     except zlib.error:
         raise InvalidValueError(put.path, "the value is not valid zlib data") from None
     if not inflating.eof:
-        raise InvalidValueError(put.path, f"the value is truncated, or has more than {MOST_INFLATED:,} bytes")
+        raise InvalidValueError(put.path, f"the value is truncated, or has more than {MAX_INFLATED_BYTES:,} bytes")
     return Put(put.path, value, put.expected_version, put.ephemeral, put.sequential, put.if_own, put.guard)

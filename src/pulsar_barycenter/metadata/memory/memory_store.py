@@ -117,14 +117,14 @@ class MemoryBackend:
         """
         client.link.route = route
 
-    def lose(self, below: str, *, told: bool) -> Callable[[], None]:
+    def lose(self, below: str, *, notify: bool) -> Callable[[], None]:
         """Remove all keys below a path. The returned function restores them unchanged and reports that.
 
-        With `told` the removals are reported as deletions, otherwise not at all. Keys that were written meanwhile, and
-        ephemeral ones whose sessions have ended, are not restored.
+        With `notify` the removals are reported as deletions, otherwise not at all. Keys that were written meanwhile,
+        and ephemeral ones whose sessions have ended, are not restored.
         """
         taken = self.keys.take(below)
-        for change in taken.changes if told else ():
+        for change in taken.changes if notify else ():
             self._announce(change)
 
         def bring_back() -> None:
@@ -133,7 +133,7 @@ class MemoryBackend:
 
         return bring_back
 
-    # What clients ask for. All that follows runs in the backend's own context.
+    # ---- requests of clients; everything below runs in the backend's own context ----
 
     def open_session(self, link: Link, timeout_s: float, former: int | None) -> int:
         """End the link's session `former`, if it still exists, and open a new one.

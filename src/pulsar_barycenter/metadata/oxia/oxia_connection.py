@@ -160,7 +160,7 @@ class OxiaConnection(ServerList[OxiaChannel]):
                 self.leave(line)
                 wait_s = back_off.next_s()
                 if loop.time() + wait_s >= deadline_s:
-                    raise StoreUnavailableError(path, f"{operation} was not done: {error}") from None
+                    raise StoreUnavailableError(path, f"{operation} was not executed: {error}") from None
                 await asyncio.sleep(wait_s)
 
 

@@ -181,7 +181,7 @@ class OxiaStore(GrpcStore):
             kind = NotificationType.MODIFIED if known.version else NotificationType.CREATED
             self._listeners.invalidate(Notification(kind, path))
             return known.stat(path, session)
-        raise StoreUnavailableError(path, "put failed: others kept changing the key")
+        raise StoreUnavailableError(path, "put failed: other clients kept changing the key")
 
     async def delete(
         self, path: str, *, expected_version: int | None = None, if_own: bool = False, guard: Guard | None = None
@@ -208,7 +208,7 @@ class OxiaStore(GrpcStore):
                 continue
             self._listeners.invalidate(Notification(NotificationType.DELETED, path))
             return
-        raise StoreUnavailableError(path, "delete failed: others kept changing the key")
+        raise StoreUnavailableError(path, "delete failed: other clients kept changing the key")
 
     async def children(self, path: str) -> list[str]:
         self._check_open(path)

@@ -22,9 +22,9 @@ from pulsar_barycenter.metadata.oxia.writes import MARK, heartbeat_request, sess
 
 Answer = TypeVar("Answer")
 
-SHORTEST_MS: Final = 2_000
-LONGEST_MS: Final = 300_000
-"""Oxia's servers accept session timeouts from SHORTEST_MS to LONGEST_MS."""
+MIN_TIMEOUT_MS: Final = 2_000
+MAX_TIMEOUT_MS: Final = 300_000
+"""Oxia's servers accept session timeouts from MIN_TIMEOUT_MS to MAX_TIMEOUT_MS."""
 
 
 class OxiaSession(HeartbeatSession):
@@ -40,7 +40,7 @@ class OxiaSession(HeartbeatSession):
         on_session: OnSession,
         source: random.Random,
     ) -> None:
-        self._timeout_ms = min(max(timeout_ms, SHORTEST_MS), LONGEST_MS)
+        self._timeout_ms = min(max(timeout_ms, MIN_TIMEOUT_MS), MAX_TIMEOUT_MS)
         super().__init__(connection, timeout_s=self._timeout_ms / 1000, on_session=on_session, source=source)
         self._connection = connection
         self._layout = layout

@@ -201,7 +201,7 @@ class SessionKeeper:
         if self._unanswered_since is None:
             self._unanswered_since = sent_at
 
-        def hear(answer: "asyncio.Future[object]") -> None:
+        def answered(answer: "asyncio.Future[object]") -> None:
             if answer.cancelled() or link is not self._link or self._is_closed:
                 return
             if self._beat_sent_at == sent_at:
@@ -213,7 +213,7 @@ class SessionKeeper:
             elif isinstance(error, SessionExpiredError):
                 self.on_expired()
 
-        link.ask(lambda client: client.sync_async(client.root)).add_done_callback(hear)
+        link.ask(lambda client: client.sync_async(client.root)).add_done_callback(answered)
 
     def _confirm(self, session: int | None, sent_at: float, timeout_s: float) -> None:
         if session is None or not self._is_connected:

@@ -144,11 +144,11 @@ class SessionLink:
     def _hand_over(self, callback: Callable[..., None], *arguments: object) -> None:
         self._messages.append((callback, arguments))
         if self._is_called:
-            return  # whoever takes the news says first that he was called no more
+            return  # _process_messages clears the flag before it takes messages, so none is left
         self._is_called = True
         try:
             self._loop.call_soon_threadsafe(self._process_messages)
-        except RuntimeError:  # the loop is closed: nobody is left to hear it
+        except RuntimeError:  # the loop is closed: there is no listener left
             log.debug("zookeeper_news_for_closed_loop")
 
     # ---- on the event loop ----
@@ -169,7 +169,7 @@ class SessionLink:
         error = armed.exception
         if error is None:
             self._listener.on_connected()
-        elif not isinstance(error, ConnectionLoss):  # of a loss the state tells
+        elif not isinstance(error, ConnectionLoss):  # a lost connection is reported by _state
             self._listener.on_refused(error)
 
     def _disconnected(self) -> None:

@@ -7,9 +7,9 @@ import pytest
 
 from pulsar_barycenter.broker.broker import Broker
 from pulsar_barycenter.broker.load_manager.factory import configured_load_manager
+from pulsar_barycenter.cluster_logs.decision_log import DecisionRecord, read_decisions
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.reasons import Code
-from pulsar_barycenter.logs.decision_log import DecisionRecord, read_decisions
 from pulsar_barycenter.questions.past_state import Subject, state_at
 from support.rest_cluster import RestCluster
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from pulsar_barycenter.cluster_logs.decision_log import read_decisions
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData, decode_report
-from pulsar_barycenter.logs.decision_log import read_decisions
 from support.manager_logs import BROKERS, MANAGERS, record_every_manager
 
 

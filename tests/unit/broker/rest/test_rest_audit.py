@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from pulsar_barycenter.broker.rest.audit import WHY
 from pulsar_barycenter.broker.rest.relay import FOLLOW
-from pulsar_barycenter.logs.audit_log import LONGEST_WHY
+from pulsar_barycenter.cluster_logs.audit_log import MAX_WHY_CHARACTERS
 from support.rest_cluster import RestCluster, rest_cluster
 
 AUDIT = "/barycenter/v1/audit"
@@ -21,7 +21,7 @@ async def routes(cluster: RestCluster, **query: object) -> list[str]:
 
 async def test_changes_are_kept_without_what_was_set_and_refusals_and_questions_are_not() -> None:
     async with rest_cluster() as cluster:
-        why = quote("because äö\x07 " + "x" * LONGEST_WHY, safe="")
+        why = quote("because äö\x07 " + "x" * MAX_WHY_CHARACTERS, safe="")
         with capture_logs() as logged:
             await cluster.expect(200, "POST", f"{SET}/public%2Fsecret", headers={WHY: why})
             await cluster.expect(412, "POST", "/admin/v2/brokers/configuration/clusterName/x")
@@ -35,7 +35,7 @@ async def test_changes_are_kept_without_what_was_set_and_refusals_and_questions_
         changed, removed = (await cluster.expect(200, "GET", AUDIT)).json["changes"]
         assert changed["about"] == {"name": "loadBalancerSheddingExcludedNamespaces"}
         assert changed["why"].startswith("because äö  x")
-        assert len(changed["why"]) <= LONGEST_WHY
+        assert len(changed["why"]) <= MAX_WHY_CHARACTERS
         assert "why" not in removed
         told = [each for each in logged if each["event"] == "administered"]
         assert [(each["route"], each["principal"]) for each in told] == [

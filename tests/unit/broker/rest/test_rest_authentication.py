@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from pulsar_barycenter.admin.client import AdminClient
-from pulsar_barycenter.credentials.presented import presented
+from pulsar_barycenter.credentials.client_authentication import parse_authentication
 from support.proofs import SECRET_URL, asking, token
 from support.rest_cluster import Answer, RestCluster, rest_cluster
 
@@ -85,7 +85,7 @@ async def test_brokers_show_one_another_who_they_are() -> None:
         await cluster.create_namespace(bundles=4)
         await cluster.expect(204, "PUT", "/admin/v2/persistent/public/ns/t/partitions", 6)
         await cluster.expect(204, "PUT", "/admin/v2/namespaces/public/ns/unload")
-        client = AdminClient(shows=presented("token", f"token:{token('alice')}"))
+        client = AdminClient(shows=parse_authentication("token", f"token:{token('alice')}"))
         url, topic = cluster.brokers[1].urls.web_url, "/lookup/v2/topic/persistent/public/ns/t-partition-"
         assert url is not None
         owners = {(await client.call("GET", url, f"{topic}{part}"))["httpUrl"] for part in range(6)}

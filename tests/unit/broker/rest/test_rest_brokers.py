@@ -11,11 +11,11 @@ from structlog.testing import capture_logs
 from pulsar_barycenter.broker.broker import Broker, BrokerState
 from pulsar_barycenter.broker.cluster.dynamic_configuration import CONFIGURATION_PATH
 from pulsar_barycenter.broker.load_manager.factory import load_manager_factory
+from pulsar_barycenter.cluster_logs.decision_log import DecisionLog
 from pulsar_barycenter.config.broker_conf import HIDDEN
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.reasons import Code, Reason
 from pulsar_barycenter.load.snapshot.document import decode_snapshot
-from pulsar_barycenter.logs.decision_log import DecisionLog
 from support.known_roles import ASKED, ROOT, as_role
 from support.rest_cluster import RestCluster, rest_cluster
 

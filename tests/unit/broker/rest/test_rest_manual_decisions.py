@@ -11,8 +11,8 @@ from pulsar_barycenter.broker.broker import Broker
 from pulsar_barycenter.broker.cluster.http_peers import HttpPeers
 from pulsar_barycenter.broker.load_manager.factory import configured_load_manager
 from pulsar_barycenter.broker.rest.audit import WHY
+from pulsar_barycenter.cluster_logs.decision_log import ANONYMOUS, DecisionRecord, read_decisions
 from pulsar_barycenter.load.reasons import Code
-from pulsar_barycenter.logs.decision_log import ANONYMOUS, DecisionRecord, read_decisions
 from pulsar_barycenter.naming.bundle import Bundle
 from support.proofs import asking, token
 from support.rest_cluster import RestCluster

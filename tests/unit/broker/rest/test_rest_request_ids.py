@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from pulsar_barycenter.broker.load_manager.factory import configured_load_manager
 from pulsar_barycenter.broker.rest.audit import WHY
-from pulsar_barycenter.logs.request_ids import HEADER, LONGEST_REQUEST_ID, is_request_id, merge_request
+from pulsar_barycenter.cluster_logs.request_ids import HEADER, MAX_REQUEST_ID_CHARACTERS, is_request_id, merge_request
 from pulsar_barycenter.protocol import client_commands
 from support.rest_cluster import RestCluster, rest_cluster
 from support.wire_client import TYPE, WireClient
@@ -86,7 +86,7 @@ async def follow_unload(cluster: RestCluster) -> None:
     }
 
 
-@pytest.mark.parametrize("sent", ["", "two words", "x" * (LONGEST_REQUEST_ID + 1), "ä", "a/b", "a,b"])
+@pytest.mark.parametrize("sent", ["", "two words", "x" * (MAX_REQUEST_ID_CHARACTERS + 1), "ä", "a/b", "a,b"])
 async def test_what_is_no_id_gets_another_one(sent: str) -> None:
     async with rest_cluster() as cluster:
         answer = await cluster.expect(200, "GET", "/admin/v2/brokers", headers={HEADER: sent})

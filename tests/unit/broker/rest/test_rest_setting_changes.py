@@ -7,8 +7,8 @@ import msgspec
 from pulsar_barycenter.broker.cluster.dynamic_configuration import CONFIGURATION_PATH
 from pulsar_barycenter.broker.rest.audit import WHY
 from pulsar_barycenter.cli.asking.client import asking_client
+from pulsar_barycenter.cluster_logs.request_ids import HEADER
 from pulsar_barycenter.load.policies import DRAINED_KEY
-from pulsar_barycenter.logs.request_ids import HEADER
 from pulsar_barycenter.operations.drained import set_drained
 from support.rest_cluster import RestCluster, rest_cluster
 

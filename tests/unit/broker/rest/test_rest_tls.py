@@ -286,7 +286,7 @@ async def test_tokens_are_believed_by_tls_as_without(pki: Pki) -> None:
             "brokerServicePort= is not allowed: .* or else brokerServicePortTls",
         ),
         ({"web_service_port": None}, ConfigError, "webServicePort= is not allowed"),
-        ({"broker_service_port_tls": 0}, KeyMaterialError, "tlsCertificateFilePath: name the PEM file"),
+        ({"broker_service_port_tls": 0}, KeyMaterialError, "tlsCertificateFilePath: set the PEM file"),
     ],
 )
 async def test_what_is_missing_is_told_at_the_start(

@@ -11,7 +11,7 @@ import pytest
 from pulsar_barycenter.broker.system_topics.connection import BrokerConnection
 from pulsar_barycenter.broker.system_topics.errors import UnreachableError
 from pulsar_barycenter.broker.system_topics.settings import ClientSettings
-from pulsar_barycenter.credentials.presented import presented
+from pulsar_barycenter.credentials.client_authentication import parse_authentication
 from pulsar_barycenter.credentials.tls import ClientTls
 from pulsar_barycenter.protocol import commands
 from pulsar_barycenter.protocol.connection_state import Connection, Role
@@ -54,7 +54,7 @@ async def connected(issuer: FakeIssuer) -> AsyncIterator[tuple[BrokerConnection,
     make: Callable[[], AskingBroker] = lambda: broker  # noqa: E731
     server = await asyncio.get_running_loop().create_server(make, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    shows = presented("oauth2", oauth2(issuer.url))
+    shows = parse_authentication("oauth2", oauth2(issuer.url))
     connection = BrokerConnection(f"pulsar://127.0.0.1:{port}", ClientSettings(), ClientTls(shows=shows))
     try:
         async with asyncio.timeout(30):
@@ -80,7 +80,7 @@ async def test_a_connection_without_a_token_is_none() -> None:
     async with fake_issuer() as issuer:
         issuer.status = 503
         async with connected(issuer) as (connection, broker):
-            with pytest.raises(UnreachableError, match="there is no token"):
+            with pytest.raises(UnreachableError, match="no token was obtained"):
                 await connection.opened()
             assert connection.is_lost
             assert broker.transport is None

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from pulsar_barycenter.broker.wire.admission.disk_room import ASK_S, HOLD_S, DiskRoom
-from pulsar_barycenter.ledger.disk_full import FIRST_PAUSE_S, LONGEST_PAUSE_S, DiskFullState
+from pulsar_barycenter.ledger.disk_full import FIRST_PAUSE_S, MAX_PAUSE_S, DiskFullState
 from pulsar_barycenter.ledger.errors import LedgerError, LedgerFullError
 from support.virtual_time import World, on_virtual_time
 
@@ -48,7 +48,7 @@ def test_the_pause_grows_to_a_bound_with_each_that_was_let_in_in_vain() -> None:
         pauses.append(room.retry_at_s - 100.0)
         room.producer_admitted()
     assert pauses[:3] == [FIRST_PAUSE_S, 2 * FIRST_PAUSE_S, 4 * FIRST_PAUSE_S]
-    assert pauses[-1] == LONGEST_PAUSE_S
+    assert pauses[-1] == MAX_PAUSE_S
     room.write_succeeded()
     room.write_failed(FULL, 100.0)
     assert room.retry_at_s == 100.0 + FIRST_PAUSE_S

@@ -10,7 +10,7 @@ from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.broker.wire.bounds import HASH_RANGES, IDS_AT_ONCE, PROPERTIES_LENGTH
 from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
-from pulsar_barycenter.protocol.connection_state import MOST_COMMAND_BYTES, MOST_HANDSHAKE_BYTES
+from pulsar_barycenter.protocol.connection_state import MAX_COMMAND_BYTES, MAX_HANDSHAKE_BYTES
 from support.one_broker import OneBroker
 from support.wire_client import TYPE, WireClient
 from support.wire_consumer import TOPIC
@@ -49,9 +49,9 @@ async def test_a_large_command_before_connect_costs_the_connection_and_is_not_pa
     connect.connect.client_version = "test"
     padding = b""
     if more == "auth data":
-        connect.connect.auth_data = bytes(MOST_HANDSHAKE_BYTES)
+        connect.connect.auth_data = bytes(MAX_HANDSHAKE_BYTES)
     else:
-        padding = b"\xf8\x7f\x01" * (MOST_HANDSHAKE_BYTES // 3)
+        padding = b"\xf8\x7f\x01" * (MAX_HANDSHAKE_BYTES // 3)
     data = connect.SerializeToString() + padding
     monkeypatch.setattr("pulsar_barycenter.protocol.connection_state.parse_command", None)
     assert await closed_after(broker.port, struct.pack(">II", len(data) + 4, len(data)) + data) == b""
@@ -60,12 +60,12 @@ async def test_a_large_command_before_connect_costs_the_connection_and_is_not_pa
 async def test_a_large_command_costs_the_connection_and_a_large_entry_does_not(
     broker: OneBroker, client: WireClient
 ) -> None:
-    client.send(0, bytes(2 * MOST_COMMAND_BYTES))
+    client.send(0, bytes(2 * MAX_COMMAND_BYTES))
     await client.expect(TYPE.SEND_RECEIPT)
     large = command(TYPE.ACK)
     large.ack.consumer_id, large.ack.ack_type = 1, api.CommandAck.Individual
     one = large.ack.message_id.add(ledgerId=1, entryId=1)
-    large.ack.message_id.extend([one] * (MOST_COMMAND_BYTES // 6))
+    large.ack.message_id.extend([one] * (MAX_COMMAND_BYTES // 6))
     client.write(frame(large))
     async with asyncio.timeout(DEADLINE_S):
         await client.closed.wait()

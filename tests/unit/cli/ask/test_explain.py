@@ -10,10 +10,10 @@ from click.testing import CliRunner, Result
 
 from pulsar_barycenter.broker.load_manager.factory import load_manager_factory
 from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.cluster_logs.decision_log import DecisionLog, read_decisions
 from pulsar_barycenter.config.pulsar_version import COMPATIBILITY_KEY
 from pulsar_barycenter.load.reasons import Code, Reason
 from pulsar_barycenter.load.snapshot.document import decode_snapshot
-from pulsar_barycenter.logs.decision_log import DecisionLog, read_decisions
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.snapshots.snapshot_file import read_snapshot_file, write_snapshot

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from pulsar_barycenter.broker.load_manager.factory import load_manager_factory
 from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.cluster_logs.decision_log import DecisionLog
+from pulsar_barycenter.cluster_logs.decision_log import read_decisions as logged
 from pulsar_barycenter.load.reasons import Code, Reason
-from pulsar_barycenter.logs.decision_log import DecisionLog
-from pulsar_barycenter.logs.decision_log import read_decisions as logged
 from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.pipeline.reports.decision_files import read_decisions
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout

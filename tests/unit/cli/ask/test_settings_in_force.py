@@ -11,11 +11,11 @@ from click.testing import CliRunner, Result
 
 from pulsar_barycenter.cli.ask import decide as asked
 from pulsar_barycenter.cli.main import main
+from pulsar_barycenter.cluster_logs.decision_log import DecisionLog
 from pulsar_barycenter.config.pulsar_version import COMPATIBILITY_KEY
 from pulsar_barycenter.load.reasons import Code, Reason
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument
-from pulsar_barycenter.logs.decision_log import DecisionLog
 from pulsar_barycenter.metadata.open import open_store
 from pulsar_barycenter.snapshots.settings_in_force import told
 from pulsar_barycenter.snapshots.snapshot_file import write_snapshot

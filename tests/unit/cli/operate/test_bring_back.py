@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pulsar_barycenter.cluster_logs.decision_log import DecisionRecord
 from pulsar_barycenter.load.reasons import Code, Reason
-from pulsar_barycenter.logs.decision_log import DecisionRecord
 from pulsar_barycenter.operations.bring_back import back
 
 BROKERS = ("a:1", "b:1", "c:1")

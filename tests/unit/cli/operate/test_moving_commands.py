@@ -13,8 +13,8 @@ from click.testing import CliRunner, Result
 from pulsar_barycenter.broker.load_manager.factory import load_manager_factory
 from pulsar_barycenter.cli.main import main
 from pulsar_barycenter.cli.operate.carrying_out import journal_of_bundle
+from pulsar_barycenter.cluster_logs.decision_log import read_decisions
 from pulsar_barycenter.config.broker_config import BrokerConfig
-from pulsar_barycenter.logs.decision_log import read_decisions
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.operations.journal import Journal
 from support.rest_cluster import RestCluster

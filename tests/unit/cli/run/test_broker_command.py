@@ -44,7 +44,7 @@ def refusal(folder: Path, *lines: str) -> str:
             "anonymousUserRole=guest and authorizationEnabled=false",
         ),
         ("authenticationEnabled=true", "brokerClientAuthenticationPlugin must be given"),
-        ("webServicePortTls=0", "tlsCertificateFilePath: name the PEM file"),
+        ("webServicePortTls=0", "tlsCertificateFilePath: set the PEM file"),
         ("metadataStoreUrl=zk:127.0.0.1", "metadata store URL 'zk:127.0.0.1': expected sqlite:PATH"),
         ("loadBalancerLoadSheddingStrategy=NoSuchShedder", "NoSuchShedder"),
         ("clusterName=a b", "clusterName=a b is not allowed: clusterName must be "),

@@ -10,7 +10,7 @@ import pytest
 from pulsar_barycenter.metadata import errors
 from pulsar_barycenter.metadata.coordination.epochs import epoch_path, read_epoch
 from pulsar_barycenter.metadata.leader_writes.leader_writer import LeaderWriter
-from pulsar_barycenter.metadata.leader_writes.leased_store import MOST_AT_ONCE
+from pulsar_barycenter.metadata.leader_writes.leased_store import MAX_CONCURRENT_WRITES
 from pulsar_barycenter.metadata.leader_writes.leased_values import leased, split_lease
 from pulsar_barycenter.metadata.leader_writes.session_records import (
     LEASED_ROOT,
@@ -23,8 +23,8 @@ from pulsar_barycenter.metadata.leader_writes.session_records import (
 )
 from pulsar_barycenter.metadata.leader_writes.session_table import LeaseTimes, SessionTable
 from pulsar_barycenter.metadata.leader_writes.write_requests import (
-    MOST_BYTES,
-    MOST_INFLATED,
+    MAX_INFLATED_BYTES,
+    MAX_VALUE_BYTES,
     Change,
     DeflatedPut,
     Failed,
@@ -172,12 +172,12 @@ async def test_nobody_has_the_leader_write_what_is_its_own_or_what_looks_leased(
             await client.delete(path)
     with pytest.raises(errors.StoreRefusedError):
         await client.put("/key", leased(STRANGER, b""))
-    for too_large in (random.Random(1).randbytes(MOST_BYTES + 1), b"x" * (MOST_INFLATED + 1)):
+    for too_large in (random.Random(1).randbytes(MAX_VALUE_BYTES + 1), b"x" * (MAX_INFLATED_BYTES + 1)):
         with pytest.raises(errors.ValueTooLargeError):
             await client.put("/key", too_large)
     with pytest.raises(errors.StoreRefusedError):
         await client.put("/" + "x" * 5_000, b"")
-    assert (await client.put("/key", b"x" * MOST_BYTES)).version == 0
+    assert (await client.put("/key", b"x" * MAX_VALUE_BYTES)).version == 0
 
 
 async def test_what_waits_for_its_turn_when_it_is_given_up_was_never_sent(
@@ -193,13 +193,15 @@ async def test_what_waits_for_its_turn_when_it_is_given_up_was_never_sent(
 
     with monkeypatch.context() as patch:
         patch.setattr(client, "_ask_leader", silent)
-        under_way = [asyncio.ensure_future(client.put(f"/key-{number}", b"")) for number in range(MOST_AT_ONCE)]
-        await eventually(lambda: len(sent) == MOST_AT_ONCE)
+        under_way = [
+            asyncio.ensure_future(client.put(f"/key-{number}", b"")) for number in range(MAX_CONCURRENT_WRITES)
+        ]
+        await eventually(lambda: len(sent) == MAX_CONCURRENT_WRITES)
         patch.setattr(client, "_patience_s", 0.02)
         for _ in range(3):
             with pytest.raises(errors.StoreUnavailableError, match="not sent"):
                 await client.put("/late", b"")
-        assert len(sent) == MOST_AT_ONCE
+        assert len(sent) == MAX_CONCURRENT_WRITES
         for put in under_way:
             put.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
@@ -208,7 +210,7 @@ async def test_what_waits_for_its_turn_when_it_is_given_up_was_never_sent(
 
 async def test_a_value_of_some_mebibytes_passes_deflated(cluster: InLeased) -> None:
     client = await cluster.connect()
-    report = b"".join(b'"0x%08x": {}' % number for number in range(MOST_BYTES // 8))
+    report = b"".join(b'"0x%08x": {}' % number for number in range(MAX_VALUE_BYTES // 8))
     stat = await client.put("/key", report, expected_version=-1, ephemeral=True)
     assert (stat.version, stat.ephemeral, stat.created_by_self) == (0, True, True)
     record = await client.get("/key")
@@ -218,8 +220,8 @@ async def test_a_value_of_some_mebibytes_passes_deflated(cluster: InLeased) -> N
 
 @pytest.mark.parametrize(
     "value",
-    [b"no zlib", zlib.compress(b"x" * 100)[:-5], zlib.compress(b"x" * (MOST_INFLATED + 1))],
-    ids=["not deflated", "cut short", "too large"],
+    [b"no zlib", zlib.compress(b"x" * 100)[:-5], zlib.compress(b"x" * (MAX_INFLATED_BYTES + 1))],
+    ids=["not valid zlib data", "cut short", "too large"],
 )
 async def test_what_does_not_inflate_is_not_written(cluster: InLeased, value: bytes) -> None:
     client = await cluster.connect()

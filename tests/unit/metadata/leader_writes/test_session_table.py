@@ -54,11 +54,11 @@ def test_who_is_heard_of_stays_and_who_was_marked_does_not_come_back() -> None:
     now_s = 0.0
     for _ in range(10):
         now_s = pass_time(table, now_s, TIMES.silence_s * 0.8)
-        assert table.heard(ONE)
+        assert table.message_received(ONE)
     pass_time(table, now_s, TIMES.silence_s * 1.5)
-    assert not table.heard(ONE)
+    assert not table.message_received(ONE)
     assert table.to_mark() == [ONE]
-    assert not table.heard("9" * 32)
+    assert not table.message_received("9" * 32)
 
 
 def test_a_leader_that_stood_still_takes_nobody_for_silent() -> None:
@@ -97,7 +97,7 @@ def test_of_two_timeouts_the_longer_counts() -> None:
 
 @pytest.mark.parametrize("state", LeaseState)
 def test_a_broker_that_says_so_itself_is_waited_for_no_longer(state: LeaseState) -> None:
-    assert state is LeaseState.OVER or TRANSITIONS[state, LeaseEvent.SAID] is LeaseState.OVER
+    assert state is LeaseState.OVER or TRANSITIONS[state, LeaseEvent.RELEASED] is LeaseState.OVER
 
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), max_size=12))

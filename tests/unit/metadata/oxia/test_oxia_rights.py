@@ -72,7 +72,7 @@ async def test_a_store_behind_tls_and_a_token(tmp_path, monkeypatch, capfd):
                 await OxiaStore.open(refused)
             assert other not in str(told.value)
         untrusted = write_settings(tmp_path, certificates, authParams=f"token:{good}", tlsTrustCertsFilePath="")
-        with pytest.raises(StoreUnavailableError, match="session was not done"):
+        with pytest.raises(StoreUnavailableError, match="session was not executed"):
             await OxiaStore.open(read_settings(url, untrusted))
     captured = capfd.readouterr()
     assert good not in captured.out + captured.err

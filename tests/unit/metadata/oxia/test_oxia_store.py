@@ -22,7 +22,7 @@ from pulsar_barycenter.metadata.oxia import oxia_api_pb2 as api
 from pulsar_barycenter.metadata.oxia.layout import PARTITION
 from pulsar_barycenter.metadata.oxia.oxia_settings import read_settings
 from pulsar_barycenter.metadata.oxia.oxia_store import MAX_VALUE_BYTES, REMEMBERED, OxiaStore
-from pulsar_barycenter.metadata.oxia.session import LONGEST_MS
+from pulsar_barycenter.metadata.oxia.session import MAX_TIMEOUT_MS
 from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, Guard, Notification, NotificationType, SessionEvent
 from support.loopback_proxy import loopback_proxy
 from support.metadata_backends import Heard, InOxia, eventually
@@ -31,7 +31,7 @@ from support.oxia_server import oxia_server
 CREATED, MODIFIED, DELETED = NotificationType.CREATED, NotificationType.MODIFIED, NotificationType.DELETED
 LOST, BACK = SessionEvent.CONNECTION_LOST, SessionEvent.RECONNECTED
 OVER, RENEWED = SessionEvent.SESSION_LOST, SessionEvent.SESSION_REESTABLISHED
-LONG_MS = LONGEST_MS
+LONG_MS = MAX_TIMEOUT_MS
 """No session of a test ends by itself."""
 
 
@@ -156,7 +156,7 @@ async def test_who_made_a_lasting_key_is_known_to_all_and_stays_known(backend):
 async def test_what_others_changed_meanwhile_is_found_out_by_the_write(backend, monkeypatch):
     """What a client remembers of keys decides nothing: not versions, nor whose they are, nor whether they last."""
     store, other = await backend.connect(LONG_MS), await backend.connect(LONG_MS)
-    monkeypatch.setattr(store, "_hear", lambda change, version_id: None)
+    monkeypatch.setattr(store, "_on_change", lambda change, version_id: None)
     await store.put("/key", b"1")
     await other.put("/key", b"2")
     with pytest.raises(BadVersionError) as refused:
@@ -189,14 +189,14 @@ async def test_no_write_of_an_ended_session_happens_whatever_was_looked_at_befor
     store, other = await backend.connect(LONG_MS), await backend.connect(LONG_MS)
     for path in ("/lasting", "/guard", "/old"):
         await store.put(path, b"1")
-    looked = store._look_at
+    looked = store._read_state
 
     async def look_and_end(*given, **options):
         look = await looked(*given, **options)
         await backend.expire(store)
         return look
 
-    monkeypatch.setattr(store, "_look_at", look_and_end)
+    monkeypatch.setattr(store, "_read_state", look_and_end)
     for write_of in (
         lambda: store.put("/lasting", b"2", guard=Guard("/guard", 0)),
         lambda: store.put("/new", b"2", guard=Guard("/guard", 0)),
@@ -332,7 +332,7 @@ async def test_what_is_asked_of_a_store_that_is_closed_meanwhile_ends(proxied):
 async def test_a_server_that_is_not_there_is_told(monkeypatch):
     monkeypatch.setattr("pulsar_barycenter.metadata.grpc_client.grpc_store.OPENING_S", 0.2)
     async with loopback_proxy("127.0.0.1:1") as nowhere:
-        with pytest.raises(StoreUnavailableError, match=rf"oxia {nowhere.endpoint}: session was not done: "):
+        with pytest.raises(StoreUnavailableError, match=rf"oxia {nowhere.endpoint}: session was not executed: "):
             await OxiaStore.open(read_settings(f"//{nowhere.endpoint}"))
 
 

@@ -7,8 +7,8 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pulsar_barycenter.cluster_logs.decision_log import DecisionLog, DecisionRecord
 from pulsar_barycenter.load.reasons import Code, Reason
-from pulsar_barycenter.logs.decision_log import DecisionLog, DecisionRecord
 from pulsar_barycenter.pipeline.reports.decision_files import read_decisions
 from pulsar_barycenter.pipeline.storage.files import LocalStorage
 

@@ -14,11 +14,11 @@ from pulsar_barycenter.credentials.issuers import discovery_url
 from pulsar_barycenter.credentials.openid import (
     IssuerKeys,
     OpenIDRules,
+    check_openid_token,
     claimed,
     issuer_keys,
     keys_url,
     names_allowed_issuer,
-    openid_verdict,
 )
 from pulsar_barycenter.credentials.tokens import Refused
 
@@ -104,7 +104,7 @@ class OpenIDProvider:
         if isinstance(said, Refused):
             raise AuthenticationError(said.reason)
         keys = await self._keys[said.issuer].for_key(said.key_id)
-        judged = openid_verdict(token, said, keys, self._rules, now_s)
+        judged = check_openid_token(token, said, keys, self._rules, now_s)
         if isinstance(judged, Refused):
             raise AuthenticationError(judged.reason)
         return Identity(judged.role, judged.expires_at_s)

@@ -7,7 +7,7 @@ from pulsar_barycenter.broker.access.shown import Identity, Shown, after_scheme
 from pulsar_barycenter.config.broker_conf import ConfigError
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.credentials.token_keys import VerifyingKey, public_key, secret_key
-from pulsar_barycenter.credentials.tokens import Refused, TokenRules, verdict
+from pulsar_barycenter.credentials.tokens import Refused, TokenRules, check_token
 
 
 class TokenProvider:
@@ -47,7 +47,7 @@ class TokenProvider:
         return None if data is None else Shown(self.method, data)
 
     async def identify(self, shown: Shown, now_s: float) -> Identity:
-        judged = verdict(shown.data.decode("ascii", errors="replace"), self._rules, now_s)
+        judged = check_token(shown.data.decode("ascii", errors="replace"), self._rules, now_s)
         if isinstance(judged, Refused):
             raise AuthenticationError(judged.reason, "INVALID_TOKEN" if shown.data else "INVALID_AUTH_DATA")
         return Identity(judged.role, judged.expires_at_s)

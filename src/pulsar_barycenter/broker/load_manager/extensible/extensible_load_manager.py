@@ -31,13 +31,13 @@ from pulsar_barycenter.broker.load_manager.reporting.load_reporter import LoadRe
 from pulsar_barycenter.broker.load_manager.reporting.report_identity import lookup_data
 from pulsar_barycenter.broker.periodic import PeriodicTasks
 from pulsar_barycenter.broker.system_topics.client import SystemTopicClient
+from pulsar_barycenter.cluster_logs.decision_log import DecisionLog
 from pulsar_barycenter.load.decisions import Placement
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData
 from pulsar_barycenter.load.service_units.report_tombstones import ReportEffect, effect_on_reports
 from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitStateData
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument
-from pulsar_barycenter.logs.decision_log import DecisionLog
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.internal_topics import BROKER_LOAD_TOPIC, TOP_BUNDLES_TOPIC

@@ -28,12 +28,12 @@ from pulsar_barycenter.broker.load_manager.modular.load_data import (
 from pulsar_barycenter.broker.load_manager.pipeline_feed import PipelineState
 from pulsar_barycenter.broker.load_manager.reporting.load_reporter import LoadReporter
 from pulsar_barycenter.broker.load_manager.store_writes import all_of
+from pulsar_barycenter.cluster_logs.decision_log import DecisionLog
 from pulsar_barycenter.load.decisions import Placement
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData, TimeAverageBrokerData
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument
 from pulsar_barycenter.load.strategies import placer_name, shedder_name
-from pulsar_barycenter.logs.decision_log import DecisionLog
 from pulsar_barycenter.metadata.errors import NotFoundError
 from pulsar_barycenter.naming.bundle import Bundle
 

@@ -17,9 +17,9 @@ from typing import Final, Protocol
 
 import structlog
 
+from pulsar_barycenter.cluster_logs.load_report_log import ReportLog
 from pulsar_barycenter.credentials.tls import ClientTls
 from pulsar_barycenter.load.reports.load_report import LOAD_REPORT_TOPIC, LocalBrokerData, encode_report
-from pulsar_barycenter.logs.load_report_log import ReportLog
 
 log = structlog.get_logger(__name__)
 

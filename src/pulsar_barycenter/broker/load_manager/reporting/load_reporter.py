@@ -17,6 +17,7 @@ from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
 from pulsar_barycenter.broker.load_manager.reporting.host_usage import UsageMeter
 from pulsar_barycenter.broker.load_manager.reporting.local_load import LocalLoad
 from pulsar_barycenter.broker.load_manager.reporting.report_identity import identity_report
+from pulsar_barycenter.cluster_logs.load_report_log import ReportLog
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.reports.load_report import (
     DEFAULT_WEIGHTS,
@@ -28,7 +29,6 @@ from pulsar_barycenter.load.reports.load_report import (
     with_stats,
 )
 from pulsar_barycenter.load.reports.weights import resource_weights
-from pulsar_barycenter.logs.load_report_log import ReportLog
 from pulsar_barycenter.metadata.errors import MetadataError
 
 log = structlog.get_logger(__name__)

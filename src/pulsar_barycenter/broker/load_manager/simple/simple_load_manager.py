@@ -27,6 +27,7 @@ from pulsar_barycenter.broker.load_manager.simple.load_data import SimpleLoadDat
 from pulsar_barycenter.broker.load_manager.simple.metrics import SimpleLoadMetrics
 from pulsar_barycenter.broker.load_manager.simple.reporter import SimpleLoadReporter
 from pulsar_barycenter.broker.load_manager.simple.settings_watch import SimpleSettingsWatch
+from pulsar_barycenter.cluster_logs.decision_log import DecisionLog
 from pulsar_barycenter.load.cycle.round import UnloadOutcome, moves
 from pulsar_barycenter.load.cycle.simple_destinations import NextLookup
 from pulsar_barycenter.load.decisions import Placement, Split, Unload, stays
@@ -40,7 +41,6 @@ from pulsar_barycenter.load.simple.splitting import SimpleSplitter
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument
 from pulsar_barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
 from pulsar_barycenter.load.splitting.splitter import no_boundaries
-from pulsar_barycenter.logs.decision_log import DecisionLog
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.namespace import NamespaceName

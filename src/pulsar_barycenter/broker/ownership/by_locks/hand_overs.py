@@ -11,7 +11,7 @@ import asyncio
 from contextlib import suppress
 from typing import Final
 
-from pulsar_barycenter.logs.request_ids import is_request_id
+from pulsar_barycenter.cluster_logs.request_ids import is_request_id
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.store import MetadataStore, Notification, NotificationType
 from pulsar_barycenter.naming.bundle import Bundle

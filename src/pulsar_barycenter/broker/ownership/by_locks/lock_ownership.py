@@ -40,7 +40,7 @@ from pulsar_barycenter.broker.ownership.local_terms import LocalTerms
 from pulsar_barycenter.broker.ownership.locks import BundleLock, BundleLocks
 from pulsar_barycenter.broker.ownership.other_owners import OtherOwners, bundle_of_lock
 from pulsar_barycenter.broker.ownership.serving import OwnedBundle
-from pulsar_barycenter.logs.request_ids import current_request_id
+from pulsar_barycenter.cluster_logs.request_ids import current_request_id
 from pulsar_barycenter.metadata.errors import LockBusyError, MetadataError, StoreUnavailableError
 from pulsar_barycenter.metadata.store import MetadataStore, Notification, NotificationType, SessionEvent
 from pulsar_barycenter.naming.bundle import Bundle

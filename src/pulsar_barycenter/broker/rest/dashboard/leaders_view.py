@@ -32,6 +32,8 @@ from pulsar_barycenter.broker.rest.openapi import TEXT, number, one_of, takes
 from pulsar_barycenter.broker.rest.relay import asked_everywhere, decoded_lists
 from pulsar_barycenter.broker.rest.requests import choice, json_response, whole_number
 from pulsar_barycenter.broker.rest.services import BrokerServices
+from pulsar_barycenter.cluster_logs.decision_pages import read_page
+from pulsar_barycenter.cluster_logs.record_pages import LATEST_MS
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.config.sources import NotedChange
 from pulsar_barycenter.load.managers import StrategyError, manager_in_force, short_name
@@ -39,8 +41,6 @@ from pulsar_barycenter.load.policies import DRAINED_KEY
 from pulsar_barycenter.load.reports.load_over_time import LATEST_TIME_MS, LONGEST_STEP_MS
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument
 from pulsar_barycenter.load.strategies import shedder_name
-from pulsar_barycenter.logs.decision_pages import read_page
-from pulsar_barycenter.logs.record_pages import LATEST_MS
 from pulsar_barycenter.metadata.errors import MetadataError
 
 FRESH_S: Final = 2.0

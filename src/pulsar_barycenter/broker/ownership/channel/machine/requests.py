@@ -22,10 +22,10 @@ from pulsar_barycenter.broker.ownership.channel.machine.steps import RequestNote
 from pulsar_barycenter.broker.ownership.channel.machine.taking import Choose, Taking
 from pulsar_barycenter.broker.ownership.channel.records import ChannelUnavailableError, OwnershipRecords
 from pulsar_barycenter.broker.ownership.local_terms import LocalTerms
+from pulsar_barycenter.cluster_logs.request_ids import current_request_id
 from pulsar_barycenter.load.service_units import events
 from pulsar_barycenter.load.service_units.duties import Role, role_of
 from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitState, state_of
-from pulsar_barycenter.logs.request_ids import current_request_id
 from pulsar_barycenter.metadata.errors import LockBusyError, MetadataError
 from pulsar_barycenter.metadata.store import Guard
 from pulsar_barycenter.naming.bundle import Bundle

@@ -17,9 +17,9 @@ from pulsar_barycenter.broker.ownership.channel.machine.giving import Giving
 from pulsar_barycenter.broker.ownership.channel.machine.steps import Action, NextStep
 from pulsar_barycenter.broker.ownership.channel.records import OwnershipRecords
 from pulsar_barycenter.broker.ownership.local_terms import LocalTerms
+from pulsar_barycenter.cluster_logs.request_ids import serving
 from pulsar_barycenter.load.service_units.duties import Duty
 from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitStateData
-from pulsar_barycenter.logs.request_ids import serving
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.naming.bundle import Bundle
 

@@ -28,10 +28,10 @@ from pulsar_barycenter.broker.ownership.channel.records import OwnershipRecords
 from pulsar_barycenter.broker.ownership.contract import WriteBoundaries
 from pulsar_barycenter.broker.ownership.holdings import Holding, HoldingState
 from pulsar_barycenter.broker.ownership.local_terms import LocalTerms
+from pulsar_barycenter.cluster_logs.request_ids import current_request_id
 from pulsar_barycenter.load.service_units import events
 from pulsar_barycenter.load.service_units.duties import Role, role_of
 from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitStateData
-from pulsar_barycenter.logs.request_ids import current_request_id
 from pulsar_barycenter.metadata.errors import BadVersionError, LockBusyError, MetadataError
 from pulsar_barycenter.metadata.store import MetadataStore
 from pulsar_barycenter.naming.bundle import Bundle, BundleRange

@@ -1,10 +1,12 @@
-"""The logs of a folder, a page at a time from the newest record back, however large the files are.
+"""Reads the logs of a folder by page, from the newest record backwards, however large the files are.
 
-A log is lines of JSON with `at` (epoch ms), `by` and `number`: when, by whom, the how manieth of its log. Files are
-read in blocks from their ends, always the one whose unread part may be newest, until the page is full. A file is in the
-order of its broker's clock, as long as that is not set back by more than CLOCK_SLACK_MS: a record further out of order
-may be missed. A line cut short, or spoiled, is passed over. One page reads MOST_BYTES at most, and a few blocks of each
-file; what it then has is whole down to its cursor, with which the next page goes on.
+A log has JSON lines with `at` (ms since 1970), `by` (broker id) and `number` (counts the records of that broker). Files
+are read in blocks from their ends. The next block is always of the file whose unread part may be newest, until the page
+is full.
+
+A file is ordered by its broker's clock, unless the clock is set back by more than CLOCK_SLACK_MS; a record further out
+of order may be missed. Incomplete or damaged lines are skipped. One page reads at most MAX_BYTES_READ, and some blocks
+of each file. Such a page is complete down to its cursor, at which the next page continues.
 """
 
 import heapq
@@ -16,19 +18,19 @@ from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-MOST_ON_PAGE: Final = 1_000
-MOST_BYTES: Final = 32 * 1_048_576
-MOST_FILES: Final = 128
-"""Of more files those changed last are read."""
+MAX_RECORDS_ON_PAGE: Final = 1_000
+MAX_BYTES_READ: Final = 32 * 1_048_576
+MAX_FILES: Final = 128
+"""The maximum number of files that are read; of more, those that were changed last."""
 BLOCK_BYTES: Final = 65_536
-LONGEST_LINE: Final = 1_048_576
+MAX_LINE_BYTES: Final = 1_048_576
 CLOCK_SLACK_MS: Final = 60_000
 LATEST_MS: Final = 2**53
 
 T = TypeVar("T")
 
 Key: TypeAlias = tuple[int, str, int]
-"""When, by whom, the how manieth of its log: the order of records, and what makes them the same one."""
+"""Time, broker, and number in the broker's log: the order of records, and their identity."""
 
 
 class Kept(Protocol):
@@ -47,7 +49,9 @@ R_contra = TypeVar("R_contra", bound=Kept, contravariant=True)
 
 
 class Question(Protocol[R_contra]):
-    """Which records: the newest `limit` wanted ones, of `since_ms` to `latest_ms` (inclusive), before a cursor."""
+    """Selects records: the newest `limit` ones that match, from `since_ms` to `latest_ms` (both inclusive), before a
+    cursor.
+    """
 
     @property
     def since_ms(self) -> int: ...
@@ -77,20 +81,21 @@ def cursor_of(key: Key) -> str:
 
 
 def parse_cursor(text: str) -> Key:
-    """Return what `cursor_of` made a text of.
+    """Return the key that `cursor_of` turned into text.
 
     Raises:
-        ValueError: it did not.
+        ValueError: the text is not such a cursor.
     """
     parts = text.split(":", 2)
-    if len(parts) != 3 or not all(each.isascii() and each.isdecimal() and len(each) <= 16 for each in parts[:2]):
-        raise ValueError(f"{text[:100]!r} is no cursor of a page")
+    if len(parts) != 3 or not all(part.isascii() and part.isdecimal() and len(part) <= 16 for part in parts[:2]):
+        raise ValueError(f"{text[:100]!r} is not the cursor of a page")
     return int(parts[0]), parts[2], int(parts[1])
 
 
 class Found(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """The records of a page, oldest first. `cut`: where older ones go on, None if there are none. `times` are when the
-    first and the last of each log were made."""
+    """The records of a page, oldest first. `cut`: where older ones continue, None if there are none. `times` are the
+    times of the first and the last record of each log.
+    """
 
     records: list[T]
     cut: Key | None
@@ -98,9 +103,9 @@ class Found(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
 
 def find(folder: Path | None, question: Question[R], remembered: Iterable[R], decode: Callable[[bytes], R]) -> Found[R]:
-    """Return the newest `question.limit` records that are wanted, of the logs in `folder` and of those `remembered`.
+    """Return the newest `question.limit` selected records, from the logs in `folder` and from those `remembered`.
 
-    What is both logged and remembered counts once. No file is read whole. Blocks; for a thread of its own.
+    A record that is in both counts once. No file is read completely. Blocking; call it on a separate thread.
     """
     remembered = list(remembered)
     newest = _Newest[R](question.limit)
@@ -109,7 +114,9 @@ def find(folder: Path | None, question: Question[R], remembered: Iterable[R], de
             newest.add(record)
     times = [record.at for record in remembered]
     with ExitStack() as opened:
-        files = [_Backwards(each, opened, times, decode) for each in (_logs_of(folder) if folder is not None else ())]
+        files = [
+            _BackwardReader(path, opened, times, decode) for path in (_logs_of(folder) if folder is not None else ())
+        ]
         for file in files:
             file.skip_later_than(question.latest_ms + CLOCK_SLACK_MS)
         cut = _fill(newest, files, question)
@@ -118,14 +125,16 @@ def find(folder: Path | None, question: Question[R], remembered: Iterable[R], de
 
 
 def merged(pages: Sequence[tuple[Sequence[R], str]], limit: int) -> tuple[list[R], Key | None]:
-    """Return one page of those that several brokers answered to the same question, each with its cursor."""
+    """Return one page from the pages, each with its cursor, with which several brokers answered the same question."""
     cut = max((parse_cursor(cursor) for _, cursor in pages if cursor), default=None)
     found = {key_of(record): record for records, _ in pages for record in records}
     return bounded([found[key] for key in sorted(found)], limit, cut)
 
 
 def bounded(records: list[R], limit: int, cut: Key | None) -> tuple[list[R], Key | None]:
-    """Return the last `limit` of records, oldest first, which are whole from `cut` on; and where older ones go on."""
+    """Return the last `limit` of `records`, oldest first, which are complete from `cut` on; and where older ones
+    continue.
+    """
     kept = [record for record in records if cut is None or key_of(record) >= cut]
     if len(kept) > limit:
         kept = kept[len(kept) - limit :]
@@ -134,7 +143,7 @@ def bounded(records: list[R], limit: int, cut: Key | None) -> tuple[list[R], Key
 
 
 class _Newest(Generic[R]):
-    """Keeps the newest records of those added, each once: one more than `limit`, which tells that there are more."""
+    """Collects the newest records, each once: one more than `limit`, to find out whether there are more."""
 
     def __init__(self, limit: int) -> None:
         self._most = limit + 1
@@ -152,26 +161,29 @@ class _Newest(Generic[R]):
 
     @property
     def oldest_ms(self) -> int | None:
-        """When the oldest was made, as soon as there are enough."""
+        """The time of the oldest collected record, once there are enough; None before."""
         return self._heap[0][0][0] if len(self._heap) == self._most else None
 
     def records(self) -> list[R]:
-        return [record for _, record in sorted(self._heap, key=lambda each: each[0])]
+        return [record for _, record in sorted(self._heap, key=lambda item: item[0])]
 
 
-def _fill(newest: _Newest[R], files: Sequence["_Backwards[R]"], question: Question[R]) -> Key | None:
-    """Read until nothing unread can matter; return from where on what was found is whole, None if all of it is."""
-    left_bytes = MOST_BYTES
+def _fill(newest: _Newest[R], files: Sequence["_BackwardReader[R]"], question: Question[R]) -> Key | None:
+    """Read until no unread record can be selected. Return the key from which on the result is complete; None: all of it
+    is.
+    """
+    left_bytes = MAX_BYTES_READ
     while True:
         unread = [file for file in files if file.is_left and file.frontier_ms + CLOCK_SLACK_MS >= question.since_ms]
         if not unread:
             return None
-        file = max(unread, key=lambda each: each.frontier_ms)
+        file = max(unread, key=lambda unread_file: unread_file.frontier_ms)
         oldest_ms = newest.oldest_ms
         if oldest_ms is not None and file.frontier_ms + CLOCK_SLACK_MS < oldest_ms:
             return None
         cut = file.frontier_ms + CLOCK_SLACK_MS + 1, "", 0
-        if left_bytes <= 0 and cut < (question.before or (LATEST_MS, "", 0)):  # the next page shall get further
+        # ensures that the next page reads further
+        if left_bytes <= 0 and cut < (question.before or (LATEST_MS, "", 0)):
             return cut
         left_bytes -= BLOCK_BYTES
         for record in file.block():
@@ -179,14 +191,14 @@ def _fill(newest: _Newest[R], files: Sequence["_Backwards[R]"], question: Questi
                 newest.add(record)
 
 
-class _Backwards(Generic[R]):
-    """A log, read from its end back. `frontier_ms`: what is unread was made by then, but for the clock's slack."""
+class _BackwardReader(Generic[R]):
+    """A log, read from its end backwards. `frontier_ms`: unread records are older, except for the clock slack."""
 
     def __init__(self, path: Path, opened: ExitStack, times: list[int], decode: Callable[[bytes], R]) -> None:
         self._decode = decode
         self._file = -1
         self._end, self._rest, self.frontier_ms = 0, b"", LATEST_MS
-        with suppress(OSError):  # the log was set aside or removed just now
+        with suppress(OSError):  # the log was renamed or removed meanwhile
             self._file = os.open(path, os.O_RDONLY)
             opened.callback(os.close, self._file)
             self._end = os.fstat(self._file).st_size
@@ -198,12 +210,12 @@ class _Backwards(Generic[R]):
         return self._end > 0
 
     def block(self) -> Iterator[R]:
-        """Read a block; yield the records whose lines begin in it, the newest first."""
+        """Read a block; yield the records whose lines begin in it, newest first."""
         length = min(BLOCK_BYTES, self._end)
         self._end -= length
         lines = (self._read(self._end, length) + self._rest).split(b"\n")
         self._rest = lines.pop(0) if self._end else b""
-        if len(self._rest) > LONGEST_LINE:
+        if len(self._rest) > MAX_LINE_BYTES:
             self._rest = b""
         for line in reversed(lines):
             record = _decoded(self._decode, line)
@@ -212,7 +224,7 @@ class _Backwards(Generic[R]):
                 yield record
 
     def skip_later_than(self, latest_ms: int) -> None:
-        """Leave out the end of the file that holds later records alone."""
+        """Skip the end of the file that has only later records."""
         if self._last_ms is None or self._last_ms <= latest_ms:
             return
         lower, upper = 0, self._end
@@ -223,8 +235,8 @@ class _Backwards(Generic[R]):
                 return
             lower, upper = (lower, middle) if at_ms > latest_ms else (middle, upper)
         if upper < self._end:
-            # the line that lies across it is the last one that may be wanted
-            for place in range(upper, min(self._end, upper + LONGEST_LINE), BLOCK_BYTES):
+            # the line across this offset is the last one that may be selected
+            for place in range(upper, min(self._end, upper + MAX_LINE_BYTES), BLOCK_BYTES):
                 end = self._read(place, BLOCK_BYTES).find(b"\n")
                 if end >= 0:
                     self._end = place + end
@@ -232,7 +244,9 @@ class _Backwards(Generic[R]):
             self.frontier_ms = latest_ms
 
     def _moment_after(self, place: int) -> int | None:
-        """Return when the first record was made whose line begins at `place` or after, None if that is not near."""
+        """Return the time of the first record whose line begins at `place` or after it; None if there is none
+        nearby.
+        """
         lines = self._read(place, BLOCK_BYTES).split(b"\n")
         for line in lines[1 if place else 0 :]:
             found = _decoded(_decode_moment, line)
@@ -263,9 +277,9 @@ def _decoded(decode: Callable[[bytes], T], line: bytes) -> T | None:
 
 
 def _logs_of(folder: Path) -> list[Path]:
-    """Return the logs to read; `folder` may be one.
+    """Return the logs to read. `folder` may be a single log.
 
-    One in use comes before what was set aside of it: renamed in between, none is missed.
+    A current file comes before its previous file, so that none is missed if it is renamed in between.
     """
     if folder.is_file():
         return [folder]
@@ -275,4 +289,4 @@ def _logs_of(folder: Path) -> list[Path]:
             if entry.name.endswith((".jsonl", ".jsonl.1")):
                 with suppress(OSError):
                     found.append((entry.stat().st_mtime_ns, entry.path))
-    return sorted((Path(path) for _, path in heapq.nlargest(MOST_FILES, found)), key=str)
+    return sorted((Path(path) for _, path in heapq.nlargest(MAX_FILES, found)), key=str)

@@ -1,9 +1,9 @@
-"""A log as lines of JSON in a file; one that has grown large is set aside, and the one before it is gone.
+"""A log as JSON lines in a file. A file that is too large becomes the previous file, which is replaced.
 
     <folder>/<broker>.jsonl, <folder>/<broker>.jsonl.1
 
-A file grown beyond FILE_BYTES is renamed to `<broker>.jsonl.1`, in place of the one before. What cannot be written
-costs a line in the process log.
+A file of FILE_BYTES or more is renamed to `<broker>.jsonl.1`, which replaces the previous one. So a log has at most
+about 2 × FILE_BYTES. A line that cannot be written costs one line in the process log.
 """
 
 import os
@@ -20,8 +20,10 @@ FILE_BYTES: Final = 64 * 1_048_576
 
 
 class JsonLines:
+    """Appends records to the log of one broker."""
+
     def __init__(self, folder: Path, broker_id: str, *, lost: str) -> None:
-        """`lost` is the event by which it is told that a line could not be written."""
+        """`lost` is the log event for a line that could not be written."""
         self._file = folder / f"{broker_id.replace(':', '_').replace('/', '_')}.jsonl"
         self._lost = lost
         self._may_be_cut = True
@@ -34,7 +36,7 @@ class JsonLines:
                 if file.stat().st_size >= FILE_BYTES:
                     os.replace(file, file.with_name(f"{file.name}.1"))
             with file.open("ab") as lines:
-                # a broker that was killed may have left half a line, and so may a disk that was full
+                # a broker that was killed, or a full disk, may have left an incomplete line
                 end = b"\n" if self._may_be_cut and _is_cut(file) else b""
                 self._may_be_cut = True
                 lines.write(end + msgspec.json.encode(record) + b"\n")
@@ -44,7 +46,7 @@ class JsonLines:
 
 
 def _is_cut(file: Path) -> bool:
-    """Tell whether the last line of a file lacks its end."""
+    """Return whether the last line of a file is incomplete."""
     with file.open("rb") as content:
         if not content.seek(0, os.SEEK_END):
             return False

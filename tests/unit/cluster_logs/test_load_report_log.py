@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
+from pulsar_barycenter.cluster_logs.load_report_log import FileReportLog, report_file_name
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData, decode_report
-from pulsar_barycenter.logs.load_report_log import FileReportLog, report_file_name
 
 NOON_MS = 1_795_262_400_000
 """2026-11-21 12:00 UTC."""

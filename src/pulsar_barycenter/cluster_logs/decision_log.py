@@ -1,8 +1,8 @@
-"""What was decided here and why: the last decisions in memory for REST, all of them as JSON lines in a file.
+"""The decisions of this broker and their reasons: the latest ones in memory for REST, all as JSON lines in a file.
 
     <data>/decisions/<broker>.jsonl
 
-One line a decision, oldest first; fields as in `DecisionRecord`. The file is bounded as `json_lines` says.
+One line per decision, oldest first, with the fields of `DecisionRecord`. `json_lines` limits the size.
 """
 
 from collections import deque
@@ -12,8 +12,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from pulsar_barycenter.cluster_logs.json_lines import JsonLines
 from pulsar_barycenter.load.reasons import Reason, render
-from pulsar_barycenter.logs.json_lines import JsonLines
 
 KEPT: Final = 10_000
 ANONYMOUS: Final = "anonymous"
@@ -23,23 +23,24 @@ Kind = Literal["assign", "unload", "split", "refuse", "shed", "elect", "drain", 
 
 
 class DecisionRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """One decision. `at` is epoch ms by the deciding broker's clock, `by` its id, `number` counts its decisions from 1.
+    """One decision. `at` is ms since 1970 by the clock of the broker that decided, `by` the id of that broker, `number`
+    counts its decisions from 1.
 
     | kind | meaning |
     |---|---|
-    | assign | `bundle` shall be owned by `destination` |
+    | assign | `destination` shall own `bundle` |
     | unload | `bundle` was unloaded from `source`, for `destination` |
     | split | `bundle` was split at `source`, its owner |
     | refuse | `refused` ("assign", "unload" or "split") of `bundle` was considered and not done |
-    | shed | the outcome of a shedding round, told when it differs from the one before |
-    | elect | `destination` leads from now on, in term `epoch`; `source` did before, blank if nobody did |
+    | shed | the outcome of a shedding round, recorded when it differs from the previous one |
+    | elect | `destination` leads from now on, in term `epoch`; `source` led before, blank: no broker did |
     | drain | `source` gets no more bundles, and shall be emptied |
-    | undrain | `source` may have bundles again |
+    | undrain | `source` may get bundles again |
 
-    `sentence` is `reason` as a person reads it. `manager` is the load manager that decided (`load.managers`),
-    `strategy` the strategy that it asked; blank if the log does not say, or a person decided. Then `principal` is who
-    asked for it (ANONYMOUS where authentication is off), and `request` the HTTP request by which. `request_id` is on
-    whose behalf, as it stands in the logs of all brokers (`request_ids`).
+    `sentence` is `reason` as text. `manager` is the load manager that decided (`load.managers`), `strategy` its
+    strategy; both are blank if they are unknown, or if a person decided. For a person, `principal` is the role
+    (ANONYMOUS while authentication is off), and `request` the HTTP request. `request_id` is the id of the request that
+    caused the decision, as in the logs of all brokers (`request_ids`).
     """
 
     at: int
@@ -61,15 +62,15 @@ class DecisionRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, 
 
     @property
     def decided_by(self) -> str:
-        """Return who decided, in words: a person by the name of the principal, or a load manager; "" if unknown."""
+        """Return as text who decided: a person's principal, or a load manager; "" if unknown."""
         if self.principal:
             return self.principal
         return f"the {self.manager} load manager" if self.manager else ""
 
     def concerns(self, *, bundle: str = "", namespace: str = "", broker: str = "") -> bool:
-        """Tell whether the decision is about all that is given: blank ones are not asked for.
+        """Return whether the decision concerns everything that is given; blank arguments are ignored.
 
-        A round of shedding is about every broker: its outcome tells of the one that decided it.
+        A shedding round concerns every broker, so it matches any `broker`.
         """
         if bundle and self.bundle != bundle:
             return False
@@ -79,7 +80,9 @@ class DecisionRecord(msgspec.Struct, frozen=True, rename="camel", kw_only=True, 
 
 
 class DecisionLog:
-    """Keeps decisions. `folder` None keeps them in memory alone. A file that cannot be written costs a log line."""
+    """Stores decisions. With `folder` None they are stored in memory only. A file that cannot be written costs one log
+    line.
+    """
 
     def __init__(self, broker_id: str, folder: Path | None = None, *, kept: int = KEPT) -> None:
         self._broker_id = broker_id
@@ -105,7 +108,7 @@ class DecisionLog:
         request_id: str = "",
         epoch: int = 0,
     ) -> DecisionRecord:
-        """Keep one decision and return it."""
+        """Store one decision and return it."""
         self._number += 1
         record = DecisionRecord(
             at=at_ms,
@@ -132,11 +135,11 @@ class DecisionLog:
 
     @property
     def made(self) -> int:
-        """How many decisions were made since this log began."""
+        """The number of decisions since this log began."""
         return self._number
 
     def count_command(self) -> int:
-        """Count a command to another broker; return how many there were since this log began."""
+        """Count a command to another broker; return their number since this log began."""
         self._commands += 1
         return self._commands
 
@@ -149,7 +152,7 @@ class DecisionLog:
 def read_decisions(data: Path) -> list[DecisionRecord]:
     """Return the decisions in the logs of a data folder, or of a folder of logs, oldest first.
 
-    A line that is still being written is passed over.
+    Incomplete lines are skipped.
 
     Raises:
         OSError: a file cannot be read.
@@ -167,7 +170,7 @@ def read_decisions(data: Path) -> list[DecisionRecord]:
 
 
 def _strategy(reason: Reason) -> str:
-    """Return the strategy of the reason or of what caused it."""
+    """Return the strategy of the reason, or of the reason that caused it."""
     found: Reason | None = reason
     while found is not None and not found.strategy:
         found = found.cause

@@ -5,8 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from pulsar_barycenter.credentials.client_authentication import (
+    NO_AUTHENTICATION,
+    is_no_less_secret,
+    parse_authentication,
+    parse_authentication_text,
+)
 from pulsar_barycenter.credentials.errors import KeyMaterialError
-from pulsar_barycenter.credentials.presented import NOTHING, is_no_less_secret, presented, presented_text
 from support.fake_issuer import fake_issuer, oauth2
 
 TOKEN = "org.apache.pulsar.client.impl.auth.AuthenticationToken"
@@ -14,7 +19,7 @@ TOKEN = "org.apache.pulsar.client.impl.auth.AuthenticationToken"
 
 @pytest.mark.parametrize("parameters", ["token:sesame", '{"token": "sesame"}', "sesame", " token:sesame".strip()])
 def test_a_token_is_shown_at_both_ports(parameters: str) -> None:
-    shows = presented(TOKEN, parameters)
+    shows = parse_authentication(TOKEN, parameters)
     assert (shows.method, shows.auth_data()) == ("token", b"sesame")
     assert shows.headers() == {"Authorization": "Bearer sesame"}
     assert "sesame" not in repr(shows)
@@ -23,7 +28,7 @@ def test_a_token_is_shown_at_both_ports(parameters: str) -> None:
 def test_a_tokens_file_is_read_each_time(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("first\n")
-    shows = presented("token", f"file://{file}")
+    shows = parse_authentication("token", f"file://{file}")
     assert shows.auth_data() == b"first"
     file.write_text("second\n")
     assert shows.auth_data() == b"second"
@@ -33,38 +38,40 @@ def test_a_tokens_file_is_read_each_time(tmp_path: Path) -> None:
 
 
 def test_a_user_is_shown_at_both_ports() -> None:
-    shows = presented("org.apache.pulsar.client.impl.auth.AuthenticationBasic", '{"userId": "u", "password": "p:q"}')
+    shows = parse_authentication(
+        "org.apache.pulsar.client.impl.auth.AuthenticationBasic", '{"userId": "u", "password": "p:q"}'
+    )
     assert (shows.method, shows.auth_data()) == ("basic", b"u:p:q")
     assert shows.headers() == {"Authorization": "Basic dTpwOnE="}
 
 
 def test_a_certificate_is_shown_by_tls_alone() -> None:
-    shows = presented("tls", "tlsCertFile:/c.pem,tlsKeyFile:/k.pem")
+    shows = parse_authentication("tls", "tlsCertFile:/c.pem,tlsKeyFile:/k.pem")
     assert (shows.certificate_file, shows.key_file) == ("/c.pem", "/k.pem")
     assert (shows.method, shows.auth_data(), shows.headers()) == ("tls", None, {})
 
 
 def test_nobody_shows_nothing() -> None:
-    assert presented("", "") is NOTHING
-    assert (NOTHING.method, NOTHING.auth_data(), NOTHING.headers()) == ("none", None, {})
+    assert parse_authentication("", "") is NO_AUTHENTICATION
+    assert (NO_AUTHENTICATION.method, NO_AUTHENTICATION.auth_data(), NO_AUTHENTICATION.headers()) == ("none", None, {})
 
 
 @pytest.mark.parametrize(
     ("plugin", "parameters", "said"),
     [
-        ("athenz", "sesame", "'athenz' is not known: there are token, basic, tls and oauth2"),
+        ("athenz", "sesame", "'athenz' is unknown; known are token, basic, tls and oauth2"),
         ("token", "", "there is no token"),
         ("token", "token:sesame\nX-Header: y", "there is no token"),
         ("token", '{"sesame": 1}', "write token:TEXT"),
         ("token", "file:///nowhere/token", "cannot read /nowhere/token"),
         ("basic", "sesame", "write .*userId"),
-        ("basic", '{"userId": "a:b", "password": "sesame"}', "no colon"),
+        ("basic", '{"userId": "a:b", "password": "sesame"}', "must not contain a colon"),
         ("tls", "tlsCertFile:/sesame", "write tlsCertFile:"),
     ],
 )
 def test_parameters_of_another_form_are_refused(plugin: str, parameters: str, said: str) -> None:
     with pytest.raises(KeyMaterialError, match=f"^--auth-params: .*{said}") as caught:
-        presented(plugin, parameters, "--auth-params")
+        parse_authentication(plugin, parameters, "--auth-params")
     assert "sesame" not in str(caught.value)
 
 
@@ -76,10 +83,10 @@ def test_what_came_by_tls_goes_on_by_tls_alone() -> None:
 
 
 async def test_a_single_text_is_a_token_or_says_who_gives_one() -> None:
-    assert presented_text("sesame", "BARYCENTER_TOKEN").auth_data() == b"sesame"
-    assert presented_text('{"token": "sesame"}', "BARYCENTER_TOKEN").auth_data() == b"sesame"
+    assert parse_authentication_text("sesame", "BARYCENTER_TOKEN").auth_data() == b"sesame"
+    assert parse_authentication_text('{"token": "sesame"}', "BARYCENTER_TOKEN").auth_data() == b"sesame"
     async with fake_issuer() as issuer:
-        shows = presented_text(oauth2(issuer.url), "BARYCENTER_TOKEN")
+        shows = parse_authentication_text(oauth2(issuer.url), "BARYCENTER_TOKEN")
         token = await asyncio.to_thread(shows.token_in_thread)
         assert (shows.auth_data() or b"").decode() == token
-        assert presented("basic", '{"userId": "u", "password": "p"}').token_in_thread() == "u:p"
+        assert parse_authentication("basic", '{"userId": "u", "password": "p"}').token_in_thread() == "u:p"

@@ -1,8 +1,9 @@
-"""Who changed what by the admin REST of this broker: the last changes in memory, all of them as JSON lines in a file.
+"""Who changed what by the admin REST interface of this broker: the latest changes in memory, all as JSON lines in a
+file.
 
     <data>/audit/<broker>.jsonl
 
-One line a change, oldest first, bounded as `json_lines` says. No value that was set is in it, of whatever key.
+One line per change, oldest first. `json_lines` limits the size. No line contains a value that was set.
 """
 
 from collections import deque
@@ -13,21 +14,21 @@ from typing import Final
 
 import msgspec
 
-from pulsar_barycenter.logs.json_lines import JsonLines
-from pulsar_barycenter.logs.record_pages import LATEST_MS, Key, cursor_of, find, merged
+from pulsar_barycenter.cluster_logs.json_lines import JsonLines
+from pulsar_barycenter.cluster_logs.record_pages import LATEST_MS, Key, cursor_of, find, merged
 
 KEPT: Final = 1_000
-LONGEST_WHY: Final = 1_000
-"""Characters of a reason that somebody gave."""
+MAX_WHY_CHARACTERS: Final = 1_000
+"""The maximum number of characters of a reason."""
 
 
 class Administered(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """A request that changed something, or may have: one that ended with 500.
+    """A request that changed something, or may have done so because it ended with 500.
 
-    `at` is epoch ms by the clock of the broker that did it, `by` its id, `number` counts its changes from 1.
-    `principal` is who asked ("nobody" where nobody is asked who he is), `address` from where. `route` is the path with
-    names in braces, `about` what stood there, without values that were set. `why` is what the header `X-Barycenter-Why`
-    said.
+    `at` is ms since 1970 by the clock of the broker that executed it, `by` the id of that broker, `number` counts its
+    changes from 1. `principal` is the role of the client ("nobody" without authentication), `address` its address.
+    `route` is the path with names in braces, `about` the values of these names, without values that were set. `why` is
+    the header `X-Barycenter-Why`.
     """
 
     at: int
@@ -45,7 +46,8 @@ class Administered(msgspec.Struct, frozen=True, rename="camel", kw_only=True, om
 
 class AuditPage(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """Changes, oldest first. `next` is the cursor for older ones, "" if there are none. `silent` are the brokers that
-    did not answer: what was changed by them is missing."""
+    did not answer; their changes are missing.
+    """
 
     changes: list[Administered]
     next: str = ""
@@ -54,7 +56,7 @@ class AuditPage(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class AuditQuestion:
-    """Which changes: `since_ms` and `until_ms` are inclusive epoch ms, a blank `request_id` is not asked for."""
+    """Selects changes. `since_ms` and `until_ms` are inclusive, ms since 1970. A blank `request_id` selects all."""
 
     since_ms: int = 0
     until_ms: int = LATEST_MS
@@ -76,7 +78,9 @@ class AuditQuestion:
 
 
 class AuditLog:
-    """Keeps changes. `folder` None keeps them in memory alone. A file that cannot be written costs a log line."""
+    """Stores changes. With `folder` None they are stored in memory only. A file that cannot be written costs one log
+    line.
+    """
 
     def __init__(self, broker_id: str, folder: Path | None = None) -> None:
         self._broker_id = broker_id
@@ -98,7 +102,7 @@ class AuditLog:
         request_id: str,
         why: str = "",
     ) -> Administered:
-        """Keep one change and return it."""
+        """Store one change and return it."""
         self._number += 1
         record = Administered(
             at=at_ms,
@@ -111,7 +115,7 @@ class AuditLog:
             about=about,
             status=status,
             request_id=request_id,
-            why=why[:LONGEST_WHY],
+            why=why[:MAX_WHY_CHARACTERS],
         )
         self._records.append(record)
         if self._lines is not None:
@@ -126,12 +130,12 @@ _decode: Final = msgspec.json.Decoder(Administered).decode
 
 
 def read_changes(folder: Path | None, question: AuditQuestion, remembered: Iterable[Administered] = ()) -> AuditPage:
-    """Return the newest `question.limit` changes that are wanted. Blocks; for a thread of its own."""
+    """Return the newest `question.limit` selected changes. Blocking; call it on a separate thread."""
     found = find(folder, question, remembered, _decode)
     return AuditPage(changes=found.records, next="" if found.cut is None else cursor_of(found.cut))
 
 
 def merged_changes(pages: Sequence[AuditPage], limit: int, silent: Iterable[str] = ()) -> AuditPage:
-    """Return one page of those that several brokers answered to the same question."""
+    """Return one page from the pages with which several brokers answered the same question."""
     records, cut = merged([(page.changes, page.next) for page in pages], limit)
     return AuditPage(changes=records, next="" if cut is None else cursor_of(cut), silent=sorted(silent))

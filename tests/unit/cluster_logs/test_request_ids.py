@@ -6,8 +6,8 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from pulsar_barycenter.logs.request_ids import (
-    LONGEST_REQUEST_ID,
+from pulsar_barycenter.cluster_logs.request_ids import (
+    MAX_REQUEST_ID_CHARACTERS,
     current_request_id,
     is_request_id,
     kept_task,
@@ -26,8 +26,8 @@ log = structlog.get_logger(__name__)
     [
         ("a", True),
         ("Ticket-4711:a_b.c", True),
-        ("x" * LONGEST_REQUEST_ID, True),
-        ("x" * (LONGEST_REQUEST_ID + 1), False),
+        ("x" * MAX_REQUEST_ID_CHARACTERS, True),
+        ("x" * (MAX_REQUEST_ID_CHARACTERS + 1), False),
         ("", False),
         ("a b", False),
         ("a\n", False),

@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from pulsar_barycenter.cluster_logs.decision_log import DecisionLog, DecisionRecord, read_decisions
 from pulsar_barycenter.load.reasons import Code, Reason
-from pulsar_barycenter.logs.decision_log import DecisionLog, DecisionRecord, read_decisions
 
 
 def test_decisions_are_kept_in_memory_and_as_json_lines(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_a_decision_says_which_load_manager_made_it_and_a_line_that_does_not_is_
 
 
 def test_a_large_decision_file_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pulsar_barycenter.logs.json_lines.FILE_BYTES", 10)
+    monkeypatch.setattr("pulsar_barycenter.cluster_logs.json_lines.FILE_BYTES", 10)
     log = DecisionLog("b", tmp_path)
     for _ in range(3):
         log.record(1, "shed", Reason(code=Code.BALANCED))

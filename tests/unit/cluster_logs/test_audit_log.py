@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from pulsar_barycenter.logs.audit_log import (
+from pulsar_barycenter.cluster_logs.audit_log import (
     KEPT,
-    LONGEST_WHY,
+    MAX_WHY_CHARACTERS,
     Administered,
     AuditLog,
     AuditPage,
@@ -12,7 +12,7 @@ from pulsar_barycenter.logs.audit_log import (
     merged_changes,
     read_changes,
 )
-from pulsar_barycenter.logs.record_pages import parse_cursor
+from pulsar_barycenter.cluster_logs.record_pages import parse_cursor
 
 
 def keep(log: AuditLog, at_ms: int, request_id: str = "r", why: str = "") -> Administered:
@@ -53,7 +53,7 @@ def test_what_is_kept_is_bounded() -> None:
     for at in range(KEPT + 5):
         keep(log, at)
     assert [each.number for each in log.recent()] == list(range(6, KEPT + 6))
-    assert len(keep(log, 1, why="x" * 2 * LONGEST_WHY).why) == LONGEST_WHY
+    assert len(keep(log, 1, why="x" * 2 * MAX_WHY_CHARACTERS).why) == MAX_WHY_CHARACTERS
 
 
 def test_pages_of_brokers_are_made_one() -> None:

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pulsar_barycenter.cluster_logs import record_pages
+from pulsar_barycenter.cluster_logs.decision_log import DecisionLog, DecisionRecord, read_decisions
+from pulsar_barycenter.cluster_logs.decision_pages import DecisionPage, DecisionQuestion, Span, merged_pages, read_page
+from pulsar_barycenter.cluster_logs.record_pages import Key, cursor_of, key_of, parse_cursor
 from pulsar_barycenter.load.reasons import Code, Reason
-from pulsar_barycenter.logs import record_pages
-from pulsar_barycenter.logs.decision_log import DecisionLog, DecisionRecord, read_decisions
-from pulsar_barycenter.logs.decision_pages import DecisionPage, DecisionQuestion, Span, merged_pages, read_page
-from pulsar_barycenter.logs.record_pages import Key, cursor_of, key_of, parse_cursor
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.topic import TopicName
 
@@ -69,7 +69,7 @@ def test_pages_of_any_size_have_every_decision_once_in_order(
     """However few bytes a block and a page have; times within a log may be a little out of order."""
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         patch.setattr(record_pages, "BLOCK_BYTES", block)
-        patch.setattr(record_pages, "MOST_BYTES", budget)
+        patch.setattr(record_pages, "MAX_BYTES_READ", budget)
         patch.setattr(record_pages, "CLOCK_SLACK_MS", 20)
         expected = []
         for index, times in enumerate(logs):
@@ -85,7 +85,7 @@ def test_pages_of_any_size_have_every_decision_once_in_order(
 
 
 def test_a_page_reads_no_more_than_its_share_of_a_large_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_pages, "MOST_BYTES", 200_000)
+    monkeypatch.setattr(record_pages, "MAX_BYTES_READ", 200_000)
     monkeypatch.setattr(record_pages, "BLOCK_BYTES", 4_096)
     records = [record(at * 100_000, number=at, bundle="t/n/0" if at == 5 else "") for at in range(1, 8_001)]
     size = len(write(tmp_path / "a_1.jsonl", records))
@@ -152,7 +152,7 @@ def test_pages_of_several_brokers_become_one_that_has_no_gap() -> None:
 
 @pytest.mark.parametrize("text", ["", "1", "1:2", "a:1:b", "-1:1:b", "1" * 30 + ":1:b"])
 def test_what_is_no_cursor_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="no cursor"):
+    with pytest.raises(ValueError, match="not the cursor"):
         parse_cursor(text)
 
 

@@ -1,15 +1,16 @@
-"""What a client of brokers shows of itself: by the names and parameters that Pulsar's clients take.
+"""How a client of brokers authenticates, by the plugin names and parameters of Pulsar's clients.
 
-| plugin                            | parameters                                                    |
-|-----------------------------------|---------------------------------------------------------------|
-| `…AuthenticationToken`, `token`   | `token:TEXT`, `file:///path`, or `{"token": "TEXT"}`          |
-| `…AuthenticationBasic`, `basic`   | `{"userId": "NAME", "password": "TEXT"}`                      |
-| `…AuthenticationTls`, `tls`       | `tlsCertFile:/path,tlsKeyFile:/path`: the certificate, by TLS |
-| `…AuthenticationOAuth2`, `oauth2` | those of `client_credentials`: a token that an issuer gives   |
-| blank                             | none: nothing is shown                                        |
+| plugin                            | parameters                                                       |
+|-----------------------------------|------------------------------------------------------------------|
+| `…AuthenticationToken`, `token`   | `token:TEXT`, `file:///path`, or `{"token": "TEXT"}`             |
+| `…AuthenticationBasic`, `basic`   | `{"userId": "NAME", "password": "TEXT"}`                         |
+| `…AuthenticationTls`, `tls`       | `tlsCertFile:/path,tlsKeyFile:/path`: the certificate, by TLS    |
+| `…AuthenticationOAuth2`, `oauth2` | those of `client_credentials`: a token from an issuer            |
+| blank                             | none: no credentials                                             |
 
-A token's file is read each time that it is shown, so that it may be renewed. One of an issuer is obtained by `renew`,
-to be awaited before anything is shown.
+A token file is read at each use, because it may be renewed. `renew` obtains an issuer's token; await it before each
+use.
+
 Source: the classes of `org.apache.pulsar.client.impl.auth`.
 """
 
@@ -34,7 +35,7 @@ PLUGINS: Final = {
 }
 
 NO_METHOD: Final = "none"
-"""The method of the binary protocol that shows nothing."""
+"""The method of the binary protocol without credentials."""
 
 
 class _User(msgspec.Struct, rename="camel"):
@@ -43,8 +44,8 @@ class _User(msgspec.Struct, rename="camel"):
 
 
 @dataclass(frozen=True, slots=True)
-class Presented:
-    """What is shown, `method` being a method of the binary protocol. Made by `presented`."""
+class ClientAuthentication:
+    """The credentials of a client. `method` is a method of the binary protocol. Created by `parse_authentication`."""
 
     method: str = NO_METHOD
     secret: str = field(default="", repr=False)
@@ -55,39 +56,39 @@ class Presented:
     obtained: ObtainedToken | None = field(default=None, repr=False)
 
     async def renew(self, *, not_this: bytes | None = None) -> None:
-        """Have at hand what is shown: a token of an issuer is obtained if there is none yet, or it is about to end, or
-        it is the one that a broker wants no more.
+        """Obtain an issuer's token if there is none, if it expires soon, or if it is `not_this`, which a broker has
+        refused.
 
         Raises:
-            KeyMaterialError: there is none to be had.
+            KeyMaterialError: no token can be obtained.
         """
         if self.obtained is not None:
             await self.obtained.renew(not_this=None if not_this is None else not_this.decode())
 
     def token_in_thread(self) -> str:
-        """Return the token as it is now, for a client of threads: not to be called where a loop runs.
+        """Return the current token for a client with threads. Do not call it while an event loop runs in this thread.
 
         Raises:
-            KeyMaterialError: there is none to be had.
+            KeyMaterialError: no token can be obtained.
         """
         if self.obtained is not None:
             asyncio.run(self.renew())
         return self._text()
 
     def auth_data(self) -> bytes | None:
-        """Return what goes into CONNECT, None for nothing.
+        """Return the credentials for CONNECT, None if there are none.
 
         Raises:
-            KeyMaterialError: the token's file cannot be read, or no token was obtained.
+            KeyMaterialError: the token file cannot be read, or no token was obtained.
         """
         text = self._text()
         return text.encode() if text else None
 
     def headers(self) -> Mapping[str, str]:
-        """Return what goes into an HTTP request.
+        """Return the headers for an HTTP request.
 
         Raises:
-            KeyMaterialError: the token's file cannot be read, or no token was obtained.
+            KeyMaterialError: the token file cannot be read, or no token was obtained.
         """
         if self.method == "token":
             return {"Authorization": f"Bearer {self._text()}"}
@@ -104,20 +105,22 @@ class Presented:
         try:
             return _token(data.decode("ascii").strip(), self.setting)
         except UnicodeDecodeError:
-            raise KeyMaterialError(self.setting, f"{self.token_file} holds no token") from None
+            raise KeyMaterialError(self.setting, f"{self.token_file} does not contain a token") from None
 
 
-NOTHING: Final = Presented()
+NO_AUTHENTICATION: Final = ClientAuthentication()
 
 
-def presented(plugin: str, parameters: str, setting: str = "brokerClientAuthenticationParameters") -> Presented:
-    """Read what a configuration says; `setting` is where the parameters stand, for messages.
+def parse_authentication(
+    plugin: str, parameters: str, setting: str = "brokerClientAuthenticationParameters"
+) -> ClientAuthentication:
+    """Parse a plugin and its parameters. `setting` is the setting that contains the parameters, for messages.
 
     Raises:
-        KeyMaterialError: the plugin is not known, or the parameters are not of its form.
+        KeyMaterialError: the plugin is unknown, or the parameters are invalid.
     """
     if not plugin:
-        return NOTHING
+        return NO_AUTHENTICATION
     name = plugin.rpartition(".")[2].lower()
     method = PLUGINS.get(name, name)
     if method == "token":
@@ -125,42 +128,44 @@ def presented(plugin: str, parameters: str, setting: str = "brokerClientAuthenti
     if method == "basic":
         user = _user(parameters, setting)
         if ":" in user.user_id:
-            raise KeyMaterialError(setting, "a userId has no colon")
-        return Presented("basic", secret=f"{user.user_id}:{user.password}", setting=setting)
+            raise KeyMaterialError(setting, "userId must not contain a colon")
+        return ClientAuthentication("basic", secret=f"{user.user_id}:{user.password}", setting=setting)
     if method == "tls":
         pairs = dict(pair.strip().split(":", 1) for pair in parameters.split(",") if ":" in pair)
         if not pairs.keys() >= {"tlsCertFile", "tlsKeyFile"}:
             raise KeyMaterialError(setting, "write tlsCertFile:/path/cert.pem,tlsKeyFile:/path/key.pem")
-        return Presented("tls", certificate_file=pairs["tlsCertFile"], key_file=pairs["tlsKeyFile"], setting=setting)
+        return ClientAuthentication(
+            "tls", certificate_file=pairs["tlsCertFile"], key_file=pairs["tlsKeyFile"], setting=setting
+        )
     if method == "oauth2":
         obtained = ObtainedToken(ClientCredentials.of(parameters, setting))
-        return Presented("token", setting=setting, obtained=obtained)
-    raise KeyMaterialError(setting, f"the plugin {plugin[:200]!r} is not known: there are token, basic, tls and oauth2")
+        return ClientAuthentication("token", setting=setting, obtained=obtained)
+    raise KeyMaterialError(setting, f"the plugin {plugin[:200]!r} is unknown; known are token, basic, tls and oauth2")
 
 
-def presented_text(text: str, setting: str) -> Presented:
-    """Read what a single text says: a token, as above, or the parameters of one that an issuer gives.
+def parse_authentication_text(text: str, setting: str) -> ClientAuthentication:
+    """Parse a single text: a token, as above, or the parameters to obtain one from an issuer.
 
     Raises:
         KeyMaterialError: it is neither.
     """
     is_of_issuer = text.startswith("{") and ('"issuerUrl"' in text or '"issuer_url"' in text)
-    return presented("oauth2" if is_of_issuer else "token", text, setting)
+    return parse_authentication("oauth2" if is_of_issuer else "token", text, setting)
 
 
 def is_no_less_secret(scheme: str, url: str) -> bool:
-    """Tell whether what came, or was asked for, by `scheme` may go on to `url`: what was shown by TLS is shown on by
-    TLS alone.
+    """Return whether credentials that were sent, or requested, by `scheme` may be sent to `url`. What was sent by TLS
+    may be sent further by TLS only.
 
     Raises:
-        ValueError: that is no URL.
+        ValueError: `url` is not a URL.
     """
     return scheme != "https" or urlsplit(url).scheme == "https"
 
 
-def _of_token(parameters: str, setting: str) -> Presented:
+def _of_token(parameters: str, setting: str) -> ClientAuthentication:
     if parameters.startswith("file:"):
-        made = Presented("token", token_file=parameters, setting=setting)
+        made = ClientAuthentication("token", token_file=parameters, setting=setting)
         made.auth_data()
         return made
     text = parameters.removeprefix("token:")
@@ -169,7 +174,7 @@ def _of_token(parameters: str, setting: str) -> Presented:
             text = msgspec.json.decode(text, type=dict[str, str])["token"]
         except (msgspec.MsgspecError, KeyError):
             raise KeyMaterialError(setting, 'write token:TEXT, file:///path or {"token": "TEXT"}') from None
-    return Presented("token", secret=_token(text.strip(), setting), setting=setting)
+    return ClientAuthentication("token", secret=_token(text.strip(), setting), setting=setting)
 
 
 def _token(text: str, setting: str) -> str:

@@ -1,11 +1,11 @@
-"""The load-report log: each report a broker wrote, as a file of one JSON line, for the pipeline to read.
+"""The load-report log: each report of a broker as a file with one JSON line, for the pipeline.
 
     <root>/<yyyy-mm-dd>/<broker>-<incarnation>-<sequence>.json
 
-The date is that of `lastUpdate` in UTC. A file appears whole, by renaming, and is never changed; until then its name
-begins with a dot, which Spark's file source leaves alone. The colon of a broker id becomes an underscore, because
-Hadoop's paths cannot hold one. The reader may move files away; what is left is removed when it is older than the
-retention, whoever wrote it.
+The date is that of `lastUpdate` in UTC. A file appears completely, by a rename, and is never changed. Until then its
+name begins with a dot, which Spark's file source ignores. The colon of a broker id becomes an underscore, because
+Hadoop's paths cannot contain one. The reader may move files away. Files older than the retention are removed, whichever
+broker wrote them.
 """
 
 import datetime
@@ -25,17 +25,19 @@ _HOUR_MS: Final = 3_600_000
 
 
 class ReportLog(Protocol):
+    """Stores load reports."""
+
     def append(self, report: LocalBrokerData) -> None:
-        """Keep `report`. A log that cannot take it says so in the process log and does not raise."""
+        """Store `report`. If that fails, a line is logged and nothing is raised."""
         ...
 
     def close(self) -> None:
-        """Take no more reports. Does not block; idempotent."""
+        """Accept no more reports. Does not block; idempotent."""
         ...
 
 
 class NoReportLog:
-    """Keeps nothing: `loadReportLogEnabled=false`, and simulations without a pipeline."""
+    """Stores nothing: for `loadReportLogEnabled=false`, and for simulations without a pipeline."""
 
     def append(self, report: LocalBrokerData) -> None:
         pass
@@ -45,7 +47,7 @@ class NoReportLog:
 
 
 class FileReportLog:
-    """Writes the files described above."""
+    """Writes the files that this module describes."""
 
     def __init__(self, root: Path, *, retention_hours: float) -> None:
         self._root = root
@@ -78,17 +80,19 @@ class FileReportLog:
             raise
 
     def _sweep(self, now_ms: int) -> None:
-        """Remove dates and files older than the retention. A file's age is that of its last change."""
+        """Remove folders and files older than the retention. The age of a file is that of its last change."""
         oldest_ms = now_ms - self._retention_ms
         with suppress(OSError):
             for folder in sorted(self._root.iterdir()):
-                # a date that ends after the oldest moment to keep may hold files to keep
+                # a date that ends after the retention limit may contain files to keep
                 if _is_date(folder.name) and folder.name <= _date(oldest_ms):
                     _remove_older(folder, oldest_ms)
 
 
 def report_file_name(report: LocalBrokerData) -> str:
-    """Return the name of the file of `report`: unique, as no broker reuses a sequence within an incarnation."""
+    """Return the file name of `report`. It is unique, because no broker reuses a sequence number within an
+    incarnation.
+    """
     broker = "".join(c if c.isalnum() or c in ".-_" else "_" for c in report.broker_id or "unknown")
     return f"{broker}-{report.incarnation or 'none'}-{report.sequence}.json"
 
@@ -96,10 +100,10 @@ def report_file_name(report: LocalBrokerData) -> str:
 def _remove_older(folder: Path, oldest_ms: float) -> None:
     with suppress(OSError):
         for file in folder.iterdir():
-            with suppress(OSError):  # another broker was faster, or the reader moved it
+            with suppress(OSError):  # another broker removed it, or the reader moved it
                 if file.stat().st_mtime * 1000 < oldest_ms:
                     file.unlink()
-        folder.rmdir()  # refused unless it is empty
+        folder.rmdir()  # fails unless the folder is empty
 
 
 def _date(ms: float) -> str:

@@ -1,4 +1,4 @@
-"""The decisions of a folder's logs, a page at a time from the newest back: what is asked for, and what is answered."""
+"""Reads the decisions in a folder's logs by page, newest first: the question, and the page that answers it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from pulsar_barycenter.logs.decision_log import DecisionRecord
-from pulsar_barycenter.logs.record_pages import LATEST_MS, Key, cursor_of, find, key_of, merged
+from pulsar_barycenter.cluster_logs.decision_log import DecisionRecord
+from pulsar_barycenter.cluster_logs.record_pages import LATEST_MS, Key, cursor_of, find, key_of, merged
 from pulsar_barycenter.naming.bundle import MAX_HASH, Bundle, BundleRange
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.topic import TopicName
@@ -19,9 +19,9 @@ _decode: Final = msgspec.json.Decoder(DecisionRecord).decode
 class DecisionPage(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """Decisions, oldest first. `next` is the cursor for older ones, "" if there are none.
 
-    `known_since` and `known_until` are when the oldest and the newest of all decisions kept was made, epoch ms,
-    whatever was asked for; both 0 if none is kept. `silent` are the brokers that did not answer: what they alone keep
-    is missing.
+    `known_since` and `known_until` are the times of the oldest and the newest of all stored decisions, ms since 1970,
+    whatever was selected; both are 0 if there is none. `silent` are the brokers that did not answer; decisions that
+    only they store are missing.
     """
 
     decisions: list[DecisionRecord]
@@ -49,12 +49,16 @@ class Span:
         return Span(str(bundle.namespace), bundle.range.lower, last)
 
     def as_bundle(self) -> str:
-        """Return the smallest bundle that has all of it: the same bundles cover both, unless they are smaller yet."""
+        """Return the smallest bundle range that contains the whole span. Bundles that contain the span contain that
+        range too, except for smaller ones.
+        """
         lower = min(self.lower, MAX_HASH - 1)
         return f"{self.namespace}/{BundleRange(lower, min(MAX_HASH, self.last + 1))}"
 
     def is_covered_by(self, bundle: str) -> bool:
-        """Tell whether all of it lies in a bundle: a topic's, a bundle itself, or those that it was split from."""
+        """Return whether a bundle contains the whole span: the bundle of a topic, a bundle itself, or a bundle from
+        which it was split.
+        """
         if not bundle.startswith(f"{self.namespace}/"):
             return False
         try:
@@ -67,9 +71,9 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class DecisionQuestion:
-    """Which decisions: blank names are not asked for, `since_ms` and `until_ms` are inclusive epoch ms.
+    """Selects decisions. Blank names select all. `since_ms` and `until_ms` are inclusive, ms since 1970.
 
-    `covering` are those of bundles that have all of it. `before` is the cursor of a page: only older decisions.
+    `covering` selects bundles that contain the whole span. `before` is the cursor of a page: only older decisions.
     """
 
     bundle: str = ""
@@ -101,16 +105,16 @@ class DecisionQuestion:
 def read_page(
     folder: Path | None, question: DecisionQuestion, remembered: Iterable[DecisionRecord] = ()
 ) -> DecisionPage:
-    """Return the newest `question.limit` decisions that are wanted, of the logs in `folder` and of those `remembered`.
+    """Return the newest `question.limit` selected decisions, from the logs in `folder` and from those `remembered`.
 
-    What is both logged and remembered counts once. No file is read whole. Blocks; for a thread of its own.
+    A decision that is in both counts once. No file is read completely. Blocking; call it on a separate thread.
     """
     found = find(folder, question, remembered, _decode)
     return _page(found.records, found.cut, found.times)
 
 
 def merged_pages(pages: Sequence[DecisionPage], limit: int, silent: Iterable[str] = ()) -> DecisionPage:
-    """Return one page of those that several brokers answered to the same question."""
+    """Return one page from the pages with which several brokers answered the same question."""
     records, cut = merged([(page.decisions, page.next) for page in pages], limit)
     page = _page(records, cut, [at for page in pages for at in (page.known_since, page.known_until) if at])
     return msgspec.structs.replace(page, silent=sorted(silent))

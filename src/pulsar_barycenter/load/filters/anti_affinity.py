@@ -112,7 +112,7 @@ def _fewest(candidates: Flags, figures: Floats | Integers, code: Code, settings:
         candidates & (figures == least),
         code,
         settings,
-        lambda brokers: compare(brokers, "of the group", figures, ">", ("fewest", least)),
+        lambda brokers: compare(brokers, "namespaces of the group", figures, ">", ("fewest", least)),
     )
 
 
@@ -137,4 +137,4 @@ def anti_affinity_veto(snapshot: LoadSnapshot, allowed: Flags, namespace: str) -
     if len(of_allowed) and (of_allowed.min() == 0 or of_allowed.min() < of_allowed.max()):
         return None
     least, most = (int(of_allowed.min()), int(of_allowed.max())) if len(of_allowed) else (0, 0)
-    return Compared("most of the group on a broker", float(most), "=", "fewest", float(least))
+    return Compared("most namespaces of the group on a broker", float(most), "=", "fewest", float(least))

@@ -40,7 +40,7 @@ def version_key(text: str) -> VersionKey:
     """
     match = _SEMANTIC.fullmatch(text)
     if match is None:
-        raise FilterFailedError(f"{text!r} is no semantic version")
+        raise FilterFailedError(f"{text!r} is not a semantic version")
     major, minor, patch, pre = match.groups()
     if pre is None:
         return int(major), int(minor), int(patch), 1, ()
@@ -57,7 +57,7 @@ def broker_version(snapshot: LoadSnapshot, candidates: Flags) -> FilterOutcome:
     """
     rows = np.flatnonzero(candidates).tolist()
     if not rows:
-        raise FilterFailedError("there is no broker to compare the version of")
+        raise FilterFailedError("there is no candidate whose version could be compared")
     keys: dict[int, VersionKey] = {}
     for row in rows:
         version = snapshot.brokers.versions[row]

@@ -29,7 +29,7 @@ from pulsar_barycenter.load.snapshot.drained import drained_rows
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 
 ISOLATION_SETTING = "namespaceIsolationPolicies"
-ONLY_DRAINED = "only drained brokers may serve it, so one of them does"
+ONLY_DRAINED = "only drained brokers may serve it, so a drained broker is used"
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,9 +151,9 @@ def _of_policy(columns: IsolationColumns, policy: IsolationPolicy, namespace: st
     primary, secondary = live & primary, live & secondary
     count = int(np.count_nonzero(primary))
     fails_over = count < policy.min_limit
-    note = f"{namespace} has isolation policy {policy.name}, {count} of whose primary brokers live"
+    note = f"isolation policy {policy.name} applies to {namespace}, live primary brokers {count}"
     if fails_over:
-        note += f", fewer than min_limit {policy.min_limit}, so the secondary ones help out"
+        note += f" < min_limit {policy.min_limit}, so secondary brokers are used as well"
     return narrowed(
         among=live,
         kept=primary | secondary if fails_over else primary,

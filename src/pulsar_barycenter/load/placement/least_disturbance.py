@@ -295,14 +295,14 @@ class _Figures(msgspec.Struct, frozen=True, gc=False):
     after: Floats
 
     def __call__(self) -> Figures:
-        what, names, usage = "usage with it", self.brokers.names, self.after.item(self.chosen)
+        what, names, usage = "predicted usage with the bundle", self.brokers.names, self.after.item(self.chosen)
         ranked = least_rows(self.after, MAX_ALTERNATIVES + 1).tolist()
         others = [row for row in ranked if row != self.chosen and np.isfinite(self.after.item(row))][:MAX_ALTERNATIVES]
         usages = self.after[others].tolist()
-        higher = of_figures(what, usages, ">=", f"that of {names[self.chosen]}", usage, "%")
+        higher = of_figures(what, usages, ">=", f"usage of {names[self.chosen]}", usage, "%")
         codes = [Code.MORE_LOADED] * len(higher)
         rejected = tuple(map(Alternative, (names[row] for row in others), codes, higher))
         if not others:
             return Figures((), rejected)
-        best = of_figures(what, [usage], "<=", f"that of {names[others[0]]}", usages[0], "%")
+        best = of_figures(what, [usage], "<=", f"usage of {names[others[0]]}", usages[0], "%")
         return Figures(tuple(best), rejected)

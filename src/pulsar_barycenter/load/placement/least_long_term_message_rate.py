@@ -112,7 +112,7 @@ class _Ranked(msgspec.Struct, frozen=True, gc=False):
         scores, others, least = self.scores, self.others, self.least
         equal = scores.count(least)
         below_limit = len(others) - (0 if least == math.inf else scores.count(math.inf))
-        higher = of_figures("long-term rate", scores[equal:below_limit], ">", "least", least, "msg/s")
+        higher = of_figures("long-term message rate", scores[equal:below_limit], ">", "lowest rate", least, "msg/s")
         overloaded = self._of_limits(others[below_limit:], ">")
         codes = [Code.EQUAL] * equal + [Code.HIGHER_RATE] * len(higher) + [Code.OVERLOADED] * len(overloaded)
         names = map(self.brokers.names.__getitem__, others)
@@ -124,8 +124,8 @@ class _Ranked(msgspec.Struct, frozen=True, gc=False):
             return self._of_limits((self.chosen,), ">")[0]
         if not self.others or self.scores[0] == math.inf:
             return self._of_limits((self.chosen,), "<=")[0]
-        against = f"that of {self.brokers.names[self.others[0]]}"
-        return Compared("long-term rate", self.least, "<=", against, self.scores[0], "msg/s")
+        against = f"rate of {self.brokers.names[self.others[0]]}"
+        return Compared("long-term message rate", self.least, "<=", against, self.scores[0], "msg/s")
 
     def _of_limits(self, rows: tuple[int, ...], relation: str) -> list[Compared]:
         usage, limit = self.brokers.weighted_usage(self.strategy.weights), self.strategy.overload_limit

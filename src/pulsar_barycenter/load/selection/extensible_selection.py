@@ -46,5 +46,5 @@ def select_broker_extensible(
     chosen_by = next_in_turn if request.namespace in settings.excluded_namespaces else choose
     choice, memory = chosen_by(snapshot, narrowed.candidates, request, placer, rng, memory)
     notes = [outcome.note for outcome in narrowed.outcomes if outcome.note]
-    notes += [f"a filter was left out: {failure}" for failure in narrowed.failures]
+    notes += [f"a filter failed and was ignored: {failure}" for failure in narrowed.failures]
     return explained(snapshot, request.bundle, choice, narrowed.outcomes, notes), memory

@@ -96,7 +96,7 @@ def select_broker(
     outcomes, notes, left = _narrowed(snapshot, request, settings, policies)
     chosen_by = next_in_turn if request.namespace in settings.excluded_namespaces else choose
     if not left and policies.left:
-        notes.append("no broker passed the filters, so they were put aside")
+        notes.append("no broker passed the filters, so the filters were ignored")
         outcomes = [policies]
     choice, memory = chosen_by(snapshot, outcomes[-1].kept, request, placer, rng, memory)
     overload: Compared | None = None
@@ -149,7 +149,7 @@ def _narrowed(
     if policies.note:
         notes.append(policies.note)
     if outcomes[-1].ignored:
-        notes.append(f"all candidates were above {outcomes[-1].settings[0]}, so it was ignored")
+        notes.append(f"all candidates exceed {outcomes[-1].settings[0]}, so this limit was ignored")
     candidates = outcomes[-1].kept
     outcomes += anti_affinity(snapshot, candidates, request.namespace, failure_domains=settings.failure_domains)
     if settings.distribute_evenly or request.namespace == _SYSTEM:
@@ -159,7 +159,7 @@ def _narrowed(
         try:
             outcomes.append(broker_version(snapshot, outcomes[-1].kept))
         except FilterFailedError as error:
-            notes.append(f"versions were not compared and all candidates came back: {error}")
+            notes.append(f"versions could not be compared, so the filters were ignored: {error}")
             outcomes = [policies]
     left = policies.left
     for outcome in outcomes:

@@ -267,7 +267,7 @@ class AvgVerdicts:
     ) -> tuple[tuple[Compared, ...], tuple[str, ...]]:
         gap = abs(float(self.scores[broker] - self.scores[partner])) / 100
         if code is Code.DIFFERENCE_TOLERATED:
-            return (Compared("gap", gap, "<", "low threshold", self.settings.low / 100, "%"),), _LOW_KEYS[:1]
+            return (Compared("usage gap", gap, "<", "low threshold", self.settings.low / 100, "%"),), _LOW_KEYS[:1]
         high = max(int(self.high[broker]), int(self.high[partner]))
         low = max(int(self.low[broker]), int(self.low[partner]))
         by_high = high >= self.settings.high_hits if code is not Code.GAP_TOO_NEW else gap * 100 >= self.settings.high
@@ -278,8 +278,8 @@ class AvgVerdicts:
         )
         relation = "<" if code is Code.GAP_TOO_NEW else ">="
         compared = (
-            Compared("gap", gap, ">=", name, threshold / 100, "%"),
-            Compared("rounds", count, relation, "hits", least),
+            Compared("usage gap", gap, ">=", name, threshold / 100, "%"),
+            Compared("rounds in a row", count, relation, "required", least),
         )
         if code is Code.BELOW_MINIMUM_THROUGHPUT:
             return (*compared, *self._too_little(snapshot, broker, partner)), _AMOUNT_KEYS
@@ -290,6 +290,6 @@ class AvgVerdicts:
         rate = float(latest.rate[broker] - latest.rate[partner]) * options.share
         throughput = float(latest.throughput[broker] - latest.throughput[partner]) * options.share
         return (
-            Compared("messages to shed", rate, "<=", "minimum", options.minimum_rate, "msg/s"),
+            Compared("message rate to shed", rate, "<=", "minimum", options.minimum_rate, "msg/s"),
             Compared("throughput to shed", throughput, "<=", "minimum", options.minimum_throughput, "bytes/s"),
         )

@@ -256,7 +256,7 @@ class DeviationVerdicts:
             strategy=NAME,
             subject=snapshot.brokers.names[broker],
             compared=(
-                Compared("metric", value, ">" if above else "<=", "mean + tolerated deviation", line, self.member.unit),
+                Compared("load", value, ">" if above else "<=", "mean + tolerated deviation", line, self.member.unit),
             ),
             flags=snapshot.brokers.flags_of(broker),
         )
@@ -271,14 +271,14 @@ class DeviationPlan(ShedPlan):
     def _unload(self, position: int, cause: Reason) -> Unload:
         move, bundles = self.verdicts.moves[position], self.snapshot.bundles
         owner, receiver = int(bundles.owner[move.row]), self.snapshot.brokers.names[move.receiver]
-        what, unit = f"its metric and that of {receiver}", self.verdicts.member.unit
-        together = Compared(what, move.weight + move.least, "<", "that of its broker", move.greatest, unit)
+        what, unit = f"load of {receiver} with the bundle", self.verdicts.member.unit
+        together = Compared(what, move.weight + move.least, "<", "load of its broker", move.greatest, unit)
         reason = Reason(
             code=Code.FITTING_BUNDLE,
             strategy=self.strategy,
             subject=bundles.names[move.row],
             compared=(together,),
-            flags=("the bundle's figures are no numbers",) if bundles.suspect[move.row] else (),
+            flags=("the load values of the bundle are not numbers",) if bundles.suspect[move.row] else (),
             cause=cause,
         )
         return Unload(bundles.names[move.row], self.snapshot.brokers.names[owner], reason)

@@ -52,9 +52,9 @@ class FittingPlan(ShedPlan):
             code=Code.FITTING_BUNDLE,
             strategy=self.strategy,
             subject=bundles.names[row],
-            compared=(Compared("traffic", traffic, "<=", "what is left to leave", left, unit),),
-            flags=("the bundle's figures are no numbers",) if bundles.suspect[row] else (),
-            detail=f"of {format_figure(self.verdicts.need.item(owner), unit)} in all",
+            compared=(Compared("traffic of the bundle", traffic, "<=", "remaining load to shed", left, unit),),
+            flags=("the load values of the bundle are not numbers",) if bundles.suspect[row] else (),
+            detail=f"its broker has to shed {format_figure(self.verdicts.need.item(owner), unit)} in total",
             cause=cause,
         )
         goal = None if destination < 0 else brokers.names[destination]

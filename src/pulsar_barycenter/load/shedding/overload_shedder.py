@@ -87,13 +87,13 @@ class OverloadVerdicts:
     def broker(self, snapshot: LoadSnapshot, broker: int) -> Reason:
         usage, limit = float(self.usage[broker]), self.settings.limit
         if not self.over[broker]:
-            code, compared = Code.BELOW_LIMIT, [Compared("usage", usage, "<", "limit", limit, "%")]
+            code, compared = Code.BELOW_LIMIT, [Compared("usage", usage, "<", "overload limit", limit, "%")]
         else:
-            code, compared = Code.ABOVE_LIMIT, [Compared("usage", usage, ">=", "limit", limit, "%")]
+            code, compared = Code.ABOVE_LIMIT, [Compared("usage", usage, ">=", "overload limit", limit, "%")]
             if not self.sheds[broker]:
                 code = Code.TOO_FEW_BUNDLES
                 count = float(snapshot.brokers.bundle_count[broker])
-                compared.append(Compared("bundles", count, "<=", "the last one", 1, "bundles"))
+                compared.append(Compared("bundles", count, "<", "minimum", 2, "bundles"))
         return Reason(
             code=code,
             strategy=NAME,

@@ -142,15 +142,15 @@ class ShedPlan:
         owner, short = bundles.owner.item(row), bundles.short
         need, before = self.verdicts.need.item(owner), self.before.item(position)
         traffic = short.throughput_in.item(row) + short.throughput_out.item(row)
-        chosen = Compared("throughput chosen before it", before, "<", "what has to leave", need, "bytes/s")
+        chosen = Compared("throughput already selected", before, "<", "throughput to shed", need, "bytes/s")
         reason = Reason(
             code=Code.HEAVIEST_BUNDLE,
             strategy=self.strategy,
             subject=bundles.names[row],
             # a broker that sheds at all gives one bundle, however little has to leave
             compared=(chosen,) if before < need else (),
-            flags=("the bundle's figures are no numbers",) if bundles.suspect[row] else (),
-            detail=f"it carries {format_figure(traffic, 'bytes/s')}",
+            flags=("the load values of the bundle are not numbers",) if bundles.suspect[row] else (),
+            detail=f"throughput of the bundle {format_figure(traffic, 'bytes/s')}",
             cause=cause,
         )
         return Unload(bundles.names[row], self.snapshot.brokers.names[owner], reason)

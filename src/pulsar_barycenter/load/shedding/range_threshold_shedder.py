@@ -158,7 +158,7 @@ class RangeVerdicts:
     def _judged(self, snapshot: LoadSnapshot) -> Compared:
         if self.code is Code.TOO_FEW_BUNDLES:
             count = float(snapshot.brokers.bundle_count[self.top])
-            return Compared("bundles", count, "<=", "the last one", 1, "bundles")
+            return Compared("bundles", count, "<", "minimum", 2, "bundles")
         relation = ">=" if self.code is Code.OTHERS_BELOW_LOWER_BOUNDARY else "<"
         need, least = float(self.need[self.top]), self.settings.minimum_throughput
         return Compared("throughput to shed", need, relation, "minimum", least, "bytes/s")

@@ -179,9 +179,7 @@ class ThresholdVerdicts:
                 too_little = Compared("throughput to shed", asked, "<", "minimum", least, "bytes/s")
                 return (too_little,) if self.first is not None else (above, too_little), (minimum_key,)
             case Code.TOO_FEW_BUNDLES:
-                few = Compared(
-                    "bundles", float(snapshot.brokers.bundle_count[broker]), "<=", "the last one", 1, "bundles"
-                )
+                few = Compared("bundles", float(snapshot.brokers.bundle_count[broker]), "<", "minimum", 2, "bundles")
                 return (above, few), ("loadBalancerAutoBundleSplitEnabled",)
             case Code.ABOVE_AVERAGE:
                 return (above, worth), (threshold_key, minimum_key)

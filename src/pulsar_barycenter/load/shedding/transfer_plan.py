@@ -44,10 +44,13 @@ _SETTINGS: Final[Mapping[Code, tuple[str, ...]]] = {
 }
 """The keys that would change the answer."""
 
+_SELECTED: Final = "selected traffic with this bundle"
+_MAY_LEAVE: Final = "traffic that may leave"
+
 UPON: Final[Mapping[TrafficFigures, str]] = {
     TrafficFigures.NEWEST: "",
-    TrafficFigures.WINDOWS: "the pipeline's short-term windows of traffic",
-    TrafficFigures.LATE: "the newest figures of traffic, as the pipeline is late",
+    TrafficFigures.WINDOWS: "the pipeline's short-term traffic windows",
+    TrafficFigures.LATE: "the newest traffic values, because the pipeline is late",
 }
 """What a reason says of the traffic that was compared."""
 
@@ -196,20 +199,20 @@ class TransferVerdicts:
             return self._of_turn(snapshot, self.turns[turn])
         if found.outdated[broker] and found.skip is Code.OUTDATED_LOAD_DATA:
             age = snapshot.taken_at_ms - int(load.updated_at_ms[broker])
-            old = Compared("age", age / 1000, ">", "limit", self.settings.load_ttl_ms / 1000, "s")
+            old = Compared("age of its load data", age / 1000, ">", "limit", self.settings.load_ttl_ms / 1000, "s")
             return self._about(snapshot, broker, Code.OUTDATED_LOAD_DATA, old)
         if not self.turns:
             overall = self.overall(snapshot)
             return msgspec.structs.replace(overall, subject=snapshot.brokers.names[broker], detail=_usage(load, broker))
         if receives >= 0:
             source = snapshot.brokers.names[self.turns[receives].imbalance.greatest]
-            detail = f"{_usage(load, broker)}, bundles of {source} go there"
+            detail = f"{_usage(load, broker)}, it receives bundles from {source}"
             return self._about(snapshot, broker, Code.LESSER_OF_PAIR, detail=detail)
         return self._about(snapshot, broker, self.ended)
 
     def _about(self, snapshot: LoadSnapshot, broker: int, code: Code, *compared: Compared, detail: str = "") -> Reason:
         load = extensible_load(snapshot)
-        old = ("its load data are too old to count for the mean",) if self.statistics.outdated[broker] else ()
+        old = ("its load data is too old, so the mean does not include it",) if self.statistics.outdated[broker] else ()
         return Reason(
             code=code,
             strategy=STRATEGY,
@@ -225,10 +228,11 @@ class TransferVerdicts:
         found = self.statistics
         if found.broker < 0:
             return Reason(code=code, strategy=STRATEGY, settings=_SETTINGS.get(code, ()), upon=_upon(snapshot))
-        relation, limit = (">", self.settings.load_ttl_ms)
+        what, relation, against, limit = "age of its load data", ">", "limit", self.settings.load_ttl_ms
         if code is Code.COOLING_DOWN:
-            relation, limit = "<", self.settings.cool_down_ms
-        elapsed = Compared("time", found.elapsed_ms / 1000, relation, "limit", limit / 1000, "s")
+            what, relation, against = "time from unload to load report", "<", "minimum"
+            limit = self.settings.cool_down_ms
+        elapsed = Compared(what, found.elapsed_ms / 1000, relation, against, limit / 1000, "s")
         compared = () if code is Code.NO_LOAD_DATA else (elapsed,)
         return self._about(snapshot, found.broker, code, *compared)
 
@@ -241,7 +245,8 @@ class TransferVerdicts:
             code = Code.BALANCED
         elif self.hits <= self.settings.hit_threshold:
             code = Code.CONDITION_TOO_NEW
-            compared = (Compared("cycles", self.hits, "<=", "threshold", self.settings.hit_threshold), *compared)
+            hits = Compared("cycles in a row", self.hits, "<=", "threshold", self.settings.hit_threshold)
+            compared = (hits, *compared)
         else:
             code = Code.TOO_FEW_BROKERS
         return Reason(
@@ -262,12 +267,12 @@ class TransferVerdicts:
         if found.cause is Code.FAR_ABOVE_LEAST:
             of_least = f"of {names[found.least]}"
             if least < mean * share:
-                return (Compared(f"usage {of_least}", least, "<", "share of the mean", mean * share, "%"),)
+                return (Compared(f"usage {of_least}", least, "<", "underload limit", mean * share, "%"),)
             limit = float(load.throughput_ema[found.greatest]) * share
-            return (Compared(f"throughput {of_least}", traffic, "<", "share of the greatest", limit, "bytes/s"),)
+            return (Compared(f"throughput {of_least}", traffic, "<", "underload limit", limit, "bytes/s"),)
         if found.cause is Code.ABOVE_LIMIT:
             return (
-                Compared("usage", usage, ">", "limit", options.overload_limit, "%"),
+                Compared("usage", usage, ">", "overload limit", options.overload_limit, "%"),
                 Compared("usage", usage, ">", "mean + target deviation", mean + options.target_deviation, "%"),
             )
         relation = ">" if found.cause is Code.SPREAD_TOO_WIDE else "<="
@@ -279,10 +284,10 @@ class TransferVerdicts:
         compared = self._why(snapshot, found)
         if turn.outcome is Code.NOTHING_FITS and turn.stopped >= 0:
             traffic = _traffic(snapshot, turn.stopped)
-            compared += (Compared("the next bundle's traffic", traffic, ">", "what may leave", turn.target, "bytes/s"),)
-        detail = f"{_usage(load, found.greatest)}; {format_figure(turn.target, 'bytes/s')} may leave"
+            compared += (Compared("traffic of the next bundle", traffic, ">", _MAY_LEAVE, turn.target, "bytes/s"),)
+        detail = f"{_usage(load, found.greatest)}, {format_figure(turn.target, 'bytes/s')} may leave"
         if self.settings.transfer:
-            detail += f" for {names[found.least]} of {_usage(load, found.least)}"
+            detail += f" to {names[found.least]} with {_usage(load, found.least)}"
         return self._about(snapshot, found.greatest, turn.outcome, *compared, detail=detail)
 
     def bundle(self, snapshot: LoadSnapshot, turn: Turn, row: int) -> Reason | None:
@@ -303,7 +308,7 @@ class TransferVerdicts:
             code = turn.stop
             traffic = turn.before + _traffic(snapshot, row)
             if code is Code.DOES_NOT_FIT:
-                compared = (Compared("traffic chosen with it", traffic, ">", "what may leave", turn.target, "bytes/s"),)
+                compared = (Compared(_SELECTED, traffic, ">", _MAY_LEAVE, turn.target, "bytes/s"),)
         else:
             return None
         return Reason(
@@ -346,10 +351,10 @@ class TransferPlan(ShedPlan):
         before, traffic = float(self.before[position]), _traffic(self.snapshot, row)
         if code is Code.GIVEN_IN_EXCHANGE:
             back = position + int(np.argmax(self.moves[position:] == MOVES.index(Code.EXCHANGED)))
-            detail = f"it carries {format_figure(traffic, 'bytes/s')}, for {bundles.names[self.rows[back]]}"
+            detail = f"traffic {format_figure(traffic, 'bytes/s')}, in exchange for {bundles.names[self.rows[back]]}"
         else:
             relation = "<=" if code is Code.FITTING_TOP_BUNDLE else ">"
-            chosen = Compared("traffic chosen with it", before + traffic, relation, "what may leave", turn.target)
+            chosen = Compared(_SELECTED, before + traffic, relation, _MAY_LEAVE, turn.target)
             compared = (msgspec.structs.replace(chosen, unit="bytes/s"),)
         reason = Reason(
             code=code,
@@ -420,6 +425,6 @@ def _traffic(snapshot: LoadSnapshot, row: int) -> float:
 
 def _flags(snapshot: LoadSnapshot, row: int) -> tuple[str, ...]:
     bundles = snapshot.bundles
-    found = ("the bundle's figures are no numbers",) if bundles.suspect[row] else ()
+    found = ("the load values of the bundle are not numbers",) if bundles.suspect[row] else ()
     is_new = extensible_load(snapshot).traffic is TrafficFigures.WINDOWS and not bundles.short_samples[row]
-    return (*found, "no window is known of it, so that its newest figures count") if is_new else found
+    return (*found, "it has no short-term window, so its newest traffic values count") if is_new else found

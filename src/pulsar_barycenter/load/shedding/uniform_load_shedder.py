@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 import numpy as np
 
 from pulsar_barycenter.load.decisions import NO_LIMIT, bundles_of_round
-from pulsar_barycenter.load.reasons import Code, Compared, Reason
+from pulsar_barycenter.load.reasons import Code, Compared, Reason, format_figure
 from pulsar_barycenter.load.shedding.fitting import LARGEST, FittingPlan, rows_by_owner, take_fitting
 from pulsar_barycenter.load.shedding.ordering import heaviest_first
 from pulsar_barycenter.load.shedding.shedder import Shedder
@@ -218,6 +218,7 @@ class UniformVerdicts:
             compared=compared,
             settings=settings,
             flags=snapshot.brokers.flags_of(broker),
+            detail="" if code is Code.NOT_THE_GREATEST else self._extremes(snapshot),
         )
 
     def _verdict(self, snapshot: LoadSnapshot, broker: int) -> tuple[Code, tuple[Compared, ...], tuple[str, ...]]:
@@ -225,7 +226,7 @@ class UniformVerdicts:
             ("msg/s", snapshot.brokers.latest.rate) if self.rates else ("bytes/s", snapshot.brokers.latest.throughput)
         )
         if broker != self.source:
-            greatest = Compared("traffic", float(latest[broker]), "<=", "the most", self.spread.greatest, unit)
+            greatest = Compared("traffic", float(latest[broker]), "<=", "highest traffic", self.spread.greatest, unit)
             return Code.NOT_THE_GREATEST, (greatest,), ()
         if not (self.rate_exceeds or self.throughput_exceeds):
             return Code.DIFFERENCE_TOLERATED, self._criteria(), (_RATE_KEY, _THROUGHPUT_KEY)
@@ -237,25 +238,37 @@ class UniformVerdicts:
         )
         count = float(snapshot.brokers.bundle_count[broker])
         if count <= 1:
-            few = Compared("bundles", count, "<=", "the last one", 1, "bundles")
+            few = Compared("bundles", count, "<", "minimum", 2, "bundles")
             return Code.TOO_FEW_BUNDLES, (*criteria, few), ("loadBalancerAutoBundleSplitEnabled",)
         relation = ">=" if self.acts else "<"
         worth = Compared("traffic to shed", float(self.amount), relation, "minimum", minimum, unit)
         code = Code.FAR_ABOVE_LEAST if self.acts else Code.BELOW_MINIMUM_THROUGHPUT
         return code, (*criteria, worth), (key, "maxUnloadPercentage", minimum_key)
 
+    def _extremes(self, snapshot: LoadSnapshot) -> str:
+        """Return the highest and the lowest traffic and their brokers, by the criterion that decides; "" if idle."""
+        spread, names, latest = self.spread, snapshot.brokers.names, snapshot.brokers.latest
+        if spread.top < 0 or spread.bottom < 0:
+            return ""
+        what, unit, values = ("message rate", "msg/s", latest.rate)
+        if not self.rates:
+            what, unit, values = ("throughput", "bytes/s", latest.throughput)
+        highest, lowest = (format_figure(values.item(row), unit) for row in (spread.top, spread.bottom))
+        return f"{what} {highest} on {names[spread.top]}, {lowest} on {names[spread.bottom]}"
+
     def _criteria(self) -> tuple[Compared, ...]:
         """Return the criterion that decided, or both if neither did."""
         rate = Compared(
-            "difference of message rates",
-            _difference(self.rate) / 100,
+            "difference to the lowest message rate",
+            # Pulsar counts a lowest rate of 0 as 1, so the difference of idle brokers would be negative
+            max(0.0, _difference(self.rate) / 100),
             ">" if self.rate_exceeds else "<=",
             "threshold",
             self.settings.rate_difference / 100,
             "%",
         )
         factor = Compared(
-            "ratio of throughputs",
+            "ratio to the lowest throughput",
             _factor(self.throughput),
             ">" if self.throughput_exceeds else "<=",
             "threshold",

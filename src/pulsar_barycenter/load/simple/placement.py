@@ -190,7 +190,7 @@ def _compared(ranking: Ranking, code: Code, least: int, load: float, settings: S
     if code is Code.IDLE_BROKER:
         return compared(">", "underload threshold", settings.underload)
     if code is Code.ALL_FULL:
-        return compared(">=", "full", 100)
+        return compared(">=", "full load", 100)
     if code is Code.MOST_ROOM:
         return compared(">", "overload threshold", settings.overload)
     if code is Code.LEAST_MESSAGE_RATE:
@@ -203,21 +203,21 @@ def _compared(ranking: Ranking, code: Code, least: int, load: float, settings: S
 def _rejected(ranking: Ranking, code: Code, chosen: int, row: int) -> Alternative:
     names, idle = ranking.snapshot.brokers.names, bool(ranking.idle[row])
     mine, best = float(ranking.load[row]) / 100, float(ranking.load[chosen]) / 100
-    than = f"that of {names[chosen]}"
-    load = Compared("load", mine, ">" if mine > best else "=" if mine == best else "<", than, best, "%")
+    than = f"of {names[chosen]}"
+    load = Compared("load", mine, ">" if mine > best else "=" if mine == best else "<", f"load {than}", best, "%")
     if code is Code.IDLE_BROKER:
         return Alternative(names[row], Code.ANOTHER_IDLE if idle else Code.MORE_LOADED, None if idle else load)
     if code is Code.ALL_FULL:
         return Alternative(names[row], Code.NOT_ITS_TURN)
     if code is Code.MOST_ROOM:
         free, most = float(ranking.free_room[row]), float(ranking.free_room[chosen])
-        less = Compared("free room", free, "<" if free < most else "=", than, most, "bundles")
+        less = Compared("free capacity", free, "<" if free < most else "=", f"capacity {than}", most, "bundles")
         return Alternative(names[row], Code.LESS_ROOM, less)
     if idle:
         return Alternative(names[row], Code.KEPT_IDLE)
     if code is Code.LEAST_MESSAGE_RATE:
         rate, lowest = float(ranking.message_rate[row]), float(ranking.message_rate[chosen])
-        more = Compared("message rate", rate, ">" if rate > lowest else "=", than, lowest, "msg/s")
+        more = Compared("message rate", rate, ">" if rate > lowest else "=", f"rate {than}", lowest, "msg/s")
         return Alternative(names[row], Code.MORE_LOADED, more)
     return Alternative(names[row], Code.MORE_LOADED, load)
 
@@ -239,7 +239,7 @@ def weighted_random_selection(ranking: Ranking, candidates: Flags, rng: random.R
     names = ranking.snapshot.brokers.names
 
     def rejected(row: int, weight: int) -> Alternative:
-        compared = Compared("weight", float(weight), "of", "all", float(total))
+        compared = Compared("weight", float(weight), "of", "total", float(total))
         return Alternative(names[row], Code.NOT_DRAWN, compared if total > 0 else None)
 
     return PlacementChoice(
@@ -248,7 +248,7 @@ def weighted_random_selection(ranking: Ranking, candidates: Flags, rng: random.R
         code=code,
         figures=partial(
             Figures,
-            (Compared("weight", float(weights[place]), "of", "all", float(total)),) if total > 0 else (),
+            (Compared("weight", float(weights[place]), "of", "total", float(total)),) if total > 0 else (),
             tuple(rejected(*other) for other in others[:MAX_ALTERNATIVES]),
         ),
         rejected_count=len(others),

@@ -175,7 +175,7 @@ class SimpleShedPlan:
                 subject=bundles.names[row],
                 compared=(comfort,),
                 settings=(_COMFORT_KEY,),
-                flags=("the bundle's figures are no numbers",) if bundles.suspect[row] else (),
+                flags=("the load values of the bundle are not numbers",) if bundles.suspect[row] else (),
                 detail=self._weight(row),
                 cause=self.broker_reason(owner),
             )
@@ -204,7 +204,7 @@ class SimpleShedPlan:
         kind = int(self.bottleneck[self.snapshot.bundles.owner[row]])
         what, unit = _CRITERIA[kind]
         figure = format_figure(float(_criteria(self.snapshot)[kind][row]), unit)
-        return f"{what} {figure}, for the bottleneck {_BOTTLENECKS[kind][0]}"
+        return f"compared by {what}, {figure}, because the bottleneck is {_BOTTLENECKS[kind][0]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,7 @@ class BrokerTable:
 
     def flags_of(self, broker: int) -> tuple[str, ...]:
         """Say what is doubtful of the broker in that row."""
-        return (f"{self.names[broker]} reported figures that are no numbers",) if self.suspect.item(broker) else ()
+        return (f"{self.names[broker]} reported load values that are not numbers",) if self.suspect.item(broker) else ()
 
     @cached_property
     def most_topics(self) -> int:

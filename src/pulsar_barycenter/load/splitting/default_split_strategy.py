@@ -145,7 +145,7 @@ class _Run:
         """
         if self.is_behind(row):
             most = float(self._settings.most)
-            compared = Compared("splits in this run", most, "=", "maximum", most, "bundles")
+            compared = Compared("splits in this run", most, "=", "maximum", most)
             self.refused.append(SplitRefusal(row, Code.CYCLE_FULL, (compared,), (_MOST_KEY,)))
             return count - 1
         namespace, _, text = name.rpartition("/")
@@ -188,9 +188,9 @@ class _Run:
         except SplitRefusedError as error:
             return _without_boundary(row, str(error))
         if len(found) != 1:
-            return _without_boundary(row, f"it named {len(found)}")
+            return _without_boundary(row, f"it returned {len(found)} boundaries")
         if not bundle_range.lower < found[0] < bundle_range.upper:
-            return _without_boundary(row, f"0x{found[0]:08x} does not lie inside the bundle")
+            return _without_boundary(row, f"0x{found[0]:08x} is not inside the bundle")
         return found[0]
 
     def _hits(self, count: int, relation: str) -> Compared:

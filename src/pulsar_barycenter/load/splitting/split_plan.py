@@ -113,7 +113,7 @@ class SplitRefusal:
 
 
 def too_few_topics(row: int, topics: int) -> SplitRefusal:
-    compared = Compared("topics", float(topics), "<", "least", 2, "topics")
+    compared = Compared("topics", float(topics), "<", "minimum", 2, "topics")
     return SplitRefusal(row, Code.FEWER_THAN_TWO_TOPICS, (compared,))
 
 
@@ -123,7 +123,7 @@ def namespace_full(row: int, bundles: int, maximum: int) -> SplitRefusal:
 
 
 def check_full(row: int, splits: int) -> SplitRefusal:
-    compared = Compared("splits of this check", float(splits), "=", "maximum", float(splits), "bundles")
+    compared = Compared("splits in this check", float(splits), "=", "maximum", float(splits))
     return SplitRefusal(row, Code.CYCLE_FULL, (compared,), (ROUND_KEY,))
 
 

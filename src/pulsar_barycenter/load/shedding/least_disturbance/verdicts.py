@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from pulsar_barycenter.load.decisions import Unload
-from pulsar_barycenter.load.reasons import Code, Compared, Reason
+from pulsar_barycenter.load.reasons import Code, Compared, Reason, format_figure
 from pulsar_barycenter.load.shedding.least_disturbance.assignment import (
     ABOVE,
     BY_NUMBER,
@@ -78,7 +78,8 @@ class Verdicts:
             age_s = (self.now_ms - int(reported_at_ms(snapshot)[broker])) / 1000
             limit_s = self.settings.stale_ms / 1000
             if age_s > limit_s:
-                return Code.OUTDATED_LOAD_DATA, (Compared("age", age_s, ">", "limit", limit_s, "s"),), (REPORT_KEY,)
+                age = Compared("age of its load data", age_s, ">", "limit", limit_s, "s")
+                return Code.OUTDATED_LOAD_DATA, (age,), (REPORT_KEY,)
             return Code.TOO_LITTLE_KNOWN, (), (PATIENCE_KEY,)
         why = next((move.why for move in self.found.moves if move.source == broker), ABOVE)
         if why == BY_NUMBER:
@@ -101,7 +102,7 @@ class Verdicts:
 
     def _against(self, estimate: int, broker: int, relation: str) -> Compared:
         usage, level = float(self.view.usage[estimate, broker]), float(self.view.target[estimate, broker])
-        what, against = f"{_ESTIMATES[estimate]} usage", "reachable usage + band"
+        what, against = f"predicted usage by the {_ESTIMATES[estimate]} estimate", "reachable usage + band"
         return Compared(what, usage, relation, against, level + self.settings.band, "%")
 
 
@@ -120,27 +121,29 @@ class DisturbancePlan(ShedPlan):
     def _unload(self, position: int, cause: Reason) -> Unload:
         move = self.verdicts.found.moves[position]
         bundles, brokers = self.snapshot.bundles, self.snapshot.brokers.names
-        name, goal = bundles.names[move.row], brokers[move.destination]
+        name, source, goal = bundles.names[move.row], brokers[move.source], brokers[move.destination]
         if move.why == BY_NUMBER:
-            compared: tuple[Compared, ...] = (
-                Compared("idle bundles of its broker", move.before, ">", f"those of {goal}", move.taker, "bundles"),
-            )
+            what, against = f"bundles without load on {source}", f"on {goal} after the move"
+            compared: tuple[Compared, ...] = (Compared(what, move.before, ">", against, move.taker, "bundles"),)
             reason = Reason(code=Code.CARRIES_NOTHING, strategy=NAME, subject=name, compared=compared, cause=cause)
-            return Unload(name, brokers[move.source], reason, goal)
+            return Unload(name, source, reason, goal)
         compared = (
-            Compared(f"{brokers[move.source]} above the reachable", move.before, ">", "with the move", move.after, "%"),
-            Compared(f"{goal} with it", move.taker, "<", f"{brokers[move.source]} before", move.before, "%"),
+            Compared(f"{source} above its reachable usage by", move.before, ">", "after the move by", move.after, "%"),
+            Compared(
+                f"{goal} above its own after the move by", move.taker, "<", f"{source} before by", move.before, "%"
+            ),
         )
-        sessions, topics = int(bundles.sessions[move.row]), int(bundles.topics[move.row])
+        sessions = format_figure(float(bundles.sessions[move.row]), "sessions")
+        topics = format_figure(float(bundles.topics[move.row]), "topics")
         reason = Reason(
             code=_CODES.get(move.why, Code.LEAST_DISTURBING),
             strategy=NAME,
             subject=name,
             compared=compared,
-            detail=f"it disturbs {sessions} sessions of {topics} topics",
+            detail=f"the move disturbs {sessions} of {topics}",
             cause=cause,
         )
-        return Unload(name, brokers[move.source], reason, goal)
+        return Unload(name, source, reason, goal)
 
     def destinations(self) -> Mapping[str, str]:
         """Return the broker that each bundle shall go to."""

@@ -1,4 +1,4 @@
-"""What a round of LeastDisturbance came to, and why: of each bundle that moves, and of each broker."""
+"""The plan of a round of LeastDisturbance, with the reason for each bundle that moves and for each broker."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ _ESTIMATES: Final = {RECENT: "recent", SETTLED: "settled"}
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """The columns of a round, and what they say."""
+    """The verdicts of one round on all brokers; `now_ms` is the time of the round (epoch ms)."""
 
     settings: Settings
     view: Prediction
@@ -108,7 +108,7 @@ class Verdicts:
 
 @dataclass(frozen=True, slots=True)
 class DisturbancePlan(ShedPlan):
-    """`moves` stand beside `rows`. `loads` and `lines` are what placement may know, too."""
+    """`moves` are parallel to `rows`. `loads` and `lines` are what the round knew; placement uses them as well."""
 
     verdicts: Verdicts
     loads: BundleLoads
@@ -146,6 +146,6 @@ class DisturbancePlan(ShedPlan):
         return Unload(name, source, reason, goal)
 
     def destinations(self) -> Mapping[str, str]:
-        """Return the broker that each bundle shall go to."""
+        """Return bundle to destination, for every bundle."""
         bundles, brokers = self.snapshot.bundles.names, self.snapshot.brokers.names
         return {bundles[move.row]: brokers[move.destination] for move in self.moves}

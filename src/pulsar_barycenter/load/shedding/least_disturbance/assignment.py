@@ -90,7 +90,7 @@ class Found:
 def movable_rows(
     snapshot: LoadSnapshot, loads: BundleLoads, view: Prediction, settings: Settings, now_ms: int
 ) -> Flags:
-    """Flag the rows that may move: with load data, at their owner, not just moved, not bound to a broker or excluded."""
+    """Flag the rows that may move: with load data, at their owner, not just moved, neither bound nor excluded."""
     bundles = snapshot.bundles
     found = bundles.listed & ~bundles.broker_bound & ~bundles.recently_unloaded & ~bundles.suspect
     if snapshot.extensible is None:

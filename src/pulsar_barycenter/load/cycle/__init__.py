@@ -1,11 +1,13 @@
-"""A whole round of a leader: what leaves, and where each bundle goes.
+"""Rounds of a leader: which bundles leave, and where each of them goes.
 
-`round` holds the one loop, which a live leader drives with awaits and everybody else with "carried out".
-`destinations` chooses where bundles go by policies, filters and placement strategy; `simple_destinations` as the simple
-load manager does.
+A live leader, `barycenter decide` and a replay must make the same decisions on the same data, or nobody could trust a
+preview. So there is one loop, a generator in `round`: it yields each unload and receives its result. A live leader
+awaits the owner before it answers, all others answer "carried out".
 
-`told_rounds` runs rounds upon a snapshot as a leader would, and tells them in the lines of `decided`; nothing is
-carried out. `balance` says how evenly brokers are used, and how evenly they could be, whatever strategy is in force.
+`destinations` chooses destinations by policies, filters and the placement strategy, `simple_destinations` as the simple
+load manager does. `told_rounds` runs rounds on a snapshot, without carrying anything out, and returns their decisions
+as lines, which `decided` defines. `balance` measures how evenly brokers are used, and how evenly they could be,
+whichever strategy is configured.
 
-What is shed is decided in `shedding`, carrying out is for `broker.load_manager`.
+`shedding` decides which bundles leave; `broker.load_manager` carries out the decisions.
 """

@@ -128,7 +128,7 @@ def test_why_a_bundle_cannot_be_shed_is_told(tmp_path: Path) -> None:
     base = ["explain", "--snapshot", str(tmp_path / "s.json"), "--bundle"]
     for number, said in (
         (0, "cannot be shed: it was unloaded a short while ago"),
-        (1, "cannot be shed: nothing is known of its past"),
+        (1, "cannot be shed: its load over time is unknown"),
         (2, "may be shed"),
     ):
         assert said in run(*base, bundle_name(number)).stdout

@@ -333,7 +333,7 @@ def test_settings_come_from_nodes_before_the_configuration() -> None:
     assert (found.overload, found.comfort, found.auto_split) == (90, 40, False)
     assert not found.is_centralized
     assert len(found.doubts) == 1
-    assert "comfort_load_threshold holds 'none', which is no number; 40 is used" in found.doubts[0]
+    assert "comfort_load_threshold holds 'none', which is not a number; 40 is used" in found.doubts[0]
 
 
 @pytest.mark.parametrize("name", ["roundRobin", "", "LeastLoadedServer"])

@@ -141,7 +141,7 @@ def test_the_host_of_a_broker_id_is_what_stands_before_the_last_colon() -> None:
         ({"namespaces": ["t/(?!ns).*"]}, "look-arounds"),
         ({"namespaces": [r"(.)/\1"]}, "invalid escape"),
         ({"namespaces": ["t/a++"]}, "possessive"),
-        ({"namespaces": ["t/a{,5}"]}, "read differently by Java"),
+        ({"namespaces": ["t/a{,5}"]}, "because Java reads them differently"),
         ({"namespaces": ["((a{100}){100})"]}, "at most 1,000"),
         ({"namespaces": ["a" * 1_001]}, "1001 characters"),
         ({"namespaces": ["\ud800"]}, "not Unicode"),

@@ -3,9 +3,9 @@
 Worked example (threshold 10 points): smoothed usages of 10 %, 25 % and 85 % have the mean 40 %. The first two brokers
 are at 30 % or below, and share new bundles at random.
 
-When to use it: brokers of different strength, together with the ThresholdShedder, which uses the same usage. When not:
-many bundles are placed at once (after a broker left, or at a start): they all go to the few brokers below the limit,
-since a placement does not raise a broker's usage before its next report.
+When to use it: brokers of different strength, together with the ThresholdShedder, which uses the same usage.
+When not: many bundles are placed at once (after a broker left, or at a start): they all go to the few brokers below
+the limit, since a placement does not raise a broker's usage before its next report.
 
 Source: Pulsar's `LeastResourceUsageWithWeight` of the modular load manager (4.x). Where we differ: the histories of
 brokers that left are dropped at once.

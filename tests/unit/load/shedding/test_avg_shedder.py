@@ -287,5 +287,5 @@ def test_it_has_to_be_both_or_neither_in_4(other: str) -> None:
         **{f"load_balancer_load_{'placement' if other == 'shedding' else 'shedding'}_strategy": "AvgShedder"},
     )
     mend = "loadBalancerLoadSheddingStrategy" if other == "shedding" else "loadBalancerLoadPlacementStrategy"
-    with pytest.raises(MismatchedStrategiesError, match=rf"set {mend}=AvgShedder, too"):
+    with pytest.raises(MismatchedStrategiesError, match=rf"set {mend}=AvgShedder as well"):
         shedder_of(half)

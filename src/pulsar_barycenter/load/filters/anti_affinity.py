@@ -105,14 +105,14 @@ def anti_affinity(
     return tuple(outcomes)
 
 
-def _fewest(candidates: Flags, figures: Floats | Integers, code: Code, settings: tuple[str, ...]) -> FilterOutcome:
-    least = float(figures[candidates].min())
+def _fewest(candidates: Flags, values: Floats | Integers, code: Code, settings: tuple[str, ...]) -> FilterOutcome:
+    least = float(values[candidates].min())
     return narrowed(
         candidates,
-        candidates & (figures == least),
+        candidates & (values == least),
         code,
         settings,
-        lambda brokers: compare(brokers, "namespaces of the group", figures, ">", ("fewest", least)),
+        lambda brokers: compare(brokers, "namespaces of the group", values, ">", ("fewest", least)),
     )
 
 

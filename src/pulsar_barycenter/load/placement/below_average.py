@@ -67,11 +67,11 @@ def _figures(
     rows, line = candidates.nonzero()[0], mean - difference
     nearest = rows[least_rows(usage[rows], MAX_ALTERNATIVES + 1)].tolist()
     others = [row for row in nearest if row != chosen][:MAX_ALTERNATIVES]
-    figure, figures = float(usage[chosen]), usage[others]
-    equal = int(np.count_nonzero(figures + difference <= mean)) if found else len(others)
-    is_compared = (found or len(rows) > 1) and not math.isnan(figure)
-    compared = (_comparison(figure, "<=" if found else ">", line),) if is_compared else ()
-    return Figures(compared, _rejected(names, others, figures.tolist(), equal, line))
+    value, values = float(usage[chosen]), usage[others]
+    equal = int(np.count_nonzero(values + difference <= mean)) if found else len(others)
+    is_compared = (found or len(rows) > 1) and not math.isnan(value)
+    compared = (_comparison(value, "<=" if found else ">", line),) if is_compared else ()
+    return Figures(compared, _rejected(names, others, values.tolist(), equal, line))
 
 
 def _comparison(usage: float, relation: str, line: float) -> Compared:
@@ -83,7 +83,7 @@ def _rejected(
 ) -> tuple[Alternative, ...]:
     """Return why these brokers, lowest usage first and unknown last, were not chosen; the first `equal` could be."""
     known = len(rows) - sum(map(math.isnan, usage))
-    above = [_comparison(figure, ">", line) for figure in usage[equal:known]]
+    above = [_comparison(value, ">", line) for value in usage[equal:known]]
     unknown = len(rows) - equal - len(above)
     codes = [Code.EQUAL] * equal + [Code.NOT_BELOW_AVERAGE] * len(above) + [Code.NO_LOAD_DATA] * unknown
     return tuple(

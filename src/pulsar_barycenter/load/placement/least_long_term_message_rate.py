@@ -78,22 +78,22 @@ class LeastLongTermMessageRate(Placer[None]):
         known = self._known(snapshot.brokers)
         scores = known.scores(snapshot)
         ranked = known.ranked(scores, candidates, count)
-        figures = list(map(scores.item, ranked))
-        least, equal = figures[0], figures.count(figures[0])
-        if equal < len(figures):
+        values = list(map(scores.item, ranked))
+        least, equal = values[0], values.count(values[0])
+        if equal < len(values):
             chosen = ranked[rng.randrange(equal) if equal > 1 else 0]
         else:  # more brokers may have this score than a reason names
             best = (candidates & (scores == least)).nonzero()[0]
             chosen = best.item(rng.randrange(len(best)) if len(best) > 1 else 0)
         place = ranked.index(chosen) if chosen in ranked else -1
-        del ranked[place], figures[place]
+        del ranked[place], values[place]
         choice = PlacementChoice(
             chosen,
             NAME,
             Code.ALL_OVERLOADED if least == math.inf else Code.LEAST_LONG_TERM_RATE,
             count - 1,
             _KEYS,
-            _Ranked(self, snapshot.brokers, chosen, least, tuple(ranked), tuple(figures)),
+            _Ranked(self, snapshot.brokers, chosen, least, tuple(ranked), tuple(values)),
         )
         return choice, memory
 

@@ -105,10 +105,10 @@ def fold_window(window: TimeAverageMessageData, sample: NamespaceBundleStats) ->
     if math.isfinite(found.msg_throughput_in + found.msg_throughput_out + found.msg_rate_in + found.msg_rate_out):
         return found
 
-    def bounded(average: float, figure: float, folded: float) -> float:
+    def bounded(average: float, sampled: float, folded: float) -> float:
         if math.isfinite(folded):
             return folded
-        return fold(bounded_rate(average), before, bounded_rate(figure), limit)[0]
+        return fold(bounded_rate(average), before, bounded_rate(sampled), limit)[0]
 
     return TimeAverageMessageData(
         max_samples=limit,
@@ -155,11 +155,11 @@ def broker_averages(
     )
 
 
-def _add(sums: list[float], figures: NamespaceBundleStats | TimeAverageMessageData) -> None:
-    sums[0] += figures.msg_throughput_in
-    sums[1] += figures.msg_throughput_out
-    sums[2] += figures.msg_rate_in
-    sums[3] += figures.msg_rate_out
+def _add(sums: list[float], traffic: NamespaceBundleStats | TimeAverageMessageData) -> None:
+    sums[0] += traffic.msg_throughput_in
+    sums[1] += traffic.msg_throughput_out
+    sums[2] += traffic.msg_rate_in
+    sums[3] += traffic.msg_rate_out
 
 
 class _Identity(NamedTuple):

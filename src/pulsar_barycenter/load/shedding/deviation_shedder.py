@@ -81,10 +81,11 @@ class DeviationShedder(Shedder[None]):
     def decide(self, snapshot: LoadSnapshot, memory: None) -> tuple["DeviationPlan", None]:
         """Return what to unload, in the order of choice.
 
-        While the greatest broker lies more than the threshold above the mean: of its bundles the heaviest b with `b +
-        least < greatest` goes, both brokers and the deviation change; a broker of which none fits is left out from then
-        on. Of equal ones the last by name is the greatest broker, or the heaviest bundle, the first the least broker.
-        The round ends with `most`; brokers that lay above the line and gave nothing wait.
+        While the broker with the greatest metric exceeds the mean by more than the threshold, its heaviest bundle b
+        with `b + least < greatest` moves to the broker with the least metric, which changes both metrics and the
+        deviation. A broker without such a bundle is no longer considered. Of equal metrics, the greatest broker and the
+        heaviest bundle are the last by name, and the least broker is the first. The round ends after `most` bundles;
+        brokers above the limit that gave none wait for the next round.
         """
         metric = self.broker_metric(snapshot)
         mean = sequential_mean(metric)

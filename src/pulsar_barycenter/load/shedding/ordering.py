@@ -17,36 +17,36 @@ _RADIX: Final = 2**16
 """numpy uses a radix sort for 16-bit integers, so for fewer groups than this."""
 
 
-def heaviest_first(figures: Floats, most: int = NO_LIMIT) -> Integers:
-    """Return the positions of the `most` greatest `figures`, greatest first, equal ones in their order; no NaN."""
-    if len(figures) // 2 <= most < len(figures):
-        return heaviest_first(figures)[:most]
-    if most == 1 < len(figures):
-        return np.array([figures.argmax()], np.int64)
-    if most < len(figures):
-        least = np.partition(figures, len(figures) - most)[len(figures) - most] if most else np.inf
-        heavier = np.flatnonzero(figures > least)
-        equal = np.flatnonzero(figures == least)[: most - len(heavier)]
-        return np.concatenate((heavier[heaviest_first(figures[heavier])], equal))
-    order = np.argsort(-figures)
-    ordered = figures[order]
+def heaviest_first(values: Floats, most: int = NO_LIMIT) -> Integers:
+    """Return the positions of the `most` greatest `values`, greatest first, equal ones in their order; no NaN."""
+    if len(values) // 2 <= most < len(values):
+        return heaviest_first(values)[:most]
+    if most == 1 < len(values):
+        return np.array([values.argmax()], np.int64)
+    if most < len(values):
+        least = np.partition(values, len(values) - most)[len(values) - most] if most else np.inf
+        heavier = np.flatnonzero(values > least)
+        equal = np.flatnonzero(values == least)[: most - len(heavier)]
+        return np.concatenate((heavier[heaviest_first(values[heavier])], equal))
+    order = np.argsort(-values)
+    ordered = values[order]
     equal = ordered[1:] == ordered[:-1]
     if not equal.any():
         return order
     starts = np.concatenate(([True], ~equal))
     tied = np.flatnonzero(~starts | np.concatenate((equal, [False])))
     # one integer that combines group and position sorts faster than two keys
-    count = len(figures)
+    count = len(values)
     keys = np.sort(np.cumsum(starts)[tied] * count + order[tied])
     order[tied] = keys % count
     return order
 
 
-def heaviest_figures(figures: Floats, most: int = NO_LIMIT) -> Floats:
-    """Return the `most` greatest figures, greatest first: the values at the positions of `heaviest_first`."""
-    if most < len(figures) // 2:
-        figures = np.partition(figures, len(figures) - most)[len(figures) - most :]
-    return np.sort(figures)[::-1][:most]
+def heaviest_values(values: Floats, most: int = NO_LIMIT) -> Floats:
+    """Return the `most` greatest values, greatest first: the values at the positions of `heaviest_first`."""
+    if most < len(values) // 2:
+        values = np.partition(values, len(values) - most)[len(values) - most :]
+    return np.sort(values)[::-1][:most]
 
 
 def by_group(groups: Indices | Integers, count: int) -> tuple[Integers, Integers]:

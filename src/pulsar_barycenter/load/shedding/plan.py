@@ -16,7 +16,7 @@ import numpy as np
 
 from pulsar_barycenter.load.decisions import NO_LIMIT, ROUND_KEY, Refusal, Unload
 from pulsar_barycenter.load.reasons import Code, Compared, Reason, format_figure
-from pulsar_barycenter.load.shedding.ordering import by_group, heaviest_figures, heaviest_first, sheddable_rows
+from pulsar_barycenter.load.shedding.ordering import by_group, heaviest_first, heaviest_values, sheddable_rows
 from pulsar_barycenter.load.shedding.shedder import UsageSpread
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
 
@@ -210,7 +210,7 @@ def _until(traffic: Floats, need: float, most: int) -> Floats:
     """
     look = min(max(_FIRST_LOOK, len(traffic) // 16), most)
     while True:
-        falling = heaviest_figures(traffic, look)
+        falling = heaviest_values(traffic, look)
         before = np.empty(len(falling))
         before[0] = 0.0
         np.add.accumulate(falling[:-1], out=before[1:])

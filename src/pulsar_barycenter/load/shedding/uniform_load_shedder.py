@@ -103,15 +103,15 @@ class Spread:
     bottom: int
 
 
-def _spread(figures: Floats) -> Spread:
-    top, bottom = (int(np.argmax(figures)), int(np.argmin(figures))) if len(figures) else (-1, -1)
+def _spread(values: Floats) -> Spread:
+    top, bottom = (int(np.argmax(values)), int(np.argmin(values))) if len(values) else (-1, -1)
     greatest, least = -1.0, float(LARGEST)  # where Pulsar's searches begin
-    if top >= 0 and figures[top] > greatest:
-        greatest = float(figures[top])
+    if top >= 0 and values[top] > greatest:
+        greatest = float(values[top])
     else:
         top = -1
-    if bottom >= 0 and figures[bottom] < least:
-        least = float(figures[bottom])
+    if bottom >= 0 and values[bottom] < least:
+        least = float(values[bottom])
     else:
         bottom = -1
     return Spread(greatest, 1.0 if abs(least) <= _NOTHING else least, top, bottom)
@@ -126,9 +126,9 @@ def _factor(spread: Spread) -> float:
     return spread.greatest / spread.least
 
 
-def _whole(figure: float) -> int:
+def _whole(value: float) -> int:
     """Return the whole part, bounded to a Java `int` as in Pulsar; 0 for NaN."""
-    return 0 if math.isnan(figure) else int(max(-LARGEST - 1, min(LARGEST, figure)))
+    return 0 if math.isnan(value) else int(max(-LARGEST - 1, min(LARGEST, value)))
 
 
 def _choose(snapshot: LoadSnapshot, verdicts: "UniformVerdicts") -> tuple[Integers, Floats]:

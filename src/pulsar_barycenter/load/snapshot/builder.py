@@ -170,8 +170,8 @@ def _long_term(mean: TimeAverageBrokerData) -> tuple[float, float, float, float]
     )
 
 
-def _figures(figures: NamespaceBundleStats | TimeAverageMessageData) -> tuple[float, float, float, float]:
-    return figures.msg_rate_in, figures.msg_rate_out, figures.msg_throughput_in, figures.msg_throughput_out
+def _figures(traffic: NamespaceBundleStats | TimeAverageMessageData) -> tuple[float, float, float, float]:
+    return traffic.msg_rate_in, traffic.msg_rate_out, traffic.msg_throughput_in, traffic.msg_throughput_out
 
 
 _NO_STATS = NamespaceBundleStats()
@@ -306,44 +306,44 @@ def _bundle_table(tables: Sequence[_Rows], layout: _Layout) -> BundleTable:
     def column(of: Callable[[_Rows], NDArray[_Item]], kind: type[_Item]) -> NDArray[_Item]:
         return _joined(map(of, tables), kind)[layout.order]
 
-    def figures(of: Callable[[_Rows], MessageColumns]) -> MessageColumns:
+    def traffic(of: Callable[[_Rows], MessageColumns]) -> MessageColumns:
         return MessageColumns(
-            rate_in=column(lambda each: of(each).rate_in, np.float64),
-            rate_out=column(lambda each: of(each).rate_out, np.float64),
-            throughput_in=column(lambda each: of(each).throughput_in, np.float64),
-            throughput_out=column(lambda each: of(each).throughput_out, np.float64),
+            rate_in=column(lambda table: of(table).rate_in, np.float64),
+            rate_out=column(lambda table: of(table).rate_out, np.float64),
+            throughput_in=column(lambda table: of(table).throughput_in, np.float64),
+            throughput_out=column(lambda table: of(table).throughput_out, np.float64),
         )
 
     return BundleTable(
         names=layout.names,
         owner=layout.owner,
         namespace=layout.namespace,
-        latest=figures(lambda each: each.latest),
-        topics=column(lambda each: each.topics, np.int64),
-        sessions=column(lambda each: each.sessions, np.int64),
-        short=figures(lambda each: each.short),
-        long=figures(lambda each: each.long),
-        short_samples=column(lambda each: each.short_samples, np.int64),
-        long_samples=column(lambda each: each.long_samples, np.int64),
-        listed=column(lambda each: each.listed, np.bool_),
-        sampled=column(lambda each: each.sampled, np.bool_),
-        has_windows=column(lambda each: each.has_windows, np.bool_),
-        broker_bound=column(lambda each: each.broker_bound, np.bool_),
+        latest=traffic(lambda table: table.latest),
+        topics=column(lambda table: table.topics, np.int64),
+        sessions=column(lambda table: table.sessions, np.int64),
+        short=traffic(lambda table: table.short),
+        long=traffic(lambda table: table.long),
+        short_samples=column(lambda table: table.short_samples, np.int64),
+        long_samples=column(lambda table: table.long_samples, np.int64),
+        listed=column(lambda table: table.listed, np.bool_),
+        sampled=column(lambda table: table.sampled, np.bool_),
+        has_windows=column(lambda table: table.has_windows, np.bool_),
+        broker_bound=column(lambda table: table.broker_bound, np.bool_),
         recently_unloaded=np.zeros(len(layout.names), bool),
-        suspect=column(lambda each: each.suspect, np.bool_),
+        suspect=column(lambda table: table.suspect, np.bool_),
     )
 
 
 def _message_columns(
-    rows: Sequence[_T], figures: Callable[[_T], tuple[float, float, float, float]]
+    rows: Sequence[_T], traffic: Callable[[_T], tuple[float, float, float, float]]
 ) -> tuple[MessageColumns, Flags]:
     """Return rate in, rate out, throughput in, throughput out of `rows`, and flags of rows with a value not finite."""
-    columns, bad = finite(np.array([figures(row) for row in rows], float).reshape(-1, 4).T)
+    columns, bad = finite(np.array([traffic(row) for row in rows], float).reshape(-1, 4).T)
     return MessageColumns(*np.ascontiguousarray(columns)), np.logical_or.reduce(bad)
 
 
-def _integers(rows: Sequence[_T], figure: Callable[[_T], int]) -> Integers:
+def _integers(rows: Sequence[_T], value: Callable[[_T], int]) -> Integers:
     try:
-        return np.fromiter(map(figure, rows), np.int64, len(rows)).clip(-LARGEST_COUNT, LARGEST_COUNT)
+        return np.fromiter(map(value, rows), np.int64, len(rows)).clip(-LARGEST_COUNT, LARGEST_COUNT)
     except OverflowError:  # beyond 64 bits
-        return np.array([bounded_count(figure(row)) for row in rows], np.int64)
+        return np.array([bounded_count(value(row)) for row in rows], np.int64)

@@ -78,17 +78,17 @@ def windows_of_owners(known: ExtensibleDocument, published: Mapping[str, BundleD
     }
     names = chain(known.owners, (bundle for _, bundle in listed))
     bundles = {bundle: data for bundle in names if (data := published.get(bundle)) is not None}
-    figures = {
+    values = {
         bundle: _as_windows(stats)
         for (broker, bundle), stats in listed.items()
         if bundle not in bundles and known.owners.get(bundle) == broker
     }
-    figures.update(bundles)
+    values.update(bundles)
     held: dict[str, list[str]] = {broker: [] for broker in (*known.loads, *known.lookups)}
     for bundle, owner in known.owners.items():
         held.setdefault(owner, []).append(bundle)
     return Windows(
-        bundles, {broker: broker_averages(bundles_of, figures, _NOTHING) for broker, bundles_of in held.items()}
+        bundles, {broker: broker_averages(bundles_of, values, _NOTHING) for broker, bundles_of in held.items()}
     )
 
 
@@ -135,9 +135,9 @@ def build_extensible_snapshot(
     top = np.array([places[names[row]][name] for name, row in _keys(plain.bundles)], np.int64)
     owned = np.array([owners.get(name) == names[row] for name, row in _keys(plain.bundles)], bool)
     columns = [(load.weighted_max_ema, load.msg_throughput_ema, load.max_resource_usage) for load in known]
-    figures = np.array(columns, float).reshape(-1, 3).T
-    odd = ~np.isfinite(figures)
-    ema, throughput_ema, max_usage = np.where(odd, 0.0, figures)
+    values = np.array(columns, float).reshape(-1, 3).T
+    odd = ~np.isfinite(values)
+    ema, throughput_ema, max_usage = np.where(odd, 0.0, values)
     has_load = np.array([name in loads for name in names], bool)
     has_sums = np.array([name in windows.brokers for name in names], bool)
     short = _chosen(has_sums, plain.brokers.short, plain.brokers.latest)
@@ -174,15 +174,15 @@ def build_extensible_snapshot(
     return _with_owned(listed, extensible, rest, recently, windows.bundles)
 
 
-def _chosen(which: Flags, figures: MessageColumns, others: MessageColumns) -> MessageColumns:
-    """Return `figures` in the rows that `which` flags, else `others`."""
+def _chosen(which: Flags, values: MessageColumns, others: MessageColumns) -> MessageColumns:
+    """Return `values` in the rows that `which` flags, else `others`."""
     if not which.any():
         return others
     return MessageColumns(
-        np.where(which, figures.rate_in, others.rate_in),
-        np.where(which, figures.rate_out, others.rate_out),
-        np.where(which, figures.throughput_in, others.throughput_in),
-        np.where(which, figures.throughput_out, others.throughput_out),
+        np.where(which, values.rate_in, others.rate_in),
+        np.where(which, values.rate_out, others.rate_out),
+        np.where(which, values.throughput_in, others.throughput_in),
+        np.where(which, values.throughput_out, others.throughput_out),
     )
 
 
@@ -225,9 +225,9 @@ def _with_owned(
         rows = [
             (one.msg_rate_in, one.msg_rate_out, one.msg_throughput_in, one.msg_throughput_out) for one in added_ones
         ]
-        figures, odd = finite(np.array(rows, float).reshape(-1, 4).T)
+        values, odd = finite(np.array(rows, float).reshape(-1, 4).T)
         mixed = zip(
-            (columns.rate_in, columns.rate_out, columns.throughput_in, columns.throughput_out), figures, strict=True
+            (columns.rate_in, columns.rate_out, columns.throughput_in, columns.throughput_out), values, strict=True
         )
         return MessageColumns(*(extended(column, more) for column, more in mixed)), np.logical_or.reduce(odd)
 

@@ -87,7 +87,7 @@ load
     selection
     simple
     strategies
-    cycle
+    rounds
     advice
 
 ledger

@@ -14,5 +14,5 @@ Then, in the order of a decision: `reports` (what brokers report, and its averag
 records of ownership), `snapshot` (the load at one moment, as columns), `filters` (which brokers may own a bundle),
 `shedding` (which bundles leave), `placement` (which broker gets a bundle), `splitting` (which bundles are split),
 `selection` (filters and placement together), `simple` (the simple load manager), `strategies` (the catalogue of all
-strategies), `cycle` (a whole round) and `advice` (problems of a configuration).
+strategies), `rounds` (rounds of a leader) and `advice` (problems of a configuration).
 """

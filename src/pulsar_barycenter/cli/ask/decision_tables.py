@@ -9,8 +9,8 @@ import msgspec
 
 from pulsar_barycenter.cli.terminal import Column, Kind, count_of, print_table
 from pulsar_barycenter.load.bundle_load import IN_AND_OUT, LOAD_BYTES, LOAD_RATE, NEWEST, SHORT
-from pulsar_barycenter.load.cycle.decided import BundleState, Decided, Figures
 from pulsar_barycenter.load.reasons import SETTINGS_MARK, Code, Reason, format_figure, render
+from pulsar_barycenter.load.rounds.decided import BundleState, Decided, Figures
 from pulsar_barycenter.load.shedding.transfer_plan import UPON
 from pulsar_barycenter.load.snapshot.extensible_document import TrafficFigures
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot

@@ -22,9 +22,9 @@ from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.moments import moment_ms
 from pulsar_barycenter.cli.suggestions import did_you_mean
 from pulsar_barycenter.cli.terminal import printable
-from pulsar_barycenter.load.cycle.decided import BundleState, Decided, concerning, state_of
-from pulsar_barycenter.load.cycle.told_rounds import placement_lines, shedding_rounds, split_rounds
 from pulsar_barycenter.load.reasons import Code
+from pulsar_barycenter.load.rounds.decided import BundleState, Decided, concerning, state_of
+from pulsar_barycenter.load.rounds.snapshot_rounds import placement_lines, shedding_rounds, split_rounds
 from pulsar_barycenter.logs.decision_log import DecisionRecord, read_decisions
 from pulsar_barycenter.logs.decision_pages import Span
 from pulsar_barycenter.naming.bundle import Bundle, may_leave_its_broker

@@ -5,5 +5,5 @@ The two load managers combine the same filters and strategies differently. With 
 the extensible one (`extensible_selection`) a bundle may stay without an owner. `selection_reason` builds the reason of
 a choice. `unload_veto` decides whether policies let a bundle leave its broker at all.
 
-`cycle` places the bundles of a round one after the other, so that each counts for the next.
+`rounds` places the bundles of a round one after the other, so that each counts for the next.
 """

@@ -10,8 +10,8 @@ from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
 from pulsar_barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
 from pulsar_barycenter.config.broker_conf import default_config, with_overrides
 from pulsar_barycenter.config.pulsar_version import COMPATIBILITY_KEY
-from pulsar_barycenter.load.cycle.destinations import FilteredSelection
 from pulsar_barycenter.load.reports.publication import PipelinePublication
+from pulsar_barycenter.load.rounds.destinations import FilteredSelection
 from pulsar_barycenter.load.shedding.shedder import SheddingPlan
 from pulsar_barycenter.load.strategies import MismatchedStrategiesError, UnknownStrategyError
 from pulsar_barycenter.naming.bundle import Bundle

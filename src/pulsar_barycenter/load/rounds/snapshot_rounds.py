@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterator
 import numpy as np
 
 from pulsar_barycenter.config.broker_config import BrokerConfig
-from pulsar_barycenter.load.cycle.decided import Decided, Figures
-from pulsar_barycenter.load.cycle.round import RoundOutcome, round_of, selection_of
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.reasons import render
 from pulsar_barycenter.load.reports.weights import resource_weights
+from pulsar_barycenter.load.rounds.decided import Decided, Figures
+from pulsar_barycenter.load.rounds.round import RoundOutcome, round_of, selection_of
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from pulsar_barycenter.load.splitting.split_plan import SplitPlan
 from pulsar_barycenter.load.strategies import splitter_of

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 
 import msgspec
 
-from pulsar_barycenter.load.cycle.destinations import Destinations, FilteredSelection, Selection
-from pulsar_barycenter.load.cycle.simple_destinations import SimpleSelection
 from pulsar_barycenter.load.decisions import Placement, Refusal, Unload
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.reasons import Reason
+from pulsar_barycenter.load.rounds.destinations import Destinations, FilteredSelection, Selection
+from pulsar_barycenter.load.rounds.simple_destinations import SimpleSelection
 from pulsar_barycenter.load.shedding.beside_drained import shed
 from pulsar_barycenter.load.shedding.shedder import Shedder, SheddingPlan
 from pulsar_barycenter.load.snapshot.drained import with_drained

@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pulsar_barycenter.load.cycle.destinations import EXCLUDED_KEY, Destinations, Requests, Selection
 from pulsar_barycenter.load.decisions import Placement, Refusal, Unload, stays
 from pulsar_barycenter.load.filters.outcome import PlacementRequest
 from pulsar_barycenter.load.reasons import Code
+from pulsar_barycenter.load.rounds.destinations import EXCLUDED_KEY, Destinations, Requests, Selection
 from pulsar_barycenter.load.shedding.shedder import SheddingPlan
 from pulsar_barycenter.load.simple.placement import SimpleMemory, rank, select_broker
 from pulsar_barycenter.load.simple.quotas import Quotas, update_quotas

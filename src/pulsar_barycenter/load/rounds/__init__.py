@@ -5,9 +5,9 @@ preview. So there is one loop, a generator in `round`: it yields each unload and
 awaits the owner before it answers, all others answer "carried out".
 
 `destinations` chooses destinations by policies, filters and the placement strategy, `simple_destinations` as the simple
-load manager does. `told_rounds` runs rounds on a snapshot, without carrying anything out, and returns their decisions
-as lines, which `decided` defines. `balance` measures how evenly brokers are used, and how evenly they could be,
-whichever strategy is configured.
+load manager does. `snapshot_rounds` runs rounds on a snapshot, without carrying anything out, and returns their
+decisions as lines, which `decided` defines. `balance` measures how evenly brokers are used, and how evenly they could
+be, whichever strategy is configured.
 
 `shedding` decides which bundles leave; `broker.load_manager` carries out the decisions.
 """

@@ -1,9 +1,9 @@
 """Time and memory of whole rounds of a leader, beside Pulsar's classes.
 
-A round is what the leader runs (`load.cycle.round`): the shedder decides, and each bundle it sheds gets its destination
-by policies, filters and the placement strategy, one after the other. A live leader awaits the owner of each bundle in
-between; here all is answered at once. Every answer has its reason; that of a placement is made when it is read, which a
-leader does of those that it refuses, so 10,000 placements are measured with reading, too.
+A round is what the leader runs (`load.rounds.round`): the shedder decides, and each bundle it sheds gets its
+destination by policies, filters and the placement strategy, one after the other. A live leader awaits the owner of each
+bundle in between; here all is answered at once. Every answer has its reason; that of a placement is made when it is
+read, which a leader does of those that it refuses, so 10,000 placements are measured with reading, too.
 
 `python -m benchmarks decisions` measures ours; with `--jvm` also Pulsar's own strategies in a warmed-up JVM, on the
 same clusters, and whether both shed the same bundles. There, shedding and placement strategy run without the filters
@@ -40,7 +40,6 @@ from benchmarks.transfer_load import transfer_document, transfer_snapshot
 from pulsar_barycenter.config.broker_conf import with_overrides
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.config.pulsar_version import COMPATIBILITY_KEY
-from pulsar_barycenter.load.cycle.round import RoundOutcome, round_of, selection_of
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.policies import ClusterPolicies, IsolationPolicies
 from pulsar_barycenter.load.reports.load_report import (
@@ -51,6 +50,7 @@ from pulsar_barycenter.load.reports.load_report import (
     with_stats,
 )
 from pulsar_barycenter.load.reports.windows import broker_averages, fold_bundle
+from pulsar_barycenter.load.rounds.round import RoundOutcome, round_of, selection_of
 from pulsar_barycenter.load.snapshot.builder import SnapshotBuilder
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from pulsar_barycenter.load.splitting.splitter import no_boundaries

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.integration, NEEDS_CHROMIUM, pytest.mark.xdist_group("
 
 LOW = {"width": 1400, "height": 420}
 NARROW = {"width": 390, "height": 560}
-WHY = "it has the least long-term message rate of the candidates"
+WHY = "it has the lowest long-term message rate of all candidates"
 DRAINED_KEY = "barycenterDrainedBrokers"
 
 
@@ -164,7 +164,7 @@ def test_what_a_person_did_is_marked_in_the_time_line(browser: Browser, served: 
     bundle, broker = "public/ns/0x00000000_0x20000000", "b1:1"
     base = {
         "by": broker,
-        "sentence": "public/ns: an administrator asked for it: alice, disk [AdminRequest]",
+        "sentence": "public/ns: an administrator requested it: alice, disk [AdminRequest]",
         "short": "disk",
     }
     base |= {"principal": "alice", "request": "PUT /admin/v2/namespaces/public/ns/0x00000000_0x20000000/unload"}

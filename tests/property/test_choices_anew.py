@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pulsar_barycenter.config.broker_conf import default_config
-from pulsar_barycenter.load.cycle.destinations import FilteredSelection
 from pulsar_barycenter.load.filters.outcome import PlacementRequest
 from pulsar_barycenter.load.policies import ClusterPolicies
 from pulsar_barycenter.load.reports.load_report import default_bundle_data
+from pulsar_barycenter.load.rounds.destinations import FilteredSelection
 from pulsar_barycenter.load.selection.unload_veto import unload_veto
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot, Preallocations
 from pulsar_barycenter.load.strategies import BOTH, PLACER_NAMES

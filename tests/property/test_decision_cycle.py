@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from pulsar_barycenter.config.broker_conf import default_config
 from pulsar_barycenter.config.broker_config import BrokerConfig
-from pulsar_barycenter.load.cycle.round import Round, RoundOutcome, round_of, selection_of
 from pulsar_barycenter.load.filters.outcome import PlacementRequest
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.policies import NO_POLICIES, ClusterPolicies
 from pulsar_barycenter.load.reasons import Code
 from pulsar_barycenter.load.reports.load_report import BundleData, NamespaceBundleStats, with_stats
+from pulsar_barycenter.load.rounds.round import Round, RoundOutcome, round_of, selection_of
 from pulsar_barycenter.load.selection.modular_selection import SelectionMemory, SelectionSettings, select_broker
 from pulsar_barycenter.load.strategies import placer_of, shedder_of
 from support.load_cases import Cluster, bundle_name, clusters, equal_bundles

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from pulsar_barycenter.config.broker_conf import with_overrides
 from pulsar_barycenter.config.broker_config import BrokerConfig
-from pulsar_barycenter.load.cycle.told_rounds import shedding_rounds
 from pulsar_barycenter.load.managers import ManagerKind, manager_in_force
 from pulsar_barycenter.load.reports.load_report import default_bundle_data
 from pulsar_barycenter.load.reports.windows import broker_averages, fold_bundle
+from pulsar_barycenter.load.rounds.snapshot_rounds import shedding_rounds
 from pulsar_barycenter.load.snapshot.builder import build_snapshot
 from pulsar_barycenter.load.strategies import PLACEMENT_KEY, SHEDDING_KEY
 from pulsar_barycenter.load.strategy import MemoryDocument

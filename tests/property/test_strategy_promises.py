@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from pulsar_barycenter.config.broker_conf import default_config
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.config.pulsar_version import VERSIONS, PulsarVersion
-from pulsar_barycenter.load.cycle.round import selection_of
 from pulsar_barycenter.load.decisions import Placement
 from pulsar_barycenter.load.filters.anti_affinity import anti_affinity
 from pulsar_barycenter.load.filters.broker_version import broker_version
@@ -28,6 +27,7 @@ from pulsar_barycenter.load.reasons import Code
 from pulsar_barycenter.load.reports.extensible_reports import BrokerLookupData
 from pulsar_barycenter.load.reports.load_report import SystemResourceUsage
 from pulsar_barycenter.load.reports.simple_load_report import LoadReport
+from pulsar_barycenter.load.rounds.round import selection_of
 from pulsar_barycenter.load.shedding.plan import ShedPlan
 from pulsar_barycenter.load.simple import shedding as simple_shedding
 from pulsar_barycenter.load.simple.settings import SimpleStrategy

@@ -18,7 +18,8 @@ _A, _B, _C = BROKERS
 _LOW, _HIGH = "public/demo/0x00000000_0x80000000", "public/demo/0x80000000_0xffffffff"
 _LOWER, _UPPER = "public/demo/0x00000000_0x40000000", "public/demo/0x40000000_0x80000000"
 _REASON = (
-    "the heaviest left [Test]; because {}: its usage is high (usage 90 % >= limit 35 %, more 1 >= 0) [Test]; set by x"
+    "the heaviest left [Test]; because {}: its usage is high (usage 90 % >= limit 35 %, more 1 >= 0) [Test]; "
+    "settings: x"
 )
 
 

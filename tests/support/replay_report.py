@@ -20,7 +20,7 @@ WHOLE, LOWER, UPPER = (
 LOW, HIGH = f"{SPACE}/0x00000000_0x40000000", f"{SPACE}/0x80000000_0xffffffff"
 _WHY = (
     "{bundle}: the heaviest that fits [Test]; because {broker}: its usage is high (usage 90 % >= limit 85 %, more 1 >="
-    " 0): seen twice [Test]; set by x"
+    " 0): seen twice [Test]; settings: x"
 )
 
 

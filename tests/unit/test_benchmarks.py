@@ -93,7 +93,7 @@ def words() -> dict[str, set[str]]:
 
 
 def test_the_leaders_round_is_reached() -> None:
-    assert {"pulsar_barycenter.load.cycle.round", "pulsar_barycenter.load.shedding.threshold_shedder"} <= reached()
+    assert {"pulsar_barycenter.load.rounds.round", "pulsar_barycenter.load.shedding.threshold_shedder"} <= reached()
     assert path_of("pulsar_barycenter.load.placement.bulk") is None
 
 

@@ -93,7 +93,7 @@ load
     selection
     simple
     strategies
-    cycle
+    rounds
     advice
 
 ledger

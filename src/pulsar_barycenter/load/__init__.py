@@ -1,17 +1,19 @@
-"""What is decided about load, and why: pure functions of values, without a clock, a file or a loop.
+"""All decisions about load, with their reasons: pure functions of values, without a clock, files or an event loop.
 
-Everything starts from three files of plain values: `reasons` (why something was decided, with the numbers compared),
-`policies` (what administrators demand) and `decisions` (what is decided). `managers` and `strategy` say what load
-managers there are and what every strategy is; `growing_map` is a map that is a value, and `regexes` are those of users,
-matched in linear time. `drain_notes` says who drained each broker, by the note of the last change. `bundle_load` has
-the words for the load of a bundle in headers. `moved_back` says which moves of a bundle came too soon.
+A cluster balances itself only if operators trust it. They do if they can ask why a bundle moved, and what would happen
+with other settings. So every decision is a function of a snapshot, settings, memory and random numbers, and returns a
+reason with the numbers that it compared. The same functions serve the live leader (`broker.load_manager`),
+`barycenter decide` (`snapshots`), virtual time (`replay`) and the pipeline.
 
-Then in order: `reports` (what brokers tell, and the windows made of it), `service_units` (who owns what by records),
-`snapshot` (the load at one moment, as columns), `filters` (who may own a bundle), `shedding` (what leaves), `placement`
-(who gets it), `splitting` (what is divided), `selection` (filters and placement in a row), `simple` (all of it as the
-simple load manager does it), `strategies` (the one catalogue), `cycle` (a whole round) and `advice` (what is wrong with
-a configuration).
+Plain values first: `reasons` (why something was decided), `policies` (what administrators demand) and `decisions` (what
+was decided). `managers` lists the load managers, `strategy` is the contract of all strategies. `growing_map` is an
+immutable map that is cheap to extend, `regexes` matches users' regular expressions in linear time, `drain_notes` finds
+who drained a broker, `moved_back` finds moves that came too soon, and `bundle_load` has the words for loads in table
+headers.
 
-The same functions serve the live leader (`broker.load_manager`), `barycenter decide` (`snapshots`), virtual time
-(`replay`) and the pipeline.
+Then, in the order of a decision: `reports` (what brokers report, and its averages over time), `service_units` (the
+records of ownership), `snapshot` (the load at one moment, as columns), `filters` (which brokers may own a bundle),
+`shedding` (which bundles leave), `placement` (which broker gets a bundle), `splitting` (which bundles are split),
+`selection` (filters and placement together), `simple` (the simple load manager), `strategies` (the catalogue of all
+strategies), `rounds` (rounds of a leader) and `advice` (problems of a configuration).
 """

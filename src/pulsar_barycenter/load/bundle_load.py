@@ -1,7 +1,7 @@
-"""What is called the load of a bundle, a topic or a broker, in words for headers: docs/measures.md defines it once.
+"""The words for the load of a bundle, topic or broker in table headers; docs/measures.md has the definition.
 
-Load is in + out, messages published plus messages dispatched, in msg/s and in bytes/s. A header names the window that
-it is a mean over.
+Load is in + out: messages published plus messages dispatched, in msg/s and in bytes/s. A header names the window over
+which it is averaged.
 """
 
 from typing import Final, Protocol

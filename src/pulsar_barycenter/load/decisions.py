@@ -1,6 +1,6 @@
-"""What is decided: who shall own a bundle, which bundles move, which are split. Each with its reason.
+"""The decisions: which broker owns a bundle, which bundles move, which are split; each with its reason.
 
-Free of numpy, since every broker passes placements on.
+Needs no numpy, because brokers that never lead handle placements, too.
 """
 
 from collections.abc import Callable
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 ROUND_KEY: Final = "barycenterMaxBundlesPerRound"
 OVERLOAD_KEY: Final = "loadBalancerBrokerOverloadedThresholdPercentage"
 NO_LIMIT: Final = 2**31 - 1
-"""More than any round decides."""
+"""Stands for no limit: more than any round decides."""
 
 
 def bundles_of_round(config: "BrokerConfig") -> int:
-    """Return how many bundles one round unloads, or splits, at most."""
+    """Return the maximum number of bundles that one round unloads, or splits."""
     return config.barycenter_max_bundles_per_round or NO_LIMIT
 
 
 class Placement(msgspec.Struct, frozen=True, gc=False, eq=False):
-    """`broker` (an id) shall own `bundle`; None: no broker qualifies.
+    """The owner of `bundle` is to be `broker` (an id); None: no broker may own it, or the next lookup decides.
 
-    `why` makes the reason, the same one each time: to tell what else was possible takes longer than to choose, and
-    nobody asks of most bundles of a round.
+    `why` builds the reason, the same one at each call. Building it takes longer than the choice, and for most bundles
+    of a round nobody asks.
     """
 
     bundle: str
@@ -48,12 +48,12 @@ class Placement(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     @staticmethod
     def because(reason: Reason, bundle: str, broker: str | None) -> "Placement":
-        """Return a placement whose reason is there already."""
+        """Return a placement with a reason that is already built."""
         return Placement(bundle, broker, lambda: reason)
 
 
 class Unload(msgspec.Struct, frozen=True, gc=False):
-    """`bundle` leaves `source`, for `destination` if one is known already."""
+    """`bundle` leaves the broker `source` for `destination`, or None if that is decided later."""
 
     bundle: str
     source: str
@@ -62,7 +62,7 @@ class Unload(msgspec.Struct, frozen=True, gc=False):
 
 
 class Split(msgspec.Struct, frozen=True, gc=False):
-    """`bundle`, owned by `broker`, is divided, at the hash `boundary` if that was decided with it."""
+    """`bundle`, which `broker` owns, is split at the hash `boundary`, or None if the owner decides that."""
 
     bundle: str
     broker: str
@@ -71,7 +71,7 @@ class Split(msgspec.Struct, frozen=True, gc=False):
 
 
 class Refusal(msgspec.Struct, frozen=True, gc=False):
-    """`subject` (a bundle or a broker) was considered for `action` ("assign", "unload", "split") and left alone.
+    """`action` ("assign", "unload" or "split") was considered for `subject`, a bundle or a broker, and not decided.
 
     `source` is the broker of a bundle that was to be shed.
     """
@@ -83,6 +83,6 @@ class Refusal(msgspec.Struct, frozen=True, gc=False):
 
 
 def stays(unload: Unload, code: Code, *, settings: tuple[str, ...] = (), cause: Reason | None = None) -> Refusal:
-    """Return that a bundle stays although it was to be shed; because of `cause`, or else of why it was to be."""
+    """Return that a bundle that was to be shed stays; the cause is `cause`, or else why it was to be shed."""
     reason = Reason(code=code, subject=unload.bundle, settings=settings, cause=cause or unload.reason)
     return Refusal("unload", unload.bundle, reason, unload.source)

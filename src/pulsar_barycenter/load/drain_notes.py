@@ -1,10 +1,10 @@
-"""Who drained each broker, when and why, by the note of the last change of DRAINED_KEY.
+"""Who drained each broker, when and why, from the note of the last change of DRAINED_KEY.
 
-A change adds and removes some of the names. Its note therefore keeps, in `NotedChange.earlier`, who added those that it
-left in; of those that it added it is the note itself.
+Only the note of the last change is stored, but a change adds and removes only some of the names. So its note keeps, in
+`NotedChange.earlier`, who added the names that it left unchanged. For names that it added, the note itself says so.
 
 Worked example: alice drains a, bob drains b, carol undrains a. The note of carol's change has `before` "a,b", `value`
-"b" and `earlier` {"b": bob's}.
+"b" and `earlier` {"b": bob's change}.
 """
 
 from typing import Final
@@ -15,11 +15,11 @@ from pulsar_barycenter.config.sources import EarlierChange, NotedChange
 from pulsar_barycenter.load.policies import drained_names
 
 LONGEST_EARLIER_WHY: Final = 500
-"""Characters of a reason that a later change keeps."""
+"""The length to which a later change shortens a reason, in characters."""
 
 
 def drained_by(change: NotedChange, broker: str) -> EarlierChange | None:
-    """Return who drained a broker, when and why, as the last change of DRAINED_KEY tells; None if it does not."""
+    """Return who drained a broker, when and why, by the last change of DRAINED_KEY; None if that is unknown."""
     if broker in drained_names(change.before):
         return change.earlier.get(broker)
     if broker not in drained_names(change.value or ""):
@@ -28,10 +28,11 @@ def drained_by(change: NotedChange, broker: str) -> EarlierChange | None:
 
 
 def with_earlier(change: NotedChange, previous: NotedChange | None) -> NotedChange:
-    """Return the note of a change of DRAINED_KEY with who drained the brokers that it left drained.
+    """Return the note of a change of DRAINED_KEY, completed with who drained the brokers that stay drained.
 
-    `previous` is the note of the change before. A broker that it does not name was drained without a note, and is left
-    out. A reason is cut at LONGEST_EARLIER_WHY. Without an override all stay drained until brokers restart.
+    `previous` is the note of the change before. A broker that it does not name was drained without a note, and is
+    omitted. Reasons are cut to LONGEST_EARLIER_WHY. If the change removes the override, all brokers stay drained until
+    they restart.
     """
     if previous is None:
         return change
@@ -39,8 +40,8 @@ def with_earlier(change: NotedChange, previous: NotedChange | None) -> NotedChan
     left = before if change.value is None else set(before).intersection(drained_names(change.value))
     found = {broker: drained_by(previous, broker) for broker in sorted(left)}
     earlier = {
-        broker: msgspec.structs.replace(each, why=each.why[:LONGEST_EARLIER_WHY])
-        for broker, each in found.items()
-        if each is not None
+        broker: msgspec.structs.replace(drained, why=drained.why[:LONGEST_EARLIER_WHY])
+        for broker, drained in found.items()
+        if drained is not None
     }
     return msgspec.structs.replace(change, earlier=earlier)

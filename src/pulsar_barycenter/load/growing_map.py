@@ -1,4 +1,4 @@
-"""A map that is a value: adding to it makes another one, at a price that does not grow with its size."""
+"""An immutable map: adding an entry returns another map, in time that does not depend on the size."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, Generic, Self, TypeVar
@@ -8,13 +8,13 @@ _Value = TypeVar("_Value")
 
 _NOTHING: Final[Mapping[Any, Any]] = {}
 _SPARE: Final = 16
-"""Additions of keys that were there, beyond as many as there are keys, until the values of before are dropped."""
+"""How many overwriting additions, beyond twice the number of keys, are kept before old values are dropped."""
 
 
 class _Additions(Generic[_Key, _Value]):
-    """All that was added to maps that grew from one another, and how many additions these were.
+    """All additions to a family of maps that grew from one another, and their number.
 
-    Of each key it has the number of its last addition, the value, and the same of the addition before, or None.
+    `last` has for each key the number of its last addition, the value, and the same for the addition before, or None.
     """
 
     __slots__ = ("count", "last")
@@ -25,11 +25,11 @@ class _Additions(Generic[_Key, _Value]):
 
 
 class GrowingMap(Mapping[_Key, _Value]):
-    """Keys to values, none of which is None: those of `first`, which nobody changes, and what was added.
+    """Keys to values, which are never None: the entries of `first`, which must not change, and the additions.
 
-    Maps that grow from one another share what was added to any of them, and each counts its first so many additions.
-    So growing the latest one copies nothing, but for a copy now and then that drops what was overwritten; a second one
-    that grows from the same map copies all.
+    Maps that grow from one another share their additions, and each map uses the first `_count` of them. So adding to
+    the newest map copies nothing, except for an occasional copy that drops overwritten values. Adding a second time to
+    an older map copies all entries.
     """
 
     __slots__ = ("_added", "_count", "_first")
@@ -62,11 +62,11 @@ class GrowingMap(Mapping[_Key, _Value]):
 
     @property
     def most(self) -> int:
-        """How many keys there are at the most: known without looking at them."""
+        """An upper bound of the number of keys, in constant time."""
         return len(self._first) + self._count
 
     def get_or_none(self, key: _Key) -> _Value | None:
-        """Return the value of `key`, None without one: what `get` does, without an exception within."""
+        """Return the value of `key`, or None: the same as `get`, but faster, as it raises no exception internally."""
         added = self._added.last.get(key)
         while added is not None:
             number, value, before = added
@@ -76,7 +76,7 @@ class GrowingMap(Mapping[_Key, _Value]):
         return self._first.get(key)
 
     def is_more_by(self, before: "GrowingMap[_Key, _Value]", keys: Collection[_Key]) -> bool:
-        """Tell whether this map is known to be another one with these keys added, each once, and nothing else."""
+        """Return whether this map certainly is `before` with these keys added, each once, and nothing else."""
         if self._added is not before._added or self._first is not before._first:
             return False
         if self._count != before._count + len(keys):
@@ -85,7 +85,7 @@ class GrowingMap(Mapping[_Key, _Value]):
         return all(added is not None and before._count < added[0] <= self._count for added in last)
 
     def adding(self, key: _Key, value: _Value) -> Self:
-        """Return the map with one entry more, or another value for a key that it has."""
+        """Return the map with one more entry, or with a new value for an existing key."""
         added = self._added
         is_long = added.count > len(self._first) + 2 * len(added.last) + _SPARE
         if added.count != self._count or is_long:

@@ -1,6 +1,6 @@
 """The load managers that a configuration can name.
 
-A name is Pulsar's class name or its last part. Known without numpy, so that every broker can check its configuration.
+A name is Pulsar's class name or its last part. Needs no numpy, so that every broker can check its configuration.
 
 Source: Pulsar's `LoadManager.create`.
 """
@@ -44,15 +44,15 @@ _MANAGER_CLASSES: Final = {
     ),
     ManagerKind.NOOP: (f"{PULSAR_PACKAGE}.NoopLoadManager",),
 }
-"""The class names of each manager, the one to write first."""
+"""The class names of each load manager; the first one is for writing."""
 
 
 class StrategyError(ValueError):
-    """The configuration asks for what cannot be had; the text says what to set instead."""
+    """The configuration asks for something that does not exist; the text says what to set instead."""
 
 
 class UnknownLoadManagerError(StrategyError):
-    """No load manager of that name."""
+    """There is no load manager of this name."""
 
     def __init__(self, class_name: str) -> None:
         known = [short_name(kind.class_name) for kind in ManagerKind]
@@ -62,7 +62,7 @@ class UnknownLoadManagerError(StrategyError):
 
 
 class ManagerSwitchRefusedError(StrategyError):
-    """To and from the extensible load manager running brokers cannot go: it keeps ownership in another place."""
+    """Running brokers cannot change to or from the extensible load manager: it stores ownership elsewhere."""
 
     def __init__(self, before: ManagerKind, after: ManagerKind) -> None:
         super().__init__(
@@ -73,10 +73,10 @@ class ManagerSwitchRefusedError(StrategyError):
 
 
 def manager_kind(class_name: str) -> ManagerKind:
-    """Return which load manager a value of `loadManagerClassName` names; a blank one names the simple, as in Pulsar.
+    """Return the load manager that a value of `loadManagerClassName` names; blank means the simple one, as in Pulsar.
 
     Raises:
-        UnknownLoadManagerError: there is none of that name.
+        UnknownLoadManagerError: there is no load manager of this name.
     """
     wanted = class_name.strip()
     if not wanted:
@@ -88,7 +88,7 @@ def manager_kind(class_name: str) -> ManagerKind:
 
 
 def manager_in_force(config: "BrokerConfig") -> ManagerKind:
-    """Return which load manager a configuration amounts to: of an unknown name the simple one, as in Pulsar."""
+    """Return the load manager that a configuration results in; an unknown name means the simple one, as in Pulsar."""
     try:
         return manager_kind(config.load_manager_class_name)
     except UnknownLoadManagerError:
@@ -96,7 +96,7 @@ def manager_in_force(config: "BrokerConfig") -> ManagerKind:
 
 
 def in_its_place(name: str, known: Collection[str]) -> str:
-    """Return what to use instead of a name that there is not: the most similar known one first, if any is."""
+    """Return what to use instead of an unknown name: the most similar known name, if there is one, and all names."""
     allowed = ", ".join(sorted(known))
     near = difflib.get_close_matches(short_name(name), sorted(known), n=1, cutoff=0.75)
     return f"did you mean {near[0]}? There are {allowed}" if near else f"use one of {allowed}"

@@ -1,14 +1,14 @@
-"""What a cluster's administrators demand of placement: isolation policies, failure domains, anti-affinity groups, and
-which brokers are drained.
+"""The rules of administrators for placement: isolation policies, failure domains, anti-affinity groups and drained
+brokers.
 
-An isolation policy gives namespaces to some brokers and keeps those brokers for them. Its regexes are those of
-`regexes`. Those of brokers match the host of a broker id, an IPv6 address with or without its brackets, and, if they
-hold a colon, also `host:port`, as Pulsar's newest releases do.
+An isolation policy assigns namespaces to some brokers and reserves these brokers for them. Its regexes are those of
+`regexes`. Regexes of brokers match the host of a broker id, an IPv6 address with or without its brackets; if they
+contain a colon, they also match `host:port`, as in Pulsar's newest releases.
 
 Worked example: `primary` is `["b-[12]"]`, `secondary` `["b-.*"]`, `min_limit` 1. While b-1 or b-2 lives, only they
-serve the policy's namespaces, and nothing else. When both are gone b-3 and the others take over.
+serve the policy's namespaces, and they serve no others. When both are gone, b-3 and the others take over.
 
-Free of numpy, as every broker reads policies.
+Needs no numpy, because every broker reads policies.
 Source: Pulsar's `NamespaceIsolationDataImpl`, `NamespaceIsolationPolicyImpl`, `NamespaceIsolationPolicies`,
 `MinAvailablePolicy`, `FailureDomainImpl`. Unlike them, a `namespaces` regex that does not compile is refused at once.
 """
@@ -24,10 +24,10 @@ import msgspec
 from pulsar_barycenter.load.regexes import MAX_STEPS, RegexError, RegexSet, check_regex
 
 UNLOAD_SCOPES: Final = ("all_matching", "changed", "none")
-"""Which namespaces are unloaded when a policy is set; `changed` unless the policy says otherwise."""
+"""Which namespaces are unloaded when a policy is set; `changed` by default."""
 
 DEFAULT_DOMAIN: Final = "default"
-"""The failure domain of brokers that are in none."""
+"""The failure domain of brokers that are in no other."""
 
 DRAINED_KEY: Final = "barycenterDrainedBrokers"
 """The dynamic setting that names drained brokers."""
@@ -38,7 +38,7 @@ _REMEMBERED_NAMESPACES: Final = 200_000
 
 
 class PolicyError(ValueError):
-    """A policy cannot be what it is said to be; the text names the policy and the field."""
+    """A policy is invalid; the text names the policy, the field and the problem."""
 
     def __init__(self, policy: str, problem: str) -> None:
         super().__init__(f"isolation policy {policy!r}: {problem}")
@@ -46,24 +46,24 @@ class PolicyError(ValueError):
 
 
 def drained_names(text: str) -> tuple[str, ...]:
-    """Return the brokers that a text of DRAINED_KEY names, in its order."""
+    """Return the brokers that a value of DRAINED_KEY names, in its order."""
     return tuple(name for name in (piece.strip() for piece in text.split(",")) if name)
 
 
 def drained_text(brokers: Collection[str]) -> str:
-    """Return the text of DRAINED_KEY; nobody is a comma alone, as a blank text cannot be set."""
+    """Return the value of DRAINED_KEY; no broker is a single comma, because a blank value cannot be set."""
     return ",".join(brokers) or ","
 
 
 class AutoFailoverData(msgspec.Struct, frozen=True):
-    """When secondary brokers help out. `parameters` has `min_limit` and `usage_threshold`, as texts."""
+    """When secondary brokers are used as well. `parameters` has `min_limit` and `usage_threshold`, as texts."""
 
     policy_type: str | None = None
     parameters: dict[str, str | int | float] | None = None
 
 
 class NamespaceIsolationData(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An isolation policy as it is stored and sent, with Pulsar's JSON names; not checked yet."""
+    """An isolation policy as it is stored and sent, with Pulsar's JSON names; not yet checked."""
 
     namespaces: tuple[str, ...] | None = None
     primary: tuple[str, ...] | None = None
@@ -79,9 +79,9 @@ class FailureDomain(msgspec.Struct, frozen=True):
 
 
 class BrokerHosts:
-    """What regexes of policies are matched with: the hosts of some brokers, told by their places.
+    """The hosts of some brokers, to match with the regexes of policies; results are positions in `brokers`.
 
-    All regexes are asked for together, once each host, when the first is.
+    At the first use, all regexes are matched together, once with each host.
     """
 
     def __init__(self, brokers: Sequence[str], regexes: Iterable[str]) -> None:
@@ -98,7 +98,7 @@ class BrokerHosts:
                 self._with_ports.setdefault(name + port, []).append(place)
 
     def matching(self, regexes: Iterable[str]) -> frozenset[int]:
-        """Return the brokers that any of `regexes` matches, which are some of those given at first."""
+        """Return the brokers that any of `regexes` matches; these must be among those given to the constructor."""
         return frozenset().union(*(self._found.get(regex, ()) for regex in regexes))
 
     @cached_property
@@ -115,9 +115,9 @@ class BrokerHosts:
 
 @dataclass(frozen=True, slots=True)
 class IsolationPolicy:
-    """One checked policy. `min_limit`: with fewer live primary brokers than this the secondary ones help out.
+    """One checked policy. With fewer than `min_limit` live primary brokers the secondary ones are used as well.
 
-    Namespaces and brokers are regexes, as the user wrote them; `steps` is their size.
+    Namespaces and brokers are regexes, as the user wrote them; `steps` is their size in steps of RE2's program.
     """
 
     name: str
@@ -130,10 +130,10 @@ class IsolationPolicy:
 
     @staticmethod
     def of(name: str, data: NamespaceIsolationData, room: int = MAX_STEPS) -> "IsolationPolicy":
-        """Check a policy; `room` is how many steps its regexes may have.
+        """Return the checked policy; its regexes may have at most `room` steps.
 
         Raises:
-            PolicyError: something is missing or makes no sense.
+            PolicyError: something is missing or invalid.
         """
         if not data.namespaces or not data.primary:
             missing = "primary" if data.namespaces else "namespaces"
@@ -151,13 +151,13 @@ class IsolationPolicy:
         return bool(BrokerHosts((broker_id,), self.primary).matching(self.primary))
 
     def is_secondary(self, broker_id: str) -> bool:
-        """Tell whether the broker is secondary, whether or not it is primary too; primary counts more."""
+        """Return whether the broker is secondary, even if it is also primary, which takes precedence."""
         return bool(BrokerHosts((broker_id,), self.secondary).matching(self.secondary))
 
 
 @dataclass(frozen=True, eq=False)
 class IsolationPolicies:
-    """The policies of a cluster in the order of its stored map: of several that cover a namespace the first counts."""
+    """The policies of a cluster in the order of the stored map; the first that matches a namespace counts."""
 
     policies: tuple[IsolationPolicy, ...] = ()
     _found: dict[str, IsolationPolicy | None] = field(default_factory=dict, repr=False)
@@ -167,7 +167,7 @@ class IsolationPolicies:
 
     @staticmethod
     def decode(stored: Mapping[str, Any]) -> "tuple[IsolationPolicies, tuple[PolicyError, ...]]":
-        """Return the policies of a stored map, and why others of it were left out."""
+        """Return the valid policies of a stored map, and the errors of the others."""
         found, errors, room = [], [], MAX_STEPS
         for name, value in stored.items():
             try:
@@ -195,27 +195,28 @@ class IsolationPolicies:
 
     @cached_property
     def _namespaces(self) -> tuple[RegexSet, list[IsolationPolicy]]:
-        """The regexes of namespaces in the order of the policies, and whose each is."""
+        """The regexes of namespaces in the order of the policies, and the policy of each."""
         pairs = [(regex, policy) for policy in self.policies for regex in policy.namespaces]
         return RegexSet(regex for regex, _ in pairs), [policy for _, policy in pairs]
 
     @cached_property
     def primary(self) -> tuple[str, ...]:
-        """What brokers match that are primary in some policy; all others serve namespaces without policy."""
+        """The regexes of all primary brokers; brokers that match none serve the namespaces without policy."""
         return tuple(dict.fromkeys(regex for policy in self.policies for regex in policy.primary))
 
     def hosts(self, brokers: Sequence[str]) -> BrokerHosts:
-        """Return the hosts of `brokers`, to be asked which match the regexes of any policy."""
-        return BrokerHosts(brokers, (each for policy in self.policies for each in (*policy.primary, *policy.secondary)))
+        """Return the hosts of `brokers`, to match with the regexes of any policy."""
+        regexes = (regex for policy in self.policies for regex in (*policy.primary, *policy.secondary))
+        return BrokerHosts(brokers, regexes)
 
 
 @dataclass(frozen=True, eq=False)
 class ClusterPolicies:
-    """All that placement has to respect.
+    """All rules that placement has to follow.
 
-    `domains` maps broker id to failure domain. `groups` maps namespace to its anti-affinity group, folded by
-    `group_key`; it holds at least the namespaces that were asked for, and none without a group. `drained` are ids of
-    brokers that get no bundles while any other may serve them.
+    `domains` maps broker id to failure domain. `groups` maps namespace to its anti-affinity group, normalized by
+    `group_key`; it has at least the namespaces that were requested, and none without a group. `drained` are the ids of
+    brokers that get bundles only if no other broker may serve them.
     """
 
     isolation: IsolationPolicies = field(default_factory=IsolationPolicies)
@@ -225,14 +226,14 @@ class ClusterPolicies:
 
     @property
     def narrows(self) -> bool:
-        """Whether a broker may be forbidden to a bundle by anything but its group and the kind of its topics."""
+        """Whether rules other than the anti-affinity group and the kind of topics can exclude a broker."""
         return bool(self.isolation) or bool(self.drained)
 
     def domain_of(self, broker_id: str) -> str:
         return self.domains.get(broker_id, DEFAULT_DOMAIN)
 
     def members_of(self, namespace: str) -> tuple[str, ...] | None:
-        """Return the namespaces known to be in the anti-affinity group of this one; None: it is in no group."""
+        """Return the known namespaces in the anti-affinity group of this one; None: it has no group."""
         group = self.groups.get(namespace)
         return None if group is None else self._members[group]
 
@@ -248,10 +249,10 @@ NO_POLICIES: Final = ClusterPolicies()
 
 
 def isolation_data(name: str, value: Any) -> NamespaceIsolationData:
-    """Return a policy of what JSON holds of it.
+    """Return a policy from its decoded JSON.
 
     Raises:
-        PolicyError: a field is not of its type.
+        PolicyError: a field has the wrong type.
     """
     try:
         return msgspec.convert(value, NamespaceIsolationData)
@@ -260,7 +261,7 @@ def isolation_data(name: str, value: Any) -> NamespaceIsolationData:
 
 
 def stored_form(data: NamespaceIsolationData) -> dict[str, Any]:
-    """Return a policy as it is stored: every list there, parameters as texts."""
+    """Return a policy as it is stored: with every list, and parameters as texts."""
     failover = data.auto_failover_policy or AutoFailoverData()
     form: dict[str, Any] = {
         "namespaces": list(data.namespaces or ()),
@@ -277,10 +278,10 @@ def stored_form(data: NamespaceIsolationData) -> dict[str, Any]:
 def namespaces_to_unload(
     namespaces: Iterable[str], policy: NamespaceIsolationData, before: NamespaceIsolationData | None
 ) -> list[str]:
-    """Return which of the cluster's `namespaces` are to be placed again when `policy` takes the place of `before`.
+    """Return which of the cluster's `namespaces` must be placed again when `policy` replaces `before`.
 
-    `all_matching`: those that either covers. `changed`: the same if other primary brokers are named, in whatever
-    order, else those of regexes that only one of the two has. `none`: nobody. Both policies have been checked.
+    `all_matching`: those that either policy matches. `changed`: the same if the primary brokers differ (in any order),
+    else those that match regexes of only one of the two. `none`: none. Both policies have been checked.
     Source: `ClustersBase.filterAndUnloadMatchedNamespaceAsync`.
     """
     if policy.unload_scope == "none":
@@ -293,31 +294,31 @@ def namespaces_to_unload(
 
 
 def domains_of_brokers(domains: Mapping[str, FailureDomain]) -> dict[str, str]:
-    """Return broker id to failure domain; a broker that stands in several is in the last by name."""
+    """Return broker id to failure domain; a broker in several domains belongs to the last one by name."""
     return {broker: name for name in sorted(domains) for broker in domains[name].brokers}
 
 
 def group_key(group: str | None) -> str | None:
-    """Return what anti-affinity groups are compared by: the text without regard to case; None for no group."""
+    """Return the key by which anti-affinity groups are compared: the text without case; None for no group."""
     if group is None or not group.strip():
         return None
     return "".join(map(_folded, group))
 
 
 def _folded(character: str) -> str:
-    """Return the character as Java compares it ignoring case: one upper-case character, if there is one, then lower."""
+    """Return the character as Java compares it ignoring case: to one upper-case character, if possible, then lower."""
     upper = character.upper()
     return (upper if len(upper) == 1 else character).lower()[0]
 
 
 def host_of_broker(broker_id: str) -> str | None:
-    """Return the host of `host:port`, an IPv6 address with the brackets it is written with; None without a port."""
+    """Return the host of `host:port`, of an IPv6 address with its brackets; None without a port."""
     host, colon, _ = broker_id.rpartition(":")
     return host if colon else None
 
 
 def _steps(policy: str, field_name: str, texts: Iterable[str], room: int) -> int:
-    """Check regexes and return their size."""
+    """Check regexes and return their size in steps."""
     steps = 0
     for text in texts:
         try:
@@ -325,13 +326,13 @@ def _steps(policy: str, field_name: str, texts: Iterable[str], room: int) -> int
         except RegexError as error:
             raise PolicyError(policy, f"{field_name} has no regular expression in {text!r}: {error}") from error
         if steps > room:
-            problem = "the regexes of all policies together are longer than a broker can bear"
-            raise PolicyError(policy, f"{field_name}: {problem}: use fewer, or fewer repetitions")
+            problem = "the regexes of all policies together are too long for a broker"
+            raise PolicyError(policy, f"{field_name}: {problem}: use fewer regexes, or fewer repetitions")
     return steps
 
 
 def _min_limit(policy: str, data: AutoFailoverData | None) -> int:
-    """Return the `min_limit` of a failover policy whose two parameters are whole numbers."""
+    """Check a failover policy, whose two parameters must be whole numbers, and return its `min_limit`."""
     if data is None or data.policy_type is None:
         raise PolicyError(policy, f"auto_failover_policy is missing: its policy_type is {_MIN_AVAILABLE!r}")
     if data.policy_type != _MIN_AVAILABLE:

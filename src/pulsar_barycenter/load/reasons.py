@@ -1,7 +1,13 @@
-"""Why something was decided, as a value: what was compared with what, what else was possible, what would change it.
+"""Why something was decided, as a value: the compared numbers, the alternatives, and the settings that would change it.
 
-Every assignment, unload, split, refusal and "do nothing" carries a `Reason`. Strategies keep figures as columns and
-build reasons on demand; `render` is the one place that makes a sentence of one.
+Every assignment, unload, split, refusal and "do nothing" carries a `Reason`. Operators read it in logs, in tables of
+the command line and on the dashboard. A decision must not get slower because it can be explained, so strategies keep
+their numbers as columns and build a reason only when somebody asks for it.
+
+A reason holds a code and numbers, no text that was put together by hand. `render` is the only place that makes a
+sentence of it: subject, what was decided, the comparisons with their units, further details, alternatives, strategy,
+problems of the input data, settings, and then the same of its cause. Heads of sentences contain no "; ", " (" or " [",
+because the command line and the dashboard shorten a sentence at these marks.
 """
 
 import math
@@ -12,12 +18,15 @@ from typing import Final
 
 import msgspec
 
+SETTINGS_MARK: Final = "settings: "
+"""What stands before the configuration keys in a sentence, after "; "."""
+
 MAX_ALTERNATIVES: Final = 16
-"""How many alternatives a reason names; `more_alternatives` counts the rest."""
+"""The most alternatives that a reason names; `more_alternatives` counts the rest."""
 
 
 class Code(StrEnum):
-    """What a reason says; the value is what logs and JSON show."""
+    """What was decided. Logs, JSON and stored tables contain the value, so a value never changes."""
 
     # a broker was chosen
     PREALLOCATED = "preallocated"
@@ -41,7 +50,7 @@ class Code(StrEnum):
     WEIGHTED_DRAW = "weighted_draw"
     NO_ROOM_LEFT = "no_room_left"
     NO_CANDIDATE = "no_candidate"
-    # a broker was not
+    # a broker was not chosen
     TOO_MANY_TOPICS = "too_many_topics"
     NOT_FEWEST_BUNDLES = "not_fewest_bundles"
     OTHER_LOAD_MANAGER = "other_load_manager"
@@ -66,10 +75,10 @@ class Code(StrEnum):
     NOT_DRAWN = "not_drawn"
     NOT_LIVE = "not_live"
     NO_LOAD_DATA = "no_load_data"
-    # a filter did not filter
+    # a filter removed no broker
     FILTER_FAILED = "filter_failed"
     FILTER_IGNORED = "filter_ignored"
-    # a broker sheds
+    # a broker sheds, or a bundle leaves it
     ABOVE_AVERAGE = "above_average"
     ABOVE_LIMIT = "above_limit"
     OTHERS_BELOW_LOWER_BOUNDARY = "others_below_lower_boundary"
@@ -88,7 +97,7 @@ class Code(StrEnum):
     FITTING_TOP_BUNDLE = "fitting_top_bundle"
     EXCHANGED = "exchanged"
     GIVEN_IN_EXCHANGE = "given_in_exchange"
-    # a broker does not
+    # a broker does not shed
     WITHIN_THRESHOLD = "within_threshold"
     BELOW_LIMIT = "below_limit"
     BELOW_MINIMUM_THROUGHPUT = "below_minimum_throughput"
@@ -108,7 +117,7 @@ class Code(StrEnum):
     NOTHING_FITS = "nothing_fits"
     ROUND_FULL = "round_full"
     ENOUGH_BROKERS_SHED = "enough_brokers_shed"
-    # nothing is shed at all
+    # no broker sheds
     NO_LOAD = "no_load"
     BALANCED = "balanced"
     CONDITION_TOO_NEW = "condition_too_new"
@@ -116,7 +125,7 @@ class Code(StrEnum):
     NO_BROKERS = "no_brokers"
     DISABLED = "disabled"
     TOO_FEW_BROKERS = "too_few_brokers"
-    # a planned unload is not carried out
+    # a bundle that was to be unloaded stays
     EXCLUDED_NAMESPACE = "excluded_namespace"
     POLICIES_FORBID = "policies_forbid"
     ANTI_AFFINITY_FORBIDS = "anti_affinity_forbids"
@@ -141,10 +150,10 @@ class Code(StrEnum):
     PARENT_SPLITTING = "parent_splitting"
     NOT_ONE_BOUNDARY = "not_one_boundary"
     CYCLE_FULL = "cycle_full"
-    # on request
+    # somebody requested it
     ADMIN = "admin"
     BROKER_LEAVES = "broker_leaves"
-    # a broker leads
+    # a broker became leader
     FIRST_LEADER = "first_leader"
     LEADER_RELEASED = "leader_released"
     LEADER_GONE = "leader_gone"
@@ -152,9 +161,10 @@ class Code(StrEnum):
 
 
 class Compared(msgspec.Struct, frozen=True, gc=False):
-    """One comparison that held: `what` (value) `relation` `against` (limit), both in `unit`.
+    """One comparison that held: `value`, of `what`, stands in `relation` to `limit`, which `against` names.
 
-    Units: "%" (the numbers are fractions), "msg/s", "bytes/s", "topics", "sessions", "bundles", "brokers", "".
+    Both numbers have the same `unit`: "%" (the numbers are fractions), "msg/s", "bytes/s", "s", "topics", "sessions",
+    "bundles", "brokers", or "" for plain numbers.
     """
 
     what: str
@@ -168,12 +178,12 @@ class Compared(msgspec.Struct, frozen=True, gc=False):
 def of_figures(
     what: str, figures: Iterable[float], relation: str, against: str, limit: float, unit: str = ""
 ) -> list[Compared]:
-    """Return the comparison of each figure with one limit."""
+    """Return one comparison with the same limit for each of `figures`."""
     return list(map(Compared, repeat(what), figures, repeat(relation), repeat(against), repeat(limit), repeat(unit)))
 
 
 class Alternative(msgspec.Struct, frozen=True, gc=False):
-    """What else might have been chosen, why it was not, and by which comparison."""
+    """A broker or bundle that was not chosen, why not, and the comparison that decided it, if there was one."""
 
     name: str
     code: Code
@@ -181,9 +191,11 @@ class Alternative(msgspec.Struct, frozen=True, gc=False):
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """Why. `settings` are the configuration keys that would change the answer; `flags` name doubtful input data.
+    """Why something was decided about `subject`, a broker or a bundle; "" if it is about the whole cluster.
 
-    `upon` says which figures were compared, where they could have been others.
+    `settings` are the configuration keys that would change the decision. `flags` name problems of the input data.
+    `upon` says which source the compared values are from, where there are several. `cause` is the reason of the
+    decision that led to this one: why a broker sheds, for a bundle that leaves it.
     """
 
     code: Code
@@ -200,146 +212,146 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
 
 
 def innermost(reason: Reason) -> Reason:
-    """Return the last cause of a reason: itself, if it names none."""
+    """Return the end of the chain of causes; the reason itself if it has no cause."""
     while reason.cause is not None:
         reason = reason.cause
     return reason
 
 
 _SENTENCES: Final[dict[Code, str]] = {
-    Code.PREALLOCATED: "it was assigned there a moment ago",
-    Code.LEAST_LONG_TERM_RATE: "it has the least long-term message rate of the candidates",
-    Code.ALL_OVERLOADED: "every candidate is overloaded, so one was drawn at random",
-    Code.CHOSEN_AGAIN: "the first choice was overloaded, so all brokers that policies allow were considered",
-    Code.NEXT_IN_TURN: "it was its turn",
-    Code.BELOW_AVERAGE: "its smoothed usage is below the mean by the threshold or more",
-    Code.NONE_BELOW_AVERAGE: "no candidate's smoothed usage is far enough below the mean, so one was drawn at random",
-    Code.PINNED: "it was chosen for this bundle before and is still a candidate",
-    Code.PLANNED: "the shedding plan names it, and it is a candidate",
-    Code.PLANNED_IS_OVERLOADED: "the broker that the shedding plan names is overloaded, so one that is not was drawn",
-    Code.PLANNED_IS_GONE: "the broker that the shedding plan names is no candidate, so another one was drawn",
-    Code.DRAWN: "it was drawn at random",
-    Code.LEAST_PREDICTED: "its predicted usage is the least of the candidates",
-    Code.LEAST_LOADED: "it is the least loaded of the candidates that are not idle",
-    Code.LEAST_MESSAGE_RATE: "it has the least message rate of the candidates that are not idle",
-    Code.IDLE_BROKER: "it is idle, and no other candidate is underloaded",
-    Code.MOST_ROOM: "every candidate is overloaded, and it has room for the most bundles",
-    Code.ALL_FULL: "every candidate is full, and it was its turn",
-    Code.WEIGHTED_DRAW: "it was drawn at random, weighted by the room it has",
-    Code.NO_ROOM_LEFT: "no candidate has any room left, so one was drawn at random",
-    Code.NO_CANDIDATE: "no broker qualifies",
+    Code.PREALLOCATED: "the bundle was assigned to it a moment ago",
+    Code.LEAST_LONG_TERM_RATE: "it has the lowest long-term message rate of all candidates",
+    Code.ALL_OVERLOADED: "every candidate is overloaded, so one was chosen at random",
+    Code.CHOSEN_AGAIN: "the first choice was overloaded, so it was chosen again from all brokers that policies allow",
+    Code.NEXT_IN_TURN: "it is the next broker in the round-robin order",
+    Code.BELOW_AVERAGE: "it was chosen at random from the brokers whose smoothed usage is low enough",
+    Code.NONE_BELOW_AVERAGE: "no candidate's smoothed usage is low enough, so one candidate was chosen at random",
+    Code.PINNED: "the bundle is pinned to it, and it is still a candidate",
+    Code.PLANNED: "the shedding plan names it as the destination, and it is a candidate",
+    Code.PLANNED_IS_OVERLOADED: "the planned destination is overloaded, so a broker that is not was chosen at random",
+    Code.PLANNED_IS_GONE: "the planned destination is no longer a candidate, so another broker was chosen",
+    Code.DRAWN: "it was chosen at random",
+    Code.LEAST_PREDICTED: "it has the lowest predicted usage of all candidates",
+    Code.LEAST_LOADED: "it has the lowest load of all candidates that are not idle",
+    Code.LEAST_MESSAGE_RATE: "it has the lowest message rate of all candidates that are not idle",
+    Code.IDLE_BROKER: "it is idle, and every candidate that is not idle is above the underload threshold",
+    Code.MOST_ROOM: "every candidate is overloaded, and it has free capacity for the most bundles",
+    Code.ALL_FULL: "every candidate is full, so the next broker in the round-robin order was chosen",
+    Code.WEIGHTED_DRAW: "it was chosen at random, weighted by free capacity",
+    Code.NO_ROOM_LEFT: "no candidate has free capacity, so one was chosen at random",
+    Code.NO_CANDIDATE: "no broker passes the policies and filters for this bundle",
     Code.TOO_MANY_TOPICS: "it has too many topics",
-    Code.NOT_FEWEST_BUNDLES: "others have fewer bundles of the namespace",
-    Code.OTHER_LOAD_MANAGER: "it runs another load manager",
-    Code.OLDER_VERSION: "it runs an older version",
-    Code.TOPIC_KIND_DISABLED: "it does not serve this kind of topics",
-    Code.NOT_IN_ISOLATION_POLICY: "the namespace's isolation policy does not name it",
-    Code.SECONDARY_IN_RESERVE: "it is a secondary broker, and enough primary ones are there",
-    Code.KEPT_FOR_OTHERS: "an isolation policy keeps it for other namespaces",
-    Code.ID_WITHOUT_PORT: "its id is not of the form host:port, so no policy can be held against it",
-    Code.DRAINED: "it is drained, and others may serve",
-    Code.GROUP_IN_DOMAIN: "its failure domain has more namespaces of the anti-affinity group than another",
-    Code.GROUP_ON_BROKER: "it has more namespaces of the anti-affinity group than another",
+    Code.NOT_FEWEST_BUNDLES: "another candidate has fewer bundles of the namespace",
+    Code.OTHER_LOAD_MANAGER: "it runs a different load manager",
+    Code.OLDER_VERSION: "it runs an older version than another candidate",
+    Code.TOPIC_KIND_DISABLED: "it does not serve this kind of topic",
+    Code.NOT_IN_ISOLATION_POLICY: "the namespace's isolation policy does not include it",
+    Code.SECONDARY_IN_RESERVE: "it is a secondary broker of the isolation policy, and enough primary brokers are live",
+    Code.KEPT_FOR_OTHERS: "an isolation policy reserves it for other namespaces",
+    Code.ID_WITHOUT_PORT: "its id is not of the form host:port, so isolation policies cannot be applied to it",
+    Code.DRAINED: "it is drained, so it is used only if no other broker may serve the bundle",
+    Code.GROUP_IN_DOMAIN: "its failure domain has more namespaces of the anti-affinity group than another domain",
+    Code.GROUP_ON_BROKER: "it has more namespaces of the anti-affinity group than another broker",
     Code.OVERLOADED: "it is overloaded",
     Code.HIGHER_RATE: "it has a higher long-term message rate",
-    Code.NOT_BELOW_AVERAGE: "its smoothed usage is not far enough below the mean",
-    Code.EQUAL: "it was equally good and lost the draw",
-    Code.MORE_LOADED: "it is more loaded, or equally loaded and later in line",
-    Code.KEPT_IDLE: "it is idle, and stays so while another candidate is underloaded",
-    Code.ANOTHER_IDLE: "it is idle, too, and later in line",
-    Code.LESS_ROOM: "it has room for fewer bundles, or for as many and is later in line",
-    Code.NOT_ITS_TURN: "it was not its turn",
-    Code.NOT_DRAWN: "it was not drawn",
+    Code.NOT_BELOW_AVERAGE: "its smoothed usage is not low enough",
+    Code.EQUAL: "it is equally good, but another broker was chosen at random",
+    Code.MORE_LOADED: "its load is higher, or equal and it comes later in the order",
+    Code.KEPT_IDLE: "it is idle, and stays idle while another candidate is below the underload threshold",
+    Code.ANOTHER_IDLE: "it is also idle, but comes later in the order",
+    Code.LESS_ROOM: "it has free capacity for fewer bundles, or for as many and it comes later in the order",
+    Code.NOT_ITS_TURN: "it is not the next broker in the round-robin order",
+    Code.NOT_DRAWN: "another broker was chosen at random",
     Code.NOT_LIVE: "it is no longer registered",
-    Code.NO_LOAD_DATA: "nothing is known of its load",
-    Code.FILTER_FAILED: "a filter could not judge the candidates, so all that policies allow came back",
-    Code.FILTER_IGNORED: "a filter would have left no broker, so it was ignored",
-    Code.ABOVE_AVERAGE: "its smoothed usage is above the mean by the threshold or more",
-    Code.ABOVE_LIMIT: "its usage reached the overload limit",
-    Code.OTHERS_BELOW_LOWER_BOUNDARY: "it carries the most while another broker lies below the lower boundary",
-    Code.FAR_ABOVE_LEAST: "it carries the most, and the least loaded broker too much less",
-    Code.GAP_LASTED: "the gap between it and the broker it is paired with lasted long enough",
-    Code.FAR_ABOVE_DEVIATION: "it lies above the mean by too many standard deviations",
-    Code.HEAVIEST_BUNDLE: "it is the heaviest bundle left on a broker that has to give load away",
-    Code.FITTING_BUNDLE: "it is the heaviest bundle left that fits into what has to leave",
-    Code.ABOVE_BAND: "its predicted usage is above what can be reached by more than the band",
-    Code.GIVES_TOO: "it lies near the edge of the band and gives, too, since another one is out of it",
-    Code.FILLS_ANOTHER: "it has the most to give to a broker that lies far below what can be reached",
-    Code.TAKES_IN_EXCHANGE: "it takes a heavier bundle of another broker, and gives a lighter one in exchange",
-    Code.TOO_MANY_IDLE: "it holds far more bundles without load than the others",
-    Code.LEAST_DISTURBING: "of its broker's bundles it relieves most for what moving it disturbs, and fits there",
-    Code.SPREAD_TOO_WIDE: "it carries the most, and the usages of brokers are spread too widely",
-    Code.FITTING_TOP_BUNDLE: "it is the next of its broker's top bundles, lightest first, and fits into what may leave",
-    Code.EXCHANGED: "it is too much for what may leave, but bundles of the destination make up for it",
-    Code.GIVEN_IN_EXCHANGE: "it is given in exchange for a heavier bundle",
-    Code.WITHIN_THRESHOLD: "its smoothed usage is within the threshold of the mean",
-    Code.BELOW_LIMIT: "its usage is below the overload limit",
-    Code.BELOW_MINIMUM_THROUGHPUT: "the excess is not worth a move",
-    Code.TOO_FEW_BUNDLES: "it has fewer than two bundles, and the last one stays; a hot one can only be split",
-    Code.NO_SHEDDABLE_BUNDLE: "none of its bundles may move now (system, just moved, or without figures)",
-    Code.DIFFERENCE_TOLERATED: "the difference to the least loaded broker is within the threshold",
-    Code.NOT_THE_GREATEST: "another broker carries the most",
-    Code.LESSER_OF_PAIR: "it is the less loaded one of its pair",
-    Code.MIDDLE_BROKER: "it stands in the middle of the brokers, and is paired with none",
-    Code.GAP_TOO_NEW: "the gap between it and the broker it is paired with has not lasted long enough",
-    Code.DEVIATION_TOLERATED: "it lies within the tolerated number of standard deviations of the mean",
-    Code.WITHIN_BAND: "its predicted usage is within the band around what can be reached",
-    Code.MAY_NOT_LAST: "its predicted usage is above the band by one estimate only, so it may not last",
-    Code.TOO_LITTLE_KNOWN: "too little is known yet of it, or of its new bundles, to rely upon",
-    Code.OUTDATED_LOAD_DATA: "its load data are too old",
-    Code.NO_TOP_BUNDLES: "no list of its top bundles is known",
-    Code.NOTHING_FITS: "none of its top bundles fits into what may leave; smaller ones or a longer list would help",
-    Code.ROUND_FULL: "as many bundles leave as one round unloads, and more wait for the next",
-    Code.ENOUGH_BROKERS_SHED: "as many other brokers shed as may in one cycle",
+    Code.NO_LOAD_DATA: "its load is unknown",
+    Code.FILTER_FAILED: "a filter failed, so all brokers that policies allow were considered",
+    Code.FILTER_IGNORED: "a filter would have removed every broker, so the filter was ignored",
+    Code.ABOVE_AVERAGE: "its smoothed usage is above the mean by at least the threshold",
+    Code.ABOVE_LIMIT: "its usage has reached the overload limit",
+    Code.OTHERS_BELOW_LOWER_BOUNDARY: "it has the highest smoothed usage, and another broker is far below the mean",
+    Code.FAR_ABOVE_LEAST: "it has the highest load, and the least loaded broker has far less",
+    Code.GAP_LASTED: "the usage gap between it and its paired broker has lasted long enough",
+    Code.FAR_ABOVE_DEVIATION: "its load is above the mean by too many standard deviations",
+    Code.HEAVIEST_BUNDLE: "it is the heaviest remaining bundle of a broker that has to shed load",
+    Code.FITTING_BUNDLE: "it is the heaviest remaining bundle that fits into the load to shed",
+    Code.ABOVE_BAND: "its predicted usage is above the reachable usage by more than the band",
+    Code.GIVES_TOO: "it is near the upper edge of the band, and sheds as well because another broker is above the band",
+    Code.FILLS_ANOTHER: "another broker is far below the reachable usage, and it has the most load to give",
+    Code.TAKES_IN_EXCHANGE: "it takes a heavier bundle from another broker and gives a lighter one in exchange",
+    Code.TOO_MANY_IDLE: "it has far more bundles without load than the other brokers",
+    Code.LEAST_DISTURBING: "moving it relieves its broker most for the disturbance, and the destination has room",
+    Code.SPREAD_TOO_WIDE: "it has the highest usage, and the usages of the brokers differ too much",
+    Code.FITTING_TOP_BUNDLE: "it is its broker's next top bundle, lightest first, and carries no more than may leave",
+    Code.EXCHANGED: "it carries more than may leave, but the destination gives bundles back in exchange",
+    Code.GIVEN_IN_EXCHANGE: "it is moved in exchange for a heavier bundle",
+    Code.WITHIN_THRESHOLD: "its smoothed usage does not exceed the mean by the threshold",
+    Code.BELOW_LIMIT: "its usage does not exceed the overload limit",
+    Code.BELOW_MINIMUM_THROUGHPUT: "the load to shed is too small, so nothing moves",
+    Code.TOO_FEW_BUNDLES: "it has fewer than two bundles, and the last one always stays, so only a split helps",
+    Code.NO_SHEDDABLE_BUNDLE: "each of its bundles is bound to it, was just moved, has no load data or does not fit",
+    Code.DIFFERENCE_TOLERATED: "the load difference to the broker it is compared with is within the threshold",
+    Code.NOT_THE_GREATEST: "another broker has the highest load",
+    Code.LESSER_OF_PAIR: "it is the less loaded broker of its pair",
+    Code.MIDDLE_BROKER: "it is in the middle of the usage order, so it is not paired with another broker",
+    Code.GAP_TOO_NEW: "the usage gap between it and its paired broker has not lasted long enough",
+    Code.DEVIATION_TOLERATED: "its load is within the tolerated number of standard deviations of the mean",
+    Code.WITHIN_BAND: "its predicted usage is above the reachable usage by no more than the band",
+    Code.MAY_NOT_LAST: "only one of two estimates puts its predicted usage above the band, so the load may not last",
+    Code.TOO_LITTLE_KNOWN: "there is not yet enough data about it, or about its new bundles, to decide",
+    Code.OUTDATED_LOAD_DATA: "its load data is too old",
+    Code.NO_TOP_BUNDLES: "the list of its top bundles is unknown",
+    Code.NOTHING_FITS: "its top bundles carry more than may leave, so smaller bundles or a longer list would help",
+    Code.ROUND_FULL: "this round already unloads the maximum number of bundles, so more wait for the next round",
+    Code.ENOUGH_BROKERS_SHED: "the maximum number of brokers already shed load in this cycle",
     Code.NO_LOAD: "no broker has any load",
-    Code.BALANCED: "no broker has to give anything away",
+    Code.BALANCED: "no broker has to shed load",
     Code.CONDITION_TOO_NEW: "brokers have not been out of balance for enough cycles in a row",
-    Code.COOLING_DOWN: "a broker's load was measured too soon after bundles left it",
+    Code.COOLING_DOWN: "the load of a broker was measured too soon after bundles left it",
     Code.NO_BROKERS: "no broker has reported its load",
-    Code.DISABLED: "it is switched off",
+    Code.DISABLED: "this function is switched off",
     Code.TOO_FEW_BROKERS: "there are fewer than two brokers",
     Code.EXCLUDED_NAMESPACE: "its namespace is excluded from shedding",
-    Code.POLICIES_FORBID: "no other broker is allowed to serve it",
+    Code.POLICIES_FORBID: "policies allow no other broker to serve it",
     Code.ANTI_AFFINITY_FORBIDS: "every broker that policies allow has as many namespaces of its anti-affinity group",
-    Code.NO_DESTINATION: "no broker would take it",
-    Code.SAME_BROKER: "the best destination is the broker it is on",
+    Code.NO_DESTINATION: "no other broker can take it",
+    Code.SAME_BROKER: "the best destination is its current broker",
     Code.NONE_COMFORTABLE: "no broker that may serve it is below the comfort level",
     Code.RECENTLY_UNLOADED: "it was unloaded a short while ago",
-    Code.NO_OWNER: "its owner is not known",
-    Code.DESTINATION_REFUSES: "the broker that it would go to may not serve it",
-    Code.DOES_NOT_FIT: "it is more than what may still leave, and no bundles of the destination make up for it",
-    Code.LAST_TOP_BUNDLE: "it is the last of its broker's top bundles, and stays",
-    Code.CARRIES_NOTHING: "it carries nothing, so that moving it would relieve nobody",
-    Code.FAILED: "carrying it out failed",
-    Code.BUNDLE_TOO_LARGE: "it is too large",
-    Code.NAMESPACE_FULL: "its namespace has as many bundles as it may have",
-    Code.FEWER_THAN_TWO_TOPICS: "it has fewer than two topics, which a split cannot part",
+    Code.NO_OWNER: "its owner is unknown",
+    Code.DESTINATION_REFUSES: "policies or filters do not allow it on the planned destination",
+    Code.DOES_NOT_FIT: "it carries more than may still leave, and the destination has no bundles to exchange for it",
+    Code.LAST_TOP_BUNDLE: "it is the last of its broker's top bundles, and the last one always stays",
+    Code.CARRIES_NOTHING: "it has no traffic, so moving it changes the load of no broker",
+    Code.FAILED: "the operation failed",
+    Code.BUNDLE_TOO_LARGE: "it exceeds a limit for bundles",
+    Code.NAMESPACE_FULL: "its namespace already has the maximum number of bundles",
+    Code.FEWER_THAN_TWO_TOPICS: "it has fewer than two topics, so a split cannot divide its load",
     Code.RANGE_NOT_DIVISIBLE: "its hash range cannot be divided",
     Code.BUNDLE_GONE: "it is no longer a bundle of its namespace",
     Code.NOT_OWNED: "the broker that reports it does not own it",
-    Code.TOO_FEW_HITS: "it has not been too large often enough in a row",
-    Code.PARENT_SPLITTING: "the bundle it comes from is still being split",
-    Code.NOT_ONE_BOUNDARY: "the split algorithm did not name exactly one boundary",
-    Code.CYCLE_FULL: "as many other bundles are split as one run may split",
-    Code.ADMIN: "an administrator asked for it",
-    Code.BROKER_LEAVES: "its broker leaves the cluster, as it was asked to, and hands it over",
-    Code.FIRST_LEADER: "it leads, and no broker did before",
-    Code.LEADER_RELEASED: "it leads, as the leader before gave it up to stop",
-    Code.LEADER_GONE: "it leads, as the session of the leader before ended",
-    Code.LEADS_AGAIN: "it leads on in another term, as its session ended or it lost touch with the metadata store",
+    Code.TOO_FEW_HITS: "it has not exceeded a limit in enough runs in a row",
+    Code.PARENT_SPLITTING: "its parent bundle is still being split",
+    Code.NOT_ONE_BOUNDARY: "the split algorithm did not return exactly one boundary",
+    Code.CYCLE_FULL: "this run already splits the maximum number of bundles",
+    Code.ADMIN: "an administrator requested it",
+    Code.BROKER_LEAVES: "its broker was asked to leave the cluster and hands it over",
+    Code.FIRST_LEADER: "it became leader, and no broker was leader before",
+    Code.LEADER_RELEASED: "it became leader because the previous leader stopped and gave up the role",
+    Code.LEADER_GONE: "it became leader because the session of the previous leader ended",
+    Code.LEADS_AGAIN: "it is leader again, in a new term, because its session ended or it lost the metadata store",
 }
 
 
 def render(reason: Reason) -> str:
-    """Return `reason` as one sentence, with the numbers, the alternatives and the settings that would change it.
+    """Return `reason` as one sentence with its numbers, alternatives, settings and causes.
 
-    A strategy and settings that a cause shares with what it causes are told once.
+    A cause does not repeat the strategy and settings of the reason before it.
     """
     return _sentence(reason, "", ())
 
 
-def _sentence(reason: Reason, told_strategy: str, told_settings: tuple[str, ...]) -> str:
-    """Return the sentence of a reason whose effect has told of this strategy and these settings already."""
+def _sentence(reason: Reason, strategy_before: str, settings_before: tuple[str, ...]) -> str:
+    """Return the sentence of a reason; the sentence before it named this strategy and these settings already."""
     head = f"{reason.subject}: " if reason.subject else ""
     parts = [head + _SENTENCES[reason.code]]
     if reason.compared:
@@ -350,14 +362,14 @@ def _sentence(reason: Reason, told_strategy: str, told_settings: tuple[str, ...]
         parts.append("; not chosen: " + ", ".join(map(_alternative, reason.alternatives)))
         if reason.more_alternatives:
             parts.append(f" and {reason.more_alternatives} more")
-    if reason.strategy and reason.strategy != told_strategy:
+    if reason.strategy and reason.strategy != strategy_before:
         parts.append(f" [{reason.strategy}]")
     if reason.upon:
-        parts.append(f"; upon {reason.upon}")
+        parts.append(f"; based on {reason.upon}")
     if reason.flags:
-        parts.append(f"; doubtful data: {', '.join(reason.flags)}")
-    if reason.settings and reason.settings != told_settings:
-        parts.append(f"; set by {', '.join(reason.settings)}")
+        parts.append(f"; problems of the data: {', '.join(reason.flags)}")
+    if reason.settings and reason.settings != settings_before:
+        parts.append(f"; {SETTINGS_MARK}{', '.join(reason.settings)}")
     if reason.cause is not None:
         parts.append(f"; because {_sentence(reason.cause, reason.strategy, reason.settings)}")
     return "".join(parts)
@@ -365,14 +377,19 @@ def _sentence(reason: Reason, told_strategy: str, told_settings: tuple[str, ...]
 
 _DIGITS_OF_CLOSE: Final = 6
 _ONE_OF: Final = {"topics": "topic", "sessions": "session", "bundles": "bundle", "brokers": "broker"}
+_SUM: Final = (" + ", " - ")
 
 
 def _comparison(compared: Compared) -> str:
-    value, limit = format_figure(compared.value, compared.unit), format_figure(compared.limit, compared.unit)
-    if value == limit and compared.value != compared.limit:  # what decided must be seen
-        value = format_figure(compared.value, compared.unit, digits=_DIGITS_OF_CLOSE)
-        limit = format_figure(compared.limit, compared.unit, digits=_DIGITS_OF_CLOSE)
-    return f"{compared.what} {value} {compared.relation} {compared.against} {limit}"
+    # "bundles 3 > maximum 2" needs no unit
+    unit = "" if compared.unit in _ONE_OF and compared.unit in compared.what.split() else compared.unit
+    value, limit = format_figure(compared.value, unit), format_figure(compared.limit, unit)
+    if value == limit and compared.value != compared.limit:  # readers must see the difference that decided
+        value = format_figure(compared.value, unit, digits=_DIGITS_OF_CLOSE)
+        limit = format_figure(compared.limit, unit, digits=_DIGITS_OF_CLOSE)
+    # "mean + threshold 30 %" could be read as a threshold of 30 %
+    equals = " =" if any(sign in compared.against for sign in _SUM) else ""
+    return f"{compared.what} {value} {compared.relation} {compared.against}{equals} {limit}"
 
 
 def _alternative(alternative: Alternative) -> str:
@@ -383,9 +400,10 @@ def _alternative(alternative: Alternative) -> str:
 
 
 def format_figure(value: float, unit: str, *, digits: int = 3) -> str:
-    """Return a number a person can read: a fraction of unit "%" as percent, bytes/s as KiB/s or MiB/s when large.
+    """Return a number for people: a fraction of unit "%" as percent, large bytes/s as KiB/s or MiB/s.
 
-    It has `digits` significant digits, percents from 1 on and sizes one more; no digit before the point is dropped.
+    It has `digits` significant digits, and one more for percents from 1 on, KiB/s and MiB/s. Digits before the decimal
+    point are never dropped. "topics", "sessions", "bundles" and "brokers" become singular for 1.
     """
     if not math.isfinite(value):
         return str(value)

@@ -1,8 +1,9 @@
-"""Regular expressions that users give: matched in time linear in the text, however they are written.
+"""Regular expressions of users, matched in time linear in the text, so that no expression can stop a broker.
 
-They are those of RE2, with ASCII classes, and match the whole text; Java's `\\Q…\\E` quotes. What RE2 has no linear way
-for is refused: look-arounds, back-references, possessive quantifiers, repetitions above 1,000. So is what Java, whose
-regexes Pulsar takes, reads differently: sets within sets, `&&` in a set, `{,n}`.
+The syntax is that of RE2, with ASCII classes; an expression matches the whole text; Java's `\\Q…\\E` quotes. Constructs
+that RE2 cannot match in linear time are refused: look-arounds, back-references, possessive quantifiers, repetitions
+above 1,000. So are constructs that Java, whose syntax Pulsar uses, reads differently: sets within sets, `&&` in a set,
+`{,n}`.
 """
 
 import re
@@ -13,40 +14,40 @@ from typing import Final
 import re2
 
 MAX_LENGTH: Final = 1_000
-"""Longest regex, in characters."""
+"""The maximum length of a regex, in characters."""
 MAX_STEPS: Final = 200_000
-"""Most steps of all regexes that are asked for together."""
+"""The maximum size of all regexes that are matched together, in steps of RE2's program."""
 
 _ONE_REGEX_BYTES: Final = 256 << 10
 _TOGETHER_BYTES: Final = 64 << 20
-"""Memory for regexes that are matched together, most of it for the states that texts lead to."""
+"""Memory for regexes that are matched together, most of it for RE2's cache of states."""
 _QUOTED: Final = re.compile(r"\\Q(.*?)(?:\\E|$)", re.DOTALL)
 _ADVICE: Final = (
     (
         "(?",
-        "look-arounds and flags other than i, m and s are not supported: say what is meant by several regexes",
+        "look-arounds and flags other than i, m and s are not supported: use several regexes instead",
     ),
     ("bad repetition operator", "possessive quantifiers are not supported: a single +, * or ? matches the same texts"),
-    ("invalid repetition size", "at most 1,000 repetitions are supported, those within one another multiplied"),
+    ("invalid repetition size", "at most 1,000 repetitions are supported; nested repetitions are multiplied"),
     ("pattern too large", "it takes too much memory"),
 )
 
 
 class RegexError(ValueError):
-    """A text is no regex, or none that is matched here; says why."""
+    """The text is not a regex, or not one that is supported here; the message says why."""
 
 
 def check_regex(text: str) -> int:
-    """Refuse what is no regex, and return its size in steps of RE2's program: about one a character, times repetitions.
+    """Return the size of a regex in steps of RE2's program: about one per character, times repetitions.
 
     Raises:
-        RegexError: it is none, too long, or not supported.
+        RegexError: the text is not a regex, is too long, or uses something that is not supported.
     """
     if len(text) > MAX_LENGTH:
-        raise RegexError(f"it has {len(text)} characters of at most {MAX_LENGTH}")
+        raise RegexError(f"it has {len(text)} characters, the maximum is {MAX_LENGTH}")
     unquoted = _unquoted(text)
     if _reads_differently(unquoted):
-        raise RegexError("sets within or beside sets, and {,n}, are read differently by Java and not supported")
+        raise RegexError("sets within or beside sets, and {,n}, are not supported, because Java reads them differently")
     try:
         size: int = re2.compile(unquoted, _options(_ONE_REGEX_BYTES)).programsize
     except re2.error as error:
@@ -59,16 +60,16 @@ def check_regex(text: str) -> int:
 
 
 class RegexSet:
-    """Checked regexes that are asked for together: one pass over a text says which of them match it.
+    """Checked regexes that are matched together: one pass over a text returns those that match.
 
-    Of MAX_STEPS together, a text that none was written for takes 0.2 s at worst, and a usual one some microseconds.
+    With MAX_STEPS, the worst text takes 0.2 s, and a usual one some microseconds.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._texts = tuple(texts)
 
     def matching(self, text: str) -> list[int]:
-        """Return the places of the regexes that match the whole of `text`, ascending."""
+        """Return the positions of the regexes that match the whole `text`, ascending."""
         return sorted(self._compiled.Match(text) or ()) if self._texts else []
 
     @cached_property

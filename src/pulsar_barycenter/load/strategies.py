@@ -1,7 +1,7 @@
-"""The one catalogue of strategies: what configurations can name, for which load manager, and where each lives.
+"""The catalogue of all strategies: the names in configurations, the load manager of each, and its module.
 
-A name is Pulsar's class name or its last part; one that is not Pulsar's is of the package `barycenter`. A class of any
-other package cannot run here, even if its last part is known. Each load manager has strategies of its own:
+A name is Pulsar's class name or its last part; our own strategies are in the package `barycenter`. A class of another
+package cannot run here, even if its last part is known. Each load manager has its own strategies:
 
 | load manager | shedding | placement | splitting |
 |---|---|---|---|
@@ -10,10 +10,10 @@ other package cannot run here, even if its last part is known. Each load manager
 | extensible | TransferShedder, or ours by the key | its own LeastResourceUsageWithWeight | its own |
 | no-op | none | none | none |
 
-A strategy is a file with one class (`load.strategy`), a row in STRATEGIES, and a page. Modules are imported when the
-first of their strategies is asked for, since they need numpy and every broker checks its configuration at start.
+A strategy is a file with one class (`load.strategy`), a row in STRATEGIES, and a page. A module is imported when its
+strategy is first used, because it needs numpy, and every broker checks its configuration at start.
 
-Where versions of Pulsar differ so much that a strategy is another one, it has a row for each of them.
+If a strategy differs much between versions of Pulsar, it has a row for each version.
 
 Source: Pulsar's `ModularLoadManagerImpl.initialize` and `UnloadScheduler`.
 """
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pulsar_barycenter.load.strategy import Strategy
 
 OWN_PACKAGE: Final = "barycenter"
-"""Of strategies that are none of Pulsar's."""
+"""The package name of strategies that are not Pulsar's."""
 
 SHEDDING_KEY: Final = "loadBalancerLoadSheddingStrategy"
 PLACEMENT_KEY: Final = "loadBalancerLoadPlacementStrategy"
@@ -62,8 +62,8 @@ class Role(enum.StrEnum):
 class StrategyRow:
     """A strategy of one load manager: its short name, Pulsar's class name, and its class here.
 
-    `is_named`: a configuration key names it; else its load manager has it whatever is configured. `with_other`: it
-    sheds and places as one, so both keys name it, or neither. `version`: it is so in that version of Pulsar alone.
+    `is_named`: a configuration key selects it; else its load manager always uses it. `with_other`: it both sheds and
+    places, so both keys name it, or neither. `version`: the row is for this version of Pulsar only.
     """
 
     name: str
@@ -138,34 +138,34 @@ STRATEGIES: Final = (
     _row(_SIMPLE_NAME, _SIMPLE, "impl", "simple.shedding", as_="SimpleShedder", named=False),
     _row(_SIMPLE_NAME, _SIMPLE, "impl", "simple.splitting", as_="SimpleSplitter", named=False),
 )
-"""All strategies; those of one role and load manager that a key names in the order in which they are told."""
+"""All strategies; those of one role and load manager are in the order in which documents list them."""
 
 
 def of_role(manager: ManagerKind, role: Role, version: PulsarVersion = VERSIONS[0]) -> tuple[StrategyRow, ...]:
-    """Return the strategies that a load manager can be given, by a version of Pulsar."""
+    """Return the strategies of a load manager and role, in a version of Pulsar."""
     return tuple(
         row for row in STRATEGIES if row.manager is manager and row.role is role and row.version in (None, version)
     )
 
 
 def supported(manager: ManagerKind, role: Role) -> frozenset[str]:
-    """Return the short names of the strategies that a load manager can be given."""
+    """Return the short names of the strategies of a load manager and role."""
     return frozenset(row.name for row in of_role(manager, role))
 
 
 SHEDDER_NAMES: Final = supported(ManagerKind.MODULAR, Role.SHEDDING)
 PLACER_NAMES: Final = supported(ManagerKind.MODULAR, Role.PLACEMENT)
 BOTH: Final = frozenset(row.name for row in STRATEGIES if row.with_other)
-"""Strategies that shed and place as one: both keys name it, or neither."""
+"""Strategies that both shed and place: both keys name it, or neither."""
 
 APART: Final = "LeastLongTermMessageRate"
-"""What places where the configured placement would need to shed, too, and another one sheds."""
+"""The placement to use if the configured one also sheds, but another shedder is configured."""
 SHEDS_ALONE: Final = "ThresholdShedder"
 """A shedder that leaves placement to others, the default by Pulsar 4.x."""
 
 
 class UnknownStrategyError(StrategyError):
-    """No strategy of that name for the load manager; the text names the key, the value and what is allowed."""
+    """The load manager has no strategy of this name; the text has the key, the value and the allowed names."""
 
     def __init__(self, key: str, name: str, known: Collection[str], detail: str = "") -> None:
         mend = f"use one of {', '.join(sorted(known))}" if detail else in_its_place(name, known)
@@ -175,23 +175,23 @@ class UnknownStrategyError(StrategyError):
 
 
 class MismatchedStrategiesError(StrategyError):
-    """A strategy that sheds and places as one is named by one key only; the text names both keys and the mend."""
+    """A strategy that both sheds and places is named by one key only; the text names both keys and what to set."""
 
     def __init__(self, name: str, key: str, other_key: str, other: str) -> None:
         super().__init__(
-            f"{key} is {name}, which sheds and places as one, but {other_key} is {other}; "
-            f"set {other_key}={name}, too, or another strategy in {key}"
+            f"{key} is {name}, which both sheds and places, but {other_key} is {other}; "
+            f"set {other_key}={name} as well, or another strategy in {key}"
         )
         self.key = key
 
 
 class OwnStrategiesError(StrategyError):
-    """The load manager decides by itself, not by a strategy that a key names."""
+    """The load manager has a fixed strategy for this role, which no key selects."""
 
     def __init__(self, manager: ManagerKind, role: Role) -> None:
         super().__init__(
-            f"the {manager} load manager has a {role} of its own, which no other can use; set {MANAGER_KEY}="
-            f"{ManagerKind.MODULAR.class_name} to choose one by its name"
+            f"the {manager} load manager has its own {role}, which cannot be replaced; set {MANAGER_KEY}="
+            f"{ManagerKind.MODULAR.class_name} to choose a strategy by name"
         )
 
 
@@ -206,7 +206,7 @@ class NothingToDecideError(StrategyError):
 
 
 def check_change(before: "BrokerConfig", after: "BrokerConfig") -> None:
-    """Tell whether running brokers can go from one configuration to the other.
+    """Check whether running brokers can change from one configuration to the other.
 
     Raises:
         StrategyError: they cannot; the text says why and what to do.
@@ -221,17 +221,16 @@ def check_change(before: "BrokerConfig", after: "BrokerConfig") -> None:
 
 
 def shedder_name(config: "BrokerConfig", manager: ManagerKind | None = None) -> str:
-    """Return the short name of the shedder that a load manager uses: the one in force unless given.
+    """Return the short name of the shedder of a load manager; of the one in force unless given.
 
-    For the modular one that of `loadBalancerLoadSheddingStrategy`. The extensible one has TransferShedder and takes it
-    whatever the key says, as in Pulsar, unless that is a strategy of our own; the simple one sheds by itself. Since 5.x
-    the modular one takes a shedder that places, too, without its placement; its bundles go where the configured one
-    says.
+    The modular load manager uses `loadBalancerLoadSheddingStrategy`. The extensible one uses TransferShedder whatever
+    the key says, as in Pulsar, unless the key names our own strategy. The simple one has its own shedder. Since 5.x the
+    modular one accepts a shedder that also places without its placement; the configured placement then chooses the
+    destinations.
 
     Raises:
-        UnknownStrategyError: there is none of that name, or it belongs to another load manager.
-        MismatchedStrategiesError: it, or the placement strategy, sheds and places as one, and the other is another,
-            in 4.x.
+        UnknownStrategyError: there is no strategy of this name, or it belongs to another load manager.
+        MismatchedStrategiesError: in 4.x, only one of the two keys names a strategy that both sheds and places.
         NothingToDecideError: the load manager is the no-op one.
     """
     manager = manager or manager_in_force(config)
@@ -254,14 +253,14 @@ def shedder_name(config: "BrokerConfig", manager: ManagerKind | None = None) -> 
 
 
 def placer_name(config: "BrokerConfig", manager: ManagerKind | None = None) -> str:
-    """Return the short name of the placement strategy that a load manager uses: the one in force unless given.
+    """Return the short name of the placement strategy of a load manager; of the one in force unless given.
 
-    For the modular one that of `loadBalancerLoadPlacementStrategy`, or since 5.x LeastLongTermMessageRate if that one
-    sheds as well and another one is to shed; for the simple one that of `loadBalancerPlacementStrategy`, where an
-    unknown name means weightedRandomSelection, as in Pulsar.
+    The modular load manager uses `loadBalancerLoadPlacementStrategy`. If that strategy also sheds but another shedder
+    is configured, since 5.x it uses LeastLongTermMessageRate. The simple one uses `loadBalancerPlacementStrategy`,
+    where an unknown name means weightedRandomSelection, as in Pulsar.
 
     Raises:
-        UnknownStrategyError: there is none of that name, or it belongs to another load manager.
+        UnknownStrategyError: there is no strategy of this name, or it belongs to another load manager.
         NothingToDecideError: the load manager is the no-op one.
     """
     manager = manager or manager_in_force(config)
@@ -278,15 +277,14 @@ def placer_name(config: "BrokerConfig", manager: ManagerKind | None = None) -> s
 
 
 def are_apart(config: "BrokerConfig") -> bool:
-    """Whether one of the two strategies of the modular load manager sheds and places as one, and the other is
-    another."""
+    """Return whether the modular load manager's keys differ although one names a strategy that sheds and places."""
     shedder = short_name(config.load_balancer_load_shedding_strategy)
     placer = short_name(config.load_balancer_load_placement_strategy)
     return shedder != placer and bool(BOTH & {shedder, placer})
 
 
 def is_own(name: str) -> bool:
-    """Tell whether a strategy, by its short or class name, is Barycenter's own, which Apache Pulsar cannot run."""
+    """Return whether a strategy, by its short or class name, is Barycenter's own, which Apache Pulsar cannot run."""
     return any(
         row.class_name.startswith(f"{OWN_PACKAGE}.") and name in (row.name, row.class_name) for row in STRATEGIES
     )
@@ -294,38 +292,38 @@ def is_own(name: str) -> bool:
 
 def _of_modular(key: str, class_name: str, role: Role) -> str:
     wanted = class_name.strip()
-    mine = of_role(ManagerKind.MODULAR, role)
-    for each in mine:
-        if wanted in (each.name, each.class_name):
-            return each.name
-    known = [each.name for each in mine]
+    rows = of_role(ManagerKind.MODULAR, role)
+    for row in rows:
+        if wanted in (row.name, row.class_name):
+            return row.name
+    known = [row.name for row in rows]
     raise UnknownStrategyError(key, class_name, known, _why_not(wanted, role, known))
 
 
 def _of_extensible(config: "BrokerConfig") -> str:
-    """Return TransferShedder, unless the key names a strategy of our own: Pulsar's key is read by no other."""
+    """Return TransferShedder, unless the key names our own strategy; the key has no other effect here, as in Pulsar."""
     wanted = config.load_balancer_load_shedding_strategy.strip()
     first, *others = of_role(ManagerKind.EXTENSIBLE, Role.SHEDDING)
     return next((row.name for row in others if wanted in (row.name, row.class_name)), first.name)
 
 
 def _why_not(class_name: str, role: Role, known: Collection[str]) -> str:
-    """Return what is wrong with a name that the modular load manager does not know; "" if nobody knows it."""
+    """Return why the modular load manager does not have a strategy of this name; "" if no load manager has."""
     name = short_name(class_name)
-    other = next((each for each in STRATEGIES if class_name in (each.name, each.class_name)), None)
+    other = next((row for row in STRATEGIES if class_name in (row.name, row.class_name)), None)
     if other is not None and other.role is not role:
-        return f"is a strategy of {other.role}, not of {role}"
+        return f"is a strategy for {other.role}, not for {role}"
     if other is not None:
         return f"belongs to the {other.manager} load manager, and {MANAGER_KEY} names the modular one"
     return f"is a class that is not Pulsar's, and only Pulsar's {name} can run here" if name in known else ""
 
 
 def shedder_of(config: "BrokerConfig", manager: ManagerKind | None = None) -> "Shedder[Any]":
-    """Return the shedder of a load manager, the one in force unless given.
+    """Return the shedder of a load manager; of the one in force unless given.
 
     Raises:
-        UnknownStrategyError: there is none of that name, or it belongs to another load manager.
-        MismatchedStrategiesError: one of the two keys alone names a strategy that sheds and places as one.
+        UnknownStrategyError: there is no strategy of this name, or it belongs to another load manager.
+        MismatchedStrategiesError: only one of the two keys names a strategy that both sheds and places.
         NothingToDecideError: the load manager is the no-op one.
     """
     manager = manager or manager_in_force(config)
@@ -334,11 +332,11 @@ def shedder_of(config: "BrokerConfig", manager: ManagerKind | None = None) -> "S
 
 
 def placer_of(config: "BrokerConfig", manager: ManagerKind | None = None) -> "Placer[Any]":
-    """Return the placement strategy of a load manager, the one in force unless given.
+    """Return the placement strategy of a load manager; of the one in force unless given.
 
     Raises:
-        UnknownStrategyError: there is none of that name, or it belongs to another load manager.
-        OwnStrategiesError: it decides by itself (`load.simple`).
+        UnknownStrategyError: there is no strategy of this name, or it belongs to another load manager.
+        OwnStrategiesError: it has a fixed placement (`load.simple`).
         NothingToDecideError: it is the no-op one.
     """
     manager = manager or manager_in_force(config)
@@ -349,7 +347,7 @@ def placer_of(config: "BrokerConfig", manager: ManagerKind | None = None) -> "Pl
 
 
 def splitter_of(config: "BrokerConfig", manager: ManagerKind | None = None) -> "Splitter[Any]":
-    """Return the split strategy of a load manager, the one in force unless given.
+    """Return the split strategy of a load manager; of the one in force unless given.
 
     Raises:
         NothingToDecideError: it is the no-op one.
@@ -371,10 +369,10 @@ def splitter_name(manager: ManagerKind) -> str:
 
 
 def strategy(manager: ManagerKind, role: Role, name: str, version: PulsarVersion = VERSIONS[0]) -> Any:
-    """Return the class of the strategy of that short name, by a version of Pulsar.
+    """Return the class of the strategy with this short name, in a version of Pulsar.
 
     Raises:
-        OwnStrategiesError: there is none: the load manager decides by itself.
+        OwnStrategiesError: there is none, because the load manager has a fixed strategy for this role.
     """
     row = next((row for row in of_role(manager, role, version) if row.name == name), None)
     if row is None:

@@ -1,11 +1,10 @@
-"""What every strategy is: a frozen value of its settings, which decides by its arguments alone.
+"""The contract of every strategy: a frozen value of its settings, which decides by its arguments alone.
 
-A strategy's module holds one class, with Pulsar's name of it as `name` and its settings as fields. `of` takes them from
-the configuration; `decide`, whose arguments its role fixes (`shedding.shedder`, `placement.placer`,
-`splitting.splitter`), takes the memory last and returns the next one. Memory is a value: None where nothing is
-remembered.
+The module of a strategy has one class, with Pulsar's class name as `name` and its settings as fields. `of` reads these
+from the configuration. `decide` gets the memory and returns the next one; its other arguments depend on the role
+(`shedding.shedder`, `placement.placer`, `splitting.splitter`). A memory is a value; None for a strategy without one.
 
-Free of numpy, so that every broker can hold memories in documents.
+Needs no numpy, so that every broker can read and write memories in documents.
 """
 
 from abc import ABC, abstractmethod
@@ -20,8 +19,11 @@ Memory = TypeVar("Memory")
 
 
 class MemoryDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """What shedders remember, each its own: smoothed usages (fractions); rounds running in which a gap was seen, by
-    broker; rounds running out of balance, and when bundles left which broker (epoch ms)."""
+    """The memory of a shedder as JSON; each shedder uses its own fields.
+
+    `usage`: broker to smoothed usage (fraction). `low_hits`, `high_hits`: broker to the number of rounds in a row with
+    a wide gap. `rounds`: rounds in a row out of balance. `unloaded_at`: broker to the last unload (epoch ms).
+    """
 
     usage: dict[str, float] = {}
     low_hits: dict[str, int] = {}
@@ -31,12 +33,12 @@ class MemoryDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True, 
 
 
 class Strategy(ABC, Generic[Memory]):
-    """A strategy with its settings put in."""
+    """A strategy with its settings."""
 
     __slots__ = ()
 
     name: ClassVar[str]
-    """As configurations and reasons call it."""
+    """The name in configurations and reasons."""
 
     @classmethod
     @abstractmethod
@@ -45,38 +47,38 @@ class Strategy(ABC, Generic[Memory]):
 
     @abstractmethod
     def start(self) -> Memory:
-        """Return what it remembers before its first decision."""
+        """Return the memory before the first decision."""
 
     def document(self, memory: Memory) -> MemoryDocument:
-        """Return what it remembers as a document; empty unless it says otherwise."""
+        """Return a memory as a document; empty unless the strategy overrides this."""
         return MemoryDocument()
 
     def remembered(self, document: MemoryDocument) -> Memory:
-        """Return its part of a document."""
+        """Return the memory in a document; the initial one unless the strategy overrides this."""
         return self.start()
 
 
 class Remembered(msgspec.Struct, frozen=True):
-    """What the strategy used last remembers; another one starts anew."""
+    """The memory of the strategy that was used last; another strategy starts with its initial memory."""
 
     strategy: type[Strategy[Any]] | None = None
     memory: Any = None
 
     def of(self, strategy: Strategy[Memory]) -> Memory:
-        """Return what `strategy` remembers."""
+        """Return the memory of `strategy`."""
         if type(strategy) is not self.strategy:
             return strategy.start()
         memory: Memory = self.memory
         return memory
 
     def then(self, strategy: Strategy[Memory], memory: Memory) -> "Remembered":
-        """Return this with what `strategy` remembers now."""
+        """Return this with the next memory of `strategy`."""
         if memory is self.memory and type(strategy) is self.strategy:
             return self
         return Remembered(type(strategy), memory)
 
     def document(self, strategy: Strategy[Any]) -> MemoryDocument:
-        """Return what `strategy` remembers, as a document."""
+        """Return the memory of `strategy` as a document."""
         return strategy.document(self.of(strategy))
 
 

@@ -3,8 +3,8 @@
 `demand` is what clients ask of each bundle over time, `capacity` what a broker can carry and how traffic becomes usage,
 `events` what happens to brokers and settings. `bundles` knows who owns what and how bundles split, `reports` what
 brokers told of it and when, as the snapshot that a leader decides upon. `simulator` runs them; its rounds are those of
-`load.cycle`, its splits those of `load.splitting`. `outcome` is what is kept of a run, `measures` how well it went, and
-`references` how well it could have gone, for one who sees what no leader sees.
+`load.rounds`, its splits those of `load.splitting`. `outcome` is what is kept of a run, `measures` how well it went,
+and `references` how well it could have gone, for one who sees what no leader sees.
 
 `synthetic` makes load of a seed. `traces` are counts of events read from CSV files; `inputs` make demand of them, and a
 cluster, too, of what the pipeline kept. `grid` spells out the runs that a person asks for.

@@ -10,8 +10,8 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from pulsar_barycenter.load.cycle.balance import EVEN_ABOVE_MEAN
 from pulsar_barycenter.load.moved_back import Whereabouts, Window
+from pulsar_barycenter.load.rounds.balance import EVEN_ABOVE_MEAN
 from pulsar_barycenter.load.snapshot.load_snapshot import Floats
 from pulsar_barycenter.replay.outcome import Moved, Outcome
 

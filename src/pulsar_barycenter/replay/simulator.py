@@ -5,7 +5,7 @@ A step is
 1. events of its time happen, settings change;
 2. bundles without an owner are placed, as lookups would have them placed;
 3. clients ask for the step's traffic, brokers measure and report (`replay.reports`);
-4. the leader runs its round, if one is due, upon what was reported: `load.cycle.round`, which is the live leader's;
+4. the leader runs its round, if one is due, upon what was reported: `load.rounds.round`, which is the live leader's;
 5. it has bundles split that are too large, by the strategy and the algorithm that are configured.
 
 What is decided in a step is in force from the next on; usage is of the step's own owners. Same arguments, same outcome.
@@ -24,10 +24,10 @@ import msgspec
 import numpy as np
 
 from pulsar_barycenter.config.broker_conf import with_overrides
-from pulsar_barycenter.load.cycle.round import RoundOutcome, round_of, selection_of
 from pulsar_barycenter.load.decisions import Split
 from pulsar_barycenter.load.managers import ManagerKind, manager_in_force
 from pulsar_barycenter.load.reasons import render
+from pulsar_barycenter.load.rounds.round import RoundOutcome, round_of, selection_of
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, LoadSnapshot
 from pulsar_barycenter.load.splitting.splitter import Boundaries, no_boundaries
 from pulsar_barycenter.load.strategies import splitter_of

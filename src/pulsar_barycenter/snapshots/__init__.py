@@ -4,7 +4,7 @@
 `pipeline_tables` (of now or any time in the past). `doubts` tells what is doubtful about the data.
 
 `settings_in_force` reads a data folder with the settings that its brokers decide by; `decided_by` finds out by which
-configuration, load manager and strategies is decided; `load.cycle.told_rounds` runs rounds upon a snapshot.
+configuration, load manager and strategies is decided; `load.rounds.snapshot_rounds` runs rounds upon a snapshot.
 
 The snapshot and its JSON document are values of `load`, which reads no file; words and tables for people are `cli.ask`.
 """

@@ -21,7 +21,7 @@ def test_decisions_are_kept_in_memory_and_as_json_lines(tmp_path: Path) -> None:
     decoded = [msgspec.json.decode(line, type=DecisionRecord) for line in lines]
     assert decoded[1:] == log.recent()
     assert (decoded[0].at, decoded[0].by, decoded[0].strategy) == (1000, "127.0.0.1:8080", "ThresholdShedder")
-    assert "an administrator asked for it" in decoded[0].sentence
+    assert "an administrator requested it" in decoded[0].sentence
 
 
 def test_a_decision_says_which_load_manager_made_it_and_a_line_that_does_not_is_read_nevertheless(

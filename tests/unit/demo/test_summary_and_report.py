@@ -179,7 +179,7 @@ def test_the_data_of_a_long_run_stay_small() -> None:
         ("", ""),
         ("SIGKILL to it; 5 topics wait", "SIGKILL to it"),
         (
-            "b: heaviest (x 1 < 2) [S]; because a: high (usage 9 >= 3, more 1 >= 0): now [S]; set by k",
+            "b: heaviest (x 1 < 2) [S]; because a: high (usage 9 >= 3, more 1 >= 0): now [S]; settings: k",
             "a: high (usage 9 >= 3)",
         ),
     ],

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from pulsar_barycenter.config.broker_conf import with_overrides
 from pulsar_barycenter.config.broker_config import BrokerConfig
-from pulsar_barycenter.load.cycle.round import round_of, selection_of
 from pulsar_barycenter.load.decisions import Placement
 from pulsar_barycenter.load.filters.extensible_filters import ExtensibleFilterSettings
 from pulsar_barycenter.load.filters.namespace_policies import policy_candidates
@@ -21,6 +20,7 @@ from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.placement.least_resource_usage_with_weight_extensible import LeastResourceUsageWithWeight
 from pulsar_barycenter.load.policies import ClusterPolicies, IsolationPolicies
 from pulsar_barycenter.load.reasons import Code, render
+from pulsar_barycenter.load.rounds.round import round_of, selection_of
 from pulsar_barycenter.load.selection.extensible_selection import select_broker_extensible
 from pulsar_barycenter.load.selection.modular_selection import SelectionMemory
 from pulsar_barycenter.load.shedding.beside_drained import shed

@@ -141,7 +141,7 @@ def test_the_host_of_a_broker_id_is_what_stands_before_the_last_colon() -> None:
         ({"namespaces": ["t/(?!ns).*"]}, "look-arounds"),
         ({"namespaces": [r"(.)/\1"]}, "invalid escape"),
         ({"namespaces": ["t/a++"]}, "possessive"),
-        ({"namespaces": ["t/a{,5}"]}, "read differently by Java"),
+        ({"namespaces": ["t/a{,5}"]}, "because Java reads them differently"),
         ({"namespaces": ["((a{100}){100})"]}, "at most 1,000"),
         ({"namespaces": ["a" * 1_001]}, "1001 characters"),
         ({"namespaces": ["\ud800"]}, "not Unicode"),
@@ -229,7 +229,7 @@ def test_secondary_brokers_help_out_while_too_few_primary_ones_live() -> None:
     one = brokers("b1:80", "b3:80", "c1:80", p=isolated).snapshot()
     outcome = policy_candidates(one, PlacementRequest(bundle_name(0)))
     assert names(one, outcome.kept) == ["b1:80", "b3:80"]
-    assert "fewer than min_limit 2" in outcome.note
+    assert "live primary brokers 1 < min_limit 2" in outcome.note
 
 
 def test_a_primary_broker_serves_nothing_but_its_policy() -> None:
@@ -261,7 +261,7 @@ def test_nobody_is_placed_outside_a_policy_none_of_whose_brokers_live() -> None:
     placement = select(brokers("c1:80", p=stored("t/ns", primary=("b.*",), secondary=("d.*",))))
     assert placement.broker is None
     text = render(placement.reason)
-    assert "t/ns has isolation policy p, 0 of whose primary brokers live" in text
+    assert "isolation policy p applies to t/ns, live primary brokers 0" in text
     assert "put aside" not in text
 
 

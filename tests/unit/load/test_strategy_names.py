@@ -107,7 +107,7 @@ def test_each_strategy_is_known_by_its_name_and_its_class_name_and_can_be_made()
         ("TransferShedder", "belongs to the extensible load manager, and loadManagerClassName names the modular one"),
         (f"{EXTENSIONS}.scheduler.TransferShedder", "belongs to the extensible load manager"),
         ("com.acme.ThresholdShedder", "is a class that is not Pulsar's, and only Pulsar's ThresholdShedder can run"),
-        ("RoundRobinBrokerSelector", "is a strategy of placement, not of shedding"),
+        ("RoundRobinBrokerSelector", "is a strategy for placement, not for shedding"),
         ("Quicksort", "is not a strategy known here; use one of AvgShedder, "),
     ],
 )
@@ -153,7 +153,7 @@ def test_the_simple_manager_places_by_its_own_key_and_the_no_op_one_not_at_all()
 
 
 def test_what_the_simple_manager_decides_is_no_strategy_for_others() -> None:
-    with pytest.raises(OwnStrategiesError, match="the simple load manager has a placement of its own"):
+    with pytest.raises(OwnStrategiesError, match="the simple load manager has its own placement"):
         placer_of(configured(ManagerKind.SIMPLE))
 
 
@@ -217,11 +217,11 @@ def test_a_change_that_would_leave_strategies_that_do_not_go_together_is_refused
     before = default_config("4.x")
     check_change(before, structs.replace(before, load_balancer_load_shedding_strategy="UniformLoadShedder"))
     avg = structs.replace(before, load_balancer_load_shedding_strategy="AvgShedder")
-    with pytest.raises(StrategyError, match="set loadBalancerLoadPlacementStrategy=AvgShedder, too"):
+    with pytest.raises(StrategyError, match="set loadBalancerLoadPlacementStrategy=AvgShedder as well"):
         check_change(before, avg)
     simple = structs.replace(avg, load_manager_class_name=ManagerKind.SIMPLE.class_name)
     check_change(configured(ManagerKind.SIMPLE), simple)
-    with pytest.raises(StrategyError, match="sheds and places as one"):
+    with pytest.raises(StrategyError, match="both sheds and places"):
         check_change(simple, avg)
 
 

@@ -148,8 +148,8 @@ def test_the_transfer_shedder_decides_once_the_imbalance_lasted(tmp_path: Path) 
     ("traffic", "upon", "carries"),
     [
         (TrafficFigures.NEWEST, "", "20 MiB/s"),
-        (TrafficFigures.WINDOWS, "upon the pipeline's short-term windows of traffic", "1 MiB/s"),
-        (TrafficFigures.LATE, "upon the newest figures of traffic, as the pipeline is late", "20 MiB/s"),
+        (TrafficFigures.WINDOWS, "based on the pipeline's short-term traffic windows", "1 MiB/s"),
+        (TrafficFigures.LATE, "based on the newest traffic values, because the pipeline is late", "20 MiB/s"),
     ],
 )
 def test_what_is_decided_upon_is_said_with_every_kind_of_file(
@@ -171,14 +171,14 @@ def test_what_is_decided_upon_is_said_with_every_kind_of_file(
     shown = CliRunner().invoke(main, words).stdout
     headline = shown.partition("\n")[0]
     assert headline.endswith(upon)
-    assert ("upon" in headline) == bool(upon)
+    assert ("based on" in headline) == bool(upon)
     moves = [line for line in shown.splitlines() if "a:1 → c:1" in line]
     assert any(line.endswith(f" msg/s and {carries}") for line in moves)
-    window = "short window" if upon.startswith("upon the pipeline's") else "newest report"
+    window = "short window" if upon.startswith("based on the pipeline's") else "newest report"
     assert f": load is in + out, {window}\n" in shown
     told = [json.loads(line) for line in CliRunner().invoke(main, [*words, "--json"]).stdout.splitlines()]
     reasons = [line["reason"].get("cause", line["reason"]) for line in told]
-    assert {f"upon {each['upon']}" if "upon" in each else "" for each in reasons} == {upon}
+    assert {f"based on {each['upon']}" if "upon" in each else "" for each in reasons} == {upon}
     explained = CliRunner().invoke(main, ["explain", "--snapshot", str(tmp_path / name), "--broker", "a:1"]).stdout
     assert upon in " ".join(explained.split())
 

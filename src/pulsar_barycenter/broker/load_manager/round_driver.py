@@ -1,4 +1,4 @@
-"""A round of shedding carried out: each step of `load.cycle.round.moves`, awaited one after the other.
+"""A round of shedding carried out: each step of `load.rounds.round.moves`, awaited one after the other.
 
 Needs numpy; only a leader imports it.
 """
@@ -7,8 +7,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Generator
 
 from pulsar_barycenter.broker.load_manager.decision_executor import DecisionExecutor
-from pulsar_barycenter.load.cycle.round import RoundOutcome, UnloadOutcome
 from pulsar_barycenter.load.decisions import Refusal, Unload
+from pulsar_barycenter.load.rounds.round import RoundOutcome, UnloadOutcome
 
 
 async def carry_out_round(

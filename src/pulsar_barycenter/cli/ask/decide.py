@@ -18,8 +18,8 @@ from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.moments import moment_ms
 from pulsar_barycenter.load.advice.configuration_advice import Severity, advice
-from pulsar_barycenter.load.cycle.told_rounds import placement_lines, shedding_rounds, split_rounds
 from pulsar_barycenter.load.managers import short_name
+from pulsar_barycenter.load.rounds.snapshot_rounds import placement_lines, shedding_rounds, split_rounds
 from pulsar_barycenter.load.strategies import Role, placer_name, shedder_name, splitter_name
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.questions.past_state import Subject

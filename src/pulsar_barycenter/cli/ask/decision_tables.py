@@ -8,8 +8,8 @@ import click
 import msgspec
 
 from pulsar_barycenter.load.bundle_load import IN_AND_OUT, LOAD_BYTES, LOAD_RATE, NEWEST, SHORT
-from pulsar_barycenter.load.cycle.decided import BundleState, Decided, Figures, sources_of
-from pulsar_barycenter.load.reasons import Code, Reason, format_figure, render
+from pulsar_barycenter.load.reasons import SETTINGS_MARK, Code, Reason, format_figure, render
+from pulsar_barycenter.load.rounds.decided import BundleState, Decided, Figures, sources_of
 from pulsar_barycenter.load.shedding.transfer_plan import UPON
 from pulsar_barycenter.load.snapshot.extensible_document import TrafficFigures
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
@@ -36,7 +36,7 @@ def headline(found: SnapshotFile, by: str) -> str:
         taken = f", as of {datetime.fromtimestamp(snapshot.taken_at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
     sizes = f"{count_of(len(snapshot.brokers), 'broker')}, {count_of(len(snapshot.bundles), 'bundle')}"
     upon = "" if snapshot.extensible is None else UPON[snapshot.extensible.traffic]
-    return f"{found.source}: {sizes}{taken}; {by}" + (f"; upon {upon}" if upon else "")
+    return f"{found.source}: {sizes}{taken}; {by}" + (f"; based on {upon}" if upon else "")
 
 
 def window_of(snapshot: LoadSnapshot) -> str:
@@ -110,7 +110,7 @@ def _print_verdicts(verdicts: Sequence[Decided], *, explain: bool) -> None:
 
 def _print_round(reason: Reason, sources: Sequence[str], *, explain: bool) -> None:
     """Print which brokers shed, of whom verdicts say why, or why none does, and what would change it."""
-    settings = f"; set by {', '.join(reason.settings)}" if reason.settings and not explain else ""
+    settings = f"; {SETTINGS_MARK}{', '.join(reason.settings)}" if reason.settings and not explain else ""
     whole = _words(reason, "", explain=explain)
     if reason.subject and sources:
         more = f" and {len(sources) - _MOST_NAMED:,} more" if len(sources) > _MOST_NAMED else ""

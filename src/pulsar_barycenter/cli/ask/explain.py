@@ -15,9 +15,9 @@ from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.moments import moment_ms
 from pulsar_barycenter.cluster_logs.decision_log import DecisionRecord
-from pulsar_barycenter.load.cycle.decided import BundleState, Decided, state_of
-from pulsar_barycenter.load.cycle.told_rounds import placement_lines
 from pulsar_barycenter.load.reasons import Code
+from pulsar_barycenter.load.rounds.decided import BundleState, Decided, state_of
+from pulsar_barycenter.load.rounds.snapshot_rounds import placement_lines
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.namespace import NamespaceName

@@ -14,7 +14,7 @@ from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.config.broker_conf import with_overrides
 from pulsar_barycenter.load.managers import MANAGER_KEY
-from pulsar_barycenter.load.reasons import format_figure
+from pulsar_barycenter.load.reasons import SETTINGS_MARK, format_figure
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.what_if import (
@@ -153,7 +153,7 @@ def _print_moves(moves: tuple[PlannedMove, ...], *, explain: bool) -> None:
 
 def _in_short(move: PlannedMove) -> str:
     """Return what is said of the bundle itself: without its name, what its broker's load is, and which keys matter."""
-    told = move.sentence.partition("; because ")[0].partition("; set by ")[0]
+    told = move.sentence.partition("; because ")[0].partition(f"; {SETTINGS_MARK}")[0]
     return told.removeprefix(f"{move.bundle}: ")
 
 

@@ -1,6 +1,9 @@
-"""What is wrong, or probably not meant, in a load-balancing configuration.
+"""Advice on a load-balancing configuration: what is wrong in it, or probably not intended.
 
-`configuration_advice` asks the rules; `facts` is what they look at and how they speak, `rules` and `shedding_rules`
-are the rules, those about shedding by shedder. Told at the start of a broker, after each dynamic change, and by
-`barycenter decide`.
+Many settings depend on one another, and most wrong combinations raise no error: they just never move a bundle, or move
+bundles without end. These can be found from the keys alone. A broker logs the advice at its start and after each
+dynamic change, and `barycenter decide` prints it.
+
+`configuration_advice` evaluates the rules. `facts` has what rules read and how advice is formed; `rules` and
+`shedding_rules` (by shedder) are the rules.
 """

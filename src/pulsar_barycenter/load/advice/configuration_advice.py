@@ -1,13 +1,13 @@
-"""What is wrong, or probably not meant, in a load-balancing configuration, before a cluster has to show it.
+"""Advice on a load-balancing configuration, before a cluster shows its problems.
 
-    >>> for each in advice(BrokerConfig(load_balancer_broker_threshold_shedder_percentage=100)):
-    ...     print(each.severity, each)
-    warning loadBalancerBrokerThresholdShedderPercentage=100: no broker can lie that far above the mean, so \
+    >>> for found in advice(BrokerConfig(load_balancer_broker_threshold_shedder_percentage=100)):
+    ...     print(found.severity, found)
+    warning loadBalancerBrokerThresholdShedderPercentage=100: no broker can be that far above the mean, so \
     ThresholdShedder never sheds; set it lower, Pulsar's default is 10
 
-Everything is judged by the keys alone, without a cluster: thresholds that no load can reach or that every load does,
-strategies that the load manager does not have, settings that undo one another, keys that nobody reads.
-Pulsar's defaults get no advice. Needs no numpy: every broker asks at its start and after each dynamic change.
+Advice follows from the keys alone, without a cluster: thresholds that no load or every load reaches, strategies that
+the load manager does not have, settings that cancel one another, keys that are not read. Pulsar's defaults get no
+advice. Needs no numpy, because every broker runs it at its start and after each dynamic change.
 """
 
 import difflib
@@ -32,18 +32,18 @@ __all__ = ["Advice", "Severity", "advice", "key_advice"]
 
 
 def advice(config: BrokerConfig, *, network_bytes_per_s: float | None = None) -> list[Advice]:
-    """Return the advice on a configuration: what is refused first, then warnings, then notes; within them by subject.
+    """Return the advice on a configuration: refusals first, then warnings, then notes; within each by subject.
 
-    `network_bytes_per_s` is what a broker's network carries in each direction, if the caller knows; the keys that
-    override its speed tell otherwise.
+    `network_bytes_per_s` is the capacity of a broker's network in each direction, if the caller knows it; otherwise it
+    is taken from the keys that override the speed of network interfaces, if they are set.
     """
     facts = Facts(config, network_bytes_per_s)
     found = [*_names(facts), *findings(facts)]
-    return sorted(dict.fromkeys(found), key=lambda each: list(Severity).index(each.severity))
+    return sorted(dict.fromkeys(found), key=lambda one: list(Severity).index(one.severity))
 
 
 def key_advice(names: Iterable[str]) -> list[Advice]:
-    """Return the advice on names of keys, as a file gives them: those that nobody here knows, and former names."""
+    """Return the advice on the names of keys in a file: unknown names, and former names."""
     found = []
     for name in names:
         if name in FORMER_NAMES:
@@ -52,7 +52,7 @@ def key_advice(names: Iterable[str]) -> list[Advice]:
         elif name not in keys():
             near = difflib.get_close_matches(name, list(keys()), n=1, cutoff=0.8)
             mend = f"did you mean {near[0]}?" if near else "remove it if nothing else reads the file"
-            found.append(Advice(name, "…", Severity.WARNING, "a key that is not known here and has no effect", mend))
+            found.append(Advice(name, "…", Severity.WARNING, "an unknown key, which has no effect", mend))
     return found
 
 
@@ -97,18 +97,19 @@ def _of_modular(facts: Facts) -> Iterator[Advice]:
 
 
 def _apart(facts: Facts) -> Advice:
-    """Return what comes of one strategy that sheds and places as one beside another."""
+    """Return the advice if one key names a strategy that both sheds and places, and the other key another one."""
     shedder, named = shedder_name(facts.config), short_name(facts.config.load_balancer_load_placement_strategy)
     if named in BOTH:
         return facts.advise(
             _PLACEMENT,
-            f"{named} places what it shed itself, and {shedder} sheds; {facts.placer} places instead, as in Pulsar",
-            f"set it to {facts.placer}, or another that only places",
+            f"{named} only places bundles that it has shed itself, but {shedder} sheds; {facts.placer} places instead, "
+            "as in Pulsar",
+            f"set it to {facts.placer}, or to another strategy that only places",
             Severity.NOTE,
         )
     return facts.advise(
         _SHEDDING,
-        f"{shedder} chooses who receives a bundle, but {named} places it, perhaps elsewhere",
+        f"{shedder} chooses the destination of a bundle, but {named} places it and may choose another broker",
         f"set {PLACEMENT_KEY}={shedder}",
     )
 
@@ -119,14 +120,14 @@ def _of_extensible(facts: Facts) -> Iterator[Advice]:
     if short_name(named) != own and named != defaults.load_balancer_load_shedding_strategy:
         yield facts.advise(
             _SHEDDING,
-            f"the extensible load manager sheds by {own} alone and uses it instead, as in Pulsar",
+            f"the extensible load manager can only shed by {own}, and uses it instead, as in Pulsar",
             f"set {SHEDDING_KEY}={own}",
         )
-    yield from _unread(facts, "the extensible load manager has a placement of its own", shedding=False)
+    yield from _unread(facts, "the extensible load manager has its own placement", shedding=False)
 
 
 def _unread(facts: Facts, why: str, *, shedding: bool = True) -> Iterator[Advice]:
-    """Yield a note on each strategy key that was set for nothing."""
+    """Yield a note on each strategy key that is set but has no effect."""
     defaults = default_config(facts.config.barycenter_pulsar_compatibility)
     for attribute, concerned in ((_SHEDDING, shedding), (_PLACEMENT, True)):
         if concerned and getattr(facts.config, attribute) != getattr(defaults, attribute):
@@ -135,7 +136,7 @@ def _unread(facts: Facts, why: str, *, shedding: bool = True) -> Iterator[Advice
 
 
 def _refused(facts: Facts, attribute: str, error: StrategyError, severity: Severity, effect: str) -> Advice:
-    """Return what an error says as advice: up to its last semicolon the sentence, then the mend."""
+    """Return an error as advice: its text up to the last semicolon is the sentence, the rest is what to do."""
     text, _, mend = str(error).rpartition("; ")
     value = format_value(getattr(facts.config, attribute))
     for start in (

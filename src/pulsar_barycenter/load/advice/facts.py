@@ -1,4 +1,4 @@
-"""What the rules of configuration advice look at, and what they say. See `configuration_advice`."""
+"""What the rules of configuration advice read, and the advice that they give. See `configuration_advice`."""
 
 import enum
 from collections.abc import Callable
@@ -14,16 +14,16 @@ from pulsar_barycenter.load.strategies import placer_name, shedder_name
 
 class Severity(enum.StrEnum):
     REFUSED = "refused"
-    """A broker does not start with it."""
+    """A broker with this setting does not start."""
     WARNING = "warning"
-    """It does not do what its key promises."""
+    """The setting does not have the effect that its key promises."""
     NOTE = "note"
-    """It works; it may not be what was meant."""
+    """The setting works, but may not be what was intended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """One key, its value as a broker.conf has it, what it comes to, and what to do about it."""
+    """A key, its value as in broker.conf, what follows from it, and what to do."""
 
     key: str
     value: str
@@ -37,7 +37,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class Facts:
-    """What rules ask of a configuration."""
+    """The facts about a configuration that rules read."""
 
     config: BrokerConfig
     known_network: float | None = None
@@ -66,7 +66,7 @@ class Facts:
 
     @cached_property
     def weights(self) -> tuple[float, ...]:
-        """The weights that count for the load manager's usage: CPU, direct memory, both bandwidths (memory)."""
+        """The weights in the load manager's usage: CPU, direct memory, both bandwidths; extensible: memory as well."""
         config = self.config
         weights = resource_weights(config)
         extensible = self.manager is ManagerKind.EXTENSIBLE
@@ -74,12 +74,12 @@ class Facts:
 
     @cached_property
     def full(self) -> float:
-        """The usage (a fraction) of a broker that is full: the largest weight."""
+        """The usage (fraction) of a full broker: the largest weight."""
         return max(self.weights)
 
     @cached_property
     def network(self) -> float | None:
-        """Bytes/s that a broker's network carries in + out; None if it is not known."""
+        """The capacity of a broker's network, bytes/s in + out; None if it is unknown."""
         each_way = self.known_network
         speed, nics = (
             self.config.load_balancer_override_broker_nic_speed_gbps,
@@ -97,7 +97,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`attribute` of `BrokerConfig`: its key is the one to change."""
+    """If it `holds`, the advice is `sentence` and `mend`, on the key of `attribute` of `BrokerConfig`."""
 
     attribute: str
     holds: Callable[[Facts], bool]

@@ -1,4 +1,4 @@
-"""The rules of configuration advice, but for those about shedding. See `configuration_advice`."""
+"""The rules of configuration advice, except those about shedding. See `configuration_advice`."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -10,7 +10,7 @@ from pulsar_barycenter.load.simple.settings import SimpleStrategy
 
 
 def findings(facts: Facts) -> Iterator[Advice]:
-    """Yield the advice of every rule that applies to the load manager and strategies in force, and holds."""
+    """Yield the advice of every rule that holds, of those for the load manager and strategies in force."""
     rules = [
         *GENERAL,
         *BY_MANAGER.get(facts.manager, ()),
@@ -35,33 +35,33 @@ GENERAL: Final = (
     Rule(
         "load_balancer_enabled",
         lambda f: not f.config.load_balancer_enabled and f.manager is not ManagerKind.NOOP,
-        "brokers neither report nor shed nor split; bundles are assigned by what they reported when they started",
-        "set it to true to balance",
+        "brokers do not report, shed or split; bundles are assigned by the reports that brokers wrote at their start",
+        "set it to true to balance the load",
         Severity.NOTE,
     ),
     Rule(
         "load_balancer_shedding_enabled",
         lambda f: _balances(f) and not f.config.load_balancer_shedding_enabled,
-        "no bundle ever leaves a broker by itself, whatever the shedding strategy and its thresholds",
+        "no bundle is moved automatically, whatever the shedding strategy and its thresholds are",
         "set it to true to shed",
         Severity.NOTE,
     ),
     Rule(
         "load_balancer_cpu_resource_weight",
         lambda f: _balances(f) and f.full == 0,
-        "all resource weights are 0, so every broker's usage reads 0 %, and none is ever overloaded",
+        "all resource weights are 0, so the usage of every broker is 0 %, and no broker is ever overloaded",
         "set it, or a bandwidth weight, to 1",
     ),
     Rule(
         "load_balancer_direct_memory_resource_weight",
         lambda f: f.full > 0 and f.config.load_balancer_direct_memory_resource_weight == sum(f.weights),
-        "direct memory alone counts, of which Barycenter's brokers report 0 %, so their usage reads 0 %",
+        "only direct memory counts, for which Barycenter's brokers report 0 %, so their usage is always 0 %",
         "set loadBalancerCPUResourceWeight, or a bandwidth weight, to 1",
     ),
     Rule(
         "load_balancer_memory_resource_weight",
         lambda f: f.manager is ManagerKind.MODULAR and f.config.load_balancer_memory_resource_weight > 0,
-        "a key that the modular load manager no longer reads: heap memory does not count for a broker's usage",
+        "the modular load manager no longer reads it: heap memory does not count for the usage of a broker",
         "remove it",
         Severity.NOTE,
     ),
@@ -85,13 +85,13 @@ GENERAL: Final = (
             f.config.load_balancer_report_update_min_interval_millis
             > f.config.load_balancer_report_update_max_interval_minutes * 60_000
         ),
-        "brokers look whether to report more seldom than they shall report at the latest",
+        "brokers check whether to report less often than the longest time between two reports allows",
         "set it below loadBalancerReportUpdateMaxIntervalMinutes",
     ),
     Rule(
         "load_balancer_broker_overloaded_threshold_percentage",
         lambda f: _balances(f) and f.config.load_balancer_broker_overloaded_threshold_percentage == 0,
-        "every broker with any load counts as overloaded, so placement chooses twice and at random",
+        "every broker with any load counts as overloaded, so placement chooses twice, and at random",
         "set it above 0, Pulsar's default is 85",
     ),
     Rule(
@@ -100,13 +100,13 @@ GENERAL: Final = (
             f.config.load_balancer_broker_max_topics < f.config.load_balancer_namespace_bundle_max_topics
             and f.config.load_balancer_auto_bundle_split_enabled
         ),
-        "a broker may hold fewer topics than a bundle before it is split, so a bundle may fit nowhere",
+        "a broker may have fewer topics than a bundle may have before it is split, so a bundle may fit nowhere",
         "set it above loadBalancerNamespaceBundleMaxTopics",
     ),
     Rule(
         "barycenter_extensible_pipeline_enabled",
         lambda f: f.config.barycenter_extensible_pipeline_enabled and f.manager is not ManagerKind.EXTENSIBLE,
-        "only the extensible load manager reads it; the modular one goes by the pipeline wherever there is one",
+        "only the extensible load manager reads it; the modular one uses the pipeline wherever there is one",
         "remove it",
         Severity.NOTE,
     ),
@@ -120,15 +120,15 @@ BY_PLACER: Final[Mapping[str, tuple[Rule, ...]]] = {
         Rule(
             "load_balancer_average_resource_usage_difference_threshold_percentage",
             lambda f: 0 < f.full <= f.config.load_balancer_average_resource_usage_difference_threshold_percentage / 100,
-            "no broker can lie that far below the mean, so LeastResourceUsageWithWeight draws among all, whatever they "
-            "carry",
+            "no broker can be that far below the mean, so LeastResourceUsageWithWeight chooses at random among all, "
+            "whatever their load is",
             "set it lower, Pulsar's default is 10",
         ),
         Rule(
             EVENLY,
             lambda f: f.config.load_balancer_distribute_bundles_evenly_enabled and f.manager is ManagerKind.MODULAR,
-            "LeastResourceUsageWithWeight is asked only about brokers with the fewest bundles of the namespace, in a "
-            "small cluster often one",
+            "LeastResourceUsageWithWeight chooses only among the brokers with the fewest bundles of the namespace, in "
+            "a small cluster often a single one",
             "set it to false to place by usage",
             Severity.NOTE,
         ),
@@ -160,7 +160,7 @@ BY_MANAGER: Final[Mapping[ManagerKind, tuple[Rule, ...]]] = {
         Rule(
             "load_balancer_placement_strategy",
             lambda f: f.config.load_balancer_placement_strategy not in set(SimpleStrategy),
-            "not a placement of the simple load manager, which uses weightedRandomSelection instead, as in Pulsar",
+            "not a placement strategy of the simple load manager, which uses weightedRandomSelection, as in Pulsar",
             f"use one of {', '.join(SimpleStrategy)}",
         ),
         Rule(
@@ -169,7 +169,7 @@ BY_MANAGER: Final[Mapping[ManagerKind, tuple[Rule, ...]]] = {
                 f.config.load_balancer_broker_comfort_load_level_percentage
                 >= f.config.load_balancer_broker_overloaded_threshold_percentage
             ),
-            "an overloaded broker sheds to one that is as full, which sheds next",
+            "an overloaded broker sheds to a broker that is as full, which then sheds itself",
             "set it below loadBalancerBrokerOverloadedThresholdPercentage, Pulsar's default is 65",
         ),
         Rule(
@@ -186,7 +186,7 @@ BY_MANAGER: Final[Mapping[ManagerKind, tuple[Rule, ...]]] = {
         Rule(
             "barycenter_extensible_pipeline_enabled",
             lambda f: f.config.barycenter_extensible_pipeline_enabled and not f.config.load_report_log_enabled,
-            "there is no log of load reports that a pipeline could read, so the newest figures are decided upon",
+            "brokers write no log of load reports for a pipeline, so decisions use the newest reports",
             "set loadReportLogEnabled=true",
         ),
     ),
@@ -199,25 +199,25 @@ SPLITTING: Final = (
     Rule(
         "load_balancer_namespace_maximum_bundles",
         lambda f: f.config.load_balancer_namespace_maximum_bundles <= f.config.default_number_of_namespace_bundles,
-        "a new namespace has that many bundles from the start (defaultNumberOfNamespaceBundles), so none is ever split",
+        "a new namespace already has that many bundles (defaultNumberOfNamespaceBundles), so none is ever split",
         "set it above defaultNumberOfNamespaceBundles, Pulsar's default is 128",
     ),
     Rule(
         "load_balancer_namespace_bundle_max_msg_rate",
         lambda f: f.config.load_balancer_namespace_bundle_max_msg_rate == 0,
-        "every bundle with traffic is above it and is split, until its namespace is full of bundles",
+        "every bundle with traffic exceeds it and is split, until its namespace has the maximum number of bundles",
         "set it above 0, Pulsar's default is 30000",
     ),
     Rule(
         "load_balancer_namespace_bundle_max_bandwidth_mbytes",
         lambda f: f.config.load_balancer_namespace_bundle_max_bandwidth_mbytes == 0,
-        "every bundle with traffic is above it and is split, until its namespace is full of bundles",
+        "every bundle with traffic exceeds it and is split, until its namespace has the maximum number of bundles",
         "set it above 0, Pulsar's default is 100",
     ),
     Rule(
         "default_namespace_bundle_split_algorithm",
         lambda f: f.config.default_namespace_bundle_split_algorithm == "specified_positions_divide",
-        "an automatic split has no positions to give it, so every one fails",
+        "an automatic split has no positions for it, so every automatic split fails",
         "set it to another algorithm, Pulsar's default is range_equally_divide",
     ),
     Rule(

@@ -1,7 +1,7 @@
 """The rules of configuration advice about shedding, by shedder. See `configuration_advice`.
 
-Bounds are derived from what a load can be: a usage lies between 0 and the largest weight (a broker may report more than
-its limit, but not for long), and the deviation of such usages is at most half of that.
+Bounds follow from possible loads: a usage is between 0 and the largest weight (a broker may report more than its limit,
+but not for long), and the standard deviation of such usages is at most half of that.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from pulsar_barycenter.load.managers import ManagerKind
 
 _MEBIBYTE: Final = 1_048_576
 _MARGIN: Final = 0.05
-"""What ThresholdShedder adds to the excess that leaves a broker."""
+"""What ThresholdShedder adds to the excess that a broker sheds (fraction)."""
 
 _GRACE: Final = "load_balancer_shedding_grace_period_minutes"
 
@@ -22,7 +22,7 @@ SHEDDING: Final = (
         lambda f: (
             f.config.load_balancer_shedding_grace_period_minutes < f.config.load_balancer_shedding_interval_minutes
         ),
-        "it ends before the next round, so a bundle can be moved in every round and go to and fro",
+        "it ends before the next round, so a bundle can move back and forth in every round",
         "set it to several times loadBalancerSheddingIntervalMinutes, Pulsar's default is 30",
     ),
     Rule(
@@ -32,7 +32,7 @@ SHEDDING: Final = (
             or f.config.load_balancer_shedding_interval_minutes
             < f.config.load_balancer_host_usage_check_interval_minutes
         ),
-        "rounds come faster than new figures, so the same excess is shed more than once",
+        "rounds follow faster than new load data, so the same excess is shed more than once",
         "set it to at least statsUpdateFrequencyInSecs and loadBalancerHostUsageCheckIntervalMinutes",
     ),
 )
@@ -49,7 +49,7 @@ def frozen_history(name: str) -> Rule:
     return Rule(
         "load_balancer_history_resource_percentage",
         lambda f: f.config.load_balancer_history_resource_percentage == 1,
-        f"the past counts for everything, so {name} judges each broker for ever by what it reported first",
+        f"only the past counts, so {name} always compares the first usage that each broker reported",
         "set it below 1, Pulsar's default is 0.9",
     )
 
@@ -59,13 +59,13 @@ def _of_threshold(name: str) -> tuple[Rule, ...]:
         Rule(
             _THRESHOLD,
             lambda f: 0 < f.full <= _threshold(f),
-            f"no broker can lie that far above the mean, so {name} never sheds",
+            f"no broker can be that far above the mean, so {name} never sheds",
             "set it lower, Pulsar's default is 10",
         ),
         Rule(
             _THRESHOLD,
             lambda f: _threshold(f) == 0,
-            f"brokers that are exactly alike are at the threshold already, so {name} never rests",
+            f"even brokers with exactly equal usage reach the threshold, so {name} sheds in every round",
             "set it above 0, Pulsar's default is 10",
         ),
         Rule(
@@ -75,7 +75,7 @@ def _of_threshold(name: str) -> tuple[Rule, ...]:
                 and f.config.load_balancer_bundle_unload_min_throughput_threshold * _MEBIBYTE
                 > f.network * max(0.0, f.full - _threshold(f) + _MARGIN)
             ),
-            "a full network does not carry that much excess, so nothing is ever worth an unload",
+            "the excess of a full network is smaller, so no bundle is ever unloaded",
             "set it lower, Pulsar's default is 10 (MiB/s)",
         ),
         frozen_history(name),
@@ -87,7 +87,7 @@ def _of_share(name: str) -> tuple[Rule, ...]:
         Rule(
             _SHARE,
             lambda f: f.config.max_unload_percentage <= 0,
-            f"{name} may move no part of a difference",
+            f"{name} may move no part of a difference, so it never sheds",
             "set it above 0, at most to 0.5",
         ),
         Rule(
@@ -106,9 +106,9 @@ def _by_count(name: str) -> Rule:
     return Rule(
         EVENLY,
         lambda f: f.config.load_balancer_distribute_bundles_evenly_enabled and f.manager is ManagerKind.MODULAR,
-        f"what {name} unloads may only go to brokers with the fewest bundles of its namespace; a broker that gave one "
-        "away has the fewest itself and keeps the rest, however heavy",
-        "set it to false where bundles of a namespace weigh unlike",
+        f"bundles that {name} unloads may only go to brokers with the fewest bundles of the namespace; a broker that "
+        "shed one then has the fewest itself, so it keeps the others, however heavy they are",
+        "set it to false if the bundles of a namespace have different loads",
         Severity.NOTE,
     )
 
@@ -120,7 +120,7 @@ BY_SHEDDER: Final[Mapping[str, tuple[Rule, ...]]] = {
         Rule(
             "load_balancer_broker_overloaded_threshold_percentage",
             lambda f: 0 < f.full < f.config.load_balancer_broker_overloaded_threshold_percentage / 100,
-            "even a full broker stays below it by the largest resource weight, so OverloadShedder never sheds",
+            "with the largest resource weight even a full broker stays below it, so OverloadShedder never sheds",
             "set it below 100 times the largest weight, or a weight to 1",
         ),
         _by_count("OverloadShedder"),
@@ -132,14 +132,14 @@ BY_SHEDDER: Final[Mapping[str, tuple[Rule, ...]]] = {
                 f.config.load_balancer_msg_rate_difference_shedder_threshold <= 0
                 and f.config.load_balancer_msg_throughput_multiplier_difference_shedder_threshold <= 0
             ),
-            "both criteria of UniformLoadShedder are off (the one of throughput, too), so it never sheds",
+            "both criteria of UniformLoadShedder, message rate and throughput, are off, so it never sheds",
             "set it, or loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold, above 0",
         ),
         Rule(
             "load_balancer_msg_throughput_multiplier_difference_shedder_threshold",
             lambda f: 0 < f.config.load_balancer_msg_throughput_multiplier_difference_shedder_threshold <= 1,
-            "the greatest throughput is always at least the least, so UniformLoadShedder sheds the smallest difference",
-            "set it above 1, Pulsar's default is 4, or to 0, which is off",
+            "the highest throughput is always at least the lowest, so UniformLoadShedder sheds for any difference",
+            "set it above 1, Pulsar's default is 4, or to 0 to switch this criterion off",
         ),
         Rule(
             "max_unload_bundle_num_per_shedding",
@@ -154,8 +154,8 @@ BY_SHEDDER: Final[Mapping[str, tuple[Rule, ...]]] = {
         Rule(
             EVENLY,
             lambda f: f.config.load_balancer_distribute_bundles_evenly_enabled,
-            "AvgShedder chooses who receives a bundle, but the filter removes that broker unless it has the fewest "
-            "bundles of the namespace, and the bundle stays or goes elsewhere",
+            "AvgShedder chooses the destination of a bundle, but this filter removes that broker unless it has the "
+            "fewest bundles of the namespace, and the bundle stays or goes elsewhere",
             "set it to false",
         ),
         Rule(
@@ -163,14 +163,14 @@ BY_SHEDDER: Final[Mapping[str, tuple[Rule, ...]]] = {
             lambda f: (
                 f.config.load_balancer_avg_shedder_low_threshold >= f.config.load_balancer_avg_shedder_high_threshold
             ),
-            "a gap that reaches it has reached the high threshold before, so gaps below it are never evened out, "
-            "however long they last",
+            "a gap that reaches it also reaches the high threshold, so smaller gaps are never balanced, however long "
+            "they last",
             "set it below loadBalancerAvgShedderHighThreshold",
         ),
         Rule(
             "load_balancer_avg_shedder_low_threshold",
             lambda f: 0 < f.full < f.config.load_balancer_avg_shedder_low_threshold / 100,
-            "no gap between two brokers can be that wide by the largest resource weight, so AvgShedder never sheds",
+            "with the largest resource weight no gap between two brokers can be that wide, so AvgShedder never sheds",
             "set it lower, Pulsar's default is 15",
         ),
         Rule(
@@ -179,7 +179,7 @@ BY_SHEDDER: Final[Mapping[str, tuple[Rule, ...]]] = {
                 f.config.load_balancer_avg_shedder_hit_count_high_threshold
                 >= f.config.load_balancer_avg_shedder_hit_count_low_threshold
             ),
-            "a wide gap counts as a narrow one, too, which acts as soon, so the high threshold changes nothing",
+            "a wide gap also counts as a narrow one, which acts just as soon, so the high threshold has no effect",
             "set it below loadBalancerAvgShedderHitCountLowThreshold",
         ),
         *_of_share("AvgShedder"),
@@ -188,14 +188,14 @@ BY_SHEDDER: Final[Mapping[str, tuple[Rule, ...]]] = {
         Rule(
             EVENLY,
             lambda f: f.config.load_balancer_distribute_bundles_evenly_enabled,
-            "LeastDisturbance chooses who receives a bundle, but the filter removes that broker unless it has the "
-            "fewest bundles of the namespace, and the bundle stays or goes elsewhere",
+            "LeastDisturbance chooses the destination of a bundle, but this filter removes that broker unless it has "
+            "the fewest bundles of the namespace, and the bundle stays or goes elsewhere",
             "set it to false",
         ),
         Rule(
             "barycenter_least_disturbance_band_percentage",
             lambda f: 0 < f.full < f.config.barycenter_least_disturbance_band_percentage / 100,
-            "no broker can lie that far above others by the largest resource weight, so LeastDisturbance never sheds",
+            "with the largest resource weight no broker can be that far above others, so LeastDisturbance never sheds",
             "set it lower, the default is 8",
         ),
         Rule(
@@ -204,7 +204,7 @@ BY_SHEDDER: Final[Mapping[str, tuple[Rule, ...]]] = {
                 f.config.barycenter_least_disturbance_patience_minutes
                 < 2 * f.config.load_balancer_shedding_interval_minutes
             ),
-            "a change is believed after a round or two, so load that comes and goes moves bundles",
+            "a change of load counts after one or two rounds, so load that comes and goes moves bundles",
             "set it to several times loadBalancerSheddingIntervalMinutes, the default is 12",
         ),
     ),
@@ -213,20 +213,20 @@ BY_SHEDDER: Final[Mapping[str, tuple[Rule, ...]]] = {
         Rule(
             "load_balancer_max_number_of_bundles_in_bundle_load_report",
             lambda f: f.config.load_balancer_max_number_of_bundles_in_bundle_load_report in (0, 1),
-            "brokers tell of so few bundles that TransferShedder, which leaves each its last one told of, moves none",
+            "brokers report so few top bundles that TransferShedder, which leaves each broker its last one, moves none",
             "set it to at least 2, Pulsar's default is 10",
         ),
         Rule(
             "load_balancer_broker_load_target_std",
             lambda f: 0 < f.full <= 2 * f.config.load_balancer_broker_load_target_std,
-            "usages cannot deviate that much (half of the largest weight is the most), so only nearly idle and "
-            "overloaded brokers make TransferShedder shed",
+            "usages cannot deviate that much (at most by half of the largest weight), so TransferShedder sheds only "
+            "for nearly idle and overloaded brokers",
             "set it lower, Pulsar's default is 0.55",
         ),
         Rule(
             "load_balancer_broker_load_target_std",
             lambda f: f.config.load_balancer_broker_load_target_std == 0,
-            "the smallest difference is above it, so TransferShedder never rests",
+            "any difference exceeds it, so TransferShedder sheds in every cycle",
             "set it above 0, at most to 0.55",
         ),
         Rule(
@@ -235,7 +235,7 @@ BY_SHEDDER: Final[Mapping[str, tuple[Rule, ...]]] = {
                 f.config.load_balancer_broker_load_data_ttl_in_seconds
                 < f.config.load_balancer_report_update_max_interval_minutes * 60
             ),
-            "a broker whose load does not change is out of date before its next report, and counts for nothing",
+            "the load data of a broker without changes is too old before its next report, and does not count",
             "set it above loadBalancerReportUpdateMaxIntervalMinutes",
         ),
         frozen_history("TransferShedder"),

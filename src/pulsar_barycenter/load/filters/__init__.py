@@ -1,9 +1,10 @@
-"""Who may own a bundle: each filter removes candidates, and says of each one why.
+"""Which brokers may own a bundle: each filter removes candidates, and gives the reason for each.
 
-Read `outcome`, what a filter is asked and answers, then `namespace_policies`, from which every selection starts, and
-the others in the order in which the modular load manager asks them: `max_topics`, `anti_affinity`,
-`even_distribution`, `load_manager_class`, `broker_version`. `extensible_filters` is the extensible load manager's row
-of them, and which transfers they allow.
+Some rules must hold whatever the load is: policies, limits, versions during an upgrade. Each is a filter that takes
+flags over the brokers and clears some of them, so that filters can be combined in any order and never bring a broker
+back. `placement` then chooses the best of the brokers that are left; `selection` combines the two.
 
-Who of those left is best is for `placement`; both stand in a row in `selection`.
+Start with `outcome`, the contract of a filter, and `namespace_policies`, with which every selection begins. The others
+are in the order of the modular load manager: `max_topics`, `anti_affinity`, `even_distribution`, `load_manager_class`,
+`broker_version`. `extensible_filters` has the order of the extensible load manager, and the transfers that it allows.
 """

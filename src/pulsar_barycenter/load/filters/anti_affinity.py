@@ -1,13 +1,13 @@
 """Anti-affinity groups: keep the brokers that have the fewest namespaces of the bundle's group.
 
-With `failureDomainsEnabled`, and if any failure domain is known, only the domains stay first whose candidates have the
-fewest between them. Brokers in no domain form one of their own, `default`.
+With `failureDomainsEnabled`, and if failure domains are defined, it first keeps the domains whose candidates together
+have the fewest. Brokers without a domain form the domain `default`.
 
 Worked example: domain d1 has b1 with 2 namespaces of the group and b2 with 1, d2 has b3 with 2 and b4 with 1, d3 has
-b5 and b6 with 2 each. The domains count 3, 3 and 4, so d3 is out; of the others b2 and b4 stay, with 1 each.
+b5 and b6 with 2 each. The domains have 3, 3 and 4, so d3 is removed. Of the others b2 and b4 remain, with 1 each.
 
-It spreads namespaces, not bundles: a second bundle of a namespace may join the first. Where all brokers of a group
-have a namespace each, even distribution decides as if there were no group.
+It spreads namespaces, not bundles: a second bundle of a namespace may join the first. If all brokers have the same
+number of namespaces of the group, even distribution decides as if there were no group.
 
 Source: Pulsar's `LoadManagerShared.filterAntiAffinityGroupOwnedBrokers`, `shouldAntiAffinityNamespaceUnload`.
 """
@@ -26,10 +26,10 @@ _DOMAINS_SETTING = "failureDomainsEnabled"
 
 
 def group_counts(snapshot: LoadSnapshot, namespace: str) -> Integers | None:
-    """Return how much of the anti-affinity group of `namespace` each broker has; None: it is in no group.
+    """Return for each broker the size of its part of the anti-affinity group of `namespace`; None: it has no group.
 
-    These are namespaces with a bundle there, reported or about to arrive; with the extensible load manager the bundles
-    that the ownership channel says the broker owns.
+    This is the number of namespaces with a bundle on the broker, reported or about to arrive. With the extensible load
+    manager it is the number of bundles that the broker owns by the ownership channel.
     """
     members = snapshot.policies.members_of(namespace)
     if members is None:
@@ -40,12 +40,12 @@ def group_counts(snapshot: LoadSnapshot, namespace: str) -> Integers | None:
     if snapshot.extensible is not None or not arriving:
         return counts
     memo, key = snapshot.bundles.memo, ("group with arriving", group)
-    before = memo.get(key)  # asked for a bundle that is to leave, and then where it shall go
+    before = memo.get(key)  # a bundle that is to leave needs it twice: for the veto and for its destination
     if before is not None and before[0] is arriving and before[1] is reported:
         found: Integers = before[2]
         return found
     first: list[int] = []
-    for name in members if len(members) <= arriving.most else [each for each in arriving if each in set(members)]:
+    for name in members if len(members) <= arriving.most else [name for name in arriving if name in set(members)]:
         coming = arriving.get_or_none(name)
         if coming:
             row = snapshot.namespace_row(name)
@@ -58,7 +58,7 @@ def group_counts(snapshot: LoadSnapshot, namespace: str) -> Integers | None:
 
 
 def _reported(snapshot: LoadSnapshot, group: str, members: tuple[str, ...]) -> Integers:
-    """Return how much of a group each broker has by what is reported; found once for each group. Not to be changed."""
+    """Return for each broker its part of a group by the reports; computed once per group. Do not change the result."""
     bundles, brokers = snapshot.bundles, len(snapshot.brokers)
     owned = None if snapshot.extensible is None else snapshot.extensible.owned
     before = bundles.memo.get(("group", group))
@@ -70,7 +70,7 @@ def _reported(snapshot: LoadSnapshot, group: str, members: tuple[str, ...]) -> I
     if owned is not None:
         holders = bundles.owner[rows[owned[rows]]]
     else:
-        # one number for each broker and namespace, so that a namespace counts once for its broker
+        # one number for each pair of broker and namespace, so that a namespace counts once per broker
         width = len(snapshot.namespaces)
         holders = np.unique(bundles.owner[rows].astype(np.int64) * width + bundles.namespace[rows]) // max(1, width)
     counts = np.bincount(holders, minlength=brokers)
@@ -81,9 +81,9 @@ def _reported(snapshot: LoadSnapshot, group: str, members: tuple[str, ...]) -> I
 def anti_affinity(
     snapshot: LoadSnapshot, candidates: Flags, namespace: str, *, failure_domains: bool
 ) -> tuple[FilterOutcome, ...]:
-    """Remove domains, then brokers, that have more of the group than others; one outcome a step, the last one counts.
+    """Remove domains, then brokers, that have more of the group than others: an outcome for each step, the last counts.
 
-    No outcome at all for a namespace in no group.
+    Returns no outcome for a namespace without a group.
     """
     counts = group_counts(snapshot, namespace)
     if counts is None or not candidates.any():
@@ -105,14 +105,14 @@ def anti_affinity(
     return tuple(outcomes)
 
 
-def _fewest(candidates: Flags, figures: Floats | Integers, code: Code, settings: tuple[str, ...]) -> FilterOutcome:
-    least = float(figures[candidates].min())
+def _fewest(candidates: Flags, values: Floats | Integers, code: Code, settings: tuple[str, ...]) -> FilterOutcome:
+    least = float(values[candidates].min())
     return narrowed(
         candidates,
-        candidates & (figures == least),
+        candidates & (values == least),
         code,
         settings,
-        lambda brokers: compare(brokers, "of the group", figures, ">", ("fewest", least)),
+        lambda brokers: compare(brokers, "namespaces of the group", values, ">", ("fewest", least)),
     )
 
 
@@ -125,10 +125,10 @@ def _domain_rows(brokers: tuple[str, ...], policies: ClusterPolicies) -> Indices
 
 
 def anti_affinity_veto(snapshot: LoadSnapshot, allowed: Flags, namespace: str) -> Compared | None:
-    """Return what forbids to unload a bundle of `namespace`, if anything does.
+    """Return the comparison that forbids unloading a bundle of `namespace`; None if it may be unloaded.
 
-    `allowed` are the brokers that policies allow. If all of them have the same number of namespaces of the group, and
-    at least one, the bundle would come back to where it was.
+    `allowed` are the brokers that policies allow. If all of them have the same number of namespaces of the group, at
+    least one, the bundle would come back to its broker.
     """
     counts = group_counts(snapshot, namespace)
     if counts is None or not counts.any():
@@ -137,4 +137,4 @@ def anti_affinity_veto(snapshot: LoadSnapshot, allowed: Flags, namespace: str) -
     if len(of_allowed) and (of_allowed.min() == 0 or of_allowed.min() < of_allowed.max()):
         return None
     least, most = (int(of_allowed.min()), int(of_allowed.max())) if len(of_allowed) else (0, 0)
-    return Compared("most of the group on a broker", float(most), "=", "fewest", float(least))
+    return Compared("most namespaces of the group on a broker", float(most), "=", "fewest", float(least))

@@ -1,11 +1,11 @@
 """Broker version: keep the brokers of the latest version (`preferLaterVersions`).
 
-When to use it: while brokers are upgraded one by one, so that a bundle that has left an old one does not come back to
-another old one. When not: versions that stay mixed, since all that is placed goes to the newest.
+When to use it: while brokers are upgraded one by one, so that a bundle that left an old broker does not go to another
+old one. When not: versions that stay mixed, since all new bundles go to the newest version.
 
-Versions are semantic ones; build metadata (`+…`) is ignored. Source: Pulsar's `BrokerVersionFilter`. Where we differ:
-numbers may be of any size, and among the parts of a pre-release each number comes before each word, as the standard
-has it (Pulsar's library compares `2` and `1a` as texts, and takes `-1` for a number).
+Versions are semantic versions; build metadata (`+…`) is ignored. Source: Pulsar's `BrokerVersionFilter`. Where we
+differ: numbers may be of any size, and in a pre-release every number precedes every word, as the standard requires
+(Pulsar's library compares `2` and `1a` as texts, and takes `-1` for a number).
 """
 
 import re
@@ -33,31 +33,31 @@ VersionKey: TypeAlias = tuple[int, int, int, int, tuple[tuple[int, int, str], ..
 
 @lru_cache(maxsize=256)
 def version_key(text: str) -> VersionKey:
-    """Return a key by which semantic versions order: a pre-release comes before its release.
+    """Return a sort key for semantic versions: a pre-release precedes its release.
 
     Raises:
-        FilterFailedError: `text` is no semantic version.
+        FilterFailedError: `text` is not a semantic version.
     """
     match = _SEMANTIC.fullmatch(text)
     if match is None:
-        raise FilterFailedError(f"{text!r} is no semantic version")
+        raise FilterFailedError(f"{text!r} is not a semantic version")
     major, minor, patch, pre = match.groups()
     if pre is None:
         return int(major), int(minor), int(patch), 1, ()
-    # numbers order before words, and by value
+    # numbers precede words, and are ordered by value
     parts = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in pre.split("."))
     return int(major), int(minor), int(patch), 0, parts
 
 
 def broker_version(snapshot: LoadSnapshot, candidates: Flags) -> FilterOutcome:
-    """Remove brokers of an older version than the latest among the candidates.
+    """Remove the brokers with an older version than the latest of the candidates.
 
     Raises:
-        FilterFailedError: there is no candidate, or one whose version is missing or no semantic one.
+        FilterFailedError: there is no candidate, or one has no version or one that is not semantic.
     """
     rows = np.flatnonzero(candidates).tolist()
     if not rows:
-        raise FilterFailedError("there is no broker to compare the version of")
+        raise FilterFailedError("there is no candidate whose version could be compared")
     keys: dict[int, VersionKey] = {}
     for row in rows:
         version = snapshot.brokers.versions[row]

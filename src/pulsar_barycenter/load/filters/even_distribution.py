@@ -1,11 +1,11 @@
 """Even distribution: keep the brokers with the fewest bundles of the namespace.
 
-Worked example: three brokers hold 2, 1 and 1 bundles of `public/default`: only the last two stay.
+Worked example: three brokers have 2, 1 and 1 bundles of `public/default`, so only the last two remain candidates.
 
-When to use it: namespaces of many bundles that carry alike, spread by number before anything is known of their load.
-When not: a cluster about as large as the namespace has bundles, where few candidates are left and the placement
-strategy hardly chooses; or bundles that weigh unlike, since a broker that shed one has the fewest of the namespace
-and may only keep the others. `loadBalancerDistributeBundlesEvenlyEnabled=false` switches it off.
+When to use it: namespaces with many bundles of similar load: it spreads them by number before their load is known.
+When not: a namespace with about as many bundles as the cluster has brokers, since few candidates remain for placement;
+or bundles of different weight, since a broker that shed one then has the fewest, so that the bundle comes back.
+`loadBalancerDistributeBundlesEvenlyEnabled=false` switches it off.
 
 Source: Pulsar's `LoadManagerShared.removeMostServicingBrokersForNamespace`.
 """
@@ -34,7 +34,7 @@ def even_distribution(snapshot: LoadSnapshot, candidates: Flags, namespace: str)
     for broker in arriving:
         kept[broker] = False
     left = int(np.count_nonzero(kept))
-    if count and not left:  # nobody has none
+    if count and not left:  # every candidate has at least one
         counts = counted(bundles, row, brokers, arriving)
         least = int(counts[candidates].min())
         kept = candidates & (counts == least)
@@ -44,7 +44,7 @@ def even_distribution(snapshot: LoadSnapshot, candidates: Flags, namespace: str)
 
 
 class _Counts(msgspec.Struct, frozen=True, gc=False):
-    """Says how many bundles of a namespace, which has that `row`, brokers have; the candidates at least `least`."""
+    """Builds the comparisons: how many bundles of the namespace in `row` a broker has, and `least`, the fewest."""
 
     bundles: BundleTable
     namespace: str

@@ -1,12 +1,12 @@
-"""The filters of the extensible load manager, one after the other; and which transfers they allow.
+"""The filters of the extensible load manager, in order, and the transfers that they allow.
 
     live brokers ▸ load manager class ▸ maximum topics ▸ version ▸ anti-affinity ▸ isolation
 
-Each filter narrows the candidates of the one before. Unlike in the modular load manager nobody comes back: a filter
-that cannot judge leaves the candidates as they are, and when nobody is left nobody is chosen. A namespace with an
-isolation policy is not held to the kinds of topics that brokers enable.
+Each filter narrows the candidates of the one before. Unlike with the modular load manager, no broker comes back: a
+filter that fails leaves the candidates as they are, and if no candidate is left, no broker is chosen. For a namespace
+with an isolation policy, the kinds of topics that brokers enable do not matter.
 
-Drained brokers are none of the candidates; all filters are asked once more with them if they leave nobody else.
+Drained brokers are not candidates. If no other broker is left, all filters run once more with the drained ones.
 
 Source: Pulsar's `ExtensibleLoadManagerImpl.selectAsync`, `TransferShedder.isTransferable` (4.x). Where we differ:
 brokers that run the same load manager may name its class in short.
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from pulsar_barycenter.config.broker_config import BrokerConfig
 
 _Filter = Callable[[Flags], Sequence[FilterOutcome]]
-"""Of the outcomes for some candidates the last one counts."""
+"""Returns the outcomes for candidates; the last one counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExtensibleFilterSettings:
-    """`transfer`: what is unloaded goes to a broker that was chosen for it; `move_with_policies`: bundles may move
-    though their namespace has an isolation policy or an anti-affinity group."""
+    """`transfer`: an unloaded bundle goes to a broker that was chosen for it. `move_with_policies`: bundles may move
+    even if their namespace has an isolation policy or an anti-affinity group."""
 
     load_manager_class_name: str = ManagerKind.EXTENSIBLE.class_name
     max_topics: int = 50_000
@@ -62,7 +62,7 @@ class ExtensibleFilterSettings:
 
 @dataclass(frozen=True, slots=True)
 class Narrowed:
-    """What the filters kept, what each did, and why some could not judge."""
+    """The candidates that the filters kept, the outcome of each filter, and why filters failed."""
 
     candidates: Flags
     outcomes: tuple[FilterOutcome, ...]
@@ -72,7 +72,7 @@ class Narrowed:
 def narrow(
     snapshot: LoadSnapshot, request: PlacementRequest, settings: ExtensibleFilterSettings, candidates: Flags
 ) -> Narrowed:
-    """Return which of `candidates` may own the bundle; drained ones only if the filters leave nobody else."""
+    """Return which of `candidates` may own the bundle; drained brokers only if the filters leave no other one."""
     drained = drained_rows(snapshot)
     if drained is None or not (candidates & drained).any():
         return _narrowed(snapshot, request, settings, candidates)
@@ -83,8 +83,8 @@ def narrow(
     found = _narrowed(snapshot, request, settings, candidates)
     if not found.candidates.any():
         return found
-    told = narrowed(candidates, candidates, Code.DRAINED, (DRAINED_KEY,), note=ONLY_DRAINED)
-    return replace(found, outcomes=(told, *found.outcomes))
+    noted = narrowed(candidates, candidates, Code.DRAINED, (DRAINED_KEY,), note=ONLY_DRAINED)
+    return replace(found, outcomes=(noted, *found.outcomes))
 
 
 def _narrowed(
@@ -121,9 +121,10 @@ _FREE: Final[_Kind] = (None, None)
 
 
 class AllowedTransfers:
-    """Which transfers may be in one snapshot.
+    """Which transfers are allowed in one snapshot.
 
-    What the filters leave depends on the kind of a namespace alone, so they are asked once for each kind.
+    The result of the filters depends only on the isolation policy and the anti-affinity group of a namespace, so they
+    run once for each such kind.
     """
 
     def __init__(self, snapshot: LoadSnapshot, settings: ExtensibleFilterSettings) -> None:
@@ -133,12 +134,11 @@ class AllowedTransfers:
         self._left: dict[_Kind, list[bool]] = {}
 
     def __call__(self, bundles: Integers, source: int, destination: int | None) -> list[bool]:
-        """Tell which of these bundles may leave `source`, for `destination` if one is meant; all are rows.
+        """Return for each of these bundles whether it may leave `source`, for `destination` if given; all are rows.
 
-        All filters have to be able to judge, and to keep the destination. Without one, or if bundles are not
-        transferred but merely unloaded, it is enough that some other broker is left. A bundle is taken to hold
-        persistent topics, whatever it holds: Pulsar's check, too, makes the bundle of its name and knows none of its
-        topics.
+        No filter may fail, and all must keep the destination. Without a destination, or if bundles are only unloaded
+        and not transferred, it is enough that another broker is left. Every bundle counts as one with persistent
+        topics: Pulsar's check also knows only the name of the bundle and not its topics.
         """
         if not len(bundles):
             return []
@@ -158,7 +158,7 @@ class AllowedTransfers:
         return found
 
     def _allows(self, kind: _Kind, bundle: int, source: int, destination: int | None) -> bool:
-        """Tell whether bundles of that kind, such as the one in that row, may leave `source` for `destination`."""
+        """Return whether bundles of this kind, such as the one in row `bundle`, may move as `__call__` says."""
         left = self._left.get(kind)
         if left is None:
             left = self._left[kind] = self._left_by_filters(kind, bundle)
@@ -169,7 +169,7 @@ class AllowedTransfers:
         return destination != source
 
     def _left_by_filters(self, kind: _Kind, bundle: int) -> list[bool]:
-        """Return which brokers may take bundles of that kind; nobody if a filter cannot judge."""
+        """Return which brokers may take bundles of this kind; none if a filter fails."""
         if kind == _FREE or self._settings.move_with_policies:
             request = PlacementRequest(self._snapshot.bundles.names[bundle])
             narrowed = narrow(self._snapshot, request, self._settings, live_brokers(self._snapshot))

@@ -1,7 +1,7 @@
-"""Load manager class: keep brokers that run the same load manager, so that a rolling change moves bundles over.
+"""Load manager class: keep brokers that run the same load manager, so that bundles follow a rolling change.
 
-When to use it: it is always on; while brokers change over to another load manager one by one, bundles follow. Where
-nobody runs the same one the modular load manager puts the filter aside.
+When to use it: it is always on. While brokers change to another load manager one by one, bundles move to those that
+have changed. If no broker runs the same load manager, the modular load manager ignores the filters.
 
 Source: Pulsar's `BrokerLoadManagerClassFilter`.
 """
@@ -16,7 +16,10 @@ _KEYS: Final = ("loadManagerClassName",)
 
 
 def load_manager_class(snapshot: LoadSnapshot, candidates: Flags, class_name: str) -> FilterOutcome:
-    """Remove brokers whose report names another class than `class_name`, or none; the last part of the name counts."""
+    """Remove brokers whose report names another class than `class_name`, or none; only the last part of a name counts.
+
+    `class_name` is a Java class name with its package.
+    """
     same = snapshot.brokers.runs_class(class_name.rpartition(".")[2])
     if same is snapshot.brokers.everyone:
         return FilterOutcome(candidates, candidates, 0, Code.OTHER_LOAD_MANAGER, _KEYS)

@@ -1,15 +1,15 @@
 """Maximum topics: keep brokers that may take more topics.
 
-| load manager | a broker is left out                                             | when that leaves nobody |
+| load manager | a broker is removed                                              | if no broker is left    |
 |--------------|------------------------------------------------------------------|-------------------------|
 | modular      | above the maximum, topics of bundles about to arrive included    | the filter is ignored   |
-| extensible   | at the maximum or above, by its report                           | nobody is left          |
+| extensible   | at the maximum or above, by its report                           | there is no candidate   |
 
-Worked example (maximum 50 000): a broker that reports 49 990 topics and was just given a bundle of 11 is left out by
-the modular load manager, one with exactly 50 000 by the extensible one only.
+Worked example (maximum 50 000): a broker reports 49 990 topics and was just assigned a bundle of 11, so the modular
+load manager removes it. Only the extensible one removes a broker with exactly 50 000.
 
-When to use it: it is always on, as a guard against more topics than a broker has memory for. When not: to balance;
-below the maximum it makes no difference.
+When to use it: it is always on, so that no broker gets more topics than fit into its memory. When not: to balance
+load; below the maximum it has no effect.
 
 Source: Pulsar's `LoadManagerShared.filterBrokersWithLargeTopicCount`, `BrokerMaxTopicCountFilter`.
 """
@@ -24,7 +24,7 @@ _KEYS: Final = ("loadBalancerBrokerMaxTopics",)
 
 
 def max_topics(snapshot: LoadSnapshot, candidates: Flags, maximum: int) -> FilterOutcome:
-    """Remove brokers above `maximum`; if that leaves none, remove nobody."""
+    """Remove brokers above `maximum`; if that leaves none, remove none."""
     if snapshot.brokers.most_topics + snapshot.on_their_way.most_topics <= maximum:
         return FilterOutcome(candidates, candidates, 0, Code.TOO_MANY_TOPICS, _KEYS)
     topics = snapshot.brokers.topics + snapshot.preallocated_topics
@@ -35,7 +35,7 @@ def max_topics(snapshot: LoadSnapshot, candidates: Flags, maximum: int) -> Filte
 
 
 def below_max_topics(snapshot: LoadSnapshot, candidates: Flags, maximum: int) -> FilterOutcome:
-    """Remove brokers at `maximum` or above, all if need be. A broker whose load is not known has no topics."""
+    """Remove brokers at `maximum` or above, even all. A broker of unknown load counts as one without topics."""
     topics = snapshot.brokers.topics
     return _narrowed(candidates, candidates & (topics < maximum), topics, ">=", maximum)
 

@@ -3,14 +3,14 @@
 | the namespace           | candidates                                                                           |
 |-------------------------|--------------------------------------------------------------------------------------|
 | has an isolation policy | its primary brokers; while fewer than `min_limit` of them live, the secondary ones too |
-| has none                | brokers that are primary in no policy and enable the kind of topics the bundle holds |
+| has none                | brokers that are primary in no policy and enable the kind of topics in the bundle    |
 
-A drained broker is a candidate of nobody while another one is: with an isolation policy it does not count as live, so
-that the secondary brokers help out in its place. Where policies leave drained brokers alone, these serve all the same.
+A drained broker is a candidate only if there is no other one. With an isolation policy it does not count as live, so
+that secondary brokers take its place. If policies allow only drained brokers, these serve the namespace all the same.
 
-A policy does not look at the kind of topics. Without policies at all only the kind counts: non-persistent topics if
-the bundle holds any, else persistent ones. A broker id without a port fits no policy and is left out once there are
-any.
+With an isolation policy, the kinds of topics that brokers enable do not matter. Without any policies only the kind
+counts: non-persistent if the bundle has such topics, else persistent. A broker id without a port matches no policy, and
+such a broker is removed as soon as there are policies.
 
 Source: Pulsar's `LoadManagerShared.applyNamespacePolicies`, `SimpleResourceAllocationPolicies`.
 """
@@ -29,12 +29,12 @@ from pulsar_barycenter.load.snapshot.drained import drained_rows
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 
 ISOLATION_SETTING = "namespaceIsolationPolicies"
-ONLY_DRAINED = "only drained brokers may serve it, so one of them does"
+ONLY_DRAINED = "only drained brokers may serve it, so a drained broker is used"
 
 
 @dataclass(frozen=True, eq=False)
 class IsolationColumns:
-    """What policies say of brokers; each is asked when the first namespace needs it."""
+    """Which brokers the isolation policies match, as flags; each policy is matched when a namespace first needs it."""
 
     brokers: tuple[str, ...]
     isolation: IsolationPolicies
@@ -77,7 +77,7 @@ def _isolation_columns(brokers: tuple[str, ...], isolation: IsolationPolicies) -
 
 
 def isolation_columns(snapshot: LoadSnapshot) -> IsolationColumns:
-    """Return the columns of a snapshot, the same ones for the same brokers and policies: matching costs much."""
+    """Return the columns of a snapshot, cached by brokers and policies because matching is expensive."""
     memo, isolation = snapshot.brokers.memo, snapshot.policies.isolation
     found: IsolationColumns | None = memo.get(("isolation columns", None))
     if found is None or found.isolation is not isolation:
@@ -88,7 +88,7 @@ def isolation_columns(snapshot: LoadSnapshot) -> IsolationColumns:
 def policy_candidates(snapshot: LoadSnapshot, request: PlacementRequest, among: Flags | None = None) -> FilterOutcome:
     """Return which live brokers may serve the bundle.
 
-    Or which `among` them: only those count as live then, and whoever asks has left out drained ones.
+    With `among` only these brokers count as live, and the caller has removed drained ones.
     """
     isolation = snapshot.policies.isolation
     policy = isolation.of_namespace(request.namespace)
@@ -117,7 +117,7 @@ def _candidates(
 
 
 def sparing(live: Flags, drained: Flags, judge: Callable[[Flags], FilterOutcome]) -> FilterOutcome:
-    """Return what `judge` leaves of the live brokers that are not drained; if that is nobody, of all, and say so."""
+    """Return what `judge` keeps of the live brokers that are not drained; if that is none, of all, with a note."""
     found = judge(live & ~drained)
     if found.left:
         return narrowed(
@@ -151,9 +151,9 @@ def _of_policy(columns: IsolationColumns, policy: IsolationPolicy, namespace: st
     primary, secondary = live & primary, live & secondary
     count = int(np.count_nonzero(primary))
     fails_over = count < policy.min_limit
-    note = f"{namespace} has isolation policy {policy.name}, {count} of whose primary brokers live"
+    note = f"isolation policy {policy.name} applies to {namespace}, live primary brokers {count}"
     if fails_over:
-        note += f", fewer than min_limit {policy.min_limit}, so the secondary ones help out"
+        note += f" < min_limit {policy.min_limit}, so secondary brokers are used as well"
     return narrowed(
         among=live,
         kept=primary | secondary if fails_over else primary,
@@ -165,7 +165,7 @@ def _of_policy(columns: IsolationColumns, policy: IsolationPolicy, namespace: st
 
 
 def _shared(columns: IsolationColumns, kind: FilterOutcome) -> FilterOutcome:
-    """Return what remains of the brokers of the right kind for a namespace that no policy is for."""
+    """Return which brokers of the right kind remain for a namespace without policy."""
     others, nameless = kind.kept & ~columns.shared, kind.kept & columns.without_port
     gone = others | nameless
     return narrowed(

@@ -1,6 +1,6 @@
-"""What a filter is asked and answers.
+"""The contract of a filter: what it is asked, and the outcome that it answers with.
 
-A filter only removes: what it keeps is a subset of the candidates it was given. Candidates are flags over the rows of
+A filter only removes: it keeps a subset of the candidates that it gets. Candidates are flags over the rows of
 `LoadSnapshot.brokers`.
 """
 
@@ -14,15 +14,15 @@ from pulsar_barycenter.load.reasons import Alternative, Code, Compared, of_figur
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, namespace_of
 
 Comparisons = Callable[[Sequence[int]], Sequence[Compared]]
-"""What was compared of the brokers in some rows; asked only if somebody shall be told of them."""
+"""Returns the comparison for each broker in these rows; called only to explain the outcome."""
 
 
 class FilterFailedError(Exception):
-    """The filter could not judge the candidates; the text says why."""
+    """The filter could not examine the candidates; the text says why."""
 
 
 class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
-    """The bundle to place; `non_persistent` says that it holds non-persistent topics. `namespace` is the bundle's."""
+    """The bundle to place and its `namespace`; `non_persistent`: it has non-persistent topics."""
 
     bundle: str
     non_persistent: bool = False
@@ -33,11 +33,11 @@ class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
 
 
 class FilterOutcome(msgspec.Struct, frozen=True, gc=False):
-    """`kept` of the candidates `among`; how many have `gone`, and why.
+    """The brokers `kept` of the candidates `among`, the number that have `gone`, and why.
 
-    `codes` say it of the brokers in these rows, the first that names a row, and `code` of all others; `compared`, if
-    anything was, by which figures. `note` is told whoever is chosen. `ignored`: the filter would have left nobody, so
-    it kept all. `counted` is how many it kept, if it counted them.
+    The code of a removed broker is that of the first flags in `codes` that are set in its row, else `code`. `compared`
+    returns the numbers, if there are any. `note` becomes part of the reason, whichever broker is chosen. `ignored`: the
+    filter would have removed every broker, so it kept all. `counted` is the number of brokers kept, if known.
     """
 
     among: Flags
@@ -53,11 +53,11 @@ class FilterOutcome(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def left(self) -> int:
-        """How many are kept."""
+        """The number of brokers kept."""
         return int(np.count_nonzero(self.kept)) if self.counted is None else self.counted
 
     def alternatives(self, names: Sequence[str], brokers: Sequence[int]) -> list[Alternative]:
-        """Say why the brokers in these rows, of those of all `names`, were removed."""
+        """Return why the brokers in these rows were removed; `names` are those of all rows."""
         compared = repeat(None) if self.compared is None else self.compared(brokers)
         codes = [self.code] * len(brokers)
         for rows, code in reversed(self.codes):
@@ -73,7 +73,7 @@ def compare(
     limit: tuple[str, float],
     unit: str = "",
 ) -> list[Compared]:
-    """Return that the figures of these brokers stand in a relation to `limit`, a name and a figure."""
+    """Return for each of these brokers the comparison of its figure with `limit`, a name and a value."""
     return of_figures(what, map(float, map(figures.item, brokers)), relation, *limit, unit)
 
 
@@ -86,7 +86,7 @@ def narrowed(
     codes: tuple[tuple[Flags, Code], ...] = (),
     note: str = "",
 ) -> FilterOutcome:
-    """Return that of the candidates `among` these are kept."""
+    """Return the outcome that keeps these of the candidates `among`."""
     left = int(np.count_nonzero(kept))
     gone = int(np.count_nonzero(among)) - left
     return FilterOutcome(among, kept, gone, code, settings, compared, codes, note, counted=left)

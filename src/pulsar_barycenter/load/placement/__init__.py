@@ -1,10 +1,14 @@
-"""Who shall own a bundle, of those that may: the placement strategies.
+"""Which of the allowed brokers owns a bundle: the placement strategies.
 
-Read `placer`, what a strategy is asked and answers, then `avg_shedder`, the default, which goes where the shedder of
-that name meant to (`avg_shedder_pins`, as in 4.x). `least_long_term_message_rate`, the default of Pulsar 4.x, keeps
-brokers in `score_order`. `least_resource_usage_with_weight` (the modular one) and
-`least_resource_usage_with_weight_extensible` share the draw of `below_average`. `round_robin_broker_selector` goes in
-turn, and `least_disturbance` by the plan of the shedder of that name.
+Filters decide which brokers may own a bundle, placement chooses one of them. Many bundles are often placed within a
+second, between two load reports, so a strategy must count what it has placed itself, or choose at random. A choice
+must be fast; the numbers of its reason are computed only when somebody asks for them.
 
-Who may own it is for `filters`; the simple load manager places by `simple.placement`.
+Start with `placer`, the contract of a strategy. `avg_shedder`, the default, follows the plan of the shedder of the same
+name (`avg_shedder_pins` as in Pulsar 4.x). `least_long_term_message_rate`, the default of Pulsar 4.x, keeps brokers
+sorted in `score_order`. `least_resource_usage_with_weight` (modular) and `least_resource_usage_with_weight_extensible`
+share the random choice of `below_average`. `round_robin_broker_selector` takes brokers in turn, and `least_disturbance`
+follows the plan of the shedder of the same name.
+
+The simple load manager places by `simple.placement`.
 """

@@ -1,16 +1,16 @@
-"""AvgShedder as placement: the broker that the shedding plan names for the bundle, else one drawn at random.
+"""AvgShedder as placement: the destination that the shedding plan names for the bundle, else a random broker.
 
-The plan of a round holds for one attempt to carry it out, and while bundles are looked up meanwhile. Its destination is
-left for another broker if it is overloaded and some candidate is not; the broker that the bundle is to leave is never
-drawn in its place. Of bundles that no plan names nothing is remembered.
+A plan is valid for one attempt to carry it out, and for lookups during that time. If its destination is overloaded and
+another candidate is not, another one is chosen, but never the broker that the bundle leaves. Bundles outside a plan are
+not remembered.
 
-Worked example (overload limit 85 %): a bundle of b1 (95 %) was to go to b2 (20 %). If b2 has come to 90 % since, b3 at
-60 % gets it; if b3 is at 88 %, b2 gets it all the same. If b2 is no candidate any more, one of the others but b1 is
-drawn; with none there is no destination, and the bundle stays.
+Worked example (overload limit 85 %): the plan moves a bundle from b1 (95 %) to b2 (20 %). If b2 is at 90 % by now, b3
+at 60 % gets the bundle; if b3 is at 88 %, b2 gets it all the same. If b2 is no longer a candidate, a random other
+broker except b1 gets it; if there is none, the bundle has no destination and stays.
 
-When to use it: with the AvgShedder, which chose the destinations. When not: with any other shedder; Pulsar then places
-by LeastLongTermMessageRate instead, and so it is here, since what no plan names is drawn blindly, a full broker as soon
-as an empty one.
+When to use it: with the AvgShedder, which chose the destinations. When not: with any other shedder; then
+LeastLongTermMessageRate places instead, here as in Pulsar, since a random choice takes a full broker as often as an
+empty one.
 
 Source: Pulsar's `AvgShedder` (5.0.1).
 """
@@ -47,7 +47,7 @@ class Move(NamedTuple):
 
 
 Planned: TypeAlias = Mapping[str, Move]
-"""What is remembered: bundle to its move, of the plan that is carried out; empty at other times."""
+"""The memory: bundle to its move, while a plan is carried out; empty at other times."""
 
 NOTHING_PLANNED: Final[Planned] = MappingProxyType({})
 
@@ -71,9 +71,9 @@ class AvgShedderPlacement(Placer[Planned]):
     def decide(
         self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: Planned
     ) -> tuple[PlacementChoice, Planned]:
-        """Choose the planned broker; one that is not overloaded, but for the source, if it is; else draw.
+        """Choose the planned destination; if it is overloaded, a random broker that is not, except the source.
 
-        A usage equal to the limit is not above it.
+        Without a plan for the bundle choose at random. A usage equal to the limit is not overloaded.
         """
         return self._choice(snapshot, candidates, memory.get(bundle), rng), memory
 
@@ -114,7 +114,7 @@ class AvgShedderPlacement(Placer[Planned]):
 
 
 def drawn(candidates: Flags, rng: random.Random, code: Code, *compared: Compared) -> PlacementChoice:
-    """Draw one of `candidates`; none if there is none."""
+    """Choose one of `candidates` at random; no broker if there is no candidate."""
     rows = candidates.nonzero()[0]
     if not len(rows):
         return no_choice(NAME)

@@ -1,14 +1,14 @@
-"""AvgShedder as placement by Pulsar 4.x: the broker that the bundle is pinned to, else one drawn at random.
+"""AvgShedder as placement, as in Pulsar 4.x: the broker that the bundle is pinned to, else a random broker.
 
-What is remembered are pins, bundle to broker. A pin holds while its broker is a candidate, even if loads have changed
-and that broker is overloaded; a bundle without one is pinned to the broker it draws.
+The memory are pins, bundle to broker. A pin is valid while its broker is a candidate, even if loads have changed and
+that broker is overloaded. A bundle without a pin gets a random broker, and is pinned to it.
 
 When to use it: with the AvgShedder, which in 4.x does not work without it. When not: with any other shedder, which is
-refused, since what has no pin is drawn blindly, a full broker as soon as an empty one.
+refused, since a random choice takes a full broker as often as an empty one.
 
-Source: Pulsar's `AvgShedder` (4.x). Where we differ: pins go by the bundle's name, not by its figures, which change
-with each report; those of planned bundles are dropped once their unload was tried, and those to brokers that left with
-the next plan.
+Source: Pulsar's `AvgShedder` (4.x). Where we differ: pins are by the bundle's name, not by its load data, which change
+with each report; pins of planned bundles are dropped after their unload was tried, and pins to brokers that left are
+dropped with the next plan.
 """
 
 import random
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 
 class Pins(GrowingMap[str, str]):
-    """Bundle to broker; a value: adding makes another one."""
+    """Bundle to broker. A value: `adding` returns another one."""
 
     __slots__ = ()
 
     def planned(self, destinations: Mapping[str, str], brokers: Collection[str]) -> "Pins":
-        """Return these with `destinations` on top, and without those to other than `brokers`."""
+        """Return these pins with `destinations` added, without pins to brokers that are not in `brokers`."""
         live = set(brokers)
         return Pins({bundle: broker for bundle, broker in {**self, **destinations}.items() if broker in live})
 
@@ -45,7 +45,7 @@ class Pins(GrowingMap[str, str]):
 
 @dataclass(frozen=True, slots=True)
 class AvgShedderPins(Placer[Pins]):
-    """Has no settings of its own."""
+    """This strategy has no settings."""
 
     name: ClassVar[str] = NAME
 
@@ -59,7 +59,7 @@ class AvgShedderPins(Placer[Pins]):
     def decide(
         self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: Pins
     ) -> tuple[PlacementChoice, Pins]:
-        """Choose the bundle's pin if that is a candidate, else draw one and pin it."""
+        """Choose the broker that the bundle is pinned to, if it is a candidate; else a random one, and pin it."""
         rows = candidates.nonzero()[0]
         if not len(rows):
             return no_choice(NAME), memory

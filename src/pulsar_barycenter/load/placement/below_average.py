@@ -1,6 +1,6 @@
-"""One draw among the brokers whose smoothed usage lies below the candidates' mean by a threshold or more.
+"""A random choice among brokers whose smoothed usage is below the mean of the candidates by at least a threshold.
 
-What both placements called LeastResourceUsageWithWeight share.
+Both placement strategies called LeastResourceUsageWithWeight share it.
 """
 
 import math
@@ -32,8 +32,8 @@ def draw_below_average(
 ) -> PlacementChoice:
     """Choose at random among the candidates with `usage + difference <= mean`, or among all if there are none.
 
-    `usage` is a fraction for each broker, NaN if it is not known: such a broker has no part in the mean and is never
-    below it. There has to be one candidate at least. Neither array is to be changed afterwards.
+    `usage` is a fraction for each broker. NaN means unknown: such a broker does not count for the mean, and is never
+    below it. There must be at least one candidate. The caller must not change the arrays afterwards.
     """
     of_candidates = usage[candidates]
     mean = sequential_mean(of_candidates)
@@ -67,11 +67,11 @@ def _figures(
     rows, line = candidates.nonzero()[0], mean - difference
     nearest = rows[least_rows(usage[rows], MAX_ALTERNATIVES + 1)].tolist()
     others = [row for row in nearest if row != chosen][:MAX_ALTERNATIVES]
-    figure, figures = float(usage[chosen]), usage[others]
-    equal = int(np.count_nonzero(figures + difference <= mean)) if found else len(others)
-    is_compared = (found or len(rows) > 1) and not math.isnan(figure)
-    compared = (_comparison(figure, "<=" if found else ">", line),) if is_compared else ()
-    return Figures(compared, _rejected(names, others, figures.tolist(), equal, line))
+    value, values = float(usage[chosen]), usage[others]
+    equal = int(np.count_nonzero(values + difference <= mean)) if found else len(others)
+    is_compared = (found or len(rows) > 1) and not math.isnan(value)
+    compared = (_comparison(value, "<=" if found else ">", line),) if is_compared else ()
+    return Figures(compared, _rejected(names, others, values.tolist(), equal, line))
 
 
 def _comparison(usage: float, relation: str, line: float) -> Compared:
@@ -81,9 +81,9 @@ def _comparison(usage: float, relation: str, line: float) -> Compared:
 def _rejected(
     names: Sequence[str], rows: list[int], usage: list[float], equal: int, line: float
 ) -> tuple[Alternative, ...]:
-    """Say why these others, least usage first and unknown last, were not chosen; the first `equal` lost the draw."""
+    """Return why these brokers, lowest usage first and unknown last, were not chosen; the first `equal` could be."""
     known = len(rows) - sum(map(math.isnan, usage))
-    above = [_comparison(figure, ">", line) for figure in usage[equal:known]]
+    above = [_comparison(value, ">", line) for value in usage[equal:known]]
     unknown = len(rows) - equal - len(above)
     codes = [Code.EQUAL] * equal + [Code.NOT_BELOW_AVERAGE] * len(above) + [Code.NO_LOAD_DATA] * unknown
     return tuple(

@@ -1,15 +1,15 @@
-"""LeastDisturbance as placement: the broker that the plan names, else the one that will be the least loaded with it.
+"""LeastDisturbance as placement: the planned destination, else the broker with the least predicted usage.
 
-What a bundle will take is what it took when a round last saw it, or what those of its namespace take on average; what a
-broker has is its reported usage and all that is on its way to it. Both are translated by the line of each broker
-(`shedding.least_disturbance.usage_lines`), so that one of twice the strength gets twice as much. A bundle without load
-goes to the one with the fewest bundles of those that are nearly as little loaded.
+The load of a bundle is the one that the last round knew, or the mean of its namespace. The load of a broker is its
+reported usage and all that is on its way to it. The line of each broker (`shedding.least_disturbance.usage_lines`)
+translates both, so that a broker of twice the strength gets twice as much. A bundle without load goes to the broker
+with the fewest bundles, of those whose usage is within the band above the least.
 
-Worked example: brokers at 50 % and 60 %, and a bundle that would take 20 points of the first and 8 of the second, which
-is stronger. It goes to the second: 68 % is less than 70 %.
+Worked example: two brokers are at 50 % and 60 %, and a bundle would take 20 points of the first and 8 of the second,
+which is stronger. It goes to the second broker, because 68 % is less than 70 %.
 
-When to use it: with the LeastDisturbance as shedder. When not: with any other; Pulsar's rule for AvgShedder, that one
-which sheds and places as one is named by both keys, holds for it, too.
+When to use it: with LeastDisturbance as the shedder. When not: with any other shedder; as for AvgShedder in Pulsar,
+both keys have to name a strategy that sheds and places.
 
 Source: our own.
 """
@@ -48,7 +48,7 @@ _LARGEST: Final = 2.0**20
 
 
 class Planned(NamedTuple):
-    """The brokers, by id, that a plan takes a bundle from and to, its work, and its row in what was planned upon."""
+    """A planned move: source and destination (ids), the bundle's work, and its row in the snapshot of the plan."""
 
     source: str
     destination: str
@@ -58,7 +58,7 @@ class Planned(NamedTuple):
 
 @dataclass(frozen=True)
 class RoundKnowledge:
-    """What the last round knew, at `at_ms`, of bundles and of brokers; `snapshot` is what it was about."""
+    """What the last round, at `at_ms` (epoch ms) and on `snapshot`, knew of bundles and brokers."""
 
     at_ms: int
     loads: BundleLoads
@@ -67,19 +67,19 @@ class RoundKnowledge:
 
     @cached_property
     def typical(self) -> Mapping[str, tuple[float, float]]:
-        """What bundles of each namespace carry on average, and all of them, as those of ""."""
+        """Namespace to the mean of both estimates over its bundles; "" has the mean over all bundles."""
         return typical_work(self.snapshot, self.loads)
 
     def work(self, bundle: str) -> float:
-        """Return the work of a bundle, by the estimate that says more."""
+        """Return the work of a bundle by the higher estimate."""
         found = self.loads.of(bundle)
         if found is None:
             found = self.typical.get(namespace_of(bundle), self.typical[""])
         return _in_parts(found)
 
     def home(self, snapshot: LoadSnapshot, bundle: str, move: Planned | None = None) -> int:
-        """Return the broker whose reported usage has the bundle in it, or the one that it was cut from; NOBODY if no
-        live one has."""
+        """Return the broker whose reported usage includes the bundle, or the bundle that it was split from; NOBODY if
+        there is no live one."""
         if move is not None and snapshot.bundles is self.snapshot.bundles:
             return snapshot.brokers.index[move.source]
         row = snapshot.bundles.row_with_windows(bundle)
@@ -87,16 +87,16 @@ class RoundKnowledge:
             return snapshot.bundles.owner.item(row)
         before = self.loads.owner_of(bundle)
         broker = NOBODY if before is None else snapshot.brokers.index.get(before, NOBODY)
-        has_told = broker != NOBODY and int(reported_at_ms(snapshot)[broker]) > self.at_ms
-        return NOBODY if has_told else broker
+        has_reported = broker != NOBODY and int(reported_at_ms(snapshot)[broker]) > self.at_ms
+        return NOBODY if has_reported else broker
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What brokers of a snapshot will have: what they reported, the work that comes and goes since, its slope, the
-    number of bundles; `fresh` is whose report is not old.
+    """The expected load of the brokers of a snapshot, as columns: reported usage (fraction), work that came or went
+    since, usage per work, number of bundles; `fresh` flags the brokers whose report is not outdated.
 
-    Work is in whole parts of 2**-30, so that sums do not depend on their order.
+    Work is in whole multiples of 2**-30, so that sums do not depend on their order.
     """
 
     snapshot: LoadSnapshot
@@ -113,8 +113,8 @@ class Expected:
 
 
 class Pending(NamedTuple):
-    """A bundle that was placed: the broker's row, the bundle, its work, who has it in what was reported, a row that may
-    be its own, and the one placed before it."""
+    """A bundle that was placed: the row of its new broker, its name and work, the row of the broker whose report
+    includes it, a row that may be the bundle's, and the bundle placed before it."""
 
     broker: int
     bundle: str
@@ -125,8 +125,8 @@ class Pending(NamedTuple):
 
 
 class PlacementMemory(msgspec.Struct, frozen=True):
-    """`plan` is there while it is carried out. `pending` was placed since `expected`, the latest first; each is counted
-    once the snapshot has it on its way."""
+    """`plan` has the moves while they are carried out. `pending` are the bundles placed since `expected`, the latest
+    first; each counts once the snapshot has it on its way."""
 
     known: RoundKnowledge | None = None
     plan: Mapping[str, Planned] = {}
@@ -149,8 +149,11 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
     def decide(
         self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: PlacementMemory
     ) -> tuple[PlacementChoice, PlacementMemory]:
-        """Choose the planned broker; else the candidate with the least usage with the bundle, of equal ones the one
-        with the fewest bundles. One whose report is old is chosen only if all are old."""
+        """Choose the planned destination, else the candidate with the least predicted usage with the bundle.
+
+        Of equal ones it is the one with the fewest bundles. A broker with an outdated report is chosen only if all
+        reports are outdated.
+        """
         count = int(np.count_nonzero(candidates))
         if not count:
             return no_choice(NAME), memory
@@ -187,7 +190,7 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
         usage: Floats,
         after: Floats,
     ) -> tuple[int, Code]:
-        """Return the least loaded one; of a planned move that cannot be its source if nobody would be less loaded."""
+        """Return the least loaded candidate; for a planned move the source, if no other would be less loaded."""
         least = _least(after, usage, counts, self.settings.band)
         source = None if move is None else snapshot.brokers.index.get(move.source)
         if source is not None and candidates[source] and after[least] >= usage[source]:
@@ -195,30 +198,30 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
         return least, Code.LEAST_PREDICTED
 
     def _first(self, snapshot: LoadSnapshot) -> RoundKnowledge:
-        """Return what is known before the first round."""
+        """Return what is known before the first round: by the reports of this snapshot alone."""
         loads = first_loads(snapshot)
         lines = next_lines(None, snapshot, loads.units, 0.0, self.settings)
         return RoundKnowledge(snapshot.taken_at_ms, loads, lines, snapshot)
 
     def _expected(self, snapshot: LoadSnapshot, known: RoundKnowledge, memory: PlacementMemory) -> Expected:
-        """Return what brokers will have by this snapshot; what was placed and is not on its way was not carried out."""
+        """Return the expected load by this snapshot; a placed bundle that is not on its way was not moved."""
         before, pairs = memory.expected, snapshot.on_their_way.pairs
         if before is not None and _is_same(before.snapshot, snapshot):
             counted = before.snapshot.on_their_way.pairs
             if pairs is counted:
                 return before
             arrived: dict[tuple[int, str], Pending] = {}
-            for each in _chain(memory.pending):
-                if each[:2] in pairs and each[:2] not in counted:
-                    arrived.setdefault(each[:2], each)
+            for bundle in _chain(memory.pending):
+                if bundle[:2] in pairs and bundle[:2] not in counted:
+                    arrived.setdefault(bundle[:2], bundle)
             if pairs.is_more_by(counted, arrived):
                 grown = replace(before, snapshot=snapshot, more=before.more.copy(), counts=before.counts.copy())
-                for each in arrived.values():
-                    if not snapshot.bundles.is_reported_by(each.broker, each.bundle, each.row):
-                        _count(grown, each.broker, each.work, each.home)
+                for bundle in arrived.values():
+                    if not snapshot.bundles.is_reported_by(bundle.broker, bundle.bundle, bundle.row):
+                        _count(grown, bundle.broker, bundle.work, bundle.home)
                 return grown
         lines = next_lines(known.lines, snapshot, known.loads.units, 0.0, self.settings)
-        # what is reported ends at the limits of a broker, its traffic does not
+        # reported usage ends at the limits of a broker, but its traffic does not
         by_traffic = lines.background + lines.slope * known.loads.units.work(snapshot.brokers.latest)
         reported = np.maximum(reported_usage(snapshot, self.settings), by_traffic)
         now_ms = snapshot.taken_at_ms or int(reported_at_ms(snapshot).max(initial=0))
@@ -231,7 +234,7 @@ class LeastDisturbancePlacement(Placer[PlacementMemory]):
         return expected
 
     def planned(self, plan: SheddingPlan, memory: PlacementMemory) -> PlacementMemory:
-        """Remember the moves of a plan of LeastDisturbance, and what it knew."""
+        """Remember the moves of a LeastDisturbance plan, and what its round knew."""
         if not isinstance(plan, DisturbancePlan):
             return memory
         bundles, brokers = plan.snapshot.bundles, plan.snapshot.brokers.names
@@ -267,7 +270,7 @@ def _chain(latest: Pending | None) -> Iterator[Pending]:
 
 
 def _count(expected: Expected, broker: int, work: float, home: int) -> None:
-    """Count a bundle for the broker that gets it, and no more for the one at home."""
+    """Count a bundle for the broker that gets it, and no longer for the broker whose report includes it."""
     if home == broker:
         return
     expected.more[broker] += work
@@ -278,8 +281,10 @@ def _count(expected: Expected, broker: int, work: float, home: int) -> None:
 
 
 def _least(after: Floats, usage: Floats, counts: Floats, band: float) -> int:
-    """Return the broker with the least usage; for a bundle without load the one with the fewest bundles, of those that
-    lie within the band above the least."""
+    """Return the broker with the least usage after placement.
+
+    For a bundle without load it is the broker with the fewest bundles, of those within the band above the least.
+    """
     least = int(after.argmin())
     tolerance = band if after.item(least) - usage.item(least) < IDLE else 1e-9
     equal = (after <= after.item(least) + tolerance).nonzero()[0]
@@ -287,22 +292,24 @@ def _least(after: Floats, usage: Floats, counts: Floats, band: float) -> int:
 
 
 class _Figures(msgspec.Struct, frozen=True, gc=False):
-    """Makes the figures of a choice: usages with the bundle, `after`, of the chosen and of the best others; infinite
-    are those of brokers that could not be chosen."""
+    """Builds the numbers behind a choice: usages with the bundle, `after`, of the chosen broker and the best others.
+
+    Infinite values are those of brokers that could not be chosen.
+    """
 
     brokers: BrokerTable
     chosen: int
     after: Floats
 
     def __call__(self) -> Figures:
-        what, names, usage = "usage with it", self.brokers.names, self.after.item(self.chosen)
+        what, names, usage = "predicted usage with the bundle", self.brokers.names, self.after.item(self.chosen)
         ranked = least_rows(self.after, MAX_ALTERNATIVES + 1).tolist()
         others = [row for row in ranked if row != self.chosen and np.isfinite(self.after.item(row))][:MAX_ALTERNATIVES]
         usages = self.after[others].tolist()
-        higher = of_figures(what, usages, ">=", f"that of {names[self.chosen]}", usage, "%")
+        higher = of_figures(what, usages, ">=", f"usage of {names[self.chosen]}", usage, "%")
         codes = [Code.MORE_LOADED] * len(higher)
         rejected = tuple(map(Alternative, (names[row] for row in others), codes, higher))
         if not others:
             return Figures((), rejected)
-        best = of_figures(what, [usage], "<=", f"that of {names[others[0]]}", usages[0], "%")
+        best = of_figures(what, [usage], "<=", f"usage of {names[others[0]]}", usages[0], "%")
         return Figures(tuple(best), rejected)

@@ -1,11 +1,11 @@
-"""LeastLongTermMessageRate: the broker whose bundles carry the least long-term message rate.
+"""LeastLongTermMessageRate: the broker whose bundles have the lowest long-term message rate.
 
-Worked example: two brokers at 100 and 110 msg/s get two bundles of 20 msg/s. The first goes to broker 1, whose score is
-120 from then on because the bundle counts as preallocated; the second goes to broker 2, although no report came
-in between.
+Worked example: two brokers at 100 and 110 msg/s get two bundles of 20 msg/s. The first bundle goes to broker 1, whose
+score is then 120, because the bundle counts as preallocated. So the second goes to broker 2, although no report came in
+between.
 
-When to use it: like brokers, alike messages. When not: unlike brokers (it knows rates, not capacity), or together
-with a shedder that goes by usage, which may undo what it does.
+When to use it: equal brokers and similar messages. When not: unequal brokers (it compares rates, not capacities), or
+together with a shedder that goes by usage, which may undo what it does.
 
 Source: Pulsar's `LeastLongTermMessageRate` (4.x: weighted usage in the overload test).
 """
@@ -71,35 +71,35 @@ class LeastLongTermMessageRate(Placer[None]):
     def decide(
         self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: None
     ) -> tuple[PlacementChoice, None]:
-        """Choose among the candidates with the least score, at random between equals; all overloaded are equal, too."""
+        """Choose the candidate with the lowest score, at random among equal ones; overloaded ones are all equal."""
         count = int(np.count_nonzero(candidates))
         if not count:
             return no_choice(NAME), memory
         known = self._known(snapshot.brokers)
         scores = known.scores(snapshot)
         ranked = known.ranked(scores, candidates, count)
-        figures = list(map(scores.item, ranked))
-        least, equal = figures[0], figures.count(figures[0])
-        if equal < len(figures):
+        values = list(map(scores.item, ranked))
+        least, equal = values[0], values.count(values[0])
+        if equal < len(values):
             chosen = ranked[rng.randrange(equal) if equal > 1 else 0]
-        else:  # there may be more of them than a reason names
+        else:  # more brokers may have this score than a reason names
             best = (candidates & (scores == least)).nonzero()[0]
             chosen = best.item(rng.randrange(len(best)) if len(best) > 1 else 0)
         place = ranked.index(chosen) if chosen in ranked else -1
-        del ranked[place], figures[place]
+        del ranked[place], values[place]
         choice = PlacementChoice(
             chosen,
             NAME,
             Code.ALL_OVERLOADED if least == math.inf else Code.LEAST_LONG_TERM_RATE,
             count - 1,
             _KEYS,
-            _Ranked(self, snapshot.brokers, chosen, least, tuple(ranked), tuple(figures)),
+            _Ranked(self, snapshot.brokers, chosen, least, tuple(ranked), tuple(values)),
         )
         return choice, memory
 
 
 class _Ranked(msgspec.Struct, frozen=True, gc=False):
-    """Makes the figures of a choice, `scores` being those of the `others`, the best that were not chosen."""
+    """Builds the numbers behind a choice; `scores` are those of `others`, the best brokers that were not chosen."""
 
     strategy: LeastLongTermMessageRate
     brokers: BrokerTable
@@ -112,7 +112,7 @@ class _Ranked(msgspec.Struct, frozen=True, gc=False):
         scores, others, least = self.scores, self.others, self.least
         equal = scores.count(least)
         below_limit = len(others) - (0 if least == math.inf else scores.count(math.inf))
-        higher = of_figures("long-term rate", scores[equal:below_limit], ">", "least", least, "msg/s")
+        higher = of_figures("long-term message rate", scores[equal:below_limit], ">", "lowest rate", least, "msg/s")
         overloaded = self._of_limits(others[below_limit:], ">")
         codes = [Code.EQUAL] * equal + [Code.HIGHER_RATE] * len(higher) + [Code.OVERLOADED] * len(overloaded)
         names = map(self.brokers.names.__getitem__, others)
@@ -124,8 +124,8 @@ class _Ranked(msgspec.Struct, frozen=True, gc=False):
             return self._of_limits((self.chosen,), ">")[0]
         if not self.others or self.scores[0] == math.inf:
             return self._of_limits((self.chosen,), "<=")[0]
-        against = f"that of {self.brokers.names[self.others[0]]}"
-        return Compared("long-term rate", self.least, "<=", against, self.scores[0], "msg/s")
+        against = f"rate of {self.brokers.names[self.others[0]]}"
+        return Compared("long-term message rate", self.least, "<=", against, self.scores[0], "msg/s")
 
     def _of_limits(self, rows: tuple[int, ...], relation: str) -> list[Compared]:
         usage, limit = self.brokers.weighted_usage(self.strategy.weights), self.strategy.overload_limit
@@ -133,7 +133,7 @@ class _Ranked(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Known:
-    """What is known of a table of brokers: scores without preallocated bundles, and the order by the last scores."""
+    """Cached data of a table of brokers: scores without preallocated bundles, and the order by the last scores."""
 
     def __init__(self, reported: Floats) -> None:
         self._reported = reported
@@ -143,9 +143,9 @@ class _Known:
         return self._reported + snapshot.preallocated_long_rate
 
     def ranked(self, scores: Floats, candidates: Flags, count: int) -> list[int]:
-        """Return the best of so many candidates, best first; one more than a reason names."""
+        """Return the best of `count` candidates, best first: one more than a reason names."""
         if self._orders:
-            order = self._orders.pop()  # nobody else changes it meanwhile
+            order = self._orders.pop()  # so that no other call changes it meanwhile
             order.follow(scores)
         else:
             order = ScoreOrder(scores)

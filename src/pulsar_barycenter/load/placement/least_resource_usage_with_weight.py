@@ -1,11 +1,11 @@
-"""LeastResourceUsageWithWeight: a broker whose smoothed usage lies below the candidates' mean by a threshold or more.
+"""LeastResourceUsageWithWeight: a random broker with a smoothed usage below the mean by at least a threshold.
 
-Worked example (threshold 10 points): smoothed usages 10 %, 25 % and 85 % have the mean 40 %. The first two lie at
-30 % or below and share what is placed, drawn at random.
+Worked example (threshold 10 points): smoothed usages of 10 %, 25 % and 85 % have the mean 40 %. The first two brokers
+are at 30 % or below, and share new bundles at random.
 
-When to use it: unlike brokers, together with the ThresholdShedder, which goes by the same usage. When not: many
-bundles at once (after a broker left, or at a start) all go to the few brokers below the line, since a placement does
-not raise a broker's usage before its next report.
+When to use it: brokers of different strength, together with the ThresholdShedder, which uses the same usage.
+When not: many bundles are placed at once (after a broker left, or at a start): they all go to the few brokers below
+the limit, since a placement does not raise a broker's usage before its next report.
 
 Source: Pulsar's `LeastResourceUsageWithWeight` of the modular load manager (4.x). Where we differ: the histories of
 brokers that left are dropped at once.
@@ -32,14 +32,14 @@ _KEYS: Final = (DIFFERENCE_KEY, "loadBalancerHistoryResourcePercentage")
 
 
 class LeastResourceUsageMemory(msgspec.Struct, frozen=True, eq=False):
-    """Smoothed usage (a fraction) of each broker of `names`; NaN: none. `is_whole` if it is known that all have one."""
+    """Smoothed usage (fraction) of each broker of `names`; NaN: none. `is_whole`: certainly all have one."""
 
     names: tuple[str, ...] = ()
     usage: Floats = msgspec.field(default_factory=lambda: np.zeros(0))
     is_whole: bool = False
 
     def of(self, brokers: BrokerTable) -> Self:
-        """Return the memory of these brokers."""
+        """Return the memory for these brokers."""
         if self.names is brokers.names or self.names == brokers.names:
             return self
         known = dict(zip(self.names, self.usage.tolist(), strict=True))
@@ -74,10 +74,11 @@ class LeastResourceUsageWithWeight(Placer[LeastResourceUsageMemory]):
         rng: random.Random,
         memory: LeastResourceUsageMemory,
     ) -> tuple[PlacementChoice, LeastResourceUsageMemory]:
-        """Choose at random among the candidates of history c with `c + difference <= mean`, or among all without one.
+        """Choose at random among the candidates of smoothed usage c with `c + difference <= mean`, or if there is none
+        among all.
 
-        Each call takes the candidates' histories one step: `history * h + (1 - h) * usage`, or the usage itself for a
-        broker without history, without bundles or without messages.
+        Each call takes the candidates' smoothed usages one step: `history * h + (1 - h) * usage`, or the usage itself
+        for a broker without history, without bundles or without messages.
         """
         if not np.count_nonzero(candidates):
             return no_choice(NAME), memory
@@ -98,7 +99,7 @@ class LeastResourceUsageWithWeight(Placer[LeastResourceUsageMemory]):
         return choice, LeastResourceUsageMemory(snapshot.brokers.names, scores, is_whole)
 
     def _usage(self, brokers: BrokerTable) -> tuple[Floats, Floats, Integers]:
-        """Return each broker's usage, that times `1 - history_weight`, and which take it for their history at once."""
+        """Return each broker's usage, the same times `1 - history_weight`, and the rows that take the usage itself."""
         found: tuple[Floats, Floats, Integers] | None = brokers.memo.get((NAME, self))
         if found is None:
             usage, latest = brokers.weighted_usage(self.weights), brokers.latest

@@ -1,16 +1,16 @@
-"""LeastResourceUsageWithWeight of the extensible load manager: by the smoothed usage that brokers report themselves.
+"""LeastResourceUsageWithWeight of the extensible load manager: by the smoothed usage that brokers report.
 
-Worked example (threshold 10 points): brokers at 10 %, 30 % and 80 %, and one that reported nothing yet. The mean of the
-three is 40 %, so the first two share what is placed. Were all three at 40 %, nobody would lie 10 points below, and all
-four, the silent one too, would share it.
+Worked example (threshold 10 points): three brokers are at 10 %, 30 % and 80 %, and a fourth has not reported yet. The
+mean of the three is 40 %, so the first two share new bundles. If all three were at 40 %, no broker would be 10 points
+below the mean, and all four would share new bundles, including the one without a report.
 
-When to use it: the extensible load manager, whose only placement it is; it goes by the same figure as the
-TransferShedder. When not: nothing else can be had there. Beware of many bundles at once (after a broker left, or at a
-start): they all go to the few brokers below the line, since a placement raises a broker's usage with its next report
-only.
+When to use it: with the extensible load manager, which has no other placement. It uses the same usage as the
+TransferShedder. When not: there is no alternative with this load manager. If many bundles are placed at once (after a
+broker left, or at a start), they all go to the few brokers below the limit, since a placement raises a broker's usage
+only with its next report.
 
-Unlike the modular one of that name it remembers nothing: each broker smooths its usage and reports it as
-`weightedMaxEMA`. Needs a snapshot with `extensible`; without, nobody's load is known.
+Unlike the modular strategy of this name it has no memory: each broker smooths its usage and reports it as
+`weightedMaxEMA`. It needs a snapshot with `extensible`; without it the load of all brokers is unknown.
 
 Source: Pulsar's `extensions.strategy.LeastResourceUsageWithWeight` (3.0 and newer).
 """
@@ -48,9 +48,9 @@ class LeastResourceUsageWithWeight(Placer[None]):
     def decide(
         self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: None
     ) -> tuple[PlacementChoice, None]:
-        """Choose at random among the candidates of usage u with `u + difference <= mean`, or among all without one.
+        """Choose at random among the candidates of usage u with `u + difference <= mean`; if there is none, among all.
 
-        The mean is that of the candidates whose load is known.
+        The mean is over the candidates whose load is known.
         """
         if not np.count_nonzero(candidates):
             return no_choice(NAME), memory

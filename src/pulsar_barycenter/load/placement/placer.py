@@ -1,4 +1,4 @@
-"""What a placement strategy is asked and answers."""
+"""The contract of a placement strategy: what it is asked, and the choice that it answers with."""
 
 import random
 from abc import abstractmethod
@@ -13,20 +13,21 @@ from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integer
 from pulsar_barycenter.load.strategy import Memory, Strategy
 
 _SAMPLED: Final = 8
-"""Of many values, one in so many tells about where the least end; looked at are about three times too many."""
+"""One of this many values is sampled to estimate a bound for the least; about three times too many are below it."""
 
 
 class Figures(NamedTuple):
-    """By what a broker was chosen. `rejected` are the other candidates, best first, at most 16 of them."""
+    """The numbers behind a choice. `rejected` has the other candidates, best first, at most MAX_ALTERNATIVES."""
 
     compared: tuple[Compared, ...] = ()
     rejected: tuple[Alternative, ...] = ()
 
 
 class PlacementChoice(msgspec.Struct, frozen=True, gc=False, eq=False):
-    """`broker` is a row, None if there was no candidate; `rejected_count` how many others there were.
+    """`broker` is the row of the chosen broker, None if there was no candidate; `rejected_count` is how many others
+    there were.
 
-    `figures` are made if somebody shall be told, of what was known at the choice.
+    `figures` returns the numbers behind the choice, as they were at the choice; it is called only to explain it.
     """
 
     broker: int | None
@@ -46,14 +47,14 @@ class Placer(Strategy[Memory]):
     def decide(
         self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: Memory
     ) -> tuple[PlacementChoice, Memory]:
-        """Return which of `candidates` (flags over the brokers) shall own `bundle`, and what is remembered."""
+        """Return which of `candidates` (flags over the brokers) owns `bundle`, and the next memory."""
 
     def planned(self, plan: SheddingPlan, memory: Memory) -> Memory:
-        """Return what is remembered before the bundles of a plan are placed."""
+        """Return the memory to place the bundles of a plan with."""
         return memory
 
     def tried(self, plan: SheddingPlan, memory: Memory) -> Memory:
-        """Return what is remembered once carrying out the plan was tried."""
+        """Return the memory after the plan was carried out, or failed."""
         return memory
 
 
@@ -62,7 +63,7 @@ def no_choice(strategy: str) -> PlacementChoice:
 
 
 def least_rows(values: Floats, count: int) -> Integers:
-    """Return the places of the `count` least values, least first, of equal ones the first; NaN comes last."""
+    """Return the positions of the `count` least values, least first, of equal values the first; NaN comes last."""
     if len(values) > 32 * count:
         sample = values[::_SAMPLED].copy()
         sample.partition(3 * count // _SAMPLED)

@@ -1,11 +1,11 @@
 """RoundRobinBrokerSelector: one candidate after the other, in a remembered order.
 
-Worked example: b1, b2 and b3 get one bundle each, the fourth goes to b1 again. If a filter leaves b1 and b3 for the
-second bundle, the order is taken anew, and the second of those, b3, gets it.
+Worked example: b1, b2 and b3 get one bundle each, and the fourth goes to b1 again. If a filter leaves only b1 and b3
+for the second bundle, a new order is taken, and the second of the two, b3, gets the bundle.
 
 When to use it: namespaces that are excluded from shedding (`loadBalancerSheddingExcludedNamespaces`), which it serves
-whatever placement strategy is set, so that they are spread by number at least. When not: everything else; it knows
-neither loads nor capacities.
+whichever placement strategy is configured, so that they are at least spread by number. When not: everything else; it
+compares neither loads nor capacities.
 
 Source: Pulsar's `RoundRobinBrokerSelector`.
 """
@@ -29,7 +29,7 @@ _WRAP: Final = 2**31 - 1
 
 
 class RoundRobinMemory(msgspec.Struct, frozen=True, eq=False):
-    """How often was chosen (0 again after 2^31 - 1), and the last copy of the candidates: `rows` of all `names`."""
+    """The number of choices (0 again after 2^31 - 1), and the remembered order: `rows` of all `names`."""
 
     counter: int = 0
     names: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class RoundRobinMemory(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def order(self) -> tuple[str, ...]:
-        """The candidates of the last copy."""
+        """The brokers of the remembered order."""
         return tuple(self.names[row] for row in self.rows.tolist())
 
     def __eq__(self, other: object) -> bool:
@@ -50,7 +50,7 @@ class RoundRobinMemory(msgspec.Struct, frozen=True, eq=False):
 
 @dataclass(frozen=True, slots=True)
 class RoundRobinBrokerSelector(Placer[RoundRobinMemory]):
-    """Has no settings."""
+    """This strategy has no settings."""
 
     name: ClassVar[str] = NAME
 
@@ -64,9 +64,9 @@ class RoundRobinBrokerSelector(Placer[RoundRobinMemory]):
     def decide(
         self, snapshot: LoadSnapshot, candidates: Flags, bundle: str, rng: random.Random, memory: RoundRobinMemory
     ) -> tuple[PlacementChoice, RoundRobinMemory]:
-        """Choose the next of the remembered order.
+        """Choose the next broker in the remembered order.
 
-        The order is taken anew, by name, when the candidates differ in number or a hit is not one of them.
+        A new order, by name, is taken if the number of candidates changed or the next broker is not a candidate.
         """
         rows = candidates.nonzero()[0]
         if not len(rows):

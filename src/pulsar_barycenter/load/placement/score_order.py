@@ -7,11 +7,12 @@ from typing import Final
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats
 
 _MANY: Final = 16
-"""The order of before helps where fewer than one in so many changed, and more than one in so many is asked for."""
+"""The previous order is reused if fewer than one in this many scores changed, and more than one in this many rows is
+needed."""
 
 
 class ScoreOrder:
-    """The rows of `scores`, the least score first, of equal ones the first row. No score is NaN."""
+    """The rows of `scores`, lowest score first, of equal scores the first row. No score is NaN."""
 
     def __init__(self, scores: Floats) -> None:
         self._sort(scores)
@@ -23,7 +24,7 @@ class ScoreOrder:
         self._keys = list(zip(scores[order].tolist(), self._rows, strict=True))
 
     def follow(self, scores: Floats) -> None:
-        """Take other scores of the same rows; costs little where few differ. They are not to be changed after."""
+        """Replace the scores of the same rows; cheap if few differ. The caller must not change the array afterwards."""
         changed = (scores != self._scores).nonzero()[0].tolist()
         if len(changed) * _MANY > len(scores):
             return self._sort(scores)
@@ -39,7 +40,8 @@ class ScoreOrder:
         return None
 
     def least(self, among: Flags, flagged: int, count: int) -> list[int]:
-        """Return the first `count` of the rows `among`, in which so many are flagged; fewer if there are no more."""
+        """Return the `count` rows of the lowest scores `among` flags, of which `flagged` are set; fewer if there are
+        no more."""
         if flagged * _MANY < len(among):
             few = among.nonzero()[0]
             found: list[int] = few[self._scores[few].argsort(kind="stable")[:count]].tolist()

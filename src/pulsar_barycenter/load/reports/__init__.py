@@ -1,10 +1,13 @@
-"""What brokers tell of their load, and what is kept of it: the records of the store, the log and the topics.
+"""Load reports of brokers and the averages made of them: the records in the metadata store, the log and the topics.
 
-Read `load_report` (the modular load manager's, and the averages kept of bundles and brokers), then `windows`, the one
-definition of the short and the long window that the live fold, the Spark batch and the Spark stream share.
-`simple_load_report`, with `simple_report_rule` on when it is written, and `extensible_reports` are the reports of the
-other load managers, `weights` which resources count how much, `publication` what the pipeline hands to the leader.
-`load_over_time` brings what a leader remembers and what tables hold together, in steps of time.
+A report is a measurement of one moment, and load varies from moment to moment, so decisions use averages over many
+reports. The same averages are computed in three places (a live leader, the Spark batch, the Spark stream) and must
+agree exactly, so their definition exists once, in `windows`.
 
-Free of numpy, as every broker reads and writes these. Columns of them are made in `snapshot`.
+Start with `load_report`: the report of the modular load manager, and the records of averages. Then `windows`, the short
+and the long window. `simple_load_report` (with `simple_report_rule`: when it is written) and `extensible_reports` are
+the reports of the other load managers. `weights` has the weights of resources, `publication` the document that the
+pipeline hands to the leader. `load_over_time` combines what a leader remembers with tables, in steps of time.
+
+Needs no numpy, because every broker reads and writes these. `snapshot` turns them into columns.
 """

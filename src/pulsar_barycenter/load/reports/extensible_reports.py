@@ -1,8 +1,8 @@
-"""What brokers of the extensible load manager report: their load, their heaviest bundles, and how to reach them.
+"""The reports of brokers of the extensible load manager: their load, their heaviest bundles, and their addresses.
 
-Each is a value of its own under the broker's id: the load in the broker-load topic, the heaviest bundles in the
-top-bundles topic, the addresses at /loadbalance/brokers/<id>. Free of numpy: every broker writes these, also one that
-never leads. Rates are msg/s, throughput is bytes/s, times are epoch ms. Field names in JSON are Pulsar's; unknown
+Each is a separate value under the broker's id: the load in the broker-load topic, the heaviest bundles in the
+top-bundles topic, the addresses at /loadbalance/brokers/<id>. Needs no numpy: every broker writes these, even if it
+never leads. Rates are in msg/s, throughput in bytes/s, times are epoch ms. Field names in JSON are Pulsar's; unknown
 fields are ignored on reading, and `reports.encode_without_none` writes them.
 
 Source: Pulsar's `BrokerLoadData`, `TopBundlesLoadData`, `BrokerLookupData`, `TopKBundles`, `BrokerLoadDataReporter`.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class ExtensibleResourceWeights(NamedTuple):
-    """The weights of `BrokerLoadData.weighted_max_ema`; unlike the modular manager's they weigh memory, too."""
+    """The weights of `BrokerLoadData.weighted_max_ema`; unlike those of the modular load manager, with memory."""
 
     cpu: float = 1.0
     memory: float = 0.0
@@ -44,12 +44,12 @@ class ExtensibleResourceWeights(NamedTuple):
 class BrokerLoadData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The load of one broker.
 
-    `max_resource_usage` and `weighted_max_ema` are fractions and 1.0 until something was measured, so that nothing is
-    placed on a broker that knows nothing of itself. `weighted_max_ema` and `msg_throughput_ema` are moving averages,
-    one step an update. `updated_at` is when the broker measured last (0: never), `reported_at` when it last published.
+    `max_resource_usage` and `weighted_max_ema` are fractions, and 1.0 until the first measurement, so that no bundle is
+    placed on a broker without one. `weighted_max_ema` and `msg_throughput_ema` are moving averages, with one step per
+    update. `updated_at` is the time of the last measurement (0: never), `reported_at` that of the last publication.
 
-    `incarnation` and `sequence` are ours: with `barycenterExtensiblePipelineEnabled` they name the newest load report
-    that the broker has given to the pipeline, so that whoever reads this knows what the pipeline should have.
+    `incarnation` and `sequence` are Barycenter's: with `barycenterExtensiblePipelineEnabled` they identify the newest
+    load report that the broker has given to the pipeline, so that readers know what the pipeline should include.
     """
 
     cpu: ResourceUsage = ResourceUsage()
@@ -81,9 +81,9 @@ class BrokerLoadData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         history_weight: float,
         now_ms: int,
     ) -> "BrokerLoadData":
-        """Return the load after one more measurement; `total` sums the figures of all bundles (`sum_stats`).
+        """Return the load after one more measurement; `total` is the sum over all bundles (`sum_stats`).
 
-        An average a becomes `a * history_weight + (1 - history_weight) * now`, where "now" is the largest weighted
+        An average a becomes `a * history_weight + (1 - history_weight) * now`, where `now` is the largest weighted
         percentage as a fraction, or throughput in + out. The first measurement replaces both averages.
         """
         percents = [one.percent for one in (usage.cpu, usage.direct_memory, usage.bandwidth_in, usage.bandwidth_out)]
@@ -118,7 +118,7 @@ class BrokerLoadData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         )
 
     def cleared(self) -> "BrokerLoadData":
-        """Return what a broker knows of itself before it measured: after a bundle came or went it starts afresh."""
+        """Return the load before any measurement: the averages restart after a bundle came or left."""
         return BrokerLoadData()
 
 
@@ -144,9 +144,9 @@ class TopBundlesLoadData(msgspec.Struct, frozen=True, rename="camel"):
     ) -> "TopBundlesLoadData":
         """Return the `count` heaviest of a broker's bundles (negative: all), the least loaded of them first.
 
-        Left out are bundles that carry nothing, and those of `excluded_namespaces`, of namespaces that `has_policies`
-        (pass it unless bundles with policies may be shed), of `pulsar/system` and of namespaces that belong to one
-        broker. Ordered by `stats_rank`; of equals the smaller name counts as the heavier.
+        Bundles without traffic are omitted, and those of `excluded_namespaces`, of namespaces for which `has_policies`
+        is true (pass it unless bundles with policies may be shed), of `pulsar/system`, and of namespaces that are bound
+        to one broker. The order is by `stats_rank`; of equal bundles the smaller name counts as the heavier.
 
         Source: `TopKBundles.update` (4.2), which fails for a negative `count`.
         """
@@ -160,7 +160,7 @@ class TopBundlesLoadData(msgspec.Struct, frozen=True, rename="camel"):
             return verdicts[namespace]
 
         def heaviest(name: str) -> tuple[tuple[int, ...], str]:
-            return tuple(-figure for figure in stats_rank(stats[name])), name
+            return tuple(-rank for rank in stats_rank(stats[name])), name
 
         names = [name for name, one in stats.items() if _traffic(one) and is_movable(name.rpartition("/")[0])]
         chosen = sorted(names, key=heaviest) if count < 0 else heapq.nsmallest(count, names, key=heaviest)
@@ -180,10 +180,10 @@ def _serves_the_system(namespace: str) -> bool:
 
 
 class BrokerLookupData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """How to reach a registered broker, and what it is; it carries no load.
+    """The addresses and the version of a registered broker; it has no load.
 
-    `properties` are the entries of its configuration whose keys begin with `lookup.`. `incarnation` is ours: it differs
-    with each start of the process.
+    `properties` are the entries of its configuration whose keys begin with `lookup.`. `incarnation` is Barycenter's: it
+    is new at each start of the process.
     """
 
     web_service_url: str | None = None
@@ -241,9 +241,9 @@ class BrokerLoadReportRule:
 def is_broker_load_due(
     published: BrokerLoadData, current: BrokerLoadData, now_ms: int, rule: BrokerLoadReportRule
 ) -> bool:
-    """Tell whether `current` is to be published after `published`.
+    """Return whether `current` must be published after `published`.
 
-    It is when `current.reported_at` (0 after `cleared`) is longer ago than the interval, or when message rate,
+    It must if `current.reported_at` (0 after `cleared`) is longer ago than the interval, or if message rate,
     throughput, number of bundles or the usage without weights changed by more than the threshold; both strict.
     Source: `BrokerLoadDataReporter.needBrokerDataUpdate`.
     """

@@ -1,8 +1,8 @@
-"""The load of brokers, or of one bundle, in steps of time: how a question is bounded, and how an answer comes about.
+"""The load of brokers, or of one bundle, in steps of time: the bounds of a question, and its answer.
 
-What a broker remembers and what tables hold is brought together here: each step has a mean that is weighted by time. A
-broker reports only what has changed, so that between two reports which are not too far apart the earlier one holds; one
-that is silent for longer is not told of.
+A broker remembers recent loads, and tables hold older ones; this module combines both. Each step has a mean that is
+weighted by time. A broker reports only changes, so between two reports that are not too far apart the earlier one
+holds. After a longer time without a report, the load is unknown.
 """
 
 import math
@@ -16,30 +16,30 @@ import msgspec
 
 MOST_STEPS: Final = 400
 DEFAULT_STEPS: Final = 200
-"""At most so many, where nobody says how long a step shall be."""
+"""The most steps if the question does not give the length of a step."""
 MOST_FIGURES: Final = 40_000
-"""Rows of brokers in all steps together."""
+"""The most rows of brokers in all steps together."""
 LONGEST_SPAN_MS: Final = 31 * 86_400_000
 SHORTEST_STEP_MS: Final = 10_000
 LONGEST_STEP_MS: Final = 86_400_000
 LATEST_TIME_MS: Final = 253_402_214_400_000
-"""The last day of 9999 begins."""
+"""The start of the last day of the year 9999."""
 DEFAULT_SPAN_MS: Final = 3_600_000
 COVERED_MS: Final = 60_000
-"""Moments that are no further apart tell of all the time between them."""
+"""Two moments that are at most this far apart cover all the time between them."""
 _STEPS_S: Final = (10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 21_600, 43_200, 86_400)
 
 
 class LoadQuestionError(ValueError):
-    """A span or a step is out of its bounds; the text says which."""
+    """A time span or a step is out of bounds; the text says which."""
 
 
 class BrokerLoad(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A broker at a moment, or in a step: its worst usage in percent, rate in msg/s, throughput in bytes/s, both in +
-    out, and its bundles; None for what is not known. An array in JSON.
+    """The load of a broker at a moment, or in a step; None for unknown values. An array in JSON.
 
-    Of a step these are means, and the greatest number of bundles. Of a bundle they are its own, and `broker` one of
-    those that reported it.
+    `usage` is that of the most used resource in percent, `msg_rate` in msg/s, `msg_throughput` in bytes/s, both in +
+    out. For a step these are means, and `bundles` is the greatest number. For a bundle they are the bundle's, and
+    `broker` is one of those that reported it.
     """
 
     broker: str
@@ -50,7 +50,7 @@ class BrokerLoad(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """The loads at `at`, epoch ms, or in the step that begins then."""
+    """The loads at `at` (epoch ms), or in the step that begins then."""
 
     at: int
     brokers: tuple[BrokerLoad, ...]
@@ -58,8 +58,8 @@ class Moment(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class LoadQuestion:
-    """From `since_ms` (inclusive) to `until_ms` (exclusive), epoch ms and multiples of `step_ms`: the load of all
-    brokers, of one, or of a bundle. Made by `load_question`, which bounds it."""
+    """A question for the load of all brokers, of one, or of a bundle, from `since_ms` (inclusive) to `until_ms`
+    (exclusive), epoch ms and multiples of `step_ms`. `load_question` creates it within its bounds."""
 
     since_ms: int
     until_ms: int
@@ -72,18 +72,18 @@ class LoadQuestion:
         return (self.until_ms - self.since_ms) // self.step_ms
 
     def begin_of(self, at_ms: int) -> int | None:
-        """Return when the step of a time begins; None outside of the span."""
+        """Return the start of the step that contains this time (epoch ms); None outside of the span."""
         return at_ms // self.step_ms * self.step_ms if self.since_ms <= at_ms < self.until_ms else None
 
     def from_earlier(self, ms: int) -> "LoadQuestion":
-        """Return the question that begins earlier by `ms`, made whole steps."""
+        """Return the question that starts earlier by `ms`, rounded up to whole steps."""
         return replace(self, since_ms=self.since_ms + -ms // self.step_ms * self.step_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedLoad:
-    """What tables hold: `loads` by when their step begins, epoch ms. Before `whole_since_ms` some may be missing, as
-    there was more than is read at once. `note` is what is to be said of it, blank if nothing."""
+    """The loads in tables: `loads` by the start of their step (epoch ms). Before `whole_since_ms` some may be missing,
+    because there were more than are read at once. `note` is a remark for the reader, or ""."""
 
     loads: Mapping[int, Sequence[BrokerLoad]]
     whole_since_ms: int
@@ -91,14 +91,14 @@ class RecordedLoad:
 
 
 LoadTables: TypeAlias = Callable[[LoadQuestion], RecordedLoad]
-"""Answers a question from tables, or raises OSError if none can be read. It blocks, for some seconds at most."""
+"""Answers a question from tables; raises OSError if none can be read. It blocks, for some seconds at most."""
 
 
 class LoadOverTime(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Loads from `since` (inclusive) to `until` (exclusive), epoch ms, in steps of `step` ms; 0: as they were taken.
+    """Loads from `since` (inclusive) to `until` (exclusive), epoch ms, in steps of `step` ms; 0: as they were measured.
 
-    `moments`, oldest first, leave out steps of which nothing is known. Before `whole_since` some may be missing; `note`
-    says so, or why there are no tables.
+    `moments`, oldest first, omit steps of unknown load. Before `whole_since` some may be missing; `note` says so, or
+    why there are no tables.
     """
 
     since: int
@@ -118,10 +118,10 @@ def load_question(
     broker: str = "",
     bundle: str = "",
 ) -> LoadQuestion:
-    """Return the question that has these times, in whole steps; 0 is the shortest step that `brokers` leave room for.
+    """Return the question for these times, in whole steps; 0 means the shortest step for this number of `brokers`.
 
     Raises:
-        LoadQuestionError: it asks of no time, of too much of it, or in steps that are too short, too long or too many.
+        LoadQuestionError: the span is empty or too long, or steps are too short, too long or too many.
     """
     span_ms = until_ms - since_ms
     if not 0 < span_ms <= LONGEST_SPAN_MS or since_ms < 0 or until_ms > LATEST_TIME_MS:
@@ -131,25 +131,25 @@ def load_question(
     if not step_ms:
         step_ms = next((s * 1000 for s in _STEPS_S if span_ms <= (most - 1) * s * 1000), LONGEST_STEP_MS)
     if not SHORTEST_STEP_MS <= step_ms <= LONGEST_STEP_MS:
-        raise LoadQuestionError(f"A step must have {SHORTEST_STEP_MS} to {LONGEST_STEP_MS} ms")
+        raise LoadQuestionError(f"A step must be {SHORTEST_STEP_MS} to {LONGEST_STEP_MS} ms long")
     question = LoadQuestion(
         since_ms // step_ms * step_ms, -(-until_ms // step_ms) * step_ms, step_ms, broker=broker, bundle=bundle
     )
     if question.steps > MOST_STEPS:
-        raise LoadQuestionError(f"There may be {MOST_STEPS} steps: ask of less time or for longer steps")
+        raise LoadQuestionError(f"At most {MOST_STEPS} steps are possible: ask for less time or for longer steps")
     return question
 
 
 def in_steps(question: LoadQuestion, moments: Iterable[Moment]) -> dict[int, list[BrokerLoad]]:
-    """Return the loads of moments by when their step begins, one row a broker, by name.
+    """Return step start to the loads of moments, one row per broker, sorted by name.
 
-    Means are weighted by the time for which moments hold: until the next one, into the steps up to its own if it is at
-    most COVERED_MS later, or else for COVERED_MS within their own step. The last moment holds for no time: it counts
-    where no other of its broker does.
+    Means are weighted by the time for which a moment holds. If the next moment is at most COVERED_MS later, it holds
+    until then, also in later steps. Otherwise it holds for COVERED_MS, only within its own step. The last moment holds
+    for no time: it counts only where its broker has no other.
     """
     parts: dict[int, dict[str, list[tuple[int, BrokerLoad]]]] = defaultdict(lambda: defaultdict(list))
     ordered = sorted(moments, key=lambda moment: moment.at)
-    for moment, until_ms in zip_longest(ordered, [each.at for each in ordered[1:]]):
+    for moment, until_ms in zip_longest(ordered, [following.at for following in ordered[1:]]):
         for begin, weight_ms in _steps_held(question.step_ms, moment.at, until_ms):
             if question.begin_of(begin) is not None:
                 for load in moment.brokers:
@@ -159,8 +159,10 @@ def in_steps(question: LoadQuestion, moments: Iterable[Moment]) -> dict[int, lis
 
 
 def _steps_held(step_ms: int, at_ms: int, until_ms: int | None) -> Iterator[tuple[int, int]]:
-    """Yield the begin of each step in which a moment holds, its own first, and for how many ms; None: it is the last
-    one."""
+    """Yield the start of each step in which a moment holds, its own first, and for how many ms.
+
+    `until_ms` is the time of the next moment; None: this is the last one.
+    """
     own = at_ms // step_ms * step_ms
     if until_ms is None:
         yield own, 0
@@ -173,8 +175,8 @@ def _steps_held(step_ms: int, at_ms: int, until_ms: int | None) -> Iterator[tupl
 
 
 def untold(question: LoadQuestion, times_ms: Sequence[int]) -> LoadQuestion | None:
-    """Return the question after what moments at these times, oldest first, do not cover: from the first step that they
-    do not to the last. None: they cover all."""
+    """Return the question for the steps that moments at these times, oldest first, do not cover: from the first such
+    step to the last. None: they cover all steps."""
     step_ms = question.step_ms
     whole = _covered(step_ms, times_ms)
     left = [begin for begin in range(question.since_ms, question.until_ms, step_ms) if begin not in whole]
@@ -182,9 +184,11 @@ def untold(question: LoadQuestion, times_ms: Sequence[int]) -> LoadQuestion | No
 
 
 def _covered(step_ms: int, times_ms: Sequence[int]) -> set[int]:
-    """Return when the steps begin that moments at these times, oldest first, cover from their begin to their end, or to
-    the last moment: without a stretch of more than COVERED_MS between moments. So one moment covers a short step, and
-    some moments of an hour do not cover a step of an hour."""
+    """Return the starts of the steps that moments at these times, oldest first, cover completely.
+
+    A step is covered if there is no gap of more than COVERED_MS between moments, from its start to its end or to the
+    last moment. So one moment covers a short step, but a few moments do not cover a step of an hour.
+    """
     covered: set[int] = set()
     first = None
     for at, following in zip_longest(times_ms, times_ms[1:]):
@@ -203,19 +207,18 @@ def _covered(step_ms: int, times_ms: Sequence[int]) -> set[int]:
 def over_time(
     question: LoadQuestion, remembered: Iterable[Moment], recorded: RecordedLoad | None, *, holds_ms: int
 ) -> LoadOverTime:
-    """Return the answer to a question, of what is remembered, and in steps that this does not cover of what is
-    recorded, if anything is.
+    """Return the answer to a question: remembered loads, and recorded loads in steps that these do not cover.
 
-    A load holds for `holds_ms` at most, until the next one of its broker; so what both say of that time before the
-    question counts, too. The load of a bundle is as recorded: tables know how long each of its reports holds, and which
-    broker has it next. Of more than MOST_FIGURES the newest are kept.
+    A load holds until the next one of its broker, at most for `holds_ms`; so loads from this time before the question
+    count as well. The load of a bundle is as recorded, because tables know how long each of its reports holds and which
+    broker has it next. Of more than MOST_FIGURES rows the newest are kept.
     """
     if question.bundle:
         holds_ms = 0
     earlier = question.from_earlier(holds_ms)
-    moments_told = sorted(remembered, key=lambda moment: moment.at)
-    known: dict[int, Sequence[BrokerLoad]] = {**in_steps(earlier, moments_told)}
-    whole = _covered(question.step_ms, [moment.at for moment in moments_told])
+    ordered = sorted(remembered, key=lambda moment: moment.at)
+    known: dict[int, Sequence[BrokerLoad]] = {**in_steps(earlier, ordered)}
+    whole = _covered(question.step_ms, [moment.at for moment in ordered])
     for begin, loads in ({} if recorded is None else recorded.loads).items():
         if earlier.begin_of(begin) == begin and not (begin in known and begin in whole):
             known[begin] = loads
@@ -226,7 +229,10 @@ def over_time(
             break
         room -= len(loads)
         if room < 0 and moments:
-            whole_since, note = max(whole_since, begin + question.step_ms), note or "Not all fits into one answer."
+            whole_since, note = (
+                max(whole_since, begin + question.step_ms),
+                note or "There are more loads than fit into one answer; the oldest are missing.",
+            )
             break
         moments.append(Moment(begin, tuple(loads)))
     return LoadOverTime(
@@ -240,7 +246,7 @@ def over_time(
 
 
 def _held(known: Mapping[int, Sequence[BrokerLoad]], step_ms: int, holds_ms: int) -> list[tuple[int, list[BrokerLoad]]]:
-    """Return each step with its loads, oldest first; a broker's hold in the steps between two that tell of it."""
+    """Return each step with its loads, oldest first; a load also holds in the steps until its broker's next one."""
     steps: dict[int, dict[str, BrokerLoad]] = defaultdict(dict)
     last: dict[str, tuple[int, BrokerLoad]] = {}
     for begin in sorted(known):
@@ -265,7 +271,7 @@ def _mean(rows: Sequence[tuple[int, BrokerLoad]]) -> BrokerLoad:
 
 
 def _mean_of(values: Sequence[tuple[int, float | None]], digits: int) -> float | None:
-    """Return the mean by weight, the plain one if nothing has a weight; None is not known."""
+    """Return the weighted mean of the known values, or their plain mean if all weights are 0; None: none is known."""
     known = [(weight, value) for weight, value in values if value is not None]
     if not known:
         return None

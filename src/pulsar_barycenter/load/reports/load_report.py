@@ -1,7 +1,7 @@
-"""What a broker reports of itself, and what is kept of bundles and brokers: the records of the store and the log.
+"""The load report of the modular load manager, and the records of averages in the metadata store and the log.
 
-Free of numpy: every broker reads and writes these, also one that never leads. Rates are msg/s, throughput is
-bytes/s, times are epoch ms. Field names in JSON are Pulsar's (camel case); unknown fields are ignored on reading.
+Needs no numpy: every broker reads and writes these, even if it never leads. Rates are in msg/s, throughput in bytes/s,
+times are epoch ms. Field names in JSON are Pulsar's (camel case); unknown fields are ignored on reading.
 
 Source: Pulsar's `ResourceUsage`, `SystemResourceUsage`, `NamespaceBundleStats`, `LocalBrokerData`,
 `TimeAverageMessageData`, `BundleData`, `TimeAverageBrokerData`, `ResourceQuota`.
@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 
 LOAD_REPORT_TOPIC: Final = "persistent://pulsar/system/load-reports"
-"""Where brokers publish their reports, told to by `barycenterLoadReportTopicEnabled`."""
+"""Where brokers publish their reports if `barycenterLoadReportTopicEnabled` is set."""
 
 SHORT_SAMPLES: Final = 10
 LONG_SAMPLES: Final = 1000
@@ -31,7 +31,7 @@ _LONG_MAX = 2**63 - 1
 
 
 def narrow_to_float32(value: float) -> float:
-    """Return the nearest 32-bit float, widened again; beyond its range an infinity, as Java's cast."""
+    """Return the nearest 32-bit float, widened again; infinite out of its range, as a cast in Java."""
     try:
         return float(_FLOAT32.unpack(_FLOAT32.pack(value))[0])
     except OverflowError:
@@ -57,14 +57,14 @@ def percent_usage(usage: float, limit: float) -> float:
 
 
 class ResourceUsage(msgspec.Struct, frozen=True, gc=False):
-    """An amount used and the capacity, in one unit; (-1, -1) says unknown."""
+    """The amount used and the capacity, in one unit; (-1, -1) means unknown."""
 
     usage: float = 0.0
     limit: float = 0.0
 
     @property
     def percent(self) -> float:
-        """0..100 and beyond; see `percent_usage`."""
+        """0 to 100, or more; see `percent_usage`."""
         return percent_usage(self.usage, self.limit)
 
 
@@ -105,7 +105,7 @@ class SystemResourceUsage(msgspec.Struct, frozen=True, rename="camel", kw_only=T
 
 
 class NamespaceBundleStats(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
-    """The figures of one bundle at one instant: sums over its loaded topics."""
+    """The load of one bundle at one moment: sums over its loaded topics."""
 
     msg_rate_in: float = 0.0
     msg_throughput_in: float = 0.0
@@ -127,7 +127,7 @@ class AdvertisedListener(msgspec.Struct, frozen=True, rename="camel", kw_only=Tr
 
 
 class ResourceWeights(NamedTuple):
-    """The weights of `weighted_resource_usage`; 4.x weighs memory not at all."""
+    """The weights of `weighted_resource_usage`; as in Pulsar 4.x, memory has none."""
 
     cpu: float = 1.0
     direct_memory: float = 0.0
@@ -141,9 +141,9 @@ DEFAULT_WEIGHTS: Final = ResourceWeights()
 class LocalBrokerData(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The load report of one broker: the value at /loadbalance/brokers/<id> and one entry of the load-report log.
 
-    `bundles` are the keys of `last_stats`; gains and losses are the changes since the last written report; the three
-    are sorted. Besides Pulsar's fields it carries `incarnation` (differs with each start of the process) and
-    `sequence` (1, 2, 3, ... within one incarnation), which together name a report once and for all.
+    `bundles` are the keys of `last_stats`; gains and losses are the changes since the last written report; all three
+    are sorted. In addition to Pulsar's fields it has `incarnation` (new at each start of the process) and `sequence`
+    (1, 2, 3, ... within one incarnation), which together with the broker identify a report.
     """
 
     broker_id: str | None = None
@@ -177,7 +177,7 @@ class LocalBrokerData(msgspec.Struct, frozen=True, rename="camel", kw_only=True)
     load_manager_class_name: str | None = None
     start_timestamp: int = 0
     max_resource_usage: float = 0.0
-    """Derived; as written by the broker. Readers compute it anew with `max_resource_usage`."""
+    """Derived, as written by the broker. Readers compute it again with `max_resource_usage`."""
     load_report_type: str = "LocalBrokerData"
     incarnation: str = ""
     sequence: int = 0
@@ -227,12 +227,12 @@ class ResourceQuota(msgspec.Struct, frozen=True, rename="camel", kw_only=True, g
 
 
 QUOTA_FIGURES: Final = ("msg_rate_in", "msg_rate_out", "bandwidth_in", "bandwidth_out", "memory")
-"""What a quota says of a bundle's needs."""
+"""The values of a quota, in this order."""
 
 INITIAL_QUOTA: Final = ResourceQuota(
     msg_rate_in=40.0, msg_rate_out=120.0, bandwidth_in=100_000.0, bandwidth_out=300_000.0, memory=80.0
 )
-"""The quota of a bundle of which nothing is known, unless the store holds another default."""
+"""The quota of an unknown bundle, unless the metadata store holds another default."""
 
 
 DEFAULT_STATS: Final = NamespaceBundleStats(
@@ -241,16 +241,16 @@ DEFAULT_STATS: Final = NamespaceBundleStats(
     msg_throughput_in=DEFAULT_MESSAGE_THROUGHPUT,
     msg_throughput_out=DEFAULT_MESSAGE_THROUGHPUT,
 )
-"""What a bundle is taken to carry while nothing is known of it."""
+"""The load that an unknown bundle counts with."""
 
 
 def default_bundle_data() -> BundleData:
-    """Return the data of a bundle of which nothing is known; its first sample replaces all of it."""
+    """Return the data of an unknown bundle; its first sample replaces all of it."""
     return _bundle_data_of(DEFAULT_STATS, 0, 0)
 
 
 def bundle_data_of_quota(quota: ResourceQuota) -> BundleData:
-    """Return the data of a bundle known only by its quota, counted as ample history."""
+    """Return the data of a bundle of which only the quota is known; it counts as full windows."""
     stats = NamespaceBundleStats(
         msg_rate_in=quota.msg_rate_in,
         msg_rate_out=quota.msg_rate_out,
@@ -279,7 +279,7 @@ def _bundle_data_of(stats: NamespaceBundleStats, short_samples: int, long_sample
 def max_resource_usage(data: LocalBrokerData | SystemResourceUsage) -> float:
     """Return the largest percentage of CPU, direct memory and the two bandwidths, as a fraction (memory is left out).
 
-    A 32-bit float, widened: 80 % are 0.800000011920929. A percentage that is NaN is passed over; with nothing else,
+    It is a 32-bit float, widened: 80 % is 0.800000011920929. NaN percentages are ignored; if all are NaN, the result is
     minus infinity.
     Source: `LocalBrokerData.getMaxResourceUsage` since 3.0.
     """
@@ -290,8 +290,7 @@ def max_resource_usage(data: LocalBrokerData | SystemResourceUsage) -> float:
 def weighted_resource_usage(data: LocalBrokerData | SystemResourceUsage, weights: ResourceWeights) -> float:
     """Return the largest weighted percentage, as a fraction; not clamped, so it may exceed 1.0.
 
-    A weight of 0 puts a floor of 0 under the maximum. A term that is NaN is passed over; with nothing else,
-    minus infinity.
+    A weight of 0 makes the maximum at least 0. NaN terms are ignored; if all are NaN, the result is minus infinity.
     Source: `LocalBrokerData.getMaxResourceUsageWithWeight` since 3.0.
     """
     terms = (
@@ -304,28 +303,28 @@ def weighted_resource_usage(data: LocalBrokerData | SystemResourceUsage, weights
 
 
 def largest(terms: Iterable[float]) -> float:
-    """Return the largest term that is a number (minus infinity without any); of 0 and -0 the first, as Pulsar does."""
+    """Return the largest term that is not NaN (minus infinity if all are); of 0 and -0 the first, as in Pulsar."""
     return max((term for term in terms if not math.isnan(term)), default=-math.inf)
 
 
 def percent_change(old: float, new: float) -> float:
-    """Return 100 × |old - new| / |old|; infinite when something came of nothing."""
+    """Return 100 × |old - new| / |old|; infinite if only `old` is 0, and 0 if both are."""
     if old == 0:
         return 0.0 if new == 0 else math.inf
     return 100.0 * abs((old - new) / old)
 
 
 def exact_sum(values: Iterable[float]) -> float:
-    """Return the sum, rounded once, so independent of order; a plain sum where a partial sum leaves the range."""
+    """Return the sum, rounded only once, so that the order does not matter; a plain sum if a partial sum overflows."""
     items = list(values)
     try:
         return math.fsum(items)
-    except (OverflowError, ValueError):  # out of range, or infinities of both signs
+    except (OverflowError, ValueError):  # overflow, or infinities of both signs
         return sum(items)
 
 
 def sum_stats(stats: Iterable[NamespaceBundleStats]) -> NamespaceBundleStats:
-    """Return the sums of all figures; exact for floats, so independent of order."""
+    """Return the sums of all fields; exact for floats, so that the order does not matter."""
     items = list(stats)
     return NamespaceBundleStats(
         msg_rate_in=exact_sum(s.msg_rate_in for s in items),
@@ -340,9 +339,9 @@ def sum_stats(stats: Iterable[NamespaceBundleStats]) -> NamespaceBundleStats:
 
 
 def with_stats(data: LocalBrokerData, stats: Mapping[str, NamespaceBundleStats]) -> LocalBrokerData:
-    """Return `data` with new bundle figures: sums, counts, and the gains and losses accumulated so far.
+    """Return `data` with new loads of bundles: sums, counts, and the gains and losses accumulated so far.
 
-    A bundle that left and came back since the last written report stands in both sets, as in Pulsar.
+    A bundle that left and came back since the last written report is in both sets, as in Pulsar.
     Source: `LocalBrokerData.update`.
     """
     before, now = set(data.bundles), set(stats)
@@ -365,7 +364,7 @@ def with_stats(data: LocalBrokerData, stats: Mapping[str, NamespaceBundleStats])
 
 
 def _steps(value: float, resolution: int) -> int:
-    """Return `value` / `resolution` truncated toward zero to 64 bits, NaN as 0, as Java's cast does."""
+    """Return `value` / `resolution` truncated toward zero to 64 bits, NaN as 0, as a cast in Java."""
     quotient = value / resolution
     if math.isnan(quotient):
         return 0
@@ -382,10 +381,10 @@ def _nearest_steps(value: float, resolution: int) -> int:
 
 
 def stats_rank(stats: NamespaceBundleStats) -> tuple[int, int, int, int, int]:
-    """Return a key by which bundles order as Pulsar 4.x ranks them (larger = more loaded).
+    """Return a sort key that orders bundles as Pulsar 4.x does (larger = more loaded).
 
     Differences below 100 000 bytes/s, 100 msg/s, 500 topics and sessions or 100 000 bytes of cache may not count.
-    Traffic is rounded to whole steps, counts and bytes of cache are cut to them, as windows are in `bundle_data_rank`.
+    Traffic is rounded to whole steps; counts and bytes of cache are truncated, like windows in `bundle_data_rank`.
     Source: `NamespaceBundleStats.compareTo` (4.2).
     """
     return (
@@ -398,7 +397,7 @@ def stats_rank(stats: NamespaceBundleStats) -> tuple[int, int, int, int, int]:
 
 
 def bundle_data_rank(data: BundleData) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """Return a key by which BundleData order, short-term data first. Source: `BundleData.compareTo`."""
+    """Return a sort key for BundleData, short-term data first. Source: `BundleData.compareTo`."""
     return _window_rank(data.short_term_data), _window_rank(data.long_term_data)
 
 
@@ -428,6 +427,6 @@ def decode_report(document: bytes) -> LocalBrokerData:
     """Return the report in `document`.
 
     Raises:
-        msgspec.DecodeError: it is not JSON, or a field has another type.
+        msgspec.DecodeError: it is not JSON, or a field has the wrong type.
     """
     return _DECODER.decode(document)

@@ -1,11 +1,11 @@
-"""What the Spark pipeline tells the leader: one JSON document, columns of equal length.
+"""The publication: the document that the Spark pipeline writes for the leader, columns in JSON.
 
 The pipeline replaces `<data>/pipeline/publication/latest.json` by an atomic rename after every batch, so a reader sees
-a whole publication or the one before, never a part. Two groups of columns: those about bundles are as long as
-`bundle`, those about brokers as long as `broker`; the i-th items of a group belong together.
+a whole publication, the new or the previous one. There are two groups of columns: columns about bundles are as long as
+`bundle`, columns about brokers as long as `broker`; the i-th items of a group belong together.
 
-Figures carry the names and units of Pulsar's BundleData (two TimeAverageMessageData) and TimeAverageBrokerData:
-rates in msg/s, throughput in bytes/s.
+Names and units are those of Pulsar's BundleData (two TimeAverageMessageData) and TimeAverageBrokerData: rates in
+msg/s, throughput in bytes/s.
 """
 
 from collections.abc import Generator
@@ -19,24 +19,25 @@ LOOK_FILE = "looked"
 
 
 class PipelinePublication(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The windows of every bundle and the time averages of every broker, as of the newest report folded in.
+    """The windows of every bundle and the time averages of every broker, as of the newest included report.
 
-    `bundle` and `broker` are sorted and without repeats. Bundles and brokers are listed until they were silent for
-    `load.windows.HISTORY_GAP_MS`, so also a bundle that no broker serves at the moment, and a broker just gone.
+    `bundle` and `broker` are sorted and distinct. Bundles and brokers are listed until nothing was reported of them for
+    `load.windows.HISTORY_GAP_MS`, so a bundle that no broker serves at the moment, and a broker that just left, are
+    included.
 
-    Times are epoch ms. `as_of` is the `lastUpdate` of the newest report folded in so far, by the reporting broker's
-    clock; the others are by the pipeline's clock.
+    Times are epoch ms. `as_of` is the `lastUpdate` of the newest included report, by the clock of the reporting broker;
+    the other times are by the pipeline's clock.
     """
 
     batch_id: int
     published_at: int
     as_of: int
     lag_ms: int = 0
-    """`published_at` less the time of the oldest report of this batch: how long the slowest report waited."""
+    """`published_at` minus the time of the oldest report of this batch: how long the slowest report waited."""
     newest_lag_ms: int = 0
-    """`published_at` less the time of the newest report of this batch."""
+    """`published_at` minus the time of the newest report of this batch."""
     last_sequence: dict[str, tuple[str, int]] = {}
-    """Broker to (incarnation, sequence) of its newest report folded in: what the leader's own fold may leave out."""
+    """Broker to (incarnation, sequence) of its newest included report; the leader's own fold can skip up to it."""
 
     bundle: list[str] = []
     topics: list[int] = []
@@ -62,7 +63,7 @@ class PipelinePublication(msgspec.Struct, frozen=True, rename="camel", kw_only=T
     long_term_msg_rate_out: list[float] = []
 
     def __post_init__(self) -> None:
-        """Refuse columns of unequal length, which would pair figures with the wrong names."""
+        """Refuse columns of unequal length, which would assign values to the wrong names."""
         for key, columns in (("bundle", BUNDLE_COLUMNS), ("broker", BROKER_COLUMNS)):
             length = len(getattr(self, key))
             for column in columns:
@@ -78,14 +79,14 @@ BUNDLE_COLUMNS = (
         for figure in ("num_samples", "msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
     ),
 )
-"""The columns of `PipelinePublication` as long as its `bundle`."""
+"""The columns of `PipelinePublication` that are as long as its `bundle`."""
 
 BROKER_COLUMNS = tuple(
     f"{window}_term_{figure}"
     for window in ("short", "long")
     for figure in ("msg_throughput_in", "msg_throughput_out", "msg_rate_in", "msg_rate_out")
 )
-"""The columns of `PipelinePublication` as long as its `broker`."""
+"""The columns of `PipelinePublication` that are as long as its `broker`."""
 
 
 def encode_publication(publication: PipelinePublication) -> bytes:
@@ -94,7 +95,7 @@ def encode_publication(publication: PipelinePublication) -> bytes:
 
 
 def decode_publication(document: bytes) -> Generator[None, None, PipelinePublication]:
-    """Return the publication in `document`, with a pause before each column; fields it does not know are ignored.
+    """Return the publication in `document`, with a pause before each column; unknown fields are ignored.
 
     Raises:
         msgspec.DecodeError: the document is not JSON, lacks a required field, or its columns differ in length.

@@ -1,18 +1,18 @@
 """The load report of the simple load manager: the value at /loadbalance/brokers/<id>.
 
-It says what the broker's machine and each bundle carried at one instant, and what the broker's bundles were allotted
-by their quotas. Free of numpy: every broker reads and writes these. JSON names are Pulsar's; unknown fields are
-ignored on reading. Figures that follow from others are written for other readers and computed anew on reading.
+It has the load of the broker's machine and of each bundle at one moment, and the sums of the quotas of its bundles.
+Needs no numpy: every broker reads and writes these. JSON names are Pulsar's; unknown fields are ignored on reading.
+Fields that follow from others are written for other readers, and computed again on reading.
 
-| figure | from |
+| field | computed from |
 |---|---|
 | `msgRateIn`, `msgRateOut`, `numTopics`, `numConsumers`, `numProducers`, `numBundles` | `bundleStats` |
-| `msgThroughputIn`, `msgThroughputOut` | the message rates: Pulsar's report says so, and readers know it so |
+| `msgThroughputIn`, `msgThroughputOut` | the message rates, as in Pulsar's report; readers expect that |
 | `cpu`, `memory`, `directMemory`, `bandwidthIn`, `bandwidthOut` | `systemResourceUsage` |
 | `lastUpdate` | `timestamp` |
 
 Source: Pulsar's `LoadReport` and `SimpleLoadManagerImpl.writeLoadReportOnZookeeper` (4.2). Where we differ: the report
-also carries the broker's advertised listeners, and `incarnation` and `sequence`, as Barycenter's `LocalBrokerData`.
+also has the broker's advertised listeners, and `incarnation` and `sequence`, like Barycenter's `LocalBrokerData`.
 """
 
 from collections.abc import Mapping
@@ -35,11 +35,11 @@ from pulsar_barycenter.load.reports.load_report import (
 
 
 class LoadReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """One report. `name` is the broker id, `timestamp` epoch ms; gains and losses are sorted.
+    """One report. `name` is the broker id, `timestamp` is epoch ms; gains and losses are sorted.
 
-    The twelve allotted figures are sums of the quotas of the broker's bundles and of those assigned to it and not yet
-    loaded: CPU in percent of one core, memory in MiB, bandwidths in bytes/s, rates in msg/s. Make one with
-    `complete`, which fills in what follows from the rest.
+    The twelve allocated fields are sums of the quotas of the broker's bundles, and of those assigned to it but not yet
+    loaded: CPU in percent of one core, memory in MiB, bandwidths in bytes/s, rates in msg/s. Complete a report with
+    `complete`, which sets the fields that follow from others.
     """
 
     name: str | None = None
@@ -93,7 +93,7 @@ class LoadReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def complete(report: LoadReport) -> LoadReport:
-    """Return `report` with every figure that follows from others."""
+    """Return `report` with all fields that follow from others."""
     total = sum_stats(report.bundle_stats.values())
     usage = report.system_resource_usage
     return msgspec.structs.replace(
@@ -119,10 +119,10 @@ _DECODER: Final = msgspec.json.Decoder(LoadReport)
 
 
 def decode_load_report(document: bytes) -> LoadReport:
-    """Return the report in `document`, what follows from other figures computed anew.
+    """Return the report in `document`, with the fields that follow from others computed again.
 
     Raises:
-        msgspec.DecodeError: it is not JSON, a field has another type, or it is the report of another load manager.
+        msgspec.DecodeError: it is not JSON, a field has the wrong type, or it is a report of another load manager.
     """
     return complete(_DECODER.decode(document))
 
@@ -135,7 +135,7 @@ class _ReportedStats(msgspec.Struct, rename="camel"):
 
 
 def reported_stats(document: bytes) -> dict[str, NamespaceBundleStats]:
-    """Return what `document`, a report of the simple or the modular load manager, says of its broker's bundles.
+    """Return bundle to its load from `document`, a report of the simple or the modular load manager.
 
     Raises:
         msgspec.DecodeError: it is not JSON, or not such a report.
@@ -145,9 +145,9 @@ def reported_stats(document: bytes) -> dict[str, NamespaceBundleStats]:
 
 
 def as_local_broker_data(report: LoadReport) -> LocalBrokerData:
-    """Return what the report says as a report of the modular load manager, for all that reads those.
+    """Return the report as one of the modular load manager, for all code that reads those.
 
-    Throughput is the sum over the bundles here, not the message rate.
+    Throughput is the sum over the bundles, not the message rate.
     """
     usage = report.system_resource_usage
     plain = LocalBrokerData(
@@ -181,7 +181,7 @@ def as_local_broker_data(report: LoadReport) -> LocalBrokerData:
 
 
 def load_report_of(data: LocalBrokerData) -> LoadReport:
-    """Return the report of a broker that is known by `data`, nothing allotted and neither flag set."""
+    """Return the report of a broker from `data`, without allocated quotas and with neither flag set."""
     return complete(
         LoadReport(
             name=data.broker_id,
@@ -216,7 +216,7 @@ def load_report_of(data: LocalBrokerData) -> LoadReport:
 def with_quotas(
     report: LoadReport, allocated: ResourceQuota, preallocated: ResourceQuota, cpu_factor: float
 ) -> LoadReport:
-    """Return `report` with what its bundles, and those on their way to it, are allotted in sum.
+    """Return `report` with the sums of the quotas of its bundles, and of those on their way to the broker.
 
     `cpu_factor` is percent of one core per msg/s.
     """
@@ -240,25 +240,25 @@ def with_quotas(
 def gains_and_losses(
     before: Mapping[str, object], now: Mapping[str, object]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the bundles of `now` that are not in `before`, and the other way round, each sorted."""
+    """Return the bundles of `now` that are not in `before`, and those of `before` that are not in `now`; sorted."""
     return tuple(sorted(now.keys() - before.keys())), tuple(sorted(before.keys() - now.keys()))
 
 
 def is_above_load_level(usage: SystemResourceUsage, percent: float) -> bool:
-    """Tell whether CPU, direct memory or a bandwidth lies above `percent` of its limit (strict); memory never counts.
+    """Return whether CPU, direct memory or a bandwidth is above `percent` of its limit (strict); memory never counts.
 
     Source: `SimpleLoadManagerImpl.isAboveLoadLevel`.
     """
-    return any(each.percent > percent for each in _judged(usage))
+    return any(resource.percent > percent for resource in _compared(usage))
 
 
 def is_below_load_level(usage: SystemResourceUsage, percent: float) -> bool:
-    """Tell whether CPU, direct memory and both bandwidths lie below `percent` of their limits (strict).
+    """Return whether CPU, direct memory and both bandwidths are below `percent` of their limits (strict).
 
     Source: `SimpleLoadManagerImpl.isBelowLoadLevel`.
     """
-    return all(each.percent < percent for each in _judged(usage))
+    return all(resource.percent < percent for resource in _compared(usage))
 
 
-def _judged(usage: SystemResourceUsage) -> tuple[ResourceUsage, ...]:
+def _compared(usage: SystemResourceUsage) -> tuple[ResourceUsage, ...]:
     return usage.bandwidth_out, usage.bandwidth_in, usage.cpu, usage.direct_memory

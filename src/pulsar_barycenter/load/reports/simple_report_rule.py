@@ -1,4 +1,4 @@
-"""When a broker of the simple load manager writes its report, and how it smooths the memory that stands there.
+"""When a broker of the simple load manager writes its report, and how it smooths its memory usage.
 
 Source: Pulsar's `SimpleLoadManagerImpl.writeLoadReportOnZookeeper` (4.2).
 """
@@ -16,10 +16,10 @@ MEMORY_AVERAGED_OVER_MS: Final = 120_000
 
 
 def smoothed_memory(average_mib: int, now_mib: int, min_interval_ms: int) -> int:
-    """Return the average memory use (whole MiB) after one more reading, over about the last two minutes.
+    """Return the average memory usage (whole MiB) after one more reading, over about the last two minutes.
 
     `min_interval_ms` is the time between two readings. An average that is not positive is replaced. Worked example:
-    at 5 s between readings the weight is 24, so an average of 100 MiB and a reading of 340 MiB give 110 MiB.
+    with 5 s between readings the weight is 24, so an average of 100 MiB and a reading of 340 MiB give 110 MiB.
     """
     if average_mib <= 0:
         return now_mib
@@ -29,7 +29,7 @@ def smoothed_memory(average_mib: int, now_mib: int, min_interval_ms: int) -> int
 
 @dataclass(frozen=True, slots=True)
 class SimpleReportRule:
-    """When a report is written: three intervals in ms, and the change of usage in points (strict) that is enough."""
+    """When a report is written: three intervals in ms, and a change of usage in percentage points (strict)."""
 
     min_interval_ms: float = 5_000
     max_interval_ms: float = 900_000
@@ -48,7 +48,7 @@ class SimpleReportRule:
 
 @dataclass(frozen=True, slots=True)
 class ReportVerdict:
-    """Whether to write a report now, and when usage was compared last (epoch ms)."""
+    """Whether to write a report now, and when usages were last compared (epoch ms)."""
 
     due: bool
     usage_compared_at_ms: int
@@ -62,10 +62,11 @@ def judge_report(
     usage_compared_at_ms: int,
     rule: SimpleReportRule,
 ) -> ReportVerdict:
-    """Tell whether a report with so many bundles and that usage is due after `written`.
+    """Return whether a report with this number of bundles and this usage is due after the report `written`.
 
-    One older than the longest interval is. Younger than the shortest: no. Between them any change in the number of
-    bundles makes it due, or, asked at most once each usage interval, a change of usage by more than the threshold.
+    It is due if `written` is older than the longest interval, and not due if it is younger than the shortest. Between
+    them it is due if the number of bundles changed, or if usage changed by more than the threshold; usage is compared
+    at most once per usage interval.
     Source: `SimpleLoadManagerImpl.writeLoadReportOnZookeeper`.
     """
     elapsed_ms = now_ms - written.timestamp
@@ -82,7 +83,7 @@ def judge_report(
 
 
 def largest_usage_change(before: SystemResourceUsage, now: SystemResourceUsage) -> int:
-    """Return the largest change of a resource in whole points of its limit now, at most 100."""
+    """Return the largest change of a resource in whole percentage points of its present limit, at most 100."""
     pairs = zip(resources_of(before), resources_of(now), strict=True)
     changes = (abs((new.usage - old.usage) * 100 / new.limit) if new.limit > 0 else 0.0 for old, new in pairs)
     return int(min(100.0, max(changes)))

@@ -1,4 +1,4 @@
-"""The resource weights that a configuration amounts to."""
+"""The resource weights that result from a configuration."""
 
 from typing import TYPE_CHECKING
 
@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
 
 def resource_weights(config: "BrokerConfig") -> ResourceWeights:
-    """Return the four weights of a broker's usage by the modular load manager; memory is not weighed.
+    """Return the four weights of a broker's usage for the modular load manager; memory has no weight.
 
-    The bandwidth keys are honoured in today's spelling and, where that is 1, in the old one (`…BandwithIn…`).
+    The bandwidth keys count in the present spelling and, if that one is 1, in the old spelling (`…BandwithIn…`).
     """
     bandwidth_in = config.load_balancer_bandwidth_in_resource_weight
     bandwidth_out = config.load_balancer_bandwidth_out_resource_weight
@@ -25,7 +25,7 @@ def resource_weights(config: "BrokerConfig") -> ResourceWeights:
 
 
 def extensible_resource_weights(config: "BrokerConfig") -> ExtensibleResourceWeights:
-    """Return the five weights of a broker's usage by the extensible load manager."""
+    """Return the five weights of a broker's usage for the extensible load manager."""
     cpu, direct_memory, bandwidth_in, bandwidth_out = resource_weights(config)
     return ExtensibleResourceWeights(
         cpu=cpu,

@@ -5,17 +5,17 @@ A window of at most `max` samples is a pair (average, n). A sample x updates it 
     n       <- min(n + 1, max)
     average <- ((n - 1) * average + x) / n
 
-so the first `max` samples give the arithmetic mean and later ones an exponential average with weight 1/max for the
-newest. What stood there before the first sample is discarded by it (n = 1).
+so the first `max` samples give the arithmetic mean, and later ones an exponential average in which the newest sample
+has the weight 1/max. The first sample replaces whatever the average was before (n = 1).
 
-**One sample per bundle per load report.** A report is known by (broker, incarnation, sequence) and counts once, however
-often it is seen. (Pulsar's code samples every bundle again at each notification of any broker, so its windows
-shrink as clusters grow; its documents describe what is done here.)
+**One sample per bundle per load report.** A report is identified by (broker, incarnation, sequence) and counts once,
+however often it is seen. (Pulsar's code samples every bundle again at each notification of any broker, so its windows
+cover less time in larger clusters; its documents describe what is done here.)
 
-A bundle that nobody reports for longer than HISTORY_GAP_MS starts anew with its next sample; one that moves from one
-broker to another keeps its history. (Pulsar forgets a bundle as soon as no broker reports it.)
+A bundle that no broker reported for longer than HISTORY_GAP_MS starts again with its next sample. A bundle that moves
+from one broker to another keeps its history. (Pulsar forgets a bundle as soon as no broker reports it.)
 
-Free of numpy; `fold` takes numbers and numpy arrays alike.
+Needs no numpy; `fold` accepts numbers and numpy arrays.
 
 Source: Pulsar's `TimeAverageMessageData.update`, `BundleData.update`, `ModularLoadManagerImpl.updateBundleData`.
 """
@@ -51,19 +51,19 @@ __all__ = [
 ]
 
 LARGEST_RATE: Final = 1e300
-"""Rates and throughputs beyond it are bounded where sums of them would be infinite."""
+"""Rates and throughputs are bounded to this value where their sums could become infinite."""
 
 HISTORY_GAP_MS: Final = 3_600_000
-"""How long a bundle may be silent before it is forgotten: well above 15 minutes, the longest time between reports."""
+"""A bundle is forgotten after this time without a report: well above 15 minutes, the longest time between reports."""
 INCARNATIONS: Final = 8
-"""How many starts of a broker are remembered, the newest."""
+"""The number of starts of a broker that are remembered; the newest ones."""
 
 Average = TypeVar("Average", bound="_Arithmetic")
 Count = TypeVar("Count", bound="_Arithmetic")
 
 
 class _Arithmetic(Protocol):
-    """A number, or an array of numbers that computes elementwise."""
+    """A number, or an array of numbers with elementwise arithmetic."""
 
     def __add__(self, other: Any, /) -> Any: ...
     def __sub__(self, other: Any, /) -> Any: ...
@@ -74,7 +74,7 @@ class _Arithmetic(Protocol):
 def fold(average: Average, n: Count, sample: Average, max_samples: int) -> tuple[Average, Count]:
     """Return (average, n) after one more `sample`.
 
-    Scalars, or arrays of one shape whose elements are folded each for itself (columns of many bundles). Expects
+    The arguments are scalars, or arrays of one shape that are folded elementwise (columns of many bundles). It expects
     0 ≤ n ≤ `max_samples`; the new n is in 1..`max_samples`.
     """
     count = n + (n < max_samples)
@@ -82,14 +82,14 @@ def fold(average: Average, n: Count, sample: Average, max_samples: int) -> tuple
 
 
 def bounded_rate(rate: float) -> float:
-    """Return `rate`, or the nearest that is not beyond LARGEST_RATE; 0 for what is no number or infinite."""
+    """Return `rate` bounded to ±LARGEST_RATE; 0 for NaN and infinite values."""
     return max(-LARGEST_RATE, min(LARGEST_RATE, rate)) if math.isfinite(rate) else 0.0
 
 
 def fold_window(window: TimeAverageMessageData, sample: NamespaceBundleStats) -> TimeAverageMessageData:
-    """Return `window` after one more sample; counts out of range, as a foreign record may hold, are bounded first.
+    """Return `window` after one more sample; counts out of range, possible in foreign records, are bounded first.
 
-    An average that would be no number is made of bounded figures (`bounded_rate`) instead.
+    An average that would not be finite is computed from bounded values (`bounded_rate`) instead.
     """
     limit = max(1, window.max_samples)
     before = min(max(0, window.num_samples), limit)
@@ -105,10 +105,10 @@ def fold_window(window: TimeAverageMessageData, sample: NamespaceBundleStats) ->
     if math.isfinite(found.msg_throughput_in + found.msg_throughput_out + found.msg_rate_in + found.msg_rate_out):
         return found
 
-    def bounded(average: float, figure: float, folded: float) -> float:
+    def bounded(average: float, sampled: float, folded: float) -> float:
         if math.isfinite(folded):
             return folded
-        return fold(bounded_rate(average), before, bounded_rate(figure), limit)[0]
+        return fold(bounded_rate(average), before, bounded_rate(sampled), limit)[0]
 
     return TimeAverageMessageData(
         max_samples=limit,
@@ -121,7 +121,7 @@ def fold_window(window: TimeAverageMessageData, sample: NamespaceBundleStats) ->
 
 
 def fold_bundle(data: BundleData, sample: NamespaceBundleStats) -> BundleData:
-    """Return `data` after one more sample in both windows; `topics` is the sample's."""
+    """Return `data` after one more sample in both windows; `topics` is that of the sample."""
     return BundleData(
         short_term_data=fold_window(data.short_term_data, sample),
         long_term_data=fold_window(data.long_term_data, sample),
@@ -132,9 +132,9 @@ def fold_bundle(data: BundleData, sample: NamespaceBundleStats) -> BundleData:
 def broker_averages(
     bundles: Iterable[str], data: Mapping[str, BundleData], default: NamespaceBundleStats = DEFAULT_STATS
 ) -> TimeAverageBrokerData:
-    """Return the sums of the windows of `bundles`; one without data adds `default` to short and long sums.
+    """Return the sums of the windows of `bundles`; a bundle without data adds `default` to the short and long sums.
 
-    Summed in the order of the names, so that the order of reports does not matter.
+    They are added in the order of the names, so that the order of reports does not matter.
     Source: Pulsar's `TimeAverageBrokerData.reset`.
     """
     short = [0.0, 0.0, 0.0, 0.0]
@@ -155,11 +155,11 @@ def broker_averages(
     )
 
 
-def _add(sums: list[float], figures: NamespaceBundleStats | TimeAverageMessageData) -> None:
-    sums[0] += figures.msg_throughput_in
-    sums[1] += figures.msg_throughput_out
-    sums[2] += figures.msg_rate_in
-    sums[3] += figures.msg_rate_out
+def _add(sums: list[float], traffic: NamespaceBundleStats | TimeAverageMessageData) -> None:
+    sums[0] += traffic.msg_throughput_in
+    sums[1] += traffic.msg_throughput_out
+    sums[2] += traffic.msg_rate_in
+    sums[3] += traffic.msg_rate_out
 
 
 class _Identity(NamedTuple):
@@ -171,8 +171,8 @@ class _Identity(NamedTuple):
 class LiveFold:
     """The windows of all bundles, folded from load reports as they arrive.
 
-    `bundles` holds the data of every bundle that was reported within HISTORY_GAP_MS, and of those remembered;
-    `reports` the newest report of every known broker. A bundle that moves keeps its history.
+    `bundles` has the data of every bundle that was reported within HISTORY_GAP_MS, and of those set by `remember`.
+    `reports` has the newest report of every known broker. A bundle that moves keeps its history.
     """
 
     __slots__ = ("_as_of", "_none_before_ms", "_seen", "bundles", "reports")
@@ -182,46 +182,47 @@ class LiveFold:
         self.reports: dict[str, LocalBrokerData] = {}
         self._as_of: dict[str, int] = {}
         self._none_before_ms = 0
-        """No bundle that no broker reports is as of an earlier time, so that none is looked through before one can be
-        silent too long."""
+        """A lower bound of the times of bundles that no broker reports. It saves searching for bundles to drop before
+        one can be old enough."""
         self._seen: dict[str, dict[str, _Identity]] = {}
-        """Of each broker the newest report of each of its incarnations, at most INCARNATIONS."""
+        """Broker to incarnation to its newest report, for at most INCARNATIONS incarnations."""
 
     def is_new(self, broker: str, report: LocalBrokerData) -> bool:
-        """Tell whether `report` has not been folded in and is not older than one that was.
+        """Return whether `report` was not folded in before, and is not older than one that was.
 
-        What an incarnation said before another one counts once, too, however they take turns.
+        Each report counts once, even if reports of several incarnations of a broker alternate.
         """
         known = self._seen.get(broker)
         if known is None:
             return True
-        if report.start_timestamp < max(each.start_timestamp for each in known.values()):
+        if report.start_timestamp < max(identity.start_timestamp for identity in known.values()):
             return False
         seen = known.get(report.incarnation)
         if seen is None:
             return True
         if report.sequence or seen.sequence:
             return report.sequence > seen.sequence
-        # a broker of Apache Pulsar numbers nothing: its reports differ in their time
+        # brokers of Apache Pulsar do not number their reports, which differ in their time only
         return report.last_update > seen.last_update
 
     def unknown(self, report: LocalBrokerData) -> list[str]:
-        """Return the bundles of `report` without data here: those worth looking up before it is accepted."""
+        """Return the bundles of `report` without data here: read these from the store before accepting it."""
         return [name for name in report.last_stats if name not in self.bundles]
 
     def remember(self, name: str, data: BundleData, as_of_ms: int) -> None:
-        """Set the prior data of a bundle, known to be as of that time, unless it has some."""
+        """Set the data of a bundle, as of this time (epoch ms), unless it already has some."""
         if name not in self.bundles:
             self.bundles[name] = data
             self._as_of[name] = as_of_ms
             self._none_before_ms = min(self._none_before_ms, as_of_ms)
 
     def accept(self, broker: str, report: LocalBrokerData) -> bool:
-        """Fold `report` in unless that was done; return whether it was new.
+        """Fold `report` in unless that was done before; return whether it was new.
 
-        One that is not new stands in `reports` if no other of its broker does: the broker left, and came back with it.
+        A report that is not new becomes its broker's entry in `reports` if there is none: the broker had left, and came
+        back with the same report.
 
-        A bundle without prior data, or silent for longer than HISTORY_GAP_MS, starts from its first sample.
+        A bundle without data, or without a report for longer than HISTORY_GAP_MS, starts with its first sample.
         """
         if not self.is_new(broker, report):
             self.reports.setdefault(broker, report)
@@ -247,20 +248,20 @@ class LiveFold:
             del known[incarnation]
 
     def _leave(self, names: Iterable[str]) -> None:
-        """Note that these bundles may be reported by nobody from now on."""
+        """Note that from now on possibly no broker reports these bundles."""
         times = (self._as_of[name] for name in names if name in self._as_of)
         self._none_before_ms = min(self._none_before_ms, min(times, default=self._none_before_ms))
 
     def forget(self, name: str) -> None:
-        """Drop a bundle that is no more."""
+        """Drop a bundle that no longer exists."""
         self.bundles.pop(name, None)
         self._as_of.pop(name, None)
 
     def retain(self, live: Collection[str], now_ms: int) -> list[str]:
-        """Forget brokers that are not `live`, and bundles silent for longer than HISTORY_GAP_MS; return those, sorted.
+        """Forget brokers that are not `live`, and bundles without a report for longer than HISTORY_GAP_MS.
 
-        A bundle that a live broker reports is kept, however old that report is. That a report was folded in is
-        remembered for brokers that left, too, lest a late sight of it counts again.
+        Returns the dropped bundles, sorted. A bundle that a live broker reports is kept, however old the report is. The
+        identities of folded reports are kept even for brokers that left, so that a late copy does not count again.
         """
         for broker in [name for name in self.reports if name not in live]:
             self._leave(self.reports.pop(broker).last_stats)

@@ -1,8 +1,9 @@
-"""Which broker shall own a bundle: filters and placement strategy in a row.
+"""Which broker owns a bundle: policies and filters first, then the placement strategy.
 
-`modular_selection` is the modular load manager's way, with a second choice when the first is overloaded,
-`extensible_selection` the other's. `selection_reason` says why it ended as it did, `unload_veto` whether policies let
-a bundle leave at all.
+The two load managers combine the same filters and strategies differently. With the modular one
+(`modular_selection`) brokers that filters removed come back if none is left, and an overloaded choice is repeated; with
+the extensible one (`extensible_selection`) a bundle may stay without an owner. `selection_reason` builds the reason of
+a choice. `unload_veto` decides whether policies let a bundle leave its broker at all.
 
-One bundle after the other, each counting for the next, is for `cycle`.
+`rounds` places the bundles of a round one after the other, so that each counts for the next.
 """

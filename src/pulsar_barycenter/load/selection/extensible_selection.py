@@ -1,11 +1,11 @@
-"""Which broker shall own a bundle, as the extensible load manager chooses it.
+"""Which broker owns a bundle, as the extensible load manager chooses it.
 
     live brokers ▸ its filters (`load.filters.extensible_filters`) ▸ placement
 
-Loads play no part before the placement, and there is no second choice.
+Loads matter only for the placement, and there is no second choice.
 
-Worked example: of four live brokers one runs another load manager, one has 50 000 topics already, and the namespace's
-anti-affinity group is on a third. The fourth is chosen, however loaded it is; were it, too, at 50 000 topics, the
+Worked example: of four live brokers one runs a different load manager, one already has 50 000 topics, and a third has
+the namespace's anti-affinity group. The fourth is chosen, however loaded it is. If it also had 50 000 topics, the
 bundle would have no owner until that changes.
 
 Source: Pulsar's `ExtensibleLoadManagerImpl.selectAsync` (4.x).
@@ -36,15 +36,15 @@ def select_broker_extensible(
     *,
     without: Collection[str] = (),
 ) -> tuple[Placement, SelectionMemory]:
-    """Return who shall own the bundle, and what is to be remembered.
+    """Return the owner of the bundle with its reason, and the next memory.
 
-    Brokers `without` are no candidates: the one that is lost, or whose taking over failed. Namespaces excluded from
-    shedding are served in turn, whatever `placer` would say.
+    Brokers in `without` are not candidates: brokers that are lost, or that failed to take over the bundle. Bundles of
+    namespaces that are excluded from shedding go to brokers in turn, without `placer`.
     """
     live = live_brokers(snapshot) & np.array([name not in without for name in snapshot.brokers.names], bool)
     narrowed = narrow(snapshot, request, settings, live)
     chosen_by = next_in_turn if request.namespace in settings.excluded_namespaces else choose
     choice, memory = chosen_by(snapshot, narrowed.candidates, request, placer, rng, memory)
     notes = [outcome.note for outcome in narrowed.outcomes if outcome.note]
-    notes += [f"a filter was left out: {failure}" for failure in narrowed.failures]
+    notes += [f"a filter failed and was ignored: {failure}" for failure in narrowed.failures]
     return explained(snapshot, request.bundle, choice, narrowed.outcomes, notes), memory

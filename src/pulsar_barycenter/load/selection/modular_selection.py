@@ -1,10 +1,10 @@
-"""Which broker shall own a bundle: the pipeline of policies, filters and the placement strategy.
+"""Which broker owns a bundle, as the modular load manager chooses it: policies, filters, then the placement strategy.
 
     policies ▸ maximum topics ▸ anti-affinity ▸ even distribution ▸ load manager class ▸ version ▸ placement
     ▸ second choice
 
-Each filter narrows the candidates of the one before. When nobody is left the policies' candidates come back. When the
-broker chosen is overloaded the strategy chooses once more among all that the policies allow, the filters put aside.
+Each filter narrows the candidates of the one before. If no candidate is left, all brokers that the policies allow come
+back. If the chosen broker is overloaded, the strategy chooses once more, among all brokers that the policies allow.
 
 Source: Pulsar's `ModularLoadManagerImpl.selectBroker` (4.x).
 """
@@ -72,13 +72,13 @@ class SelectionSettings:
 
 
 class SelectionMemory(msgspec.Struct, frozen=True):
-    """What the strategies remember from one selection to the next."""
+    """The memories of the strategies, carried from one selection to the next."""
 
     placement: Remembered = NOTHING_REMEMBERED
     round_robin: RoundRobinMemory = msgspec.field(default_factory=RoundRobinMemory)
 
     def updated(self, placer: Placer[_Memory], change: Callable[[Placer[_Memory], _Memory], _Memory]) -> Self:
-        """Return this with what `placer` remembers changed."""
+        """Return this with a changed memory of `placer`."""
         after = self.placement.then(placer, change(placer, self.placement.of(placer)))
         return self if after is self.placement else msgspec.structs.replace(self, placement=after)
 
@@ -91,12 +91,12 @@ def select_broker(
     rng: random.Random,
     memory: SelectionMemory,
 ) -> tuple[Placement, SelectionMemory]:
-    """Return who shall own the bundle, and what is to be remembered; the caller preallocates it."""
+    """Return the owner of the bundle with its reason, and the next memory; the caller preallocates the bundle."""
     policies = policy_candidates(snapshot, request)
     outcomes, notes, left = _narrowed(snapshot, request, settings, policies)
     chosen_by = next_in_turn if request.namespace in settings.excluded_namespaces else choose
     if not left and policies.left:
-        notes.append("no broker passed the filters, so they were put aside")
+        notes.append("no broker passed the filters, so the filters were ignored")
         outcomes = [policies]
     choice, memory = chosen_by(snapshot, outcomes[-1].kept, request, placer, rng, memory)
     overload: Compared | None = None
@@ -120,7 +120,7 @@ def choose(
     rng: random.Random,
     memory: SelectionMemory,
 ) -> tuple[PlacementChoice, SelectionMemory]:
-    """Return the strategy's choice among `candidates`, and what is to be remembered."""
+    """Return the strategy's choice among `candidates`, and the next memory."""
     before = memory.placement
     choice, placement = placer.decide(snapshot, candidates, request.bundle, rng, before.of(placer))
     after = before.then(placer, placement)
@@ -135,7 +135,7 @@ def next_in_turn(
     rng: random.Random,
     memory: SelectionMemory,
 ) -> tuple[PlacementChoice, SelectionMemory]:
-    """Return who of `candidates` is next, whatever strategy is set: for namespaces that are excluded from shedding."""
+    """Return the next of `candidates` in turn, whichever strategy is set: for namespaces excluded from shedding."""
     choice, round_robin = _IN_TURN.decide(snapshot, candidates, request.bundle, rng, memory.round_robin)
     return choice, SelectionMemory(memory.placement, round_robin)
 
@@ -143,13 +143,13 @@ def next_in_turn(
 def _narrowed(
     snapshot: LoadSnapshot, request: PlacementRequest, settings: SelectionSettings, policies: FilterOutcome
 ) -> tuple[list[FilterOutcome], list[str], int]:
-    """Return what each filter keeps of what the one before did, policies first, what went unusually, and how many
-    brokers are left."""
+    """Return the outcome of each filter, policies first; notes on filters that failed or were ignored; and the number
+    of brokers left."""
     outcomes, notes = [policies, max_topics(snapshot, policies.kept, settings.max_topics)], []
     if policies.note:
         notes.append(policies.note)
     if outcomes[-1].ignored:
-        notes.append(f"all candidates were above {outcomes[-1].settings[0]}, so it was ignored")
+        notes.append(f"all candidates exceed {outcomes[-1].settings[0]}, so this limit was ignored")
     candidates = outcomes[-1].kept
     outcomes += anti_affinity(snapshot, candidates, request.namespace, failure_domains=settings.failure_domains)
     if settings.distribute_evenly or request.namespace == _SYSTEM:
@@ -159,7 +159,7 @@ def _narrowed(
         try:
             outcomes.append(broker_version(snapshot, outcomes[-1].kept))
         except FilterFailedError as error:
-            notes.append(f"versions were not compared and all candidates came back: {error}")
+            notes.append(f"versions could not be compared, so the filters were ignored: {error}")
             outcomes = [policies]
     left = policies.left
     for outcome in outcomes:

@@ -1,4 +1,4 @@
-"""Why a selection ended as it did: the strategy's choice, and the brokers that filters removed before it."""
+"""The reason of a selection: the strategy's choice, and the brokers that filters removed before it."""
 
 from collections.abc import Sequence
 
@@ -18,11 +18,11 @@ def explained(
     outcomes: Sequence[FilterOutcome],
     notes: Sequence[str] = (),
 ) -> Placement:
-    """Return the choice as a placement.
+    """Return the choice as a placement whose reason is built on demand.
 
-    `outcomes` are those of the filters that count, in their order, each one's candidates what the one before kept; what
-    the last one kept was chosen from. The brokers that were removed come after those that the strategy rejected, by
-    name. None of these is to be changed afterwards.
+    `outcomes` are those of the filters, in order: each filter's candidates are what the one before kept, and the
+    strategy chose from what the last one kept. In the reason, the brokers that the strategy rejected come first, then
+    those that filters removed, by name. The caller must not change the arguments afterwards.
     """
     brokers, narrowing = snapshot.brokers, tuple([outcome for outcome in outcomes if outcome.gone])
     broker = None if choice.broker is None else brokers.names[choice.broker]
@@ -30,9 +30,9 @@ def explained(
 
 
 class _Explained(msgspec.Struct, frozen=True, gc=False):
-    """Makes the reason of a choice. `narrowing` are the filters that removed somebody.
+    """Builds the reason of a choice. `narrowing` are the outcomes of filters that removed brokers.
 
-    Of the snapshot it keeps the brokers alone: placements are kept for a whole round.
+    It keeps only the brokers of the snapshot and not the bundles, because placements live for a whole round.
     """
 
     brokers: BrokerTable
@@ -61,7 +61,7 @@ class _Explained(msgspec.Struct, frozen=True, gc=False):
 
 
 def _removed(names: Sequence[str], narrowing: Sequence[FilterOutcome], count: int) -> tuple[Alternative, ...]:
-    """Return the first so many that were removed, by name, each with what its filter says."""
+    """Return the first `count` of the removed brokers, by name, each with the reason of its filter."""
     rows = (narrowing[0].among & ~narrowing[-1].kept).nonzero()[0][:count].tolist()
     if len(narrowing) == 1:
         return tuple(narrowing[0].alternatives(names, rows))

@@ -1,9 +1,9 @@
-"""Whether policies let a bundle leave its broker, the modular manager's two checks before it unloads anything.
+"""Whether policies let a bundle leave its broker: the two checks of the modular load manager before an unload.
 
 | check         | the bundle stays if                                                                                  |
 |---------------|------------------------------------------------------------------------------------------------------|
-| policies      | no broker but its own is allowed to serve its namespace                                              |
-| anti-affinity | every broker that is allowed has as many namespaces of its group, so it would come back where it was |
+| policies      | no other broker is allowed to serve its namespace                                                    |
+| anti-affinity | every allowed broker has the same number of namespaces of its group, so the bundle would come back   |
 
 Source: Pulsar's `ModularLoadManagerImpl.shouldNamespacePoliciesUnload`, `shouldAntiAffinityNamespaceUnload`.
 """
@@ -16,7 +16,7 @@ from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 
 
 def unload_veto(snapshot: LoadSnapshot, request: PlacementRequest, source: str) -> Reason | None:
-    """Return why the bundle has to stay with its broker `source`; None: it may leave."""
+    """Return why the bundle must stay on its broker `source`; None: it may leave."""
     allowed = policy_candidates(snapshot, request)
     row = snapshot.brokers.index.get(source)
     if allowed.left == (row is not None and bool(allowed.kept[row])):

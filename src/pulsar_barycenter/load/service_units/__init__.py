@@ -1,11 +1,18 @@
-"""The ownership of bundles as the extensible load manager keeps it: a record of each, which goes through states.
+"""The ownership of bundles with the extensible load manager: a replicated state machine, one record per bundle.
 
-Read `service_unit_state` first: the states, the record that says which one a bundle is in, and which state may follow
-which. `conflicts` is the rule by which everybody who reads the same records in the same order keeps the same ones.
-`duties` says what a broker has to do about a record, `events` which records each change consists of, and `repairs` what
-the leader mends when a broker is lost or somebody does not do his part. `stability` is how far the leader trusts the
-metadata store before it takes a broker for lost, and `report_tombstones` when a broker takes its load reports back.
+All brokers read the same records in the same order, from a compacted topic or from the metadata store. Any broker may
+publish a record without asking the others. So two rules make them agree: which record replaces which (`conflicts`), and
+what a broker must do in which state (`duties`). Brokers fail in the middle of a change, so the leader repairs records
+that make no progress.
 
-Bundles are called service units here, as in Pulsar's names. Nothing here waits, sends or knows the time: a shell
-(`broker.ownership.channel`) reads and publishes the records and has the duties done.
+- `service_unit_state`: the states, the record, and the transitions. Read it first.
+- `conflicts`: the rule by which all readers of the same records keep the same ones.
+- `duties`: what a broker has to do about a record.
+- `events`: the records of each change.
+- `repairs`: what the leader repairs if a broker is lost or does not act.
+- `stability`: how far the leader trusts the metadata store before it treats a broker as lost.
+- `report_tombstones`: when a broker withdraws its load reports.
+
+Bundles are called service units here, as in Pulsar's names. Nothing here waits, sends or reads a clock:
+`broker.ownership.channel` reads and publishes the records and carries out the duties.
 """

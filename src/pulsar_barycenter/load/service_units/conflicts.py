@@ -1,14 +1,16 @@
-"""Which of two records of a bundle is kept: the rule that everybody applies to the records in their order.
+"""Which of two records of a bundle is kept: the rule that every reader applies to the records in their order.
 
-Brokers publish without asking each other, so a record may have been meant for a state that another has ended
-meanwhile. Whoever reads the records applies this rule to each in turn, and compaction does, so that all keep the same.
+Brokers publish without asking each other, so a record may be based on a state that another record has ended in the
+meantime. Every reader of the records, and compaction, applies this rule to each record in turn, so all keep the same
+ones.
 
-A record is refused when the one that is there already has its version or a later one; when its state may not follow
-(`TRANSITIONS`); and when its brokers are not those that the record before spoke of. `force` is held against the
-version alone, and so is the first record of a bundle in the metadata store. A tombstone is always taken.
+A record is refused if the present one has the same or a later version, if its state may not follow (`TRANSITIONS`), or
+if its brokers do not match those of the present record. For a record with `force`, and for the first record of a bundle
+in the metadata store, only the version is checked. A tombstone is always accepted.
 
-Worked example: A releases a bundle for B (version 5). The leader takes A for lost and gives it to C (6, by force) while
-A says that B is to have it (6). Whichever comes first is kept, the other has a version that is there already.
+Worked example: A releases a bundle for B (version 5). The leader treats A as lost and gives the bundle to C (6, by
+force), while A publishes that B is to own it (6). The record that comes first is kept; the other one has a version that
+exists already.
 
 Source: Pulsar's `ServiceUnitStateDataConflictResolver.shouldKeepLeft` (4.2.4).
 """
@@ -41,7 +43,7 @@ class Conflict(enum.Enum):
 def conflict(
     earlier: ServiceUnitStateData | None, later: ServiceUnitStateData | None, storage: StorageType
 ) -> Conflict | None:
-    """Return why `later` does not replace `earlier`; None if it does. None for a record stands for there being none."""
+    """Return why `later` does not replace `earlier`; None if it does. A record of None means that there is none."""
     if later is None:
         return None
     if earlier is None:
@@ -60,7 +62,7 @@ def conflict(
 
 
 def _agree(earlier: ServiceUnitStateData, later: ServiceUnitStateData) -> bool:
-    """Tell whether the brokers of a record fit to those of the one before, whose state it may follow."""
+    """Return whether the brokers of a record match those of the record before, whose state it may follow."""
     match earlier.state, later.state:
         case ServiceUnitState.OWNED, ServiceUnitState.SPLITTING:
             return not is_named(later.dst_broker) and earlier.dst_broker == later.source_broker

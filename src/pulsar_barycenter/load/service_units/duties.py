@@ -1,11 +1,11 @@
-"""What a broker has to do about a bundle, as the bundle's record and what the broker holds of it say.
+"""What a broker has to do about a bundle: it follows from the bundle's record and from what the broker holds of it.
 
-`role_of` says what a record makes of a broker, `DUTIES` what the broker has to do then. A duty that is done changes the
-record, or what is held; then the table is read again, until it says `NOTHING`, or `PREPARE`, which changes neither and
-is done once a record. So it does not matter how a state came about, which records a broker missed, or how often it
-looks.
+`role_of` returns the role of a broker in a record, and `DUTIES` what a broker in this role has to do. A completed duty
+changes the record or what the broker holds. Then the table is read again, until it says `NOTHING`, or `PREPARE`, which
+changes neither and is done once per record. So it does not matter how a state came about, which records a broker
+missed, or how often it looks.
 
-Source: the handlers of Pulsar's `ServiceUnitStateChannelImpl`, which act upon each record as it comes.
+Source: the handlers of Pulsar's `ServiceUnitStateChannelImpl`, which act on each record when it arrives.
 """
 
 import enum
@@ -26,7 +26,7 @@ class Held(enum.Enum):
 
 
 class Role(enum.Enum):
-    """What a record makes of the broker that reads it."""
+    """The role of the broker that reads a record."""
 
     OWNER = "owns the bundle"
     OWNER_WITHOUT_NUMBER = "owns the bundle, and the record does not number the term"
@@ -45,8 +45,8 @@ class Duty(enum.Enum):
     CLAIM = "publish Owned, and open meanwhile the topics that the record names"
     CLAIM_AGAIN = "publish Owned by force, with a number of its own"
     PREPARE = "take the number of the term that is to come, and make ledgers for the topics that the record names"
-    """The number is for this transfer alone, and forgotten as soon as another record is seen than the one that began it
-    or the very next: `service_unit_state` on epochs."""
+    """The number is only for this transfer. It is dropped at any record other than the one that began the transfer and
+    the very next one; see `service_unit_state` about epochs."""
     HAND_OVER = "close the topics, keep the clients, publish Assigning"
     GIVE_UP = "close the topics, publish Free"
     SPLIT = "own the children, write the boundaries, publish Deleted"
@@ -65,11 +65,11 @@ DUTIES: Final[Mapping[tuple[Role, Held], Duty]] = {
     (Role.PREDECESSOR, Held.CLOSED): Duty.NOTHING,
     **{(Role.SPLITTER, held): Duty.SPLIT for held in Held},
 }
-"""What is not here: whoever holds something lets it go, and who holds nothing has nothing to do."""
+"""In all other cases a broker that holds something lets it go, and one that holds nothing has nothing to do."""
 
 
 def role_of(record: ServiceUnitStateData | None, me: str) -> Role:
-    """Return what a bundle's record makes of the broker `me`; None is a bundle without record."""
+    """Return the role of the broker `me` in a bundle's record; None: the bundle has no record."""
     if record is None:
         return Role.NONE
     is_destination, is_source = record.dst_broker == me, record.source_broker == me
@@ -90,5 +90,5 @@ def role_of(record: ServiceUnitStateData | None, me: str) -> Role:
 
 
 def duty_of(role: Role, held: Held) -> Duty:
-    """Return what a broker in that role has to do next about a bundle of which it holds `held`."""
+    """Return what a broker in this role has to do next about a bundle of which it holds `held`."""
     return DUTIES.get((role, held), Duty.NOTHING if held is Held.NOTHING else Duty.LET_GO)

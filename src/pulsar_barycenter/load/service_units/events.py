@@ -1,4 +1,4 @@
-"""The records with which each change of a bundle's ownership begins and goes on.
+"""The records of each change of a bundle's ownership.
 
 | change    | records, one after the other                                                        |
 |-----------|-------------------------------------------------------------------------------------|
@@ -6,15 +6,15 @@
 | unload    | Releasing(source) ▸ Free(source)                                                    |
 | transfer  | Releasing(source, dst) ▸ Assigning(source, dst) ▸ Owned(source, dst)                |
 | split     | Splitting(source, children), Owned(source) of each child ▸ Deleted(source)          |
-| claim     | Owned(dst) by force: a broker that lost its term owns the bundle anew               |
+| claim     | Owned(dst) by force: a broker that lost its term owns the bundle again              |
 | override  | by force, what `repairs` decides                                                    |
 
-Each is made from the record that it replaces, so that its version is the next one, and what ends a change names the
-brokers that it began with, or it would be refused. `request_id` is that of the request that a change is for, which all
-its records bear. Times are epoch ms. `epoch` is the number of the term that an Owned record begins.
+Each record is built from the one that it replaces, so that it has the next version. The record that ends a change names
+the brokers with which the change began, or it would be refused. `request_id` identifies the request that caused a
+change; all its records have it. Times are epoch ms. `epoch` is the number of the term that an Owned record begins.
 
-Source: Pulsar's `ServiceUnitStateChannelImpl` (publish…Event, handle…Event). Different: a child's record is forced, as
-every claim.
+Source: Pulsar's `ServiceUnitStateChannelImpl` (publish…Event, handle…Event). Where we differ: the record of a child is
+forced, like every claim.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ from pulsar_barycenter.load.service_units.service_unit_state import (
 def assigning(
     before: ServiceUnitStateData | None, broker: str, now_ms: int, *, request_id: str = ""
 ) -> ServiceUnitStateData:
-    """Hand a bundle that nobody owns to `broker`."""
+    """Return the record that assigns a bundle without owner to `broker`."""
     return ServiceUnitStateData(
         ServiceUnitState.ASSIGNING,
         dst_broker=broker,
@@ -41,7 +41,7 @@ def assigning(
 
 
 def owned(before: ServiceUnitStateData, now_ms: int, epoch: int) -> ServiceUnitStateData:
-    """Take what is being assigned; to be published by the broker that it is assigned to."""
+    """Return the record with which a broker takes a bundle that is assigned to it."""
     return ServiceUnitStateData(
         ServiceUnitState.OWNED,
         dst_broker=before.dst_broker,
@@ -54,7 +54,7 @@ def owned(before: ServiceUnitStateData, now_ms: int, epoch: int) -> ServiceUnitS
 
 
 def claimed(before: ServiceUnitStateData | None, broker: str, now_ms: int, epoch: int) -> ServiceUnitStateData:
-    """Own a bundle by force: what the record before says of the brokers counts for nothing."""
+    """Return the record with which a broker owns a bundle by force, whatever brokers the record before names."""
     return ServiceUnitStateData(
         ServiceUnitState.OWNED,
         dst_broker=broker,
@@ -74,8 +74,10 @@ def releasing(
     topics: Iterable[str] = (),
     request_id: str = "",
 ) -> ServiceUnitStateData:
-    """Have the owner give a bundle up, for `destination` or for nobody in particular. The owner itself may name topics
-    that producers are attached to, as in `handed_over`: they are still open."""
+    """Return the record that asks the owner to give up a bundle, for `destination` or for any broker.
+
+    If the owner publishes it, it may name topics with producers, as in `handed_over`; these are still open.
+    """
     return ServiceUnitStateData(
         ServiceUnitState.RELEASING,
         dst_broker=destination,
@@ -89,8 +91,10 @@ def releasing(
 
 
 def handed_over(before: ServiceUnitStateData, now_ms: int, topics: Iterable[str] = ()) -> ServiceUnitStateData:
-    """The source of a transfer serves no more: it is the destination's turn. Producers wait at `topics`, of which the
-    first are named that a record may name."""
+    """Return the record with which the source of a transfer has stopped serving, so that the destination can start.
+
+    Producers wait at `topics`; the record names the first of these, as many as a record may.
+    """
     return ServiceUnitStateData(
         ServiceUnitState.ASSIGNING,
         dst_broker=before.dst_broker,
@@ -103,7 +107,7 @@ def handed_over(before: ServiceUnitStateData, now_ms: int, topics: Iterable[str]
 
 
 def freed(before: ServiceUnitStateData, now_ms: int) -> ServiceUnitStateData:
-    """The owner gave it up, and serves no more."""
+    """Return the record with which the owner has given up a bundle and stopped serving it."""
     return ServiceUnitStateData(
         ServiceUnitState.FREE,
         dst_broker=before.dst_broker,
@@ -117,7 +121,7 @@ def freed(before: ServiceUnitStateData, now_ms: int) -> ServiceUnitStateData:
 def splitting(
     before: ServiceUnitStateData, children: Iterable[str], now_ms: int, *, request_id: str = ""
 ) -> ServiceUnitStateData:
-    """Have the owner split a bundle into `children`, which stay with it. They are ranges, without the namespace."""
+    """Return the record that asks the owner to split a bundle into `children`, which it keeps: ranges, no namespace."""
     return ServiceUnitStateData(
         ServiceUnitState.SPLITTING,
         source_broker=before.dst_broker,
@@ -129,7 +133,7 @@ def splitting(
 
 
 def deleted(before: ServiceUnitStateData, now_ms: int) -> ServiceUnitStateData:
-    """The bundle was split; its children are owned."""
+    """Return the record after a split: the children are owned."""
     return ServiceUnitStateData(
         ServiceUnitState.DELETED,
         dst_broker=before.dst_broker,

@@ -1,9 +1,9 @@
-"""What the leader mends: bundles of brokers that are lost, changes that nobody brings to their end, old records.
+"""What the leader repairs: bundles of lost brokers, changes that do not end, and old records.
 
-Source: Pulsar's `ServiceUnitStateChannelImpl.doCleanup`, `overrideOwnership` and `monitorOwnerships` (4.2.4).
-Different: of a change whose brokers are both lost, both are named at once; a record that is owned by nobody named is an
-orphan, where Pulsar's monitor fails; and a bundle goes back to whoever may serve it still (`successor_of_orphan`),
-where Pulsar chooses anybody.
+Source: Pulsar's `ServiceUnitStateChannelImpl.doCleanup`, `overrideOwnership` and `monitorOwnerships` (4.2.4). Where we
+differ: if both brokers of a change are lost, both are reported at once; an Owned record that names no owner is an
+orphan (Pulsar's monitor fails); and a bundle goes back to the broker that may still serve it (`successor_of_orphan`),
+where Pulsar chooses any broker.
 """
 
 from collections.abc import Collection, Iterable
@@ -17,17 +17,17 @@ from pulsar_barycenter.load.service_units.service_unit_state import (
 
 
 def concerns(record: ServiceUnitStateData, broker: str) -> bool:
-    """Tell whether a bundle has to be taken from `broker` when that is lost: it owns it, or has to act for it."""
+    """Return whether a bundle must be taken from `broker` if that is lost: it owns the bundle, or has to act."""
     if record.state.is_active and record.dst_broker == broker:
         return True
     return record.state.is_in_flight and record.source_broker == broker
 
 
 def override(record: ServiceUnitStateData, successor: str | None, now_ms: int, epoch: int) -> ServiceUnitStateData:
-    """Return the record by which `successor` gets a bundle; nobody gets it if there is none.
+    """Return the record with which `successor` gets a bundle; None: no broker gets it.
 
-    It names who had the bundle before as its source, lost or not: a source that lives has to let go. A split that was
-    begun is the successor's to go on with. `epoch` is for a record that begins a term.
+    Its source is the previous owner, lost or not: if it lives, it must let the bundle go. The successor continues a
+    split that had begun. `epoch` is for a record that begins a term.
     """
     before = record.dst_broker if record.state is ServiceUnitState.OWNED else record.source_broker
     if successor is None:
@@ -61,13 +61,13 @@ def override(record: ServiceUnitStateData, successor: str | None, now_ms: int, e
 
 @dataclass(slots=True)
 class Findings:
-    """What a look at all records found. Bundles are named in the order in which they were looked at."""
+    """The findings in all records. Bundles are in the order of their records."""
 
     lost_brokers: set[str] = field(default_factory=set)
     orphans: dict[str, ServiceUnitStateData] = field(default_factory=dict)
-    """Bundles whose change nobody brought to its end in time, or that are owned by nobody named."""
+    """Bundles whose change did not end in time, or that are in state Owned without an owner."""
     outlived: dict[str, ServiceUnitStateData] = field(default_factory=dict)
-    """Bundles that nobody owns for so long that their record may go."""
+    """Bundles without an owner for so long that their record can be removed."""
 
 
 def look_over(
@@ -78,8 +78,11 @@ def look_over(
     in_flight_ms: int,
     tombstone_ms: int,
 ) -> Findings:
-    """Look at all records, each with its bundle: whose brokers are not `live`, which changes last longer than
-    `in_flight_ms`, and which records without owner are older than `tombstone_ms`; both strict."""
+    """Examine all records, as pairs with their bundles.
+
+    Returns the brokers that are named but not `live`, the changes that take longer than `in_flight_ms`, and the records
+    without owner that are older than `tombstone_ms`; both strict.
+    """
     found = Findings()
     for bundle, record in records:
         state, age_ms = record.state, now_ms - record.timestamp
@@ -97,10 +100,10 @@ def look_over(
 
 
 def successor_of_orphan(record: ServiceUnitStateData, live: Collection[str]) -> str | None:
-    """Return who gets a bundle whose change came to no end, if that is clear: who splits it, or who had it to give.
+    """Return the broker that gets a bundle whose change did not end: the one that splits or releases it, if it lives.
 
-    So too where the change cannot end since its destination is lost: whoever has it to give may serve it still, and
-    anybody else would begin beside it. None: somebody has to be chosen, other than `dst_broker`, which did not take it.
+    This also holds if the destination is lost: the broker that releases the bundle may still serve it, and another one
+    would serve it at the same time. None: a broker must be chosen, other than `dst_broker`, which did not take it.
     """
     if record.state in (ServiceUnitState.SPLITTING, ServiceUnitState.RELEASING) and record.source_broker in live:
         return record.source_broker

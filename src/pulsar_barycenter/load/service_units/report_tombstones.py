@@ -1,14 +1,14 @@
-"""When a broker takes back what it reported of itself, since bundles came or went.
+"""When a broker withdraws its load reports, because bundles came or left.
 
-A report tells of the load with the bundles that the broker had. After one came, or while one goes or is split, the
-leader is not to decide upon it: the broker forgets its averages, and puts a tombstone in place of its record in the
-broker-load topic and in the top-bundles topic. Until its next report it is a broker of unknown load.
+A report has the load of the bundles that the broker had at that time. After a bundle came, or while one leaves or is
+split, the leader must not use it. So the broker drops its averages, and replaces its records in the broker-load topic
+and the top-bundles topic by tombstones. Until its next report its load is unknown.
 
-Whoever publishes keeps, for each of the two topics, when its last tombstone was sent, and hands it back here. One that
-could not be published does not count: the time before it is kept.
+The caller remembers, for each of the two topics, the time of its last tombstone, and passes it here. A tombstone that
+could not be published does not count.
 
-Source: Pulsar's `BrokerLoadDataReporter` and `TopBundleLoadDataReporter` (`handleEvent`, `tombstone`), which hear of a
-record when the broker has done its duty about it, and not if that failed.
+Source: Pulsar's `BrokerLoadDataReporter` and `TopBundleLoadDataReporter` (`handleEvent`, `tombstone`), which are called
+for a record after the broker has done its duty about it, and not if that failed.
 """
 
 import enum
@@ -17,11 +17,11 @@ from typing import Final
 from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitState, ServiceUnitStateData
 
 TOMBSTONE_INTERVAL_MS: Final = 10_000
-"""So long after a tombstone no other one is sent to the same topic."""
+"""The shortest time between two tombstones to the same topic."""
 
 
 class ReportEffect(enum.Enum):
-    """What becomes of a broker's own reports."""
+    """What happens to a broker's own reports."""
 
     NONE = "they hold"
     FORGET = "the averages start afresh with the next measurement"
@@ -31,9 +31,9 @@ class ReportEffect(enum.Enum):
 def effect_on_reports(
     record: ServiceUnitStateData | None, me: str, *, last_tombstone_ms: int, now_ms: int
 ) -> ReportEffect:
-    """Return what an accepted record of a bundle does to the reports of the broker `me`, once its duty is done.
+    """Return the effect of an accepted record on the reports of the broker `me`, after its duty is done.
 
-    `last_tombstone_ms` is when the topic had its last tombstone of this broker, 0 for never; epoch ms.
+    `last_tombstone_ms` is the time of this broker's last tombstone in the topic (epoch ms), 0 for never.
     """
     if record is None:
         return ReportEffect.NONE

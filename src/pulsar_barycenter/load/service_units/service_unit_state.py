@@ -1,36 +1,41 @@
-"""The states of a bundle's ownership, the record that carries one, and which may follow which.
+"""The states of a bundle's ownership, the record that contains a state, and the transitions.
 
-| state     | says                                                        | brokers named                   |
+| state     | meaning                                                     | brokers named                   |
 |-----------|-------------------------------------------------------------|---------------------------------|
-| Init      | nothing is known: there is no record                        | none                            |
-| Free      | nobody owns it                                              | source: who gave it up, if any  |
-| Assigning | it is being handed to `dst_broker`                          | dst; source in a transfer       |
-| Owned     | `dst_broker` owns it                                        | dst; source: who had it before  |
-| Releasing | `source_broker` is giving it up, for `dst_broker` if named  | source; dst in a transfer       |
-| Splitting | `source_broker` is splitting it                             | source                          |
-| Deleted   | it was split: its children are bundles of their own         | source                          |
+| Init      | there is no record                                          | none                            |
+| Free      | no broker owns the bundle                                   | source: the last owner, if any  |
+| Assigning | the bundle is assigned to `dst_broker`                      | dst; source in a transfer       |
+| Owned     | `dst_broker` owns it                                        | dst; source: the previous owner |
+| Releasing | `source_broker` gives it up, for `dst_broker` if named      | source; dst in a transfer       |
+| Splitting | `source_broker` splits it                                   | source                          |
+| Deleted   | it was split: its children are separate bundles             | source                          |
 
-A bundle is *in flight* while somebody has to act for it to go on, and *active* unless nobody owns it. A record's
-`version_id` grows by one with each change, `force` skips the check of transitions. Names in JSON are Pulsar's.
+A bundle is *in flight* while a broker must act to complete a change, and *active* unless no broker owns it or is about
+to. `version_id` of a record grows by one with each change; `force` skips the check of transitions. Names in JSON are
+Pulsar's.
 
-`epoch` is ours: the number of the term that begins with an Owned record. Whoever publishes one takes the number from
-the cluster's counter *after* he saw the record that his own replaces; in a transfer already after he saw Releasing, if
-the record that he replaces is the very next one, since that is no Owned record. Claim: of two terms of a bundle the
-later has the higher epoch. Proof: the accepted records of a bundle form a sequence in which each was published by
-somebody who had seen the one before. So the number of a later Owned record was taken after an earlier one had been
-accepted, and that one's number was taken before it was published; the counter's numbers rise. The exceptions are
-records published upon one from before a tombstone: versions begin anew after it, so that such a record may be accepted,
-across a gap or because the same version has come again. A tombstone is put off for longer than a record is on its way;
-failing that, the fence of the ledgers refuses the lower epoch.
+`epoch` is Barycenter's: the number of the term that begins with an Owned record. The publisher of such a record takes
+the number from the cluster's counter *after* it has seen the record that its own replaces. In a transfer it may take
+the number after it has seen Releasing, if the record that it replaces is the very next one, since that is not an Owned
+record.
 
-`topics` is ours too: whoever hands a bundle over names those that producers wait at, and the next owner opens them
-while its own record is on the way. An owner that gives a bundle up of itself names them from the first record on, and
-the next one makes ledgers to write to while they are still open. Either may name none, or not all; that costs time,
-and nothing else.
+Claim: of two terms of a bundle the later one has the higher epoch. Proof: the accepted records of a bundle form a
+sequence in which the publisher of each had seen the one before. So the number of a later Owned record was taken after
+an earlier one had been accepted, whose number was taken before it was published; and the numbers of the counter rise.
+The exceptions are records that are based on one from before a tombstone: versions start again after it, so such a
+record may be accepted, across a gap or because the same version exists again. A tombstone is delayed for longer than a
+record is on its way. If that fails, the fence of the ledgers refuses the lower epoch.
 
-`request_id` is ours as well: on whose behalf the change was begun, so that all who have a part in it log the same id.
+`topics` is Barycenter's: a broker that hands over a bundle names the topics at which producers wait, and the next owner
+opens them while its own record is on its way. An owner that itself starts to give up a bundle names them from the first
+record on, and the next owner creates ledgers for them while they are still open. Both may name none, or not all; that
+only costs time.
 
-Source: Pulsar's `ServiceUnitState` and `ServiceUnitStateData`, which readers of ours may be: they ignore what is ours.
+`request_id` is Barycenter's: it identifies the request that caused the change, so that all brokers that take part log
+the same id.
+
+Source: Pulsar's `ServiceUnitState` and `ServiceUnitStateData`. Brokers of Apache Pulsar may read our records; they
+ignore our fields.
 """
 
 import enum
@@ -47,11 +52,11 @@ GREATEST_VERSION: Final = 2**63 - 1
 NAME_LENGTH: Final = 2048
 """The longest name of a broker in a record."""
 MOST_CHILDREN: Final = 1024
-"""The most parts that a bundle is split into."""
+"""The most children that a bundle is split into."""
 MOST_TOPICS: Final = 64
-"""The most topics that a record names; it is said to all brokers."""
+"""The most topics that a record names; all brokers read every record."""
 TOPICS_LENGTH: Final = 8192
-"""The most characters of the topics that a record is given to name."""
+"""The most characters of all topics that a new record names."""
 
 
 class ServiceUnitState(enum.StrEnum):
@@ -65,12 +70,12 @@ class ServiceUnitState(enum.StrEnum):
 
     @property
     def is_in_flight(self) -> bool:
-        """Whether somebody has to act for the bundle to go on."""
+        """Whether a broker must act to complete a change."""
         return self in _IN_FLIGHT
 
     @property
     def is_active(self) -> bool:
-        """Whether somebody owns the bundle, or is about to."""
+        """Whether a broker owns the bundle, or is about to."""
         return self in _IN_FLIGHT or self is ServiceUnitState.OWNED
 
 
@@ -78,12 +83,12 @@ _IN_FLIGHT: Final = frozenset({ServiceUnitState.ASSIGNING, ServiceUnitState.RELE
 
 
 class StorageType(enum.Enum):
-    """Where the records are kept, which decides what may follow what."""
+    """Where the records are stored, which decides the possible transitions."""
 
     SYSTEM_TOPIC = "system topic"
     """A compacted topic: a reader may see a state without the steps that led to it."""
     METADATA_STORE = "metadata store"
-    """Keys that are replaced by compare-and-set: every step is seen by whoever makes the next."""
+    """Keys that are replaced by compare-and-set: a broker that makes a step has seen the one before."""
 
 
 _LATER: Final[Mapping[ServiceUnitState, frozenset[ServiceUnitState]]] = {
@@ -103,7 +108,7 @@ TRANSITIONS: Final[Mapping[StorageType, Mapping[ServiceUnitState, frozenset[Serv
     },
     StorageType.METADATA_STORE: {**_LATER, ServiceUnitState.INIT: frozenset({ServiceUnitState.ASSIGNING})},
 }
-"""By storage: the states that may follow a state. Init after another state is a tombstone."""
+"""Storage to state to the states that may follow. Init after another state is a tombstone."""
 
 RequestId = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._:-]{1,64}\Z")]
 BrokerName = Annotated[str, msgspec.Meta(max_length=NAME_LENGTH)]
@@ -112,8 +117,8 @@ Long = Annotated[int, msgspec.Meta(ge=LEAST_VERSION, le=GREATEST_VERSION)]
 
 
 class ServiceUnitStateData(msgspec.Struct, frozen=True, rename="camel"):
-    """The record of one bundle. Times are epoch ms; `split_service_unit_to_dest_broker` maps the ranges of children
-    to their owners-to-be, None for the broker that splits."""
+    """The record of one bundle. `timestamp` is epoch ms. `split_service_unit_to_dest_broker` maps the ranges of
+    children to their future owners, None for the broker that splits."""
 
     state: ServiceUnitState
     dst_broker: BrokerName | None = None
@@ -129,18 +134,18 @@ class ServiceUnitStateData(msgspec.Struct, frozen=True, rename="camel"):
     request_id: RequestId | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what nobody can act upon, as Pulsar does."""
+        """Refuse a record on which no broker can act, as Pulsar does."""
         if self.state is not ServiceUnitState.FREE and not (is_named(self.dst_broker) or is_named(self.source_broker)):
             raise ValueError(f"state {self.state}: neither dstBroker nor sourceBroker is named")
 
     @property
     def is_transfer(self) -> bool:
-        """Whether the bundle goes from one broker to another that was chosen beforehand."""
+        """Whether the bundle moves from one broker to another that is already chosen."""
         return bool(self.dst_broker) and bool(self.source_broker)
 
     @property
     def owner(self) -> str | None:
-        """The broker that owns the bundle or is about to; of one that is given up for nobody in particular, None."""
+        """The broker that owns the bundle or is about to; None if it is given up without a destination."""
         match self.state:
             case ServiceUnitState.OWNED | ServiceUnitState.ASSIGNING | ServiceUnitState.RELEASING:
                 return self.dst_broker or None
@@ -154,7 +159,7 @@ def is_named(broker: str | None) -> bool:
 
 
 def topics_to_name(topics: Iterable[str]) -> tuple[str, ...] | None:
-    """Return as many of the first topics as a record may name; None if it names none."""
+    """Return the first topics, as many as a record may name; None if there are none."""
     named: list[str] = []
     left = TOPICS_LENGTH
     for topic in topics:
@@ -183,12 +188,12 @@ def decode_record(document: bytes) -> ServiceUnitStateData:
     """Return the record in `document`; unknown fields are ignored.
 
     Raises:
-        msgspec.DecodeError: it is not JSON, a field has another type or is beyond its bound (numbers: 64 bits), the
-            state is not one of those known here, or no broker is named though somebody owns the bundle or did.
+        msgspec.DecodeError: it is not JSON, a field has the wrong type or is out of bounds (numbers: 64 bits), the
+            state is unknown, or the record names no broker although its state needs one.
     """
     return _DECODER.decode(document)
 
 
 def encode_record(record: ServiceUnitStateData) -> bytes:
-    """Return the JSON of a record, without what is None, as Pulsar writes it."""
+    """Return the JSON of a record, without fields that are None, as Pulsar writes it."""
     return encode_without_none(record)

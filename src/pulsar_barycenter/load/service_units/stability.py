@@ -1,19 +1,19 @@
-"""How far the leader trusts what the metadata store says of brokers that are gone.
+"""How far the leader trusts the metadata store when the keys of brokers disappear.
 
-A store that loses its connections loses the keys of brokers that live. So a leader without a session takes nobody for
-lost, and one whose session was lost waits until the others that lost theirs with it have had time for new ones: for one
-session timeout from the beginning of its new session.
+If a store loses its connections, the keys of live brokers disappear. So a leader without a session treats no broker as
+lost. A leader that lost its session waits one session timeout from the start of its new session, so that other brokers
+that lost theirs at the same time can get new ones.
 
-Source: Pulsar's `ServiceUnitStateChannelImpl.getMetadataState` and `handleBrokerDeletionEvent`. Different: Pulsar waits
-for 180 s in the jittery state. A broker whose session ended has stopped serving here, so taking its bundles is safe at
-any time, and the wait only avoids moves that are not needed.
+Source: Pulsar's `ServiceUnitStateChannelImpl.getMetadataState` and `handleBrokerDeletionEvent`. Where we differ: Pulsar
+waits for 180 s in the jittery state. Here a broker whose session ended has stopped serving, so taking its bundles is
+safe at any time, and the wait only avoids unnecessary moves.
 """
 
 import enum
 from typing import Final
 
 JITTERY_MS: Final = 180_000
-"""So long a session that was re-established counts as just re-established, the last ms included."""
+"""For this time, inclusive, a re-established session counts as just re-established."""
 
 
 class MetadataStability(enum.Enum):
@@ -23,7 +23,7 @@ class MetadataStability(enum.Enum):
 
 
 def stability(*, has_session: bool, reestablished_at_ms: int | None, now_ms: int) -> MetadataStability:
-    """Return how the store is to be taken at `now_ms`; `reestablished_at_ms` None: no session was ever lost."""
+    """Return the stability of the store at `now_ms`; `reestablished_at_ms` None: no session was ever lost."""
     if not has_session:
         return MetadataStability.UNSTABLE
     if reestablished_at_ms is not None and now_ms - reestablished_at_ms <= JITTERY_MS:
@@ -34,11 +34,13 @@ def stability(*, has_session: bool, reestablished_at_ms: int | None, now_ms: int
 def cleanup_delay_ms(
     state: MetadataStability, *, reestablished_at_ms: int | None, now_ms: int, session_timeout_ms: int
 ) -> int | None:
-    """Return for how long from `now_ms` on a broker that is gone does not count as lost yet; 0: it does, None: it does
-    not as long as this state lasts."""
+    """Return for how long from `now_ms` a broker whose key is gone does not yet count as lost.
+
+    0: it counts as lost. None: it does not, as long as this state lasts.
+    """
     if state is MetadataStability.UNSTABLE:
         return None
     if state is MetadataStability.STABLE or reestablished_at_ms is None:
         return 0
-    since_ms = max(0, now_ms - reestablished_at_ms)  # a clock may be put back
+    since_ms = max(0, now_ms - reestablished_at_ms)  # a clock may be set back
     return max(0, session_timeout_ms - since_ms)

@@ -1,16 +1,16 @@
-"""AvgShedder: pair the most loaded broker with the least loaded, and so on, and even out pairs whose gap lasts.
+"""AvgShedder: pair the most loaded broker with the least loaded, and so on, and balance pairs whose gap lasts.
 
-Worked example (defaults): usages 80 %, 80 %, 20 %. The gap of the pair is 60 points,
-above 40, so it acts in the second round running: 80 and 20 become 50 and 50. The gap of the next pair is 30 points,
-above 15 only, so it acts after eight rounds more.
+Worked example (defaults): three brokers have a usage of 80 %, 80 % and 20 %. The gap of the first pair is 60 points,
+more than 40, so the pair acts in the second round in a row: 80 % and 20 % become 50 % and 50 %. The gap of the next
+pair is 30 points, more than 15 only, so that pair acts after eight more rounds.
 
-When to use it: like brokers whose usage follows their traffic; it serves many pairs at once, fixes the destination of
-what it moves, and waits until a peak has shown that it lasts. It should be the placement strategy, too (in 4.x it has
-to), which gives a bundle to the broker that was chosen when it was shed. When not: usage that is not traffic (the one
-that carries less may be the fuller one; nothing moves then), or with `loadBalancerDistributeBundlesEvenlyEnabled`,
-whose filter may remove the destination before placement is asked.
+When to use it: equal brokers whose usage follows their traffic. It serves many pairs at once, chooses the destination
+of each bundle, and waits until a peak has lasted. Name it as the placement strategy as well (4.x requires it), so that
+a bundle goes to the broker that was chosen when it was shed. When not: usage that does not follow traffic (if the
+fuller broker carries less traffic, nothing moves), or with `loadBalancerDistributeBundlesEvenlyEnabled`, whose filter
+may remove the destination before placement.
 
-Source: Pulsar's `AvgShedder` (4.2 and 5.0, which choose alike; scores by their full value). Where we differ: brokers of
+Source: Pulsar's `AvgShedder` (4.2 and 5.0, which choose alike; scores are not rounded). Where we differ: brokers of
 equal score are ordered by name, and the counts of brokers that left are dropped at once.
 """
 
@@ -41,7 +41,7 @@ _AMOUNT_KEYS: Final = ("maxUnloadPercentage", "minUnloadMessage", "minUnloadMess
 
 @dataclass(frozen=True, slots=True)
 class HitCounts:
-    """Broker id to the rounds running in which its pair's gap reached the low, and the high threshold; none: 0."""
+    """Broker id to the number of rounds in a row in which the gap of its pair reached the threshold; absent is 0."""
 
     low: Mapping[str, int] = field(default_factory=dict)
     high: Mapping[str, int] = field(default_factory=dict)
@@ -49,9 +49,9 @@ class HitCounts:
 
 @dataclass(frozen=True, slots=True)
 class AvgShedder(Shedder[HitCounts]):
-    """Thresholds are points of usage in percent, hits rounds, the minima msg/s and bytes/s in + out.
+    """Thresholds are in percentage points of usage, hits in rounds, the minima in msg/s and bytes/s, in + out.
 
-    `most` is how many bundles one round unloads at most.
+    `most` is the maximum number of bundles that one round unloads.
     """
 
     name: ClassVar[str] = NAME
@@ -84,15 +84,18 @@ class AvgShedder(Shedder[HitCounts]):
         return HitCounts()
 
     def decide(self, snapshot: LoadSnapshot, hits: HitCounts) -> tuple[FittingPlan, HitCounts]:
-        """Return what to unload, each with its destination, and the next counts.
+        """Return what to unload, each bundle with its destination, and the next counts.
 
-        Counts belong to brokers, not to pairs: a gap below `low` deletes those of both, one below `high` the high ones.
-        A pair acts as soon as one count of one of them is enough, which deletes their counts even if nothing moves. Of
-        the difference of message rates times `share`, if above the minimum, else of throughputs, whatever bundles fit
-        leave the fuller broker for the other, heaviest first; also a sole bundle.
+        Counts belong to brokers, not to pairs. A gap below `low` deletes the counts of both brokers, a gap below `high`
+        their high counts. A pair acts as soon as one count of one of its brokers is high enough. That deletes the
+        counts of both, even if nothing moves.
 
-        The widest pairs come first. A pair of which bundles wait, since the round is full, keeps its counts, so that it
-        acts again in the next one if its gap is still there.
+        The amount to move is `share` times the difference of message rates if that is above the minimum, else `share`
+        times the difference of throughputs. The heaviest bundles that fit leave the fuller broker for the other one,
+        even if it has only one bundle.
+
+        The widest pairs come first. If bundles of a pair wait because the round is full, the pair keeps its counts, so
+        that it acts again in the next round if the gap still exists.
         """
         scores = snapshot.brokers.weighted_usage(self.weights) * 100
         order = np.lexsort((~np.signbit(scores), scores))  # stable; -0 comes before 0, as Java compares
@@ -123,7 +126,10 @@ class AvgShedder(Shedder[HitCounts]):
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Columns over pairs, the widest first: rows of brokers, whether it acts, what may leave (0: not worth a move)."""
+    """Columns over pairs, widest gap first: rows of both brokers, whether it acts, and what may leave.
+
+    `need` is in msg/s where `by_rate`, else in bytes/s; 0 if it is below the minimum.
+    """
 
     lesser: Integers
     greater: Integers
@@ -140,7 +146,7 @@ def _counted(
     greater: Integers,
     gap: Floats,
 ) -> tuple[Integers, Integers]:
-    """Return the low and the high counts of this round; all 0 if no gap is wide enough."""
+    """Return the low and the high counts of all brokers after this round."""
     names = snapshot.brokers.names
     low = np.array([hits.low.get(name, 0) for name in names], np.int64)
     high = np.array([hits.high.get(name, 0) for name in names], np.int64)
@@ -152,7 +158,7 @@ def _counted(
 
 
 def _amounts(snapshot: LoadSnapshot, settings: AvgShedder, lesser: Integers, greater: Integers) -> tuple[Flags, Floats]:
-    """Return for each pair whether messages count, and what may leave; 0 if neither difference is above its minimum."""
+    """Return for each pair whether message rates decide, and the amount that may leave; 0 if below the minimum."""
     latest = snapshot.brokers.latest
     with np.errstate(over="ignore", invalid="ignore"):
         rate = (latest.rate[greater] - latest.rate[lesser]) * settings.share
@@ -169,7 +175,7 @@ def _as_counts(names: tuple[str, ...], counts: Integers) -> Mapping[str, int]:
 def _choose(
     snapshot: LoadSnapshot, verdicts: "AvgVerdicts", sources: Integers, most: int
 ) -> tuple[Integers, Floats, Flags]:
-    """Return the rows that leave `sources`, in that order, what was left before each, and of whom more wait."""
+    """Return the rows that leave `sources`, in that order, the budget before each, and which brokers have more."""
     short = snapshot.bundles.short
     kept, before = [np.zeros(0, np.int64)], [np.zeros(0)]
     waiting, room = np.zeros(len(snapshot.brokers), bool), most
@@ -215,8 +221,8 @@ def _verdicts(
 
 @dataclass(frozen=True, slots=True)
 class AvgVerdicts:
-    """Columns over brokers: score (percent), partner (itself: it has none), counts of this round, and what leaves
-    where, why or why not.
+    """Columns over brokers: score (percent), partner (its own row if it has none), counts of this round, an index of
+    _CODES, the amount to shed, and the row of the destination.
     """
 
     settings: AvgShedder
@@ -267,7 +273,7 @@ class AvgVerdicts:
     ) -> tuple[tuple[Compared, ...], tuple[str, ...]]:
         gap = abs(float(self.scores[broker] - self.scores[partner])) / 100
         if code is Code.DIFFERENCE_TOLERATED:
-            return (Compared("gap", gap, "<", "low threshold", self.settings.low / 100, "%"),), _LOW_KEYS[:1]
+            return (Compared("usage gap", gap, "<", "low threshold", self.settings.low / 100, "%"),), _LOW_KEYS[:1]
         high = max(int(self.high[broker]), int(self.high[partner]))
         low = max(int(self.low[broker]), int(self.low[partner]))
         by_high = high >= self.settings.high_hits if code is not Code.GAP_TOO_NEW else gap * 100 >= self.settings.high
@@ -278,8 +284,8 @@ class AvgVerdicts:
         )
         relation = "<" if code is Code.GAP_TOO_NEW else ">="
         compared = (
-            Compared("gap", gap, ">=", name, threshold / 100, "%"),
-            Compared("rounds", count, relation, "hits", least),
+            Compared("usage gap", gap, ">=", name, threshold / 100, "%"),
+            Compared("rounds in a row", count, relation, "required", least),
         )
         if code is Code.BELOW_MINIMUM_THROUGHPUT:
             return (*compared, *self._too_little(snapshot, broker, partner)), _AMOUNT_KEYS
@@ -290,6 +296,6 @@ class AvgVerdicts:
         rate = float(latest.rate[broker] - latest.rate[partner]) * options.share
         throughput = float(latest.throughput[broker] - latest.throughput[partner]) * options.share
         return (
-            Compared("messages to shed", rate, "<=", "minimum", options.minimum_rate, "msg/s"),
+            Compared("message rate to shed", rate, "<=", "minimum", options.minimum_rate, "msg/s"),
             Compared("throughput to shed", throughput, "<=", "minimum", options.minimum_throughput, "bytes/s"),
         )

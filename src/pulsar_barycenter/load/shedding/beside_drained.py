@@ -1,11 +1,11 @@
-"""Shedding in a cluster some of whose brokers are drained.
+"""Shedding in a cluster in which some brokers are drained.
 
-A shedder would take a drained broker for the least loaded one, for which bundles leave others in vain in each round. So
-it decides upon the cluster without them; what it says is told in the rows of the whole cluster, and of the drained
-brokers that they are drained.
+To a shedder a drained broker looks like the least loaded one, and it would unload bundles for it in every round, in
+vain. So the shedder decides on a snapshot without the drained brokers. Its plan is then translated to the rows of the
+whole cluster, and the verdict on a drained broker is that it is drained.
 
-Worked example: of three brokers at 0 %, 60 % and 62 % the first is drained. A shedder that looks for the largest gap
-sees one of 2 %, and moves nothing.
+Worked example: three brokers have a usage of 0 %, 60 % and 62 %, and the first is drained. A shedder that compares the
+highest with the lowest usage finds a gap of 2 points, and moves nothing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,9 +25,9 @@ from pulsar_barycenter.load.strategy import Memory
 
 @dataclass(frozen=True)
 class PlanBesideDrained:
-    """A `SheddingPlan` of `snapshot`, made of `decided`, that of the cluster without drained brokers.
+    """The plan for `snapshot`, translated from `decided`, the plan for the cluster without drained brokers.
 
-    `brokers` and `bundles` are the rows that the brokers and bundles of `decided` have in `snapshot`.
+    `brokers` and `bundles` map rows of `decided` to rows of `snapshot`.
     """
 
     decided: SheddingPlan
@@ -59,7 +59,7 @@ class PlanBesideDrained:
         return iter(self.decided)
 
     def broker_reason(self, broker: int) -> Reason:
-        """Why the broker in that row sheds, or does not; a drained one is not asked."""
+        """Return why the broker in this row sheds, or does not; drained brokers never shed."""
         place = int(np.searchsorted(self.brokers, broker))
         if place < len(self.brokers) and self.brokers[place] == broker:
             return self.decided.broker_reason(place)
@@ -74,10 +74,10 @@ class PlanBesideDrained:
 
 
 def shed(shedder: Shedder[Memory], snapshot: LoadSnapshot, memory: Memory) -> tuple[SheddingPlan, Memory]:
-    """Return what a shedder decides upon a snapshot, of whose drained brokers it does not know, and what it remembers.
+    """Return the plan of a shedder that does not see the drained brokers of a snapshot, and the next memory.
 
     Raises:
-        ValueError: the snapshot lacks what the shedder needs.
+        ValueError: the snapshot lacks data that the shedder needs.
     """
     gone = drained_rows(snapshot)
     if gone is None:

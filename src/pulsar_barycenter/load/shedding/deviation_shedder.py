@@ -1,20 +1,20 @@
-"""DeviationShedder: unload from brokers that lie too many standard deviations above the mean of some metric.
+"""DeviationShedder: unload from brokers whose metric is too many standard deviations above the mean.
 
-It is a family: a member says what a broker and a bundle weigh, and how many deviations are tolerated. The one member
-that can be configured weighs throughput and tolerates one deviation.
+It is a family of strategies: a member defines the metric of a broker and of a bundle, and how many deviations are
+tolerated. The only member that can be configured uses throughput and tolerates one deviation.
 
-Worked example (one deviation): brokers of 90, 30 and 30 MB/s have the mean 50 and the deviation 28.3; the first lies
-1.41 deviations above. A bundle of 20 MB/s moves, for 20 + 30 < 90. At 70, 50 and 30 the deviation is 16.3 and the first
-lies 1.22 above; another moves to the last, and 50, 50, 50 is balanced.
+Worked example (one deviation): brokers at 90, 30 and 30 MB/s have the mean 50 and the deviation 28.3, so the first is
+1.41 deviations above the mean. A bundle of 20 MB/s moves, because 20 + 30 < 90. At 70, 50 and 30 the deviation is 16.3,
+and the first is 1.22 deviations above; a second bundle moves to the last broker, and 50, 50, 50 is balanced.
 
-When to use it: few brokers far above many alike. When not: a small cluster, where a broker can hardly lie more than one
-deviation above the mean, or one that is alike, where the smallest difference is many deviations. Nor where brokers are
-very unlike and are to stay so: it would move most of what there is, a round's `barycenterMaxBundlesPerRound` after the
-other.
+When to use it: a few brokers are far above many similar ones. When not: a small cluster, where a broker can hardly be
+more than one deviation above the mean; similar loads, where the smallest difference is many deviations; or brokers
+whose loads differ much and shall stay so, since it would move most of the load, `barycenterMaxBundlesPerRound` bundles
+in each round.
 
-Source: Pulsar's `DeviationShedder` (2.9; removed since, an abstract class of which no release had a member). Where we
-differ: the receiver gains what it is given. Pulsar subtracts that from the receiver, too, so that its
-figures are soon wrong; `receiver_gains=False` does the same.
+Source: Pulsar's `DeviationShedder` (2.9; removed since; an abstract class of which no release had a member). Where we
+differ: the receiver's metric grows by what it receives. Pulsar subtracts that from the receiver, too, so that its
+values are soon wrong; `receiver_gains=False` does the same.
 """
 
 from bisect import bisect_left
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 NAME: Final = "DeviationShedder"
 
 _FIRST_LOOK: Final = 64
-"""So many brokers are looked at first, and so many of a broker's bundles; few rounds need more."""
+"""How many brokers, and how many bundles of a broker, are examined first; few rounds need more."""
 
 Metric = Callable[[LoadSnapshot], Floats]
-"""One figure for each broker, or for each bundle."""
+"""Returns one value for each broker, or for each bundle."""
 
 
 def _broker_throughput(snapshot: LoadSnapshot) -> Floats:
@@ -56,9 +56,9 @@ def _bundle_throughput(snapshot: LoadSnapshot) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class DeviationShedder(Shedder[None]):
-    """What a member of the family weighs, in `unit`, and the deviations above the mean that it tolerates.
+    """A member of the family: its metrics, in `unit`, and the number of deviations above the mean that it tolerates.
 
-    `most` is how many bundles one round unloads at most.
+    `most` is the maximum number of bundles that one round unloads.
     """
 
     name: ClassVar[str] = NAME
@@ -72,7 +72,7 @@ class DeviationShedder(Shedder[None]):
 
     @classmethod
     def of(cls, config: "BrokerConfig") -> Self:
-        """Return the member by throughput in + out, a bundle's of the short term. No key is for it alone."""
+        """Return the member that compares throughput in + out, for bundles the short-term one. It has no own key."""
         return cls(_broker_throughput, _bundle_throughput, "bytes/s", most=bundles_of_round(config))
 
     def start(self) -> None:
@@ -81,10 +81,11 @@ class DeviationShedder(Shedder[None]):
     def decide(self, snapshot: LoadSnapshot, memory: None) -> tuple["DeviationPlan", None]:
         """Return what to unload, in the order of choice.
 
-        While the greatest broker lies more than the threshold above the mean: of its bundles the heaviest b with `b +
-        least < greatest` goes, both brokers and the deviation change; a broker of which none fits is left out from then
-        on. Of equal ones the last by name is the greatest broker, or the heaviest bundle, the first the least broker.
-        The round ends with `most`; brokers that lay above the line and gave nothing wait.
+        While the broker with the greatest metric exceeds the mean by more than the threshold, its heaviest bundle b
+        with `b + least < greatest` moves to the broker with the least metric, which changes both metrics and the
+        deviation. A broker without such a bundle is no longer considered. Of equal metrics, the greatest broker and the
+        heaviest bundle are the last by name, and the least broker is the first. The round ends after `most` bundles;
+        brokers above the limit that gave none wait for the next round.
         """
         metric = self.broker_metric(snapshot)
         mean = sequential_mean(metric)
@@ -108,7 +109,7 @@ class DeviationShedder(Shedder[None]):
 
 
 class Move(NamedTuple):
-    """The row of a bundle and its weight, the row of the least broker, and the metrics of both brokers before."""
+    """A bundle's row and metric, and its receiver's row; `least` and `greatest` are the brokers' metrics before."""
 
     row: int
     weight: float
@@ -118,12 +119,12 @@ class Move(NamedTuple):
 
 
 def _deviation(squares: float, count: int, mean: float) -> float:
-    """Return the standard deviation; 0 where rounding leaves none."""
+    """Return the standard deviation; 0 if rounding makes the variance negative."""
     return sqrt(max(0.0, squares / count - mean * mean)) if count else 0.0
 
 
 def _moves(snapshot: LoadSnapshot, member: DeviationShedder, metric: Floats, mean: float, squares: float) -> list[Move]:
-    """Return the moves, one more than a round makes if there are."""
+    """Return the moves: one more than a round makes, if there are so many."""
     values: list[float | None] = list(metric.tolist())
     most = [(-value, -row) for row, value in enumerate(metric.tolist())]
     least = [(value, row) for row, value in enumerate(metric.tolist())]
@@ -132,7 +133,7 @@ def _moves(snapshot: LoadSnapshot, member: DeviationShedder, metric: Floats, mea
     bundles = _Bundles(snapshot, member, metric)
     moves: list[Move] = []
     while len(moves) <= member.most:
-        # what the heaps say of a broker holds unless its metric has changed since
+        # drop entries of the heaps that are out of date because the broker's metric has changed
         while most and values[-most[0][1]] != -most[0][0]:
             heappop(most)
         while least and values[least[0][1]] != least[0][0]:
@@ -161,7 +162,7 @@ def _moves(snapshot: LoadSnapshot, member: DeviationShedder, metric: Floats, mea
 
 
 class _Bundles:
-    """The bundles of each broker that were not chosen yet: as many of the heaviest as were needed by now, sorted."""
+    """The bundles of each broker that are not chosen yet; only as many of the heaviest are sorted as were needed."""
 
     def __init__(self, snapshot: LoadSnapshot, member: DeviationShedder, metric: Floats) -> None:
         self._snapshot = snapshot
@@ -175,7 +176,7 @@ class _Bundles:
         self._taken: set[str] = set()
 
     def take(self, broker: int, least: float, greatest: float) -> tuple[int, float] | None:
-        """Return the heaviest row w with `w + least < greatest`, and w; None if there is none."""
+        """Return the row and metric w of the heaviest bundle with `w + least < greatest`; None if there is none."""
         if broker not in self._sorted:
             self._begin(broker)
         while True:
@@ -183,7 +184,7 @@ class _Bundles:
             position = len(rising)
             if position and not rising[-1] + least < greatest:
                 position = bisect_left(rising, greatest - least)
-                # the difference is rounded otherwise than the sum that counts
+                # the sum decides, and the difference may be rounded differently
                 while position < len(rising) and rising[position] + least < greatest:
                     position += 1
                 while position > 0 and not rising[position - 1] + least < greatest:
@@ -192,7 +193,7 @@ class _Bundles:
                 position -= 1
                 row, weight = rows.pop(position), rising.pop(position)
                 name = self._names[row]
-                if name not in self._taken:  # one that is moving already is reported twice
+                if name not in self._taken:  # two brokers report a bundle that is moving
                     self._taken.add(name)
                     return row, weight
             if not len(self._lighter[broker]):
@@ -207,14 +208,14 @@ class _Bundles:
         self._look_further(broker)
 
     def _find(self) -> None:
-        """Find the rows of the greatest brokers, or, if those are not enough, of all."""
+        """Find the rows of the brokers with the greatest metric; at the second call of all brokers."""
         if not self._rows:
             self._weights = self._member.bundle_metric(self._snapshot)
         brokers = np.arange(len(self._snapshot.brokers)) if self._rows else self._greatest
         self._rows = dict(zip(brokers.tolist(), rows_by_owner(self._snapshot, brokers), strict=True))
 
     def _look_further(self, broker: int) -> None:
-        """Sort more of the lighter ones in, the heaviest and last by name at the end."""
+        """Sort more of the lighter bundles in; the heaviest is at the end, of equals the last by name."""
         (rows, rising), lighter = self._sorted[broker], self._lighter[broker]
         weights = self._weights[lighter]
         heaviest = heaviest_first(weights, max(_FIRST_LOOK, len(lighter) // 16))
@@ -225,7 +226,7 @@ class _Bundles:
 
 @dataclass(frozen=True, slots=True)
 class DeviationVerdicts:
-    """The metric of each broker before anything moves, its mean and deviation, who sheds or would, and what moves."""
+    """The metric of each broker before any move, its mean and deviation, the brokers that shed, and the moves."""
 
     member: DeviationShedder
     metric: Floats
@@ -236,7 +237,7 @@ class DeviationVerdicts:
 
     @property
     def need(self) -> Floats:
-        """How far each broker lies above what is tolerated."""
+        """How far each broker's metric is above the tolerated one."""
         return self.metric - (self.mean + self.member.threshold * self.deviation)
 
     def overall(self, snapshot: LoadSnapshot) -> Reason:
@@ -256,7 +257,7 @@ class DeviationVerdicts:
             strategy=NAME,
             subject=snapshot.brokers.names[broker],
             compared=(
-                Compared("metric", value, ">" if above else "<=", "mean + tolerated deviation", line, self.member.unit),
+                Compared("load", value, ">" if above else "<=", "mean + tolerated deviation", line, self.member.unit),
             ),
             flags=snapshot.brokers.flags_of(broker),
         )
@@ -264,21 +265,21 @@ class DeviationVerdicts:
 
 @dataclass(frozen=True, slots=True)
 class DeviationPlan(ShedPlan):
-    """`rows` in the order of choice over all brokers; `before` is the greatest broker's metric then."""
+    """`rows` in the order of selection over all brokers; `before` is the metric of the source before the move."""
 
     verdicts: DeviationVerdicts
 
     def _unload(self, position: int, cause: Reason) -> Unload:
         move, bundles = self.verdicts.moves[position], self.snapshot.bundles
         owner, receiver = int(bundles.owner[move.row]), self.snapshot.brokers.names[move.receiver]
-        what, unit = f"its metric and that of {receiver}", self.verdicts.member.unit
-        together = Compared(what, move.weight + move.least, "<", "that of its broker", move.greatest, unit)
+        what, unit = f"load of {receiver} with the bundle", self.verdicts.member.unit
+        together = Compared(what, move.weight + move.least, "<", "load of its broker", move.greatest, unit)
         reason = Reason(
             code=Code.FITTING_BUNDLE,
             strategy=self.strategy,
             subject=bundles.names[move.row],
             compared=(together,),
-            flags=("the bundle's figures are no numbers",) if bundles.suspect[move.row] else (),
+            flags=("the load values of the bundle are not numbers",) if bundles.suspect[move.row] else (),
             cause=cause,
         )
         return Unload(bundles.names[move.row], self.snapshot.brokers.names[owner], reason)

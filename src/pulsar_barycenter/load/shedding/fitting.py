@@ -1,6 +1,6 @@
-"""Plans of shedders that choose bundles that fit into a budget, which one does not fit being passed over.
+"""Plans of shedders that fill a budget: they take the heaviest bundles that fit, and skip those that do not.
 
-UniformLoadShedder and AvgShedder share it. A budget is of messages or of bytes, whichever the strategy found to matter.
+UniformLoadShedder and AvgShedder share this. The budget is in msg/s or in bytes/s: the strategy decides which.
 """
 
 from collections.abc import Mapping
@@ -16,27 +16,27 @@ from pulsar_barycenter.load.shedding.plan import ShedPlan, Verdicts
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Indices, Integers, LoadSnapshot
 
 LARGEST: Final = 2**31 - 1
-"""Where Pulsar's whole numbers end."""
+"""The largest value of a Java `int`, to which Pulsar bounds these numbers."""
 _FIRST_LOOK: Final = 64
 
 
 class FittingVerdicts(Verdicts, Protocol):
-    """`need` is what leaves each broker at most: msg/s where `by_rate`, else bytes/s."""
+    """`need` is the most that leaves each broker: msg/s where `by_rate`, else bytes/s."""
 
     @property
     def by_rate(self) -> Flags: ...
 
     @property
     def destination(self) -> Indices:
-        """The row of the broker that shall own what leaves each broker; -1: placement decides."""
+        """For each broker, the row of the destination of its bundles; -1: placement decides."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FittingPlan(ShedPlan):
-    """`rows` and `before` as in `ShedPlan`, but in the unit of the broker's budget and brokers in order of selection.
+    """`rows` as in `ShedPlan`, but with brokers in the order of selection.
 
-    `before` is what was left of the budget when a row was chosen.
+    `before` is the budget that was left when a row was selected, in the unit of the broker's budget.
     """
 
     verdicts: FittingVerdicts
@@ -52,16 +52,16 @@ class FittingPlan(ShedPlan):
             code=Code.FITTING_BUNDLE,
             strategy=self.strategy,
             subject=bundles.names[row],
-            compared=(Compared("traffic", traffic, "<=", "what is left to leave", left, unit),),
-            flags=("the bundle's figures are no numbers",) if bundles.suspect[row] else (),
-            detail=f"of {format_figure(self.verdicts.need.item(owner), unit)} in all",
+            compared=(Compared("traffic of the bundle", traffic, "<=", "remaining load to shed", left, unit),),
+            flags=("the load values of the bundle are not numbers",) if bundles.suspect[row] else (),
+            detail=f"its broker has to shed {format_figure(self.verdicts.need.item(owner), unit)} in total",
             cause=cause,
         )
         goal = None if destination < 0 else brokers.names[destination]
         return Unload(bundles.names[row], brokers.names[owner], reason, goal)
 
     def destinations(self) -> Mapping[str, str]:
-        """Return the broker that each bundle shall go to, where `unload` names one; makes no reasons."""
+        """Return bundle to destination, for bundles whose `unload` has one; builds no reasons."""
         bundles, brokers = self.snapshot.bundles.names, self.snapshot.brokers.names
         goals = self.verdicts.destination[self.snapshot.bundles.owner[self.rows]].tolist()
         pairs = zip(self.rows.tolist(), goals, strict=True)
@@ -69,7 +69,7 @@ class FittingPlan(ShedPlan):
 
 
 def rows_by_owner(snapshot: LoadSnapshot, brokers: Integers) -> list[Integers]:
-    """Return for each of `brokers` its rows that may be shed, in the order of names; each broker once."""
+    """Return for each of `brokers`, which are distinct, the rows of its bundles that may be shed, sorted by name."""
     asked = np.zeros(len(snapshot.brokers), bool)
     asked[brokers] = True
     rows = sheddable_rows(snapshot, asked)
@@ -81,14 +81,14 @@ def rows_by_owner(snapshot: LoadSnapshot, brokers: Integers) -> list[Integers]:
 def take_fitting(
     traffic: Floats, budget: float, most: int = NO_LIMIT, *, whole: bool = False
 ) -> tuple[Integers, Floats]:
-    """Walk `traffic`, the heaviest first, and take whatever is at most the budget, which each taken lowers by itself.
+    """Take the heaviest bundles first, each if its traffic is at most the budget, which it then lowers.
 
-    With `whole` only by its whole part, bounded as Pulsar's numbers are. Traffic of 0 and less is not taken. Returns
-    the positions taken, no more than `most`, and what was left before each.
+    With `whole` a bundle lowers the budget by the whole part of its traffic only, bounded by LARGEST, as in Pulsar.
+    Traffic of 0 and less is not taken. Returns the positions taken, at most `most`, and the budget before each.
     """
     taken, before = [np.zeros(0, np.int64)], [np.zeros(0)]
     ahead, room, look = np.flatnonzero(traffic > 0), most, most
-    # nothing that did not fit ever fits again; where all fit, the first look is enough
+    # the budget only falls, so a bundle that did not fit never fits later; if all fit, one pass is enough
     while room > 0 and len(ahead := ahead[traffic[ahead] <= budget]):
         heaviest = heaviest_first(traffic[ahead], look)
         falling = ahead[heaviest]
@@ -101,12 +101,12 @@ def take_fitting(
 
 
 def _walk(falling: Floats, budget: float, *, whole: bool) -> tuple[Integers, Floats, float]:
-    """Return the positions taken of `falling` traffic above 0, what was left before each, and what is left."""
+    """Return the positions taken of `falling` traffic above 0, the budget before each, and the budget at the end."""
     charges = np.minimum(np.trunc(falling), LARGEST) if whole else falling
     rising = -falling
     taken, before = [np.zeros(0, np.int64)], [np.zeros(0)]
     position, size = 0, _FIRST_LOOK
-    # each time the walk has to skip, less than two thirds of the budget are left; so it skips a few dozen times at most
+    # each skip leaves less than two thirds of the budget, so there are at most a few dozen skips
     while (position := position + int(np.searchsorted(rising[position:], -budget))) < len(falling):
         end = min(position + size, len(falling))
         with np.errstate(invalid="ignore"):

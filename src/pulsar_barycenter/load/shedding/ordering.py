@@ -1,8 +1,8 @@
 """The orders in which shedders look at bundles: grouped by owner, heaviest first.
 
-A stable sort of a million figures takes longer than all else that a shedder does. So no more of them are sorted than
-are asked for, by whatever method is fastest, and equal ones, if there are any, are put in order afterwards; owners, of
-which there are few, are sorted by radix.
+A stable sort of a million values takes longer than all else that a shedder does. So these functions sort only as many
+values as the caller needs, by the fastest method, and order equal values afterwards. There are few owners, so a radix
+sort groups by owner.
 """
 
 from typing import Any, Final
@@ -14,45 +14,45 @@ from pulsar_barycenter.load.decisions import NO_LIMIT
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Indices, Integers, LoadSnapshot
 
 _RADIX: Final = 2**16
-"""numpy sorts integers of 16 bits by radix."""
+"""numpy uses a radix sort for 16-bit integers, so for fewer groups than this."""
 
 
-def heaviest_first(figures: Floats, most: int = NO_LIMIT) -> Integers:
-    """Return the first `most` positions of `figures` by falling figure, equal ones in their order; none may be NaN."""
-    if len(figures) // 2 <= most < len(figures):
-        return heaviest_first(figures)[:most]
-    if most == 1 < len(figures):
-        return np.array([figures.argmax()], np.int64)
-    if most < len(figures):
-        least = np.partition(figures, len(figures) - most)[len(figures) - most] if most else np.inf
-        heavier = np.flatnonzero(figures > least)
-        equal = np.flatnonzero(figures == least)[: most - len(heavier)]
-        return np.concatenate((heavier[heaviest_first(figures[heavier])], equal))
-    order = np.argsort(-figures)
-    ordered = figures[order]
+def heaviest_first(values: Floats, most: int = NO_LIMIT) -> Integers:
+    """Return the positions of the `most` greatest `values`, greatest first, equal ones in their order; no NaN."""
+    if len(values) // 2 <= most < len(values):
+        return heaviest_first(values)[:most]
+    if most == 1 < len(values):
+        return np.array([values.argmax()], np.int64)
+    if most < len(values):
+        least = np.partition(values, len(values) - most)[len(values) - most] if most else np.inf
+        heavier = np.flatnonzero(values > least)
+        equal = np.flatnonzero(values == least)[: most - len(heavier)]
+        return np.concatenate((heavier[heaviest_first(values[heavier])], equal))
+    order = np.argsort(-values)
+    ordered = values[order]
     equal = ordered[1:] == ordered[:-1]
     if not equal.any():
         return order
     starts = np.concatenate(([True], ~equal))
     tied = np.flatnonzero(~starts | np.concatenate((equal, [False])))
-    # one whole number for group and position sorts faster than two keys
-    count = len(figures)
+    # one integer that combines group and position sorts faster than two keys
+    count = len(values)
     keys = np.sort(np.cumsum(starts)[tied] * count + order[tied])
     order[tied] = keys % count
     return order
 
 
-def heaviest_figures(figures: Floats, most: int = NO_LIMIT) -> Floats:
-    """Return the `most` greatest figures, falling: those that `heaviest_first` returns the positions of."""
-    if most < len(figures) // 2:
-        figures = np.partition(figures, len(figures) - most)[len(figures) - most :]
-    return np.sort(figures)[::-1][:most]
+def heaviest_values(values: Floats, most: int = NO_LIMIT) -> Floats:
+    """Return the `most` greatest values, greatest first: the values at the positions of `heaviest_first`."""
+    if most < len(values) // 2:
+        values = np.partition(values, len(values) - most)[len(values) - most :]
+    return np.sort(values)[::-1][:most]
 
 
 def by_group(groups: Indices | Integers, count: int) -> tuple[Integers, Integers]:
-    """Return positions by rising group, each group's in their order, and the `count + 1` edges between the groups.
+    """Return the positions sorted by group, stable, and the `count + 1` edges of the groups.
 
-    Groups are 0 to `count - 1`.
+    Groups are 0 to `count - 1`. The positions of group g are `order[edges[g] : edges[g + 1]]`.
     """
     narrow: NDArray[Any] = groups.astype(np.uint16) if count <= _RADIX else groups
     order = np.argsort(narrow, kind="stable")
@@ -62,7 +62,7 @@ def by_group(groups: Indices | Integers, count: int) -> tuple[Integers, Integers
 
 
 def sheddable_rows(snapshot: LoadSnapshot, sheds: Flags) -> Integers:
-    """Return the rows that may be shed of the brokers that `sheds` flags, in the order of names."""
+    """Return the rows of bundles that may be shed, of the brokers that `sheds` flags, sorted by name."""
     bundles = snapshot.bundles
     if not len(bundles) or not sheds.any():
         return np.zeros(0, np.int64)

@@ -1,11 +1,11 @@
-"""OverloadShedder: unload from brokers whose usage reached the overload limit.
+"""OverloadShedder: unload from brokers whose usage has reached the overload limit.
 
-Worked example (limit 85 %): a broker at 90 % with 1 000 MiB/s in + out shall lose (0.90 - 0.85 + 0.05) = 10 % of it,
+Worked example (limit 85 %): a broker at 90 % with 1 000 MiB/s in + out has to shed (0.90 - 0.85 + 0.05) = 10 % of it,
 100 MiB/s. Of its bundles of 125 MiB/s one is enough.
 
-When to use it: hardly ever; a last resort against brokers that are full, where unevenness below the limit does not
-matter. When not: it looks at no other broker, so with all above the limit it sheds from one overloaded broker to the
-next without end, and it has no memory and no minimum.
+When to use it: hardly ever; as a last resort against full brokers, where differences below the limit do not matter.
+When not: it compares a broker with no other one, so if all are above the limit, it moves bundles between overloaded
+brokers without end; and it has no memory and no minimum.
 
 Source: Pulsar's `OverloadShedder` (4.x: weighted usage; up to 3.x the unweighted maximum).
 """
@@ -31,7 +31,7 @@ NAME: Final = "OverloadShedder"
 
 @dataclass(frozen=True, slots=True)
 class OverloadShedder(Shedder[None]):
-    """`limit` is a fraction, `most` how many bundles one round unloads at most."""
+    """`limit` is a fraction of usage; `most` is the maximum number of bundles that one round unloads."""
 
     name: ClassVar[str] = NAME
 
@@ -51,9 +51,9 @@ class OverloadShedder(Shedder[None]):
         return None
 
     def decide(self, snapshot: LoadSnapshot, memory: None) -> tuple["ShedPlan", None]:
-        """Return what to unload: a broker of usage u ≥ limit shall lose `throughput * (u - limit + 0.05)`.
+        """Return what to unload: a broker of usage u ≥ limit sheds `throughput * (u - limit + 0.05)` bytes/s.
 
-        At least one bundle, but none of a broker with fewer than two. Above 100 % that may be all of its bundles.
+        It sheds at least one bundle, but none if it has fewer than two. With a usage above 100 % it may shed all.
         """
         usage = snapshot.brokers.weighted_usage(self.weights)
         over = usage >= self.limit
@@ -67,7 +67,7 @@ class OverloadShedder(Shedder[None]):
 
 @dataclass(frozen=True, slots=True)
 class OverloadVerdicts:
-    """Columns over brokers: usage, whether it reached the limit, whether it sheds, what it shall lose then."""
+    """Columns over brokers: usage (fraction), whether it reached the limit, whether it sheds, and bytes/s to shed."""
 
     settings: OverloadShedder
     usage: Floats
@@ -87,13 +87,13 @@ class OverloadVerdicts:
     def broker(self, snapshot: LoadSnapshot, broker: int) -> Reason:
         usage, limit = float(self.usage[broker]), self.settings.limit
         if not self.over[broker]:
-            code, compared = Code.BELOW_LIMIT, [Compared("usage", usage, "<", "limit", limit, "%")]
+            code, compared = Code.BELOW_LIMIT, [Compared("usage", usage, "<", "overload limit", limit, "%")]
         else:
-            code, compared = Code.ABOVE_LIMIT, [Compared("usage", usage, ">=", "limit", limit, "%")]
+            code, compared = Code.ABOVE_LIMIT, [Compared("usage", usage, ">=", "overload limit", limit, "%")]
             if not self.sheds[broker]:
                 code = Code.TOO_FEW_BUNDLES
                 count = float(snapshot.brokers.bundle_count[broker])
-                compared.append(Compared("bundles", count, "<=", "the last one", 1, "bundles"))
+                compared.append(Compared("bundles", count, "<", "minimum", 2, "bundles"))
         return Reason(
             code=code,
             strategy=NAME,

@@ -1,10 +1,10 @@
-"""What a shedder answers: the bundles that shall leave, in order, and the verdict on each broker.
+"""The answer of a shedder: the bundles to unload, in order, and the verdict on each broker.
 
-A round unloads so many bundles at most (`barycenterMaxBundlesPerRound`), since each is a request to its owner, and the
-next round follows in a minute. A plan that reached the bound says so, and whose bundles wait.
+A round unloads at most `barycenterMaxBundlesPerRound` bundles: each unload is a request to the owner, and the next
+round follows a minute later. A plan that reached this maximum says so, and which brokers have more bundles to shed.
 
-Figures stay columns; `Unload` values and reasons are made when somebody asks for them, so that explaining costs a
-decision nothing.
+Numbers stay in columns. `Unload` values and reasons are built when somebody asks for them, so that a decision does not
+get slower because it can be explained.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,16 +16,17 @@ import numpy as np
 
 from pulsar_barycenter.load.decisions import NO_LIMIT, ROUND_KEY, Refusal, Unload
 from pulsar_barycenter.load.reasons import Code, Compared, Reason, format_figure
-from pulsar_barycenter.load.shedding.ordering import by_group, heaviest_figures, heaviest_first, sheddable_rows
+from pulsar_barycenter.load.shedding.ordering import by_group, heaviest_first, heaviest_values, sheddable_rows
 from pulsar_barycenter.load.shedding.shedder import UsageSpread
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
 
 THROUGHPUT_MARGIN = 0.05
-"""Pulsar's addition to the excess, so that a broker ends somewhat below the line it crossed."""
+"""A fraction of usage that Pulsar adds to the excess, so that a broker ends a little below the limit it exceeded."""
 
 _FIRST_LOOK: Final = 1024
-"""So few bundles are sorted as fast as the heaviest of them are found."""
+"""Up to this many bundles, sorting all is as fast as finding the heaviest."""
 
+# a shedder with a code of its own adds it here, or its brokers are reported as keeping their bundles
 _SHEDDING: Final = frozenset(
     {
         Code.ABOVE_AVERAGE,
@@ -44,33 +45,33 @@ _SHEDDING: Final = frozenset(
 
 
 class Verdicts(Protocol):
-    """The columns of one strategy's run, and what they say."""
+    """The verdicts of one run of a strategy: columns over brokers, and the reasons made of them."""
 
     @property
     def sheds(self) -> Flags:
-        """Which brokers shall lose load."""
+        """Flags the brokers that have to shed load."""
         ...
 
     @property
     def need(self) -> Floats:
-        """How many bytes/s each of those shall lose; one with 0 or less still gives one bundle."""
+        """The throughput (bytes/s) that each of them has to shed; with 0 or less a broker still sheds one bundle."""
         ...
 
     def overall(self, snapshot: LoadSnapshot) -> Reason:
-        """Say why the run chose what it chose, or nothing."""
+        """Return why the run chose bundles, or none."""
         ...
 
     def broker(self, snapshot: LoadSnapshot, broker: int) -> Reason:
-        """Say why the broker in that row sheds, or does not."""
+        """Return why the broker in this row sheds, or does not."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ShedPlan:
-    """Bundles to unload: `rows` of `snapshot.bundles`, brokers by name and each broker's in the order of selection.
+    """Bundles to unload: `rows` of `snapshot.bundles`, sorted by broker name, then in the order of selection.
 
-    `before` is the traffic (bytes/s) already chosen from the same broker when a row was chosen. `waiting`, there if the
-    round is full, flags the brokers of which more bundles would leave if it were not.
+    `before` is the traffic (bytes/s) that was already selected from the same broker when a row was selected. `waiting`
+    is set if the round is full, and flags the brokers that have more bundles to unload.
     """
 
     strategy: str
@@ -89,7 +90,7 @@ class ShedPlan:
 
     @property
     def reason(self) -> Reason:
-        """Why anything, or nothing, is shed."""
+        """Why the round sheds bundles, or none."""
         asked = np.flatnonzero(self.verdicts.sheds)
         if len(self.rows) == 0 and len(asked):
             return self.broker_reason(int(asked[0]))
@@ -98,11 +99,11 @@ class ShedPlan:
 
     @property
     def usage_spread(self) -> UsageSpread | None:
-        """How the usages of brokers spread, if the strategy went by that."""
+        """Mean and deviation of the brokers' usages, if the strategy compared those."""
         return None
 
     def broker_reason(self, broker: int) -> Reason:
-        """Why the broker in that row sheds, or does not."""
+        """Return why the broker in this row sheds, or does not."""
         reason = self.verdicts.broker(self.snapshot, broker)
         if reason.code not in _SHEDDING or np.any(self.snapshot.bundles.owner[self.rows] == broker):
             return reason
@@ -122,11 +123,11 @@ class ShedPlan:
         )
 
     def unload(self, position: int) -> Unload:
-        """Return the decision at `position` of `rows`: with its reason, and its destination if the strategy has one."""
+        """Return the decision at `position` of `rows`, with its reason and the destination that the strategy chose."""
         return self._unload(position, self.verdicts.broker(self.snapshot, self._giver(position)))
 
     def __iter__(self) -> Iterator[Unload]:
-        why: dict[int, Reason] = {}  # made once a broker, however many bundles it gives
+        why: dict[int, Reason] = {}  # made once per broker, however many of its bundles leave
         for position in range(len(self)):
             giver = self._giver(position)
             if giver not in why:
@@ -134,7 +135,7 @@ class ShedPlan:
             yield self._unload(position, why[giver])
 
     def _giver(self, position: int) -> int:
-        """Return the row of the broker whose verdict is why the bundle leaves."""
+        """Return the row of the broker whose verdict makes the bundle leave."""
         return self.snapshot.bundles.owner.item(self.rows.item(position))
 
     def _unload(self, position: int, cause: Reason) -> Unload:
@@ -142,25 +143,25 @@ class ShedPlan:
         owner, short = bundles.owner.item(row), bundles.short
         need, before = self.verdicts.need.item(owner), self.before.item(position)
         traffic = short.throughput_in.item(row) + short.throughput_out.item(row)
-        chosen = Compared("throughput chosen before it", before, "<", "what has to leave", need, "bytes/s")
+        chosen = Compared("throughput already selected", before, "<", "throughput to shed", need, "bytes/s")
         reason = Reason(
             code=Code.HEAVIEST_BUNDLE,
             strategy=self.strategy,
             subject=bundles.names[row],
-            # a broker that sheds at all gives one bundle, however little has to leave
+            # a broker that sheds always gives one bundle, even if the throughput to shed is 0 or less
             compared=(chosen,) if before < need else (),
-            flags=("the bundle's figures are no numbers",) if bundles.suspect[row] else (),
-            detail=f"it carries {format_figure(traffic, 'bytes/s')}",
+            flags=("the load values of the bundle are not numbers",) if bundles.suspect[row] else (),
+            detail=f"throughput of the bundle {format_figure(traffic, 'bytes/s')}",
             cause=cause,
         )
         return Unload(bundles.names[row], self.snapshot.brokers.names[owner], reason)
 
     def destinations(self) -> Mapping[str, str]:
-        """Return the broker that each bundle shall go to, of those of which the strategy says so."""
+        """Return bundle to destination, for the bundles whose destination the strategy chose."""
         return {}
 
     def refusals(self) -> Iterator[Refusal]:
-        """Tell of each broker that sheds nothing why."""
+        """Yield why each broker that sheds nothing does not shed."""
         shedding = set(self.snapshot.bundles.owner[self.rows].tolist())
         for row, name in enumerate(self.snapshot.brokers.names):
             if row not in shedding:
@@ -170,12 +171,16 @@ class ShedPlan:
 def take_heaviest(
     snapshot: LoadSnapshot, sheds: Flags, need: Floats, most: int = NO_LIMIT
 ) -> tuple[Integers, Floats, Flags | None]:
-    """Choose from each broker that `sheds` its heaviest bundles until `need` bytes/s are chosen, at least one.
+    """Select the heaviest bundles of each broker that `sheds`, until they sum to `need` bytes/s; at least one each.
 
-    Heaviest by short-term throughput in + out; ties fall to the smaller name. Only rows of `may_shed`. The last one
-    may overshoot. Returns the rows, brokers in the order of their names, and the traffic chosen before each. If they
-    would be more than `most`, each broker gives its heaviest ones, in proportion to how many it would give, and the
-    brokers that have more are flagged, too. Source: the loop that Pulsar's ThresholdShedder and OverloadShedder share.
+    Weight is short-term throughput in + out (bytes/s); of equal bundles the smaller name is first. Only rows of
+    `may_shed` are selected. The last bundle may exceed `need`. If these are more than `most` bundles, each broker sheds
+    only its heaviest ones, in proportion to how many it would shed.
+
+    Returns the rows, sorted by broker name; the traffic selected before each row; and, only if there were more than
+    `most`, flags of the brokers that have more bundles to shed.
+
+    Source: the loop that Pulsar's ThresholdShedder and OverloadShedder share.
     """
     short, rows = snapshot.bundles.short, sheddable_rows(snapshot, sheds)
     traffic = short.throughput_in[rows] + short.throughput_out[rows]
@@ -199,13 +204,13 @@ def take_heaviest(
 
 
 def _until(traffic: Floats, need: float, most: int) -> Floats:
-    """Return the sum before each of the heaviest until `need` is reached, which are one at least and `most`.
+    """Return the running sum before each of the heaviest bundles, until `need` is reached: 1 to `most` items.
 
-    Which bundles they are is not asked: figures sort faster than positions by figures.
+    It does not return which bundles these are: sorting values is faster than sorting positions by value.
     """
     look = min(max(_FIRST_LOOK, len(traffic) // 16), most)
     while True:
-        falling = heaviest_figures(traffic, look)
+        falling = heaviest_values(traffic, look)
         before = np.empty(len(falling))
         before[0] = 0.0
         np.add.accumulate(falling[:-1], out=before[1:])
@@ -218,22 +223,22 @@ def _until(traffic: Floats, need: float, most: int) -> Floats:
 
 
 def _in_proportion(counts: Integers, need: Floats, most: int) -> Integers:
-    """Divide `most` in proportion to `counts`, whose sum is greater; what rounding leaves goes to the nearest, of equal
-    ones to the greater `need`."""
+    """Divide `most` in proportion to `counts`, whose sum is greater. What rounding leaves goes to the largest
+    remainders, and of equal remainders to the greater `need`."""
     shares, rest = np.divmod(counts * most, counts.sum())
     shares[np.lexsort((-need, -rest))[: most - int(shares.sum())]] += 1
     return shares
 
 
 def sequential_mean(values: Floats) -> float:
-    """Return the mean, summed one after the other as Pulsar does; 0 without values.
+    """Return the mean of values that are added one after the other, as Pulsar does; 0 without values.
 
-    Rows stand in the order of names, so the order in which brokers were told of does not matter. A sum rounded once
-    would differ from Pulsar's in the last bit even for equal brokers, which counts at a threshold of 0.
+    Rows are sorted by name, so the order in which brokers reported does not matter. A sum that is rounded only once
+    would differ from Pulsar's in the last bit, even for equal brokers, and with a threshold of 0 that bit decides.
     """
     return sequential_sum(values) / len(values) if len(values) else 0.0
 
 
 def sequential_sum(values: Floats) -> float:
-    """Return the sum, one after the other and each rounded: neither numpy's pairs nor what `sum` does since 3.12."""
+    """Return the sum with a rounding after each addition: unlike numpy (pairwise) and Python's `sum` since 3.12."""
     return np.add.accumulate(values).item(-1) if len(values) else 0.0

@@ -1,10 +1,10 @@
-"""RangeThresholdShedder: the ThresholdShedder, which feeds far too idle brokers when none is overloaded.
+"""RangeThresholdShedder: the ThresholdShedder, which also sheds for brokers far below the mean if none is above it.
 
-Worked example (threshold 10 points): ten brokers at 80 % and one at 5 %. The mean is 73.2 %, nobody reaches 83.2 %, but
-the idle one lies below 63.2 %. The most loaded broker gives away a tenth of its throughput.
+Worked example (threshold 10 points): ten brokers are at 80 % and one at 5 %. The mean is 73.2 %, and no broker reaches
+83.2 %, but the idle one is below 63.2 %. So the most loaded broker sheds a tenth of its throughput.
 
 When to use it: where `lowerBoundarySheddingEnabled` of the ThresholdShedder is too slow, since this moves twice as much
-a round. When not: if the most loaded broker has a single bundle nothing moves, whatever the others hold.
+in a round. When not: if the most loaded broker has a single bundle, since then nothing moves, whatever others hold.
 
 Source: a development predecessor of the lower boundary of Pulsar's `ThresholdShedder`; no release has it. Where we
 differ: as in the ThresholdShedder; of brokers of equal usage the one with the smaller name is the most loaded.
@@ -37,7 +37,7 @@ _MINIMUM_KEY: Final = "loadBalancerBundleUnloadMinThroughputThreshold"
 
 @dataclass(frozen=True, slots=True)
 class RangeThresholdShedder(Shedder[UsageHistory]):
-    """`plain` is the ThresholdShedder within, whose own lower boundary is off: this strategy has another."""
+    """`plain` is the ThresholdShedder that is tried first, with its own lower boundary off: here is another one."""
 
     name: ClassVar[str] = NAME
     plain: ThresholdShedder
@@ -50,10 +50,10 @@ class RangeThresholdShedder(Shedder[UsageHistory]):
         return self.plain.start()
 
     def decide(self, snapshot: LoadSnapshot, history: UsageHistory) -> tuple[ShedPlan, UsageHistory]:
-        """Return what to unload and the next history: what the ThresholdShedder says, or the range if that is nothing.
+        """Return what to unload and the next history: by the ThresholdShedder, or if it sheds nothing by the range.
 
-        The range takes the histories a second step. If any lies below mean - threshold, the most loaded broker shall
-        lose `throughput * threshold`, unless that is below the minimum or it has fewer than two bundles.
+        The range takes the smoothed usages a second step. If one is below mean - threshold, the most loaded broker
+        sheds `throughput * threshold` bytes/s, unless that is below the minimum or it has fewer than two bundles.
         """
         plain = self.plain
         first, after = plain.decide(snapshot, history)
@@ -116,7 +116,7 @@ def _rename(reason: Reason) -> Reason:
 
 @dataclass(frozen=True, slots=True)
 class RangeVerdicts:
-    """What the range says of the most loaded broker, in row `top`; of the others what the threshold said."""
+    """The verdict of the range on the most loaded broker, in row `top`, and of the threshold on the others."""
 
     settings: ThresholdShedder
     first: _Renamed
@@ -158,7 +158,7 @@ class RangeVerdicts:
     def _judged(self, snapshot: LoadSnapshot) -> Compared:
         if self.code is Code.TOO_FEW_BUNDLES:
             count = float(snapshot.brokers.bundle_count[self.top])
-            return Compared("bundles", count, "<=", "the last one", 1, "bundles")
+            return Compared("bundles", count, "<", "minimum", 2, "bundles")
         relation = ">=" if self.code is Code.OTHERS_BELOW_LOWER_BOUNDARY else "<"
         need, least = float(self.need[self.top]), self.settings.minimum_throughput
         return Compared("throughput to shed", need, relation, "minimum", least, "bytes/s")

@@ -1,4 +1,4 @@
-"""What a shedding strategy is asked and answers."""
+"""The contract of a shedding strategy: what it is asked, and the plan that it answers with."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
@@ -18,11 +18,11 @@ class UsageSpread(NamedTuple):
 
 
 class SheddingPlan(Protocol):
-    """The bundles that shall leave, and the verdict on each broker. Iterating makes the decisions, in their order."""
+    """The bundles to unload, and the verdict on each broker. Iterating yields the decisions, in their order."""
 
     @property
     def decided(self) -> "SheddingPlan":
-        """The plan as its shedder made it, which may not know of all brokers."""
+        """The plan that the shedder made; it may lack drained brokers."""
         ...
 
     @property
@@ -32,22 +32,22 @@ class SheddingPlan(Protocol):
 
     @property
     def snapshot(self) -> LoadSnapshot:
-        """What was decided upon."""
+        """The load on which the shedder decided."""
         ...
 
     @property
     def rows(self) -> Integers:
-        """The bundles' rows, in the order in which they leave."""
+        """The rows of the bundles, in the order in which they leave."""
         ...
 
     @property
     def reason(self) -> Reason:
-        """Why anything, or nothing, is shed."""
+        """Why the round sheds bundles, or none."""
         ...
 
     @property
     def usage_spread(self) -> UsageSpread | None:
-        """How the usages of brokers spread, if the strategy went by that."""
+        """Mean and deviation of the brokers' usages, if the strategy compared those."""
         ...
 
     def __len__(self) -> int: ...
@@ -55,27 +55,27 @@ class SheddingPlan(Protocol):
     def __iter__(self) -> Iterator[Unload]: ...
 
     def broker_reason(self, broker: int) -> Reason:
-        """Why the broker in that row sheds, or does not."""
+        """Return why the broker in this row sheds, or does not."""
         ...
 
     def destinations(self) -> Mapping[str, str]:
-        """Return the broker that each bundle shall go to, of those of which the strategy says so."""
+        """Return bundle to destination, for the bundles whose destination the strategy chose."""
         ...
 
     def refusals(self) -> Iterator[Refusal]:
-        """Tell of each broker that sheds nothing why."""
+        """Yield why each broker that sheds nothing does not shed."""
         ...
 
 
 class Shedder(Strategy[Memory]):
-    """Chooses bundles that shall leave their brokers."""
+    """Chooses the bundles that leave their brokers."""
 
     __slots__ = ()
 
     @abstractmethod
     def decide(self, snapshot: LoadSnapshot, memory: Memory) -> tuple[Any, Memory]:
-        """Return the plan, a `SheddingPlan`, and what is remembered."""
+        """Return the plan, a `SheddingPlan`, and the next memory."""
 
     def unloaded(self, unload: Unload, at_ms: int, memory: Memory) -> Memory:
-        """Return what is remembered once a bundle left its broker."""
+        """Return the memory after a bundle has left its broker."""
         return memory

@@ -1,13 +1,14 @@
-"""ThresholdShedder: unload from brokers whose smoothed usage lies above the mean by a threshold or more.
+"""ThresholdShedder: unload from brokers whose smoothed usage is above the mean by at least a threshold.
 
-Worked example (threshold 10 points, minimum 10 MiB/s): usages 40 %, 10 %, 10 % of three new brokers. Their histories
-start there, the mean is 20 %, the limit 30 %: only the first sheds, (0.40 - 0.20 - 0.10 + 0.05) = 15 % of its
-throughput, at least one bundle, heaviest first.
+Worked example (threshold 10 points, minimum 10 MiB/s): three new brokers have a usage of 40 %, 10 % and 10 %. Their
+smoothed usages start with these values, so the mean is 20 % and the limit 30 %. Only the first broker sheds:
+(0.40 - 0.20 - 0.10 + 0.05) = 15 % of its throughput, at least one bundle, heaviest first.
 
-When to use it: like brokers under steady load. When not: a broker that joined idle gets nothing while the others are
-alike (switch `lowerBoundarySheddingEnabled` on), and the history makes it slow to see a change.
+When to use it: equal brokers under steady load. When not: clusters that grow, since a new, idle broker gets nothing
+while the others have similar usages (unless `lowerBoundarySheddingEnabled` is on); and load that changes fast, since
+smoothing delays the reaction.
 
-Source: Pulsar's `ThresholdShedder` (4.x). Where we differ: brokers are looked at in the order of their names, and the
+Source: Pulsar's `ThresholdShedder` (4.x). Where we differ: brokers are examined in the order of their names, and the
 histories of brokers that left are dropped at once.
 """
 
@@ -35,14 +36,14 @@ _MEBIBYTE: Final = 1_048_576
 _LOWER_BOUNDARY_SHARE: Final = 0.5
 
 UsageHistory = Mapping[str, float]
-"""Broker id to smoothed usage (a fraction)."""
+"""Broker id to smoothed usage (fraction)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThresholdShedder(Shedder[UsageHistory]):
     """`threshold` and `history_weight` are fractions, `minimum_throughput` is bytes/s in + out.
 
-    `most` is how many bundles one round unloads at most.
+    `most` is the maximum number of bundles that one round unloads.
     """
 
     name: ClassVar[str] = NAME
@@ -71,9 +72,10 @@ class ThresholdShedder(Shedder[UsageHistory]):
     def decide(self, snapshot: LoadSnapshot, history: UsageHistory) -> tuple["ThresholdPlan", UsageHistory]:
         """Return what to unload and the next history.
 
-        A broker's history is its weighted usage at first sight, then `history * h + (1 - h) * usage`, one step a call
-        (two when the lower boundary is tried). With mean m and threshold t, a broker of history c ≥ m + t shall lose
-        `throughput * (c - m - t + 0.05)`, unless that is below the minimum or it has fewer than two bundles.
+        A broker's smoothed usage starts with its weighted usage. Each call takes it one step,
+        `history * h + (1 - h) * usage`; two steps if the lower boundary is tried. With mean m and threshold t, a broker
+        of smoothed usage c ≥ m + t sheds `throughput * (c - m - t + 0.05)` bytes/s, unless that is below the minimum or
+        the broker has fewer than two bundles.
         """
         usage = snapshot.brokers.weighted_usage(self.weights)
         scores = _step(snapshot, usage, history, self.history_weight)
@@ -113,9 +115,9 @@ _CODES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ThresholdVerdicts:
-    """Columns over brokers: usage now, smoothed usage, what it shall lose if it sheds, why it does or does not.
+    """Columns over brokers: usage and smoothed usage (fractions), bytes/s to shed if it sheds, and an index of _CODES.
 
-    `first` is the run that chose nothing before the lower boundary was tried.
+    `first` has the verdicts of the first attempt, which chose nothing, if the lower boundary was tried after it.
     """
 
     settings: ThresholdShedder
@@ -128,7 +130,7 @@ class ThresholdVerdicts:
 
     @property
     def sheds(self) -> Flags:
-        """Which brokers shed: by the step that was tried last."""
+        """Flags the brokers that shed, by the attempt that was made last."""
         wanted = Code.ABOVE_AVERAGE if self.first is None else Code.OTHERS_BELOW_LOWER_BOUNDARY
         return np.equal(self.code, _CODES.index(wanted))
 
@@ -179,9 +181,7 @@ class ThresholdVerdicts:
                 too_little = Compared("throughput to shed", asked, "<", "minimum", least, "bytes/s")
                 return (too_little,) if self.first is not None else (above, too_little), (minimum_key,)
             case Code.TOO_FEW_BUNDLES:
-                few = Compared(
-                    "bundles", float(snapshot.brokers.bundle_count[broker]), "<=", "the last one", 1, "bundles"
-                )
+                few = Compared("bundles", float(snapshot.brokers.bundle_count[broker]), "<", "minimum", 2, "bundles")
                 return (above, few), ("loadBalancerAutoBundleSplitEnabled",)
             case Code.ABOVE_AVERAGE:
                 return (above, worth), (threshold_key, minimum_key)

@@ -1,4 +1,4 @@
-"""The bundles that brokers of the extensible load manager list as their heaviest, in the order of the lists."""
+"""The top bundles: the heaviest bundles that each broker of the extensible load manager reports, in list order."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integer
 
 @dataclass(frozen=True, slots=True)
 class BundleLists:
-    """Rows of bundles and what each carries, broker after broker; a broker's are between two of the `edges`."""
+    """Rows of bundles and their traffic (bytes/s), grouped by broker: broker b has `edges[b]` to `edges[b + 1]`."""
 
     rows: Integers
     traffic: Floats
@@ -22,7 +22,7 @@ class BundleLists:
         return self.edges[broker + 1] - self.edges[broker]
 
     def of(self, broker: int) -> tuple[Integers, list[float]]:
-        """Return the rows of a broker in the order of its list, and what each carries."""
+        """Return the rows of a broker's bundles in the order of its list, and their traffic (bytes/s)."""
         one = slice(self.edges[broker], self.edges[broker + 1])
         return self.rows[one], self.traffic[one].tolist()
 
@@ -34,16 +34,16 @@ class BundleLists:
 
 
 class TopBundles:
-    """The brokers' lists of top bundles.
+    """The lists of top bundles of all brokers.
 
-    `movable` are those that the broker owns, not excluded and not unloaded recently; `offered` those that carry
-    something, to be given in exchange. Figures that make no sense may be negative.
+    `movable` has the bundles that their broker owns and that are neither excluded nor recently unloaded. `offered` has
+    the bundles with traffic, which a destination can give in exchange. Reports with errors can hold negative traffic.
     """
 
     def __init__(self, snapshot: LoadSnapshot, excluded_namespaces: Collection[str]) -> None:
         load, bundles = extensible_load(snapshot), snapshot.bundles
         rows = np.flatnonzero(load.top >= 0)
-        # by place, then by broker: twice by radix is faster than once by both
+        # sort by place in the list, then by broker: two radix sorts are faster than one sort by both
         rows = rows[by_group(load.top[rows], int(load.top.max(initial=0)) + 1)[0]]
         order, edges = by_group(bundles.owner[rows], len(snapshot.brokers))
         rows = rows[order]

@@ -1,4 +1,4 @@
-"""What the TransferShedder found and chose, turn by turn, and what there is to say of it."""
+"""The plan of the TransferShedder: what it found and chose, turn by turn, and the reasons."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -42,14 +42,17 @@ _SETTINGS: Final[Mapping[Code, tuple[str, ...]]] = {
     Code.DOES_NOT_FIT: ("loadBalancerTransferEnabled", _LIST_KEY),
     Code.LAST_TOP_BUNDLE: (_LIST_KEY,),
 }
-"""The keys that would change the answer."""
+"""The configuration keys that would change the decision, by its code."""
+
+_SELECTED: Final = "selected traffic with this bundle"
+_MAY_LEAVE: Final = "traffic that may leave"
 
 UPON: Final[Mapping[TrafficFigures, str]] = {
     TrafficFigures.NEWEST: "",
-    TrafficFigures.WINDOWS: "the pipeline's short-term windows of traffic",
-    TrafficFigures.LATE: "the newest figures of traffic, as the pipeline is late",
+    TrafficFigures.WINDOWS: "the pipeline's short-term traffic windows",
+    TrafficFigures.LATE: "the newest traffic values, because the pipeline is late",
 }
-"""What a reason says of the traffic that was compared."""
+"""The source of the compared traffic, as a reason names it."""
 
 UNLOAD_REASONS: Final[Mapping[Code, str]] = {
     Code.SPREAD_TOO_WIDE: "Overloaded",
@@ -67,16 +70,16 @@ UNLOAD_REASONS: Final[Mapping[Code, str]] = {
     Code.NO_SHEDDABLE_BUNDLE: "NoBundles",
     Code.NOTHING_FITS: "NoBundles",
 }
-"""What Pulsar's metrics call the cause of an unload, and the reason of a cycle that moved nothing."""
+"""Pulsar's name in metrics for the cause of an unload, and for the reason of a cycle that moved nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransferShedderSettings:
-    """`target_deviation` and `overload_limit` are fractions, `hit_threshold` cycles, `maximum` brokers a cycle.
+    """`target_deviation` and `overload_limit` are fractions; `hit_threshold` is cycles, `maximum` brokers a cycle.
 
-    A broker's load counts unless it was measured longer ago than `load_ttl_ms`, and stops the cycle if it was measured
-    less than `cool_down_ms` after bundles left the broker. Without `transfer` nobody is told where bundles go, and
-    none are exchanged. With `count_exchanged` what comes back in exchange is subtracted from what left.
+    A load that was measured longer ago than `load_ttl_ms` does not count. A load that was measured less than
+    `cool_down_ms` after bundles left the broker stops the cycle. Without `transfer` bundles get no destination, and
+    none are exchanged. With `count_exchanged` the traffic that comes back in exchange is subtracted from what left.
     """
 
     target_deviation: float = 0.25
@@ -104,16 +107,16 @@ class TransferShedderSettings:
 
     @property
     def underloaded_share(self) -> float:
-        """The part of the mean, and of the greatest throughput, below which the least loaded broker is underloaded."""
+        """The fraction of the mean usage, and of the greatest throughput, below which a broker is underloaded."""
         return min(0.5, max(0.0, self.target_deviation / 2.0))
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Of the loads that are not too old: how many, mean and standard deviation (fractions), sum of squares.
+    """Statistics of the loads that are not too old: count, mean and standard deviation (fractions), sum of squares.
 
-    `skip` stops the cycle here; `broker` (a row) is whom it is about, or -1, `elapsed_ms` the time it speaks of.
-    `outdated` flags brokers.
+    `outdated` flags the brokers with loads that are too old. `skip` is set if the cycle ends here; then `broker` is the
+    row of the broker that caused it, or -1, and `elapsed_ms` the compared time.
     """
 
     outdated: Flags
@@ -127,9 +130,9 @@ class Statistics:
 
 
 class Imbalance(msgspec.Struct, frozen=True, gc=False):
-    """The brokers (rows) that carry the most and the least of those left, and why the first is to shed.
+    """The most and the least loaded of the brokers left (rows), and why the first has to shed.
 
-    `deviation` is the standard deviation as far as it was estimated then. `cause` BALANCED: nothing is to be shed.
+    `deviation` is the standard deviation of usages that was estimated at this point. `cause` BALANCED: no broker sheds.
     """
 
     cause: Code
@@ -139,11 +142,11 @@ class Imbalance(msgspec.Struct, frozen=True, gc=False):
 
 
 class Turn(msgspec.Struct, frozen=True, gc=False):
-    """What came of the turn of `imbalance.greatest`: `outcome` is the cause if bundles leave, else why none does.
+    """The result of the turn of broker `imbalance.greatest`: `outcome` is the cause if bundles leave, else why none do.
 
-    `target` is the traffic (bytes/s) that may leave. `refused` are rows of bundles that the destination may not take.
-    `stopped` is the row at which the walk over the top bundles ended before their end (-1: it did not), for the reason
-    `stop`, when `before` bytes/s were chosen.
+    `target` is the traffic (bytes/s) that may leave. `refused` has the rows of bundles that the destination may not
+    take. If the walk over the top bundles stopped early, `stopped` is the row at which it did (else -1), `stop` why,
+    and `before` the traffic (bytes/s) selected until then.
     """
 
     imbalance: Imbalance
@@ -161,9 +164,11 @@ class Turn(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class TransferVerdicts:
-    """One cycle. Columns over brokers: `turn` (of `turns`; -1: had none), `receives` (the turn that gave it bundles).
+    """The verdicts of one cycle.
 
-    `hits` counts this cycle. `first` is the imbalance that the cycle began with, `ended` why no further turn was taken.
+    Columns over brokers: `turn` is the broker's turn in `turns`, and `receives` the turn that gave it bundles; -1 for
+    none. `hits` includes this cycle. `first` is the imbalance at the start of the cycle, and `ended` is why no further
+    turn was taken.
     """
 
     settings: TransferShedderSettings
@@ -182,10 +187,10 @@ class TransferVerdicts:
             return self._skipped(snapshot, self.statistics.skip)
         if self.first is None or self.first.cause is Code.BALANCED or not self.turns:
             return self._condition(snapshot)
-        telling = next((turn for turn in self.turns if turn.moves), None)
-        # of turns that moved nothing Pulsar's counters prefer those without a list
-        telling = telling or next((turn for turn in self.turns if turn.outcome is Code.NO_TOP_BUNDLES), self.turns[0])
-        return self._of_turn(snapshot, telling)
+        decisive = next((turn for turn in self.turns if turn.moves), None)
+        # if no turn moved a bundle, Pulsar's counters prefer a turn without a list
+        decisive = decisive or next((turn for turn in self.turns if turn.outcome is Code.NO_TOP_BUNDLES), self.turns[0])
+        return self._of_turn(snapshot, decisive)
 
     def broker(self, snapshot: LoadSnapshot, broker: int) -> Reason:
         load, found = extensible_load(snapshot), self.statistics
@@ -196,20 +201,20 @@ class TransferVerdicts:
             return self._of_turn(snapshot, self.turns[turn])
         if found.outdated[broker] and found.skip is Code.OUTDATED_LOAD_DATA:
             age = snapshot.taken_at_ms - int(load.updated_at_ms[broker])
-            old = Compared("age", age / 1000, ">", "limit", self.settings.load_ttl_ms / 1000, "s")
+            old = Compared("age of its load data", age / 1000, ">", "limit", self.settings.load_ttl_ms / 1000, "s")
             return self._about(snapshot, broker, Code.OUTDATED_LOAD_DATA, old)
         if not self.turns:
             overall = self.overall(snapshot)
             return msgspec.structs.replace(overall, subject=snapshot.brokers.names[broker], detail=_usage(load, broker))
         if receives >= 0:
             source = snapshot.brokers.names[self.turns[receives].imbalance.greatest]
-            detail = f"{_usage(load, broker)}, bundles of {source} go there"
+            detail = f"{_usage(load, broker)}, it receives bundles from {source}"
             return self._about(snapshot, broker, Code.LESSER_OF_PAIR, detail=detail)
         return self._about(snapshot, broker, self.ended)
 
     def _about(self, snapshot: LoadSnapshot, broker: int, code: Code, *compared: Compared, detail: str = "") -> Reason:
         load = extensible_load(snapshot)
-        old = ("its load data are too old to count for the mean",) if self.statistics.outdated[broker] else ()
+        old = ("its load data is too old, so the mean does not include it",) if self.statistics.outdated[broker] else ()
         return Reason(
             code=code,
             strategy=STRATEGY,
@@ -225,15 +230,16 @@ class TransferVerdicts:
         found = self.statistics
         if found.broker < 0:
             return Reason(code=code, strategy=STRATEGY, settings=_SETTINGS.get(code, ()), upon=_upon(snapshot))
-        relation, limit = (">", self.settings.load_ttl_ms)
+        what, relation, against, limit = "age of its load data", ">", "limit", self.settings.load_ttl_ms
         if code is Code.COOLING_DOWN:
-            relation, limit = "<", self.settings.cool_down_ms
-        elapsed = Compared("time", found.elapsed_ms / 1000, relation, "limit", limit / 1000, "s")
+            what, relation, against = "time from unload to load report", "<", "minimum"
+            limit = self.settings.cool_down_ms
+        elapsed = Compared(what, found.elapsed_ms / 1000, relation, against, limit / 1000, "s")
         compared = () if code is Code.NO_LOAD_DATA else (elapsed,)
         return self._about(snapshot, found.broker, code, *compared)
 
     def _condition(self, snapshot: LoadSnapshot) -> Reason:
-        """Say that nothing is out of balance, or not for long enough."""
+        """Return the reason of a cycle without turns: brokers are in balance, or not yet out of it for long enough."""
         if self.first is None:
             return Reason(code=Code.BALANCED, strategy=STRATEGY, upon=_upon(snapshot))
         compared = self._why(snapshot, self.first)
@@ -241,7 +247,8 @@ class TransferVerdicts:
             code = Code.BALANCED
         elif self.hits <= self.settings.hit_threshold:
             code = Code.CONDITION_TOO_NEW
-            compared = (Compared("cycles", self.hits, "<=", "threshold", self.settings.hit_threshold), *compared)
+            hits = Compared("cycles in a row", self.hits, "<=", "threshold", self.settings.hit_threshold)
+            compared = (hits, *compared)
         else:
             code = Code.TOO_FEW_BROKERS
         return Reason(
@@ -253,7 +260,7 @@ class TransferVerdicts:
         )
 
     def _why(self, snapshot: LoadSnapshot, found: Imbalance) -> tuple[Compared, ...]:
-        """Return the comparisons that made, or did not make, the imbalance what it is."""
+        """Return the comparisons behind an imbalance, or behind the balance."""
         load, options, mean = extensible_load(snapshot), self.settings, self.statistics.mean
         share = options.underloaded_share
         usage = float(load.weighted_max_ema[found.greatest])
@@ -262,12 +269,12 @@ class TransferVerdicts:
         if found.cause is Code.FAR_ABOVE_LEAST:
             of_least = f"of {names[found.least]}"
             if least < mean * share:
-                return (Compared(f"usage {of_least}", least, "<", "share of the mean", mean * share, "%"),)
+                return (Compared(f"usage {of_least}", least, "<", "underload limit", mean * share, "%"),)
             limit = float(load.throughput_ema[found.greatest]) * share
-            return (Compared(f"throughput {of_least}", traffic, "<", "share of the greatest", limit, "bytes/s"),)
+            return (Compared(f"throughput {of_least}", traffic, "<", "underload limit", limit, "bytes/s"),)
         if found.cause is Code.ABOVE_LIMIT:
             return (
-                Compared("usage", usage, ">", "limit", options.overload_limit, "%"),
+                Compared("usage", usage, ">", "overload limit", options.overload_limit, "%"),
                 Compared("usage", usage, ">", "mean + target deviation", mean + options.target_deviation, "%"),
             )
         relation = ">" if found.cause is Code.SPREAD_TOO_WIDE else "<="
@@ -279,14 +286,14 @@ class TransferVerdicts:
         compared = self._why(snapshot, found)
         if turn.outcome is Code.NOTHING_FITS and turn.stopped >= 0:
             traffic = _traffic(snapshot, turn.stopped)
-            compared += (Compared("the next bundle's traffic", traffic, ">", "what may leave", turn.target, "bytes/s"),)
-        detail = f"{_usage(load, found.greatest)}; {format_figure(turn.target, 'bytes/s')} may leave"
+            compared += (Compared("traffic of the next bundle", traffic, ">", _MAY_LEAVE, turn.target, "bytes/s"),)
+        detail = f"{_usage(load, found.greatest)}, {format_figure(turn.target, 'bytes/s')} may leave"
         if self.settings.transfer:
-            detail += f" for {names[found.least]} of {_usage(load, found.least)}"
+            detail += f" to {names[found.least]} with {_usage(load, found.least)}"
         return self._about(snapshot, found.greatest, turn.outcome, *compared, detail=detail)
 
     def bundle(self, snapshot: LoadSnapshot, turn: Turn, row: int) -> Reason | None:
-        """Say why the bundle in that row stayed in that turn; None if it moves or nobody looked at it."""
+        """Return why the bundle in this row stayed in this turn; None if it moves or was not examined."""
         load, bundles = extensible_load(snapshot), snapshot.bundles
         compared: tuple[Compared, ...] = ()
         if not load.owned[row]:
@@ -303,7 +310,7 @@ class TransferVerdicts:
             code = turn.stop
             traffic = turn.before + _traffic(snapshot, row)
             if code is Code.DOES_NOT_FIT:
-                compared = (Compared("traffic chosen with it", traffic, ">", "what may leave", turn.target, "bytes/s"),)
+                compared = (Compared(_SELECTED, traffic, ">", _MAY_LEAVE, turn.target, "bytes/s"),)
         else:
             return None
         return Reason(
@@ -318,15 +325,15 @@ class TransferVerdicts:
 
 
 MOVES: Final = (Code.FITTING_TOP_BUNDLE, Code.EXCHANGED, Code.GIVEN_IN_EXCHANGE)
-"""Why a bundle moves; `TransferPlan.moves` points into it."""
+"""Why a bundle moves; `TransferPlan.moves` are indexes into it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransferPlan(ShedPlan):
-    """`rows` in the order of selection; bundles given in exchange stand before the one they are given for.
+    """`rows` in the order of selection; bundles given in exchange precede the one that they are given for.
 
-    `before` is the traffic (bytes/s) that the same turn had chosen before. Columns beside them: `destination` (a row of
-    the brokers; -1: whoever placement chooses), `turn` (of `verdicts.turns`), `moves` (of MOVES).
+    `before` is the traffic (bytes/s) that the same turn had selected before. Further columns of the same length:
+    `destination` (a row of the brokers; -1: placement decides), `turn` (index of `verdicts.turns`), `moves` (of MOVES).
     """
 
     verdicts: TransferVerdicts
@@ -346,10 +353,10 @@ class TransferPlan(ShedPlan):
         before, traffic = float(self.before[position]), _traffic(self.snapshot, row)
         if code is Code.GIVEN_IN_EXCHANGE:
             back = position + int(np.argmax(self.moves[position:] == MOVES.index(Code.EXCHANGED)))
-            detail = f"it carries {format_figure(traffic, 'bytes/s')}, for {bundles.names[self.rows[back]]}"
+            detail = f"traffic {format_figure(traffic, 'bytes/s')}, in exchange for {bundles.names[self.rows[back]]}"
         else:
             relation = "<=" if code is Code.FITTING_TOP_BUNDLE else ">"
-            chosen = Compared("traffic chosen with it", before + traffic, relation, "what may leave", turn.target)
+            chosen = Compared(_SELECTED, before + traffic, relation, _MAY_LEAVE, turn.target)
             compared = (msgspec.structs.replace(chosen, unit="bytes/s"),)
         reason = Reason(
             code=code,
@@ -365,13 +372,13 @@ class TransferPlan(ShedPlan):
         return Unload(bundles.names[row], source, reason, None if goal < 0 else brokers.names[goal])
 
     def destinations(self) -> Mapping[str, str]:
-        """Return the broker that each bundle shall go to, where `unload` names one; makes no reasons."""
+        """Return bundle to destination, for bundles whose `unload` has one; builds no reasons."""
         bundles, brokers = self.snapshot.bundles.names, self.snapshot.brokers.names
         pairs = zip(self.rows.tolist(), self.destination.tolist(), strict=True)
         return {bundles[row]: brokers[goal] for row, goal in pairs if goal >= 0}
 
     def refusals(self) -> Iterator[Refusal]:
-        """Tell of each broker that gives nothing why, then of each bundle that was looked at and stays."""
+        """Yield why each broker that gives nothing does not, then why each examined bundle that stays does so."""
         yield from ShedPlan.refusals(self)
         load, names = extensible_load(self.snapshot), self.snapshot.bundles.names
         moving = set(self.rows.tolist())
@@ -391,7 +398,7 @@ class TransferPlan(ShedPlan):
 
     @property
     def usage_spread(self) -> UsageSpread | None:
-        """How usages spread at the start of the cycle; None if they could not be used."""
+        """Mean and deviation of usages at the start of the cycle; None if the loads could not be used."""
         found = self.verdicts.statistics
         return UsageSpread(found.mean, found.deviation) if found.skip is None else None
 
@@ -420,6 +427,6 @@ def _traffic(snapshot: LoadSnapshot, row: int) -> float:
 
 def _flags(snapshot: LoadSnapshot, row: int) -> tuple[str, ...]:
     bundles = snapshot.bundles
-    found = ("the bundle's figures are no numbers",) if bundles.suspect[row] else ()
+    found = ("the load values of the bundle are not numbers",) if bundles.suspect[row] else ()
     is_new = extensible_load(snapshot).traffic is TrafficFigures.WINDOWS and not bundles.short_samples[row]
-    return (*found, "no window is known of it, so that its newest figures count") if is_new else found
+    return (*found, "it has no short-term window, so its newest traffic values count") if is_new else found

@@ -1,24 +1,24 @@
-"""TransferShedder: move bundles from the most loaded broker straight to the least loaded, and exchange what is too big.
+"""TransferShedder: move bundles from the most loaded broker directly to the least loaded, and exchange large ones.
 
-Worked example (defaults, the fourth cycle in a row like this): usages 80 %, 40 % and 10 %, so the mean is 43 % and the
-standard deviation 29 %, above the target of 25 %. Half the gap between the first and the last, 35 points of 80, may
-leave: with 800 MB/s that is 350 MB/s. Three bundles of 90 MB/s fit and go to the last broker, which carries 100. A
-fourth would make 360, too much unless the last gives something back: a bundle of 20 MB/s, which leaves the first with
-460, less than three quarters of its 800, and the last with 440, no more than that. So both move. Usages are estimated
-at 44 %, 40 % and 46 % now, their deviation at 2.5 %, and the cycle ends.
+Worked example (defaults, the fourth cycle in a row like this): usages are 80 %, 40 % and 10 %, so the mean is 43 % and
+the standard deviation 29 %, above the target of 25 %. Half the gap between the first and the last broker, 35 points of
+80, may leave: of 800 MB/s these are 350 MB/s. Three bundles of 90 MB/s fit and go to the last broker, which carries
+100. A fourth would make 360, too much, unless the last broker gives something back: with a bundle of 20 MB/s the first
+broker keeps 460, less than three quarters of its 800, and the last has 440, no more than the first. So both bundles
+move. The usages are then estimated at 44 %, 40 % and 46 %, their deviation at 2.5 %, and the cycle ends.
 
-Traffic is what brokers told last, as in Pulsar; with `barycenterExtensiblePipelineEnabled` it is the pipeline's
-short-term windows while the pipeline keeps up. Reasons say which.
+Traffic is by the newest reports of brokers, as in Pulsar. With `barycenterExtensiblePipelineEnabled` it is by the
+pipeline's short-term windows while the pipeline keeps up. Reasons say which.
 
-When to use it: with the extensible load manager, whose brokers report what it needs; it says where bundles go, so that
-clients are handed over without a lookup. When not: brokers that have a few big bundles, since the walk over a broker's
-bundles, lightest first, ends at the first one that does not fit; split those, or lengthen the lists of top bundles.
+When to use it: with the extensible load manager, whose brokers report what it needs. It chooses the destinations, so
+that clients are redirected without a lookup. When not: brokers that have a few large bundles, since the walk over a
+broker's bundles, lightest first, ends at the first one that does not fit; split these bundles, or lengthen the lists of
+top bundles.
 
 Source: Pulsar's `extensions.scheduler.TransferShedder` (4.2; older ones move bundles without traffic, too). Where we
-differ: brokers of equal load stand in the order of their names; from a broker without usage nothing leaves (Pulsar
-divides by it, and lets all but one bundle go); the debug mode decides nothing (only then does Pulsar subtract what
-comes back in exchange from what left, see `count_exchanged`); brokers that are neither registered nor have a load are
-forgotten.
+differ: brokers of equal load are ordered by name; nothing leaves a broker without usage (Pulsar divides by the usage,
+and lets all but one bundle go); the debug mode decides nothing (only in it does Pulsar subtract what comes back in
+exchange from what left, see `count_exchanged`); brokers that are neither registered nor have a load are forgotten.
 """
 
 import math
@@ -57,10 +57,10 @@ if TYPE_CHECKING:
 NAME: Final = STRATEGY
 
 MayTransfer: TypeAlias = Callable[[Integers, int, int], Sequence[bool]]
-"""Tells of each of the bundles in these rows whether it may leave that broker for that other one (rows)."""
+"""Returns for each bundle, by row, whether it may move from one broker to another (rows)."""
 
 _ENOUGH_LEFT: Final = 0.75
-"""An exchange pays once the giver keeps less than this part of its traffic."""
+"""An exchange needs the giver to keep less than this part of its traffic."""
 
 
 def always(bundles: Integers, _source: int, _destination: int) -> Sequence[bool]:
@@ -70,9 +70,9 @@ def always(bundles: Integers, _source: int, _destination: int) -> Sequence[bool]
 
 @dataclass(frozen=True, slots=True)
 class TransferMemory:
-    """For how many cycles running brokers were out of balance, and when bundles left which broker (epoch ms).
+    """The number of cycles in a row in which brokers were out of balance, and broker to the last unload (epoch ms).
 
-    A broker is remembered until a load is seen that was measured long enough after.
+    A broker is remembered until its load was measured long enough after the unload.
     """
 
     hits: int = 0
@@ -85,7 +85,7 @@ class TransferMemory:
 
 @dataclass(frozen=True, slots=True)
 class TransferShedder(Shedder[TransferMemory]):
-    """`allowed` tells which transfers may be in a snapshot."""
+    """`allowed` returns the transfers that policies and filters allow in a snapshot."""
 
     name: ClassVar[str] = NAME
     settings: TransferShedderSettings = field(default_factory=TransferShedderSettings)
@@ -100,16 +100,16 @@ class TransferShedder(Shedder[TransferMemory]):
         return TransferMemory()
 
     def decide(self, snapshot: LoadSnapshot, memory: TransferMemory) -> tuple[TransferPlan, TransferMemory]:
-        """Return what to unload, each with its destination, and the next memory.
+        """Return what to unload, each bundle with its destination, and the next memory.
 
         Brokers are out of balance if the standard deviation of usages is above the target, the least loaded one is
-        underloaded or the most loaded one overloaded. Once they were for more than `hit_threshold` cycles running, the
-        most loaded broker left gives its top bundles to the least loaded one left, turn by turn, until they are in
-        balance by estimate, `maximum` brokers gave something or nobody is left. Giving something starts the count anew.
-        Without `transfer`, too, `allowed` is asked about the least loaded broker.
+        underloaded or the most loaded one overloaded. After more than `hit_threshold` such cycles in a row, brokers
+        take turns: the most loaded broker left gives top bundles to the least loaded one left. This ends when the
+        estimated usages are in balance, `maximum` brokers gave bundles, or no pair is left. Giving bundles resets the
+        count of cycles. `allowed` decides about the least loaded broker even without `transfer`.
 
         Raises:
-            ValueError: the snapshot holds nothing of the extensible load manager.
+            ValueError: the snapshot has no reports of the extensible load manager.
         """
         first, hits, ended = None, memory.hits, Code.BALANCED
         with np.errstate(over="ignore", invalid="ignore"):
@@ -124,7 +124,7 @@ class TransferShedder(Shedder[TransferMemory]):
         return plan, TransferMemory(0 if len(plan) else hits, unloaded_at_ms)
 
     def unloaded(self, unload: Unload, at_ms: int, memory: TransferMemory) -> TransferMemory:
-        """Remember when a bundle left its broker, whose load is looked at again when it was measured long after."""
+        """Remember when a bundle left its broker: its load counts again once it was measured long enough after."""
         return memory.after_unload(unload.source, at_ms)
 
     def document(self, memory: TransferMemory) -> MemoryDocument:
@@ -137,7 +137,7 @@ class TransferShedder(Shedder[TransferMemory]):
 def _statistics(
     snapshot: LoadSnapshot, settings: TransferShedderSettings, unloaded_at_ms: Mapping[str, int]
 ) -> tuple[Statistics, Mapping[str, int]]:
-    """Return what the loads amount to, or why they cannot be used, and the brokers that are still remembered."""
+    """Return the statistics of the loads, or why they cannot be used, and the unloads that are still remembered."""
     load = extensible_load(snapshot)
     ages = snapshot.taken_at_ms - load.updated_at_ms
     outdated = load.has_load & (ages > settings.load_ttl_ms)
@@ -162,16 +162,15 @@ def _statistics(
     usages = load.weighted_max_ema[counted]
     count, total, squares = len(usages), sequential_sum(usages), sequential_sum(usages * usages)
     mean = total / count
-    # of equal usages the difference may be a little below 0
+    # rounding can make the variance of equal usages negative
     deviation = math.sqrt(max(0.0, squares / count - mean * mean))
     return Statistics(outdated, count, mean, deviation, squares), remembered
 
 
 class _Cycle:
-    """The turns of one cycle: what was chosen so far, who is left, how usages spread by now.
+    """The turns of one cycle: the bundles chosen so far, the brokers left, and the estimated spread of usages.
 
-    A turn looks at few bundles, so that it goes over lists of plain numbers, and over columns only where all brokers'
-    bundles are concerned.
+    A turn examines few bundles, so it works on lists of plain numbers; columns are used only for all brokers' bundles.
     """
 
     def __init__(
@@ -193,7 +192,7 @@ class _Cycle:
         self._offers: Iterator[tuple[int, float]] | None = None
 
     def imbalance(self) -> Imbalance:
-        """Return the most and the least loaded of the brokers left, and why the first is to shed."""
+        """Return the most and the least loaded of the brokers left, and why the first has to shed."""
         settings, mean = self._settings, self._found.mean
         greatest, least = self._order[self._high], self._order[self._low]
         share, usage = self._share, self._usage[greatest]
@@ -207,7 +206,7 @@ class _Cycle:
         return Imbalance(cause, greatest, least, self._deviation)
 
     def run(self) -> Code:
-        """Let brokers take their turns; return why there is not one more."""
+        """Let brokers take their turns; return why no further turn was taken."""
         top = TopBundles(self._snapshot, self._settings.excluded_namespaces)
         while True:
             if self._givers >= self._settings.maximum:
@@ -236,7 +235,7 @@ class _Cycle:
         return Turn(found, target, outcome, frozenset(end.refused), end.stopped, end.stop, end.before)
 
     def _walk(self, found: Imbalance, target: float, remaining: int, top: TopBundles) -> "_Walk":
-        """Choose of the `remaining` top bundles of the greatest, one after the other."""
+        """Choose from the `remaining` top bundles of the most loaded broker, lightest first."""
         greatest, least, chosen, walk = found.greatest, found.least, self._chosen, _Walk()
         rows, traffic = top.movable.of(greatest)
         allowed = self._may_transfer(rows, greatest, least)
@@ -275,14 +274,15 @@ class _Cycle:
         return walk
 
     def _exchange(self, found: Imbalance, top: TopBundles, keeps: float, gets: float) -> tuple[list[int], float]:
-        """Return what the least loaded broker gives back so that both end below what the giver carries; none: nothing.
+        """Return the rows that the least loaded broker gives back, so that both end below the giver's throughput now.
 
-        `keeps` and `gets` are the throughputs of giver and taker if nothing comes back. Offers that are passed over or
-        taken are not made again in the same turn. The second figure is how much comes back, bytes/s.
+        No rows: no exchange is possible. `keeps` and `gets` are the throughputs of giver and taker if nothing comes
+        back. A bundle that was offered once, taken or not, is not offered again in the same turn. The second value is
+        the throughput that comes back, bytes/s.
         """
         limit = self._throughput[found.greatest]
         enough, returned = limit * _ENOUGH_LEFT, 0.0
-        # what comes back never makes the giver keep less
+        # bundles that come back never lower the giver's throughput
         if not self._settings.transfer or (keeps >= enough and not top.is_any_negative):
             return [], 0.0
         if self._offers is None:
@@ -299,7 +299,7 @@ class _Cycle:
         return [], 0.0
 
     def _gave(self, found: Imbalance, usage: float) -> None:
-        """Estimate how usages spread after the greatest gave that much of its usage to the least."""
+        """Estimate the spread of usages after the most loaded broker gave this much usage to the least loaded."""
         greatest, least = self._usage[found.greatest], self._usage[found.least]
         left, more = max(0.0, greatest - usage), least + usage
         self._squares -= greatest * greatest + least * least
@@ -310,7 +310,7 @@ class _Cycle:
         self._low += 1
 
     def plan(self, hits: int, first: Imbalance | None, ended: Code) -> TransferPlan:
-        """Return what was chosen, with all that is to be said of it."""
+        """Return the chosen bundles with everything that their reasons need."""
         snapshot, turns, chosen = self._snapshot, self._turns, self._chosen
         brokers, numbers = len(snapshot.brokers), np.arange(len(turns), dtype=np.int32)
         greatest = np.array([turn.imbalance.greatest for turn in turns], np.int32)
@@ -342,9 +342,9 @@ class _Cycle:
 
 
 def _sums_that_fit(traffic: Sequence[float], allowed: Sequence[bool], target: float, most: int) -> Sequence[float]:
-    """Return the running sums of as many bundles as may leave at one stroke, the first `most` at the utmost.
+    """Return the running sums of the first bundles that fit into `target`, at most `most` of them.
 
-    None unless all may leave and carry something: then the sums rise, and each bundle is one that moves.
+    Empty unless all bundles may leave and have traffic: only then do the sums rise, and each bundle moves.
     """
     if not traffic or not all(allowed) or not min(traffic) > 0:
         return ()
@@ -364,9 +364,9 @@ class _Walk:
 
 
 class _Chosen:
-    """The bundles that leave, in the order of selection, and the traffic that the same turn had chosen before each.
+    """The bundles that leave, in the order of selection, and the traffic that the same turn had selected before each.
 
-    `counts` is how many were chosen at first, and when each turn was over.
+    `counts` starts with 0 and has the number of bundles after each turn.
     """
 
     def __init__(self) -> None:
@@ -377,7 +377,7 @@ class _Chosen:
         self._exchanged: list[int] = []
 
     def exchange(self, row: int, given: Sequence[int], before: float) -> None:
-        """Choose the bundles that are `given` in exchange for the one in `row`, and that one after them."""
+        """Choose the bundles that are `given` in exchange for the one in `row`, and then that one."""
         self._given += range(len(self.rows), len(self.rows) + len(given))
         self._exchanged.append(len(self.rows) + len(given))
         self.rows += [*given, row]

@@ -1,14 +1,14 @@
-"""UniformLoadShedder: unload from the broker with the most messages or bytes when the one with the least has far less.
+"""UniformLoadShedder: unload from the broker with the most messages or bytes if another broker has far less.
 
-Worked example (a fifth of the difference leaving): brokers at 50,000 and 30,000 msg/s differ by 66.7 %, more than 50. A
-fifth of the difference, 4,000 msg/s, leaves the first, heaviest bundles first, one that does not fit being passed over.
-At 450 and 100 MB/s the factor is 4.5, more than 4, and 70 MB/s leave.
+Worked example (share 0.2): brokers at 50,000 and 30,000 msg/s differ by 66.7 %, more than 50 %. So a fifth of the
+difference, 4,000 msg/s, leaves the first broker, heaviest bundles first; bundles that do not fit are skipped. At 450
+and 100 MB/s the factor is 4.5, more than 4, and 70 MB/s leave.
 
-When to use it: like brokers whose load follows their traffic. When not: unlike brokers, since it regards the stronger
-one, which carries more, as the loaded one; or many idle brokers at once, since each run serves one broker only.
+When to use it: equal brokers whose load follows their traffic. When not: unequal brokers, since it takes a stronger
+broker, which carries more, for the more loaded one; or many idle brokers at once, since each run serves only one.
 
-Source: Pulsar's `UniformLoadShedder` (4.x). Where we differ: of brokers that carry equally much the one with the
-smaller name counts.
+Source: Pulsar's `UniformLoadShedder` (4.x). Where we differ: of brokers with equal traffic the one with the smaller
+name counts.
 """
 
 import math
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 import numpy as np
 
 from pulsar_barycenter.load.decisions import NO_LIMIT, bundles_of_round
-from pulsar_barycenter.load.reasons import Code, Compared, Reason
+from pulsar_barycenter.load.reasons import Code, Compared, Reason, format_figure
 from pulsar_barycenter.load.shedding.fitting import LARGEST, FittingPlan, rows_by_owner, take_fitting
 from pulsar_barycenter.load.shedding.ordering import heaviest_first
 from pulsar_barycenter.load.shedding.shedder import Shedder
@@ -36,10 +36,10 @@ _THROUGHPUT_KEY: Final = "loadBalancerMsgThroughputMultiplierDifferenceShedderTh
 
 @dataclass(frozen=True, slots=True)
 class UniformLoadShedder(Shedder[None]):
-    """A criterion with a threshold of 0 is off; so is a `max_bundles` of -1.
+    """A threshold of 0 switches its criterion off; `max_bundles` -1 is no limit.
 
-    `rate_difference` is percent of the least rate, `throughput_factor` a multiple of the least throughput. The minima
-    are msg/s and bytes/s in + out. `most` is how many bundles one round of any shedder unloads at most.
+    `rate_difference` is in percent of the lowest rate, `throughput_factor` a multiple of the lowest throughput. The
+    minima are msg/s and bytes/s in + out. `most` is the maximum number of bundles that one round unloads.
     """
 
     name: ClassVar[str] = NAME
@@ -68,13 +68,11 @@ class UniformLoadShedder(Shedder[None]):
         return None
 
     def decide(self, snapshot: LoadSnapshot, memory: None) -> tuple["FittingPlan", None]:
-        """Return what to unload: of the whole part of `(greatest - least) * share`, whatever bundles fit, heaviest
-        first.
+        """Return what to unload: the heaviest bundles that fit into the whole part of `(highest - lowest) * share`.
 
-        The greatest rate may exceed the least by `rate_difference` percent, else the greatest throughput may be
-        `throughput_factor` times the least; both strict, and throughput counts only if the rates are close enough.
-        Nothing leaves a broker with fewer than two bundles, nor if less than the minimum would. Bundles without traffic
-        fit, too.
+        It acts if the highest rate exceeds the lowest by more than `rate_difference` percent. If it does not, it acts
+        if the highest throughput is more than `throughput_factor` times the lowest. Nothing leaves a broker with fewer
+        than two bundles, or if the amount is below the minimum. Bundles without traffic always fit.
         """
         rate, throughput = _spread(snapshot.brokers.latest.rate), _spread(snapshot.brokers.latest.throughput)
         by_rate = self.rate_difference > 0 and _difference(rate) > self.rate_difference
@@ -94,7 +92,10 @@ class UniformLoadShedder(Shedder[None]):
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The greatest and the least figure of all brokers, and their rows; -1: none beyond where the search begins."""
+    """The greatest and the least value of all brokers, and their rows; row -1: no value passed the start of a search.
+
+    The searches start at -1 and at LARGEST, as in Pulsar. A `least` of nearly 0 is replaced by 1, as in Pulsar.
+    """
 
     greatest: float
     least: float
@@ -102,22 +103,22 @@ class Spread:
     bottom: int
 
 
-def _spread(figures: Floats) -> Spread:
-    top, bottom = (int(np.argmax(figures)), int(np.argmin(figures))) if len(figures) else (-1, -1)
+def _spread(values: Floats) -> Spread:
+    top, bottom = (int(np.argmax(values)), int(np.argmin(values))) if len(values) else (-1, -1)
     greatest, least = -1.0, float(LARGEST)  # where Pulsar's searches begin
-    if top >= 0 and figures[top] > greatest:
-        greatest = float(figures[top])
+    if top >= 0 and values[top] > greatest:
+        greatest = float(values[top])
     else:
         top = -1
-    if bottom >= 0 and figures[bottom] < least:
-        least = float(figures[bottom])
+    if bottom >= 0 and values[bottom] < least:
+        least = float(values[bottom])
     else:
         bottom = -1
     return Spread(greatest, 1.0 if abs(least) <= _NOTHING else least, top, bottom)
 
 
 def _difference(spread: Spread) -> float:
-    """Return how far the greatest lies above the least, in percent of the least."""
+    """Return how far the greatest is above the least, in percent of the least."""
     return (spread.greatest - spread.least) * 100 / spread.least
 
 
@@ -125,13 +126,13 @@ def _factor(spread: Spread) -> float:
     return spread.greatest / spread.least
 
 
-def _whole(figure: float) -> int:
-    """Return the whole part, bounded as Pulsar's numbers are."""
-    return 0 if math.isnan(figure) else int(max(-LARGEST - 1, min(LARGEST, figure)))
+def _whole(value: float) -> int:
+    """Return the whole part, bounded to a Java `int` as in Pulsar; 0 for NaN."""
+    return 0 if math.isnan(value) else int(max(-LARGEST - 1, min(LARGEST, value)))
 
 
 def _choose(snapshot: LoadSnapshot, verdicts: "UniformVerdicts") -> tuple[Integers, Floats]:
-    """Return the rows that leave and what was left to leave before each, one more than a round unloads if there are."""
+    """Return the rows that leave and the budget before each; one row more than a round unloads, if there are any."""
     rows = rows_by_owner(snapshot, np.array([verdicts.source]))[0]
     short = snapshot.bundles.short
     traffic = (
@@ -145,7 +146,7 @@ def _choose(snapshot: LoadSnapshot, verdicts: "UniformVerdicts") -> tuple[Intege
     left = before[-1] - _whole(float(traffic[taken[-1]])) if len(taken) else float(verdicts.amount)
     idle = np.flatnonzero(traffic <= 0)
     idle = idle[heaviest_first(traffic[idle], count - len(taken))]
-    # a negative figure gives its whole part back, as it does in Pulsar
+    # negative traffic increases the budget by its whole part, as it does in Pulsar
     given_back = np.cumsum(-np.clip(np.trunc(traffic[idle]), -LARGEST - 1, 0))
     positions = np.concatenate((taken, idle))
     lefts = np.concatenate((before, left + np.concatenate(([0.0], given_back))[: len(idle)]))
@@ -154,9 +155,9 @@ def _choose(snapshot: LoadSnapshot, verdicts: "UniformVerdicts") -> tuple[Intege
 
 @dataclass(frozen=True)
 class UniformVerdicts:
-    """What was compared. `amount` is what may leave the source: msg/s if `rates`, else bytes/s.
+    """The compared values. `amount` is the traffic that may leave the source: msg/s if `rates`, else bytes/s.
 
-    What has an element for each broker is made once, however many bundles ask for it.
+    Columns over brokers are built once, because every bundle of a plan reads them.
     """
 
     settings: UniformLoadShedder
@@ -170,7 +171,7 @@ class UniformVerdicts:
 
     @property
     def rates(self) -> bool:
-        """Whether rates decide; they do whenever they exceed their threshold."""
+        """Whether message rates decide: they do if they exceed their threshold, or if nothing does."""
         return self.rate_exceeds or not self.throughput_exceeds
 
     @property
@@ -179,7 +180,7 @@ class UniformVerdicts:
 
     @property
     def source(self) -> int:
-        """The row of the broker with the most; -1: none."""
+        """The row of the broker with the highest traffic; -1: none."""
         return self.spread.top
 
     @cached_property
@@ -218,6 +219,7 @@ class UniformVerdicts:
             compared=compared,
             settings=settings,
             flags=snapshot.brokers.flags_of(broker),
+            detail="" if code is Code.NOT_THE_GREATEST else self._extremes(snapshot),
         )
 
     def _verdict(self, snapshot: LoadSnapshot, broker: int) -> tuple[Code, tuple[Compared, ...], tuple[str, ...]]:
@@ -225,7 +227,7 @@ class UniformVerdicts:
             ("msg/s", snapshot.brokers.latest.rate) if self.rates else ("bytes/s", snapshot.brokers.latest.throughput)
         )
         if broker != self.source:
-            greatest = Compared("traffic", float(latest[broker]), "<=", "the most", self.spread.greatest, unit)
+            greatest = Compared("traffic", float(latest[broker]), "<=", "highest traffic", self.spread.greatest, unit)
             return Code.NOT_THE_GREATEST, (greatest,), ()
         if not (self.rate_exceeds or self.throughput_exceeds):
             return Code.DIFFERENCE_TOLERATED, self._criteria(), (_RATE_KEY, _THROUGHPUT_KEY)
@@ -237,25 +239,37 @@ class UniformVerdicts:
         )
         count = float(snapshot.brokers.bundle_count[broker])
         if count <= 1:
-            few = Compared("bundles", count, "<=", "the last one", 1, "bundles")
+            few = Compared("bundles", count, "<", "minimum", 2, "bundles")
             return Code.TOO_FEW_BUNDLES, (*criteria, few), ("loadBalancerAutoBundleSplitEnabled",)
         relation = ">=" if self.acts else "<"
         worth = Compared("traffic to shed", float(self.amount), relation, "minimum", minimum, unit)
         code = Code.FAR_ABOVE_LEAST if self.acts else Code.BELOW_MINIMUM_THROUGHPUT
         return code, (*criteria, worth), (key, "maxUnloadPercentage", minimum_key)
 
+    def _extremes(self, snapshot: LoadSnapshot) -> str:
+        """Return the highest and the lowest traffic and their brokers, by the criterion that decides; "" if idle."""
+        spread, names, latest = self.spread, snapshot.brokers.names, snapshot.brokers.latest
+        if spread.top < 0 or spread.bottom < 0:
+            return ""
+        what, unit, values = ("message rate", "msg/s", latest.rate)
+        if not self.rates:
+            what, unit, values = ("throughput", "bytes/s", latest.throughput)
+        highest, lowest = (format_figure(values.item(row), unit) for row in (spread.top, spread.bottom))
+        return f"{what} {highest} on {names[spread.top]}, {lowest} on {names[spread.bottom]}"
+
     def _criteria(self) -> tuple[Compared, ...]:
-        """Return the criterion that decided, or both if neither did."""
+        """Return the comparison that decided; if neither did, those of both criteria that are on."""
         rate = Compared(
-            "difference of message rates",
-            _difference(self.rate) / 100,
+            "difference to the lowest message rate",
+            # Pulsar counts a lowest rate of 0 as 1, so the difference of idle brokers would be negative
+            max(0.0, _difference(self.rate) / 100),
             ">" if self.rate_exceeds else "<=",
             "threshold",
             self.settings.rate_difference / 100,
             "%",
         )
         factor = Compared(
-            "ratio of throughputs",
+            "ratio to the lowest throughput",
             _factor(self.throughput),
             ">" if self.throughput_exceeds else "<=",
             "threshold",

@@ -1,7 +1,10 @@
-"""The simple load manager's way of deciding: by quotas learned of bundles, and brokers ranked by them.
+"""The decisions of the simple load manager: it learns a quota for each bundle, and ranks brokers by quotas and usage.
 
-Read `settings`, `quotas` (what each bundle is expected to need), `ranking` (how loaded that makes each broker),
-`placement` (who gets a bundle), then `shedding` and `splitting`.
+It is Pulsar's oldest load manager and keeps no averages of load: a slowly changing quota for each bundle takes their
+place. A broker's load is the larger of its measured usage and the sum of its quotas, plus the quotas of bundles on
+their way. Brokers of Apache Pulsar may share the cluster, so quotas and ranks must equal Pulsar's.
 
-Its reports are in `reports.simple_load_report`, its live half in `broker.load_manager.simple`.
+Read `settings`, `quotas` (the expected needs of each bundle), `ranking` (the load of each broker), `placement` (the
+owner of a bundle), then `shedding` and `splitting`. Its reports are in `reports.simple_load_report`, and the part that
+acts is in `broker.load_manager.simple`.
 """

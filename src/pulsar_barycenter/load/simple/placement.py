@@ -1,25 +1,25 @@
-"""Who shall own a bundle, by the simple load manager.
+"""Which broker owns a bundle, as the simple load manager chooses it.
 
     policies ▸ on its way already ▸ even distribution ▸ still registered ▸ placement strategy
 
 Strategies (`loadBalancerPlacementStrategy`), all by the estimates of `ranking`:
 
-- `leastLoadedServer` fills a broker up to the underload threshold before it takes an idle one into use, and keeps loads
-  even from there on. Worked example (underload 50 %, overload 85 %): brokers at 30 % and 60 % and an idle one. The
-  bundle goes to the first; at 55 % and 60 % it would go to the idle one. Without an idle one it goes to the less
-  loaded, and when all are above 85 %, to the one with room for the most bundles.
-- `leastMsgPerSecond` does the same by message rates allotted: an idle broker is taken into use by the load of the
-  broker with the least rate, and nobody is ever too full.
-- `weightedRandomSelection` draws, brokers weighted by free room squared. It remembers nothing, so every broker may
-  place. An unknown name means this one.
+- `leastLoadedServer` fills a broker up to the underload threshold before it uses an idle one, and then keeps loads
+  even. Worked example (underload 50 %, overload 85 %): two brokers are at 30 % and 60 %, and one is idle. The bundle
+  goes to the first; at 55 % and 60 % it would go to the idle one. Without an idle broker it goes to the less loaded
+  one, and if all are above 85 %, to the one with free capacity for the most bundles.
+- `leastMsgPerSecond` does the same by the message rates of quotas: the load of the broker with the lowest rate decides
+  whether an idle broker is used, and no broker counts as full.
+- `weightedRandomSelection` chooses at random, with brokers weighted by free capacity squared. It has no memory, so
+  every broker may place bundles. An unknown name means this strategy.
 
-When to use them: with `leastLoadedServer` a small load stays on few brokers. When not: many like brokers whose load
+When to use them: with `leastLoadedServer` a small load stays on few brokers. When not: many equal brokers whose load
 shall be even from the start (set the underload threshold to 1, or use the modular load manager).
 
 Source: Pulsar's `SimpleLoadManagerImpl.getLeastLoadedBroker` and `findBrokerForPlacement`, `WRRPlacementStrategy`
-(4.2). Where we differ: policies set after a choice overrule it; even distribution goes by the newest reports, in
-Pulsar by those of the ranking before; weights are summed without the 32-bit overflow; with no broker ranked there is
-no choice here, and the caller draws one that is registered.
+(4.2). Where we differ: policies that are set after a choice overrule it; even distribution uses the newest reports, in
+Pulsar those of the ranking before; weights are summed without the 32-bit overflow; if no broker is ranked, there is
+no choice here, and the caller takes a registered broker at random.
 """
 
 import random
@@ -45,20 +45,20 @@ from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Integers, LoadS
 
 CURSOR_TURNS: Final = 1_000_000
 NO_BROKER: Final = 101.0
-"""The load taken for the least loaded broker while none is known; above every threshold."""
+"""The load (percent) that stands for the least loaded broker if all are idle: above every threshold."""
 _STRATEGY_KEY: Final = "loadBalancerPlacementStrategy"
 _UNDERLOAD_KEY: Final = "loadBalancerBrokerUnderloadedThresholdPercentage"
 
 Policies = Callable[[LoadSnapshot, PlacementRequest], FilterOutcome]
-"""Which brokers the policies of a bundle's namespace allow."""
+"""Returns the brokers that the policies of a bundle's namespace allow."""
 
 
 @dataclass(frozen=True)
 class SimpleMemory:
-    """What placement remembers: a value.
+    """The memory of placement: a value.
 
-    `cursor` turns with every placement by a strategy that preallocates. `preallocated` maps bundles that were placed
-    and are not reported by their brokers yet to these.
+    `cursor` counts the placements by strategies that preallocate, modulo CURSOR_TURNS. `preallocated` maps bundles that
+    were placed, and that their brokers have not reported yet, to these brokers.
     """
 
     cursor: int = 0
@@ -68,7 +68,7 @@ class SimpleMemory:
 def rank(
     snapshot: LoadSnapshot, quotas: Quotas, memory: SimpleMemory, settings: SimpleSettings
 ) -> tuple[Ranking, SimpleMemory]:
-    """Return the ranking after new reports; bundles that arrived, or whose broker left, are no longer on their way."""
+    """Return the ranking after new reports, and the memory without bundles that arrived or whose broker left."""
     memory = replace(memory, preallocated=settled(memory.preallocated, snapshot))
     return rank_brokers(snapshot, quotas, memory.preallocated, settings.strategy), memory
 
@@ -84,10 +84,10 @@ def select_broker(
     *,
     policies: Policies = policy_candidates,
 ) -> tuple[Placement, Ranking, SimpleMemory]:
-    """Return who shall own the bundle, and the ranking and memory with the bundle on its way there.
+    """Return the owner of the bundle with its reason, and the ranking and memory with the bundle on its way there.
 
-    `live` are the brokers registered now, by id; ranked ones that are not among them are put aside. A bundle on its
-    way to a broker that policies have forbidden since is placed anew; until the next ranking it counts for both.
+    `live` are the ids of the brokers that are registered now; other ranked brokers are not candidates. A bundle on its
+    way to a broker that policies now forbid is placed again; until the next ranking it counts for both brokers.
     """
     snapshot = ranking.snapshot
     outcomes = [policies(snapshot, request)]
@@ -116,10 +116,10 @@ def select_broker(
 
 
 def availability(ranking: Ranking, namespace: str) -> dict[int, list[str]]:
-    """Return the ranked brokers that policies allow for persistent topics of `namespace`, by rank; both sorted.
+    """Return rank to the brokers that policies allow for persistent topics of `namespace`; ranks and names are sorted.
 
-    Source: `SimpleLoadManagerImpl.getResourceAvailabilityFor`, which is asked about a namespace and not about one of
-    its bundles, so that even distribution removes nobody; nor does it look who is still registered.
+    Source: `SimpleLoadManagerImpl.getResourceAvailabilityFor`. It gets a namespace instead of a bundle, so even
+    distribution removes no broker; and it does not check which brokers are still registered.
     """
     allowed = policy_candidates(ranking.snapshot, PlacementRequest(f"{namespace}/"))
     found: dict[int, list[str]] = {}
@@ -129,7 +129,7 @@ def availability(ranking: Ranking, namespace: str) -> dict[int, list[str]]:
 
 
 def in_line(ranking: Ranking, candidates: Flags) -> Integers:
-    """Return the candidates' rows in the order in which they are looked at: by rank, then by name."""
+    """Return the rows of the candidates in the order in which they are examined: by rank, then by name."""
     rows = np.flatnonzero(candidates)
     ordered: Integers = rows[np.argsort(ranking.rank[rows], kind="stable")]
     return ordered
@@ -141,8 +141,8 @@ def least_loaded_server(ranking: Ranking, candidates: Flags, settings: SimpleSet
     With m the load of the least loaded candidate that is not idle (101 without one):
 
     1. an idle candidate, if m is above the underload threshold, or all are idle
-    2. the candidate whose turn it is, if m is 100 (not by message rate)
-    3. the one with the most free room, if m is above the overload threshold (not by message rate)
+    2. the next candidate in turn, if m is 100 (not by message rate)
+    3. the one with the most free capacity, if m is above the overload threshold (not by message rate)
     4. the least loaded one that is not idle
     """
     line = in_line(ranking, candidates)
@@ -182,15 +182,15 @@ def _compared(ranking: Ranking, code: Code, least: int, load: float, settings: S
     """Return the comparison of the least loaded broker's load that led to the choice."""
     if least < 0:
         return ()
-    whose = f"load of {ranking.snapshot.brokers.names[least]}"
+    what = f"load of {ranking.snapshot.brokers.names[least]}"
 
     def compared(relation: str, against: str, percent: float) -> tuple[Compared, ...]:
-        return (Compared(whose, load / 100, relation, against, percent / 100, "%"),)
+        return (Compared(what, load / 100, relation, against, percent / 100, "%"),)
 
     if code is Code.IDLE_BROKER:
         return compared(">", "underload threshold", settings.underload)
     if code is Code.ALL_FULL:
-        return compared(">=", "full", 100)
+        return compared(">=", "full load", 100)
     if code is Code.MOST_ROOM:
         return compared(">", "overload threshold", settings.overload)
     if code is Code.LEAST_MESSAGE_RATE:
@@ -203,27 +203,27 @@ def _compared(ranking: Ranking, code: Code, least: int, load: float, settings: S
 def _rejected(ranking: Ranking, code: Code, chosen: int, row: int) -> Alternative:
     names, idle = ranking.snapshot.brokers.names, bool(ranking.idle[row])
     mine, best = float(ranking.load[row]) / 100, float(ranking.load[chosen]) / 100
-    than = f"that of {names[chosen]}"
-    load = Compared("load", mine, ">" if mine > best else "=" if mine == best else "<", than, best, "%")
+    than = f"of {names[chosen]}"
+    load = Compared("load", mine, ">" if mine > best else "=" if mine == best else "<", f"load {than}", best, "%")
     if code is Code.IDLE_BROKER:
         return Alternative(names[row], Code.ANOTHER_IDLE if idle else Code.MORE_LOADED, None if idle else load)
     if code is Code.ALL_FULL:
         return Alternative(names[row], Code.NOT_ITS_TURN)
     if code is Code.MOST_ROOM:
         free, most = float(ranking.free_room[row]), float(ranking.free_room[chosen])
-        less = Compared("free room", free, "<" if free < most else "=", than, most, "bundles")
+        less = Compared("free capacity", free, "<" if free < most else "=", f"capacity {than}", most, "bundles")
         return Alternative(names[row], Code.LESS_ROOM, less)
     if idle:
         return Alternative(names[row], Code.KEPT_IDLE)
     if code is Code.LEAST_MESSAGE_RATE:
         rate, lowest = float(ranking.message_rate[row]), float(ranking.message_rate[chosen])
-        more = Compared("message rate", rate, ">" if rate > lowest else "=", than, lowest, "msg/s")
+        more = Compared("message rate", rate, ">" if rate > lowest else "=", f"rate {than}", lowest, "msg/s")
         return Alternative(names[row], Code.MORE_LOADED, more)
     return Alternative(names[row], Code.MORE_LOADED, load)
 
 
 def weighted_random_selection(ranking: Ranking, candidates: Flags, rng: random.Random) -> PlacementChoice:
-    """Draw a candidate, weighted by its rank; uniformly if no weight is left."""
+    """Choose a candidate at random, weighted by its rank; uniformly if all weights are 0."""
     line = in_line(ranking, candidates)
     name = SimpleStrategy.WEIGHTED_RANDOM_SELECTION.value
     if not len(line):
@@ -239,7 +239,7 @@ def weighted_random_selection(ranking: Ranking, candidates: Flags, rng: random.R
     names = ranking.snapshot.brokers.names
 
     def rejected(row: int, weight: int) -> Alternative:
-        compared = Compared("weight", float(weight), "of", "all", float(total))
+        compared = Compared("weight", float(weight), "of", "total", float(total))
         return Alternative(names[row], Code.NOT_DRAWN, compared if total > 0 else None)
 
     return PlacementChoice(
@@ -248,7 +248,7 @@ def weighted_random_selection(ranking: Ranking, candidates: Flags, rng: random.R
         code=code,
         figures=partial(
             Figures,
-            (Compared("weight", float(weights[place]), "of", "all", float(total)),) if total > 0 else (),
+            (Compared("weight", float(weights[place]), "of", "total", float(total)),) if total > 0 else (),
             tuple(rejected(*other) for other in others[:MAX_ALTERNATIVES]),
         ),
         rejected_count=len(others),
@@ -257,7 +257,7 @@ def weighted_random_selection(ranking: Ranking, candidates: Flags, rng: random.R
 
 
 def _place_of(number: int, weights: list[int]) -> int:
-    """Return the first place up to which the weights sum to more than `number`."""
+    """Return the first position up to which the weights sum to more than `number`."""
     reached = 0
     for place, weight in enumerate(weights):
         reached += weight

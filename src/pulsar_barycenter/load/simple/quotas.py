@@ -1,22 +1,22 @@
-"""Resource quotas: what each bundle is expected to need, learned from what it carried.
+"""Resource quotas: the expected needs of each bundle, learned from its past load.
 
-A quota has five figures: message rates in and out (msg/s), bandwidths in and out (bytes/s), memory (MiB). With every
-new report each bundle's quota moves toward what the bundle carries now: quickly up, slowly down.
+A quota has five values: message rates in and out (msg/s), bandwidths in and out (bytes/s), memory (MiB). With every new
+report the quota of each bundle moves toward the bundle's present load: quickly up, slowly down.
 
-    smooth(old, new):  new := new held between the figure's limits
+    smooth(old, new):  new := new bounded to the limits of this value
                        weight := time past / 30 min if new >= old, / 24 h if new < old, at most 1
                        (1 - weight) * old + weight * new
 
-Worked example: a quota of 40 msg/s and a bundle at 100 msg/s for 3 minutes: weight 0.1, the quota becomes 46 msg/s.
-At 10 msg/s for 3 minutes it becomes 40 - 30 / 480 = 39.9375 msg/s.
+Worked example: a quota is 40 msg/s, and the bundle carries 100 msg/s for 3 minutes. The weight is 0.1, so the quota
+becomes 46 msg/s. At 10 msg/s for 3 minutes it becomes 40 - 30 / 480 = 39.9375 msg/s.
 
-Nobody measures a bundle's CPU and memory. They follow from two learned factors: percent of one core per msg/s, and
+CPU and memory of a bundle cannot be measured. They follow from two learned factors: percent of one core per msg/s, and
 MiB per memory group; a bundle has 1 group and one more for every 500 topics, producers and consumers.
 
-Source: Pulsar's `SimpleLoadManagerImpl` (4.2). Kept although odd, so that a mixed cluster agrees on quotas: the first
-update after a start counts as if ages had passed, so it replaces quotas outright; whether a quota is written is told
-by comparing the new bandwidth *in* with the old bandwidth *out*. Where we differ: of two brokers that report one
-bundle the one of the later name counts, not that of a hash map's order.
+Source: Pulsar's `SimpleLoadManagerImpl` (4.2). Two oddities are kept, so that brokers of a mixed cluster agree on
+quotas: the first update after a start counts as if a very long time had passed, so it replaces quotas completely; and
+the check whether a quota must be written compares the new bandwidth *in* with the old bandwidth *out*. Where we differ:
+if two brokers report one bundle, the broker with the later name counts, not the order of a hash map.
 """
 
 import itertools
@@ -47,7 +47,7 @@ _FEW_BUNDLES: Final = 30
 
 
 def figures_of(quota: ResourceQuota) -> Floats:
-    """Return the figures in the order of QUOTA_FIGURES."""
+    """Return the values of a quota in the order of QUOTA_FIGURES."""
     return np.array(
         [quota.msg_rate_in, quota.msg_rate_out, quota.bandwidth_in, quota.bandwidth_out, quota.memory], float
     )
@@ -67,7 +67,8 @@ def quota_of(figures: Floats, *, dynamic: bool = True) -> ResourceQuota:
 
 @dataclass(frozen=True)
 class QuotaTable:
-    """One column a bundle, sorted by name; `figures` has a row for each of QUOTA_FIGURES. `dynamic` false: it stays."""
+    """One column per bundle, sorted by name; `figures` has a row for each of QUOTA_FIGURES. Quotas that are not
+    `dynamic` never change."""
 
     names: Sequence[str] = ()
     figures: Floats = field(default_factory=lambda: np.zeros((5, 0)))
@@ -117,12 +118,12 @@ class QuotaTable:
 
 @dataclass(frozen=True)
 class Quotas:
-    """What is known of needs: a value; an update makes another one.
+    """All known quotas: a value; an update returns another one.
 
-    `bundles` are those reported last, `known` what the store holds of others (asked for with `unknown`). `default` is
-    the quota of a bundle without one, `average` the learned mean that the leader writes as the next default.
-    `cpu_factor` is percent of one core per msg/s, `memory_factor` MiB per memory group. `updated_at_ms` is the time of
-    the newest report that counted.
+    `bundles` has the bundles of the newest reports, `known` quotas of other bundles from the store (see `unknown`).
+    `default` is the quota of a bundle without one, `average` the learned mean that the leader writes as the next
+    default. `cpu_factor` is percent of one core per msg/s, `memory_factor` MiB per memory group. `updated_at_ms` is the
+    time of the newest report that counted (epoch ms).
     """
 
     bundles: QuotaTable = field(default_factory=QuotaTable)
@@ -134,11 +135,11 @@ class Quotas:
     updated_at_ms: int = NEVER_UPDATED
 
     def unknown(self, names: Iterable[str]) -> list[str]:
-        """Return those of which nothing is known, sorted: what to read from the store before they are used."""
+        """Return the bundles without a known quota, sorted: read these from the store before use."""
         return sorted({name for name in names if name not in self.known and name not in self.bundles})
 
     def learning(self, stored: Mapping[str, ResourceQuota]) -> "Quotas":
-        """Return these, knowing what the store holds of some bundles."""
+        """Return these quotas together with some from the store."""
         return replace(self, known={**self.known, **stored})
 
     def of(self, bundle: str) -> ResourceQuota:
@@ -160,7 +161,7 @@ class Quotas:
         if not others:
             return self.bundles.aligned(names, self.default)
         stored = QuotaTable.of(others)
-        both = QuotaTable(  # not sorted, which aligning does not mind
+        both = QuotaTable(  # not sorted; `aligned` does not need that
             [*self.bundles.names, *stored.names],
             np.concatenate([self.bundles.figures, stored.figures], axis=1),
             np.concatenate([self.bundles.dynamic, stored.dynamic]),
@@ -169,7 +170,7 @@ class Quotas:
 
 
 def smooth(old: Floats, new: Floats, least: Floats, most: Floats, time_past_ms: float) -> Floats:
-    """Return `old` moved toward `new`, as the module says; shapes broadcast. `most` 0: no upper limit.
+    """Return `old` moved toward `new` by the formula of the module; shapes broadcast. `most` 0: no upper limit.
 
     Source: `SimpleLoadManagerImpl.timeSmoothValue`.
     """
@@ -187,7 +188,7 @@ def _smooth_one(old: float, new: float, limits: tuple[float, float], time_past_m
 
 
 def smoothed_quota(old: ResourceQuota, now: Floats, time_past_ms: float) -> ResourceQuota:
-    """Return `old` moved toward the five figures of `now`; one that is not dynamic stays."""
+    """Return `old` moved toward the five values of `now`; a quota that is not dynamic stays."""
     return quota_of(smooth(figures_of(old), now, _LEAST, _MOST, time_past_ms)) if old.dynamic else old
 
 
@@ -197,10 +198,10 @@ def memory_groups(bundles: BundleTable) -> Integers:
 
 
 def update_quotas(snapshot: LoadSnapshot, quotas: Quotas) -> Quotas:
-    """Return the quotas after the reports of `snapshot`; without any report they stay as they are.
+    """Return the quotas after the reports of `snapshot`; without reports they stay the same.
 
     Factors are learned above 1000 msg/s and 30 memory groups, the average above 30 bundles (all strict). Bundles that
-    nobody reports any more are dropped. Source: `SimpleLoadManagerImpl.updateRealtimeResourceQuota`.
+    no broker reports any more are dropped. Source: `SimpleLoadManagerImpl.updateRealtimeResourceQuota`.
     """
     brokers, bundles = snapshot.brokers, snapshot.bundles
     if not len(brokers):
@@ -245,7 +246,7 @@ def update_quotas(snapshot: LoadSnapshot, quotas: Quotas) -> Quotas:
 
 
 def _last_of_each(bundles: BundleTable) -> Integers:
-    """Return one sampled row for each bundle: of several brokers that report it the last by name."""
+    """Return one sampled row for each bundle; if several brokers report it, that of the last broker by name."""
     rows = np.flatnonzero(bundles.sampled)
     if len(rows) < 2:
         return rows
@@ -256,10 +257,10 @@ def _last_of_each(bundles: BundleTable) -> Integers:
 
 
 def is_worth_writing(stored: Floats, new: Floats, dynamic: Flags) -> Flags:
-    """Tell for each column whether the quota `new` (5 × n) differs enough from the `stored` one to be written.
+    """Return for each column whether the quota `new` (5 × n) differs enough from the `stored` one to be written.
 
-    It does if at least one figure differs by 5 msg/s, 10 000 bytes/s or 2 MiB. The new bandwidth in is compared with
-    the stored bandwidth *out*, as Pulsar does: a bundle that sends much more than it receives is written every time.
+    It does if at least one value differs by 5 msg/s, 10 000 bytes/s or 2 MiB. The new bandwidth in is compared with
+    the stored bandwidth *out*, as in Pulsar, so a bundle that sends much more than it receives is written every time.
     """
     against = stored.copy()
     against[2] = stored[3]
@@ -269,7 +270,7 @@ def is_worth_writing(stored: Floats, new: Floats, dynamic: Flags) -> Flags:
 
 
 def average_to_write(quotas: Quotas, stored_default: ResourceQuota | None) -> ResourceQuota | None:
-    """Return the learned average if it differs enough from the stored default to be written in its place."""
+    """Return the learned average if it differs enough from the stored default to replace it, else None."""
     table = QuotaTable.of({"": stored_default or INITIAL_QUOTA})
     worth = is_worth_writing(table.figures, figures_of(quotas.average)[:, None], table.dynamic)
     return quotas.average if worth[0] else None
@@ -280,7 +281,7 @@ def quotas_to_write(
 ) -> Iterator[tuple[str, ResourceQuota]]:
     """Yield the learned quotas that the leader has to write, by name.
 
-    `stored` tells what the store holds of a bundle; one without a quota there is compared with the default.
+    `stored` returns the quota of a bundle in the store; a bundle without one is compared with the default.
     """
     default = stored_default or INITIAL_QUOTA
     kept = [stored(name) or default for name in bundles.names]

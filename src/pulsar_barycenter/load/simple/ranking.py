@@ -1,16 +1,16 @@
-"""How loaded each broker is by the simple load manager's estimate, and in what order brokers are looked at.
+"""The load of each broker as the simple load manager estimates it, and the order in which brokers are examined.
 
-What a broker uses is measured; what its bundles are allotted by their quotas may be more, and bundles on their way to
-it come on top. With usage U, allotted A, on their way P and limit L, each in the unit of the limit:
+The usage of a broker is measured. The quotas of its bundles may sum to more, and the quotas of bundles on their way
+are added. With usage U, quotas of its bundles A, quotas on their way P and limit L, all in the unit of the limit:
 
     estimated % = min(100, 100 * (max(U, A) + P) / L)      0 without a limit
 
-for CPU, memory and the two bandwidths; direct memory has its usage alone. The highest is the broker's load.
+for CPU, memory and the two bandwidths; for direct memory only the usage counts. The highest is the broker's load.
 
-Worked example: a broker of 8 cores uses 160 % of one (20 % of 800), its bundles are allotted 40 + 120 msg/s ten times,
-at 0.025 % per msg/s 40 %, and one more is on its way (4 %): (160 + 4) / 800 = 20.5 %.
+Worked example: a broker of 8 cores uses 160 % of one core (20 % of 800). The quotas of its ten bundles are 40 + 120
+msg/s each, at 0.025 % per msg/s 40 % together, and one more bundle is on its way (4 %): (160 + 4) / 800 = 20.5 %.
 
-Room is how many bundles of the default quota the whole broker could take, by the resource that is used up first.
+The capacity (`room`) is how many bundles of the default quota the whole broker could take, by its scarcest resource.
 
 Source: Pulsar's `ResourceUnitRanking` and `SimpleLoadManagerImpl.doLoadRanking` (4.2).
 """
@@ -30,21 +30,21 @@ from pulsar_barycenter.load.simple.settings import SimpleStrategy
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
 
 BYTES_PER_KILOBIT: Final = 128
-"""Pulsar takes a kilobit for 1024 bits where it compares quotas with bandwidth limits."""
+"""Pulsar counts a kilobit as 1024 bits when it compares quotas with bandwidth limits."""
 TOLERANCE: Final = 5.0
 _COMPARED: Final = (1, 0, 3, 4)
-"""After the load itself: memory, CPU, bandwidth in, bandwidth out."""
+"""The rows that are compared after the load itself: memory, CPU, bandwidth in, bandwidth out."""
 _LONG_MAX: Final = 2**63 - 1
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """One column a broker of `snapshot.brokers`; a value, changed by `preallocating` and `releasing`.
+    """One column per broker of `snapshot.brokers`. A value: `preallocating` and `releasing` return another one.
 
-    `allocated` and `preallocated` hold sums of quotas, a row for each of QUOTA_FIGURES. `loaded` and `pending` count
-    bundles that are reported and on their way. `rank` orders the walk through the candidates; it is of the moment
-    the reports came, while the estimates go on with every placement. `released` are the (row, bundle) pairs that a
-    report lists and that are about to be placed anew.
+    `allocated` and `preallocated` have sums of quotas, a row for each of QUOTA_FIGURES. `loaded` and `pending` count
+    the reported bundles and those on their way. `rank` is the order in which candidates are examined; it is computed
+    when reports arrive, while the estimates change with every placement. `released` are pairs (row, bundle) that a
+    report lists and that are placed again.
     """
 
     snapshot: LoadSnapshot
@@ -75,7 +75,7 @@ class Ranking:
 
     @cached_property
     def allocated_percent(self) -> Floats:
-        """What the bundles are allotted, in percent at most 100; rows as `estimated`, direct memory 0."""
+        """The quotas of the bundles in percent, at most 100; rows as in `estimated`, 0 for direct memory."""
         return _percent(np.nan_to_num(self._shares[0]), self.snapshot.brokers.limit)
 
     @cached_property
@@ -86,7 +86,7 @@ class Ranking:
 
     @cached_property
     def message_rate(self) -> Floats:
-        """The message rate allotted to loaded and coming bundles, msg/s."""
+        """The message rate by the quotas of the broker's bundles and of those on their way, msg/s."""
         rate: Floats = self.allocated[0] + self.allocated[1] + self.preallocated[0] + self.preallocated[1]
         return rate
 
@@ -97,16 +97,16 @@ class Ranking:
 
     @cached_property
     def room(self) -> Integers:
-        """How many bundles of the default quota each broker could take if it had no load."""
+        """The number of bundles of the default quota that each broker could take if it had no load."""
         return room(self.snapshot.brokers.limit, self.default, self.cpu_factor)
 
     @property
     def free_room(self) -> Integers:
-        """`room`, less the share that is in use."""
+        """`room` times the fraction of the broker that is free."""
         return truncated(self.room.astype(np.float64) * np.maximum(0.0, (100 - self.load) / 100))
 
     def preallocating(self, broker: int, bundle: str, quota: ResourceQuota) -> "Ranking":
-        """Return the ranking with one more bundle on its way to the broker in that row."""
+        """Return the ranking with one more bundle on its way to the broker in this row."""
         preallocated, pending = self.preallocated.copy(), self.pending.copy()
         preallocated[:, broker] += figures_of(quota)
         pending[broker] += 1
@@ -115,7 +115,7 @@ class Ranking:
         return replace(self, snapshot=snapshot, preallocated=preallocated, pending=pending)
 
     def releasing(self, bundle: str, candidates: Flags, quota: ResourceQuota) -> "Ranking":
-        """Return the ranking without `bundle` among what the candidates have loaded; for others it still counts."""
+        """Return the ranking in which `bundle` no longer counts for candidates that report it; for others it does."""
         found = [row for row in self._owners(bundle) if candidates[row] and (row, bundle) not in self.released]
         if not found:
             return self
@@ -141,7 +141,7 @@ def rank_brokers(
 ) -> Ranking:
     """Return the ranking by the reports of `snapshot`; `preallocated` maps bundles on their way to their brokers.
 
-    Bundles for brokers that report nothing are left out: see `settled`.
+    Bundles on their way to brokers without a report are ignored: see `settled`.
     """
     brokers, bundles = snapshot.brokers, snapshot.bundles
     figures = quotas.table(bundles.names).figures
@@ -175,9 +175,9 @@ def rank_brokers(
 
 
 def ranks(ranking: Ranking) -> Integers:
-    """Return each broker's rank by the strategy: its load, its message rate, or for the weighted draw its weight.
+    """Return each broker's rank: by strategy its load, its message rate, or its weight for the random choice.
 
-    The weight is `room * r * r` with r the share of the broker that is free. All are whole numbers, truncated.
+    The weight is `room * r * r`, where r is the fraction of the broker that is free. Ranks are truncated to integers.
     """
     if ranking.strategy is SimpleStrategy.LEAST_LOADED_SERVER:
         return truncated(ranking.load)
@@ -188,7 +188,7 @@ def ranks(ranking: Ranking) -> Integers:
 
 
 def settled(preallocated: Pins, snapshot: LoadSnapshot) -> Pins:
-    """Return the bundles that are still on their way: their broker reports, and does not list them."""
+    """Return the bundles that are still on their way: their broker has a report, which does not list them."""
     brokers, bundles = snapshot.brokers, snapshot.bundles
     arrived = []
     for bundle, broker in preallocated.items():
@@ -216,15 +216,15 @@ def room(limit: Floats, default: ResourceQuota, cpu_factor: float) -> Integers:
 
 
 def _number(value: float) -> Floats:
-    """Return a figure that divides as Java's do: by 0 without an error."""
+    """Return the value as a numpy number, by which a division is as in Java: by 0 without an error."""
     return np.array(value, float)
 
 
 def is_less_loaded(ranking: Ranking, brokers: Integers, than: int) -> Flags:
-    """Tell for each of `brokers` (rows) whether it ranks before the broker `than`.
+    """Return for each of `brokers` (rows) whether it is less loaded than the broker `than`.
 
-    Load, then memory, CPU, bandwidth in and out: the first that differs by more than 5 points (strict) decides,
-    without one the load does. Not transitive, so who is found to be least depends on the order of asking.
+    The first of load, memory, CPU, bandwidth in and out that differs by more than 5 points (strict) decides; if none
+    does, the load decides. This is not transitive, so the least loaded broker depends on the order of comparisons.
     """
     load = ranking.load
     decided = np.abs(load[brokers] - load[than]) > TOLERANCE
@@ -238,7 +238,7 @@ def is_less_loaded(ranking: Ranking, brokers: Integers, than: int) -> Flags:
 
 
 def least_loaded(ranking: Ranking, brokers: Integers) -> int:
-    """Return the row that comes out least when `brokers` are compared one after the other, in their order."""
+    """Return the row of the least loaded broker when `brokers` are compared one after the other, in their order."""
     found, rest = int(brokers[0]), brokers[1:]
     while len(rest):
         better = np.flatnonzero(is_less_loaded(ranking, rest, found))
@@ -249,7 +249,7 @@ def least_loaded(ranking: Ranking, brokers: Integers) -> int:
 
 
 def truncated(values: Floats) -> Integers:
-    """Return whole numbers, truncated toward zero and held to 64 bits, NaN as 0: Java's cast."""
+    """Return integers, truncated toward zero and bounded to 64 bits, NaN as 0, as a cast does in Java."""
     numbers = np.nan_to_num(np.trunc(values), nan=0.0, posinf=np.inf, neginf=-np.inf)
     high, low = numbers >= 2.0**63, numbers <= -(2.0**63)
     whole = np.where(high | low, 0, numbers).astype(np.int64)

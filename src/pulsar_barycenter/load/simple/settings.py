@@ -1,7 +1,7 @@
-"""What the simple load manager can be told: by the configuration, and by the nodes below /loadbalance/settings.
+"""The settings of the simple load manager: from the configuration, and from the nodes below /loadbalance/settings.
 
-A node holds a JSON map of texts; its value, where there is one that can be read, goes before the configuration's. The
-leader writes the two load factors there. Free of numpy.
+A node holds a JSON map of texts. A value that can be read there overrides the configuration. The leader writes the two
+load factors there. Needs no numpy.
 
 Source: the dynamic settings of Pulsar's `SimpleLoadManagerImpl`.
 """
@@ -33,7 +33,7 @@ SETTING_NODES: Final[Mapping[str, str]] = {
     UNDERLOAD: f"{SETTINGS_ROOT}/underload_threshold",
     AUTO_SPLIT: f"{SETTINGS_ROOT}/auto_bundle_split_enabled",
 }
-"""The name of each setting in its map, and the node with that map."""
+"""The name of each setting in the JSON map of its node, and the path of the node."""
 
 
 class SimpleStrategy(StrEnum):
@@ -46,7 +46,7 @@ class SimpleStrategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SimpleSettings:
-    """Thresholds are whole percents. `doubts` say which settings could not be used, and what is used instead."""
+    """Thresholds are whole percents. `doubts` are warnings: settings that cannot be used, and what is used instead."""
 
     strategy: SimpleStrategy = SimpleStrategy.LEAST_LOADED_SERVER
     overload: int = 85
@@ -57,14 +57,15 @@ class SimpleSettings:
 
     @property
     def is_centralized(self) -> bool:
-        """Whether the leader alone places bundles; with the weighted draw every broker may."""
+        """Whether only the leader places bundles; with the weighted random choice every broker may."""
         return self.strategy is not SimpleStrategy.WEIGHTED_RANDOM_SELECTION
 
     @staticmethod
     def of(config: "BrokerConfig", stored: Mapping[str, str] | None = None) -> "SimpleSettings":
-        """Return the settings in force; `stored` is what the nodes hold, by the name of the setting.
+        """Return the settings in force; `stored` has the values of the nodes, by the name of the setting.
 
-        A strategy that does not exist means the weighted draw; a threshold that is no number, what is configured.
+        An unknown strategy means weightedRandomSelection; instead of a threshold that is not a number, the configured
+        one is used.
         """
         nodes = stored or {}
         doubts: list[str] = []
@@ -88,14 +89,14 @@ def _strategy(name: str, doubts: list[str]) -> SimpleStrategy:
     except ValueError:
         known = ", ".join(SimpleStrategy)
         doubts.append(
-            f"{name!r} is no placement strategy of the simple load manager, so weightedRandomSelection is used; "
+            f"{name!r} is not a placement strategy of the simple load manager, so weightedRandomSelection is used; "
             f"set loadBalancerPlacementStrategy (or {SETTING_NODES[STRATEGY]}) to one of {known}"
         )
         return SimpleStrategy.WEIGHTED_RANDOM_SELECTION
 
 
 def stored_number(stored: Mapping[str, str], name: str, otherwise: float, doubts: list[str] | None = None) -> float:
-    """Return the number that the node of `name` holds; `otherwise` if it holds none, with a doubt if it tries to."""
+    """Return the number in the node of `name`; `otherwise` if there is none, with a warning if its text is invalid."""
     text = stored.get(name)
     if text is None:
         return otherwise
@@ -106,7 +107,7 @@ def stored_number(stored: Mapping[str, str], name: str, otherwise: float, doubts
     if math.isfinite(number):
         return number
     if doubts is not None:
-        doubts.append(f"{SETTING_NODES[name]} holds {text!r}, which is no number; {otherwise:g} is used")
+        doubts.append(f"{SETTING_NODES[name]} holds {text!r}, which is not a number; {otherwise:g} is used")
     return otherwise
 
 

@@ -1,17 +1,18 @@
-"""Shedding by the simple load manager: one bundle from each overloaded broker, if anybody has room for it.
+"""Shedding by the simple load manager: one bundle from each overloaded broker, if another broker has room for it.
 
-Worked example (overload 85 %, comfort 65 %): a broker at 90 % CPU with three bundles gives away the one with the
-highest message rate, provided that some broker allowed to serve it has CPU, direct memory and both bandwidths below
-65 %. Where the bundle goes is decided when it is looked up.
+Worked example (overload 85 %, comfort 65 %): a broker with three bundles is at 90 % CPU. It sheds the bundle with the
+highest message rate, if a broker that may serve it has CPU, direct memory and both bandwidths below 65 %. The next
+lookup of the bundle decides where it goes.
 
-When to use it: a few brokers that get too hot now and then. When not: to keep loads even; a cluster at 84 % and 10 %
-stays so, and a large overload drains by one bundle a run. Nor with few bundles a namespace: even distribution goes
-before load, so a bundle comes back if the broker that shed it is left with the fewest of its namespace.
+When to use it: a few brokers that are overloaded from time to time. When not: to keep loads even, since a cluster at
+84 % and 10 % stays so, and a large overload is reduced by only one bundle per run; or with few bundles per namespace,
+since even distribution is applied before load, so a bundle comes back if the broker that shed it then has the fewest of
+its namespace.
 
 Source: Pulsar's `SimpleLoadManagerImpl.doLoadShedding` (4.2). Where we differ: bundles that are bound to their broker
-(heartbeat, SLA monitor) are neither shed nor counted, so that a broker's only bundle does not travel; bundles that are
-equal by the bottleneck fall to the general order of `reports.stats_rank`, its last criterion (the cache) left out, and
-then to the smaller name, not to the order of a hash map.
+(heartbeat, SLA monitor) are neither shed nor counted, so that a broker's only other bundle does not move from broker to
+broker; bundles that are equal by the bottleneck are ordered by `reports.stats_rank` without its last criterion (the
+cache), and then by name, not by a hash map.
 """
 
 from collections.abc import Iterator, Mapping
@@ -68,21 +69,21 @@ _CRITERIA: Final = (
     ("incoming throughput", "bytes/s"),
     ("outgoing throughput", "bytes/s"),
 )
-"""What a bundle is chosen by, for each of _BOTTLENECKS."""
+"""The criterion by which a bundle is chosen, and its unit, for each of _BOTTLENECKS."""
 
 
 def above_load_level(percent: Floats, level: float) -> Flags:
-    """Tell which brokers (columns of `BrokerTable.percent`) use more than `level` % of a resource but memory."""
+    """Flag the brokers (columns of `BrokerTable.percent`) that use more than `level` % of any resource but memory."""
     return np.asarray((percent[list(_JUDGED)] > level).any(axis=0))
 
 
 def below_load_level(percent: Floats, level: float) -> Flags:
-    """Tell which brokers use less than `level` % of every resource but memory (strict)."""
+    """Flag the brokers that use less than `level` % of every resource but memory (strict)."""
     return np.asarray((percent[list(_JUDGED)] < level).all(axis=0))
 
 
 def bottlenecks(percent: Floats) -> Integers:
-    """Return the place among ResourceType of each broker's bottleneck, the most used resource; of equals the first.
+    """Return for each broker the index in ResourceType of its bottleneck, the most used resource; of equals the first.
 
     Source: `LoadReport.getBottleneckResourceType`.
     """
@@ -92,10 +93,10 @@ def bottlenecks(percent: Floats) -> Integers:
 
 @dataclass(frozen=True)
 class SimpleShedPlan:
-    """At most one row of `snapshot.bundles` a broker, brokers by name.
+    """At most one row of `snapshot.bundles` per broker, sorted by broker name.
 
-    `above` flags the overloaded brokers. `refused` holds the codes of the overloaded brokers that give nothing, by row,
-    with the bundle considered, -1 for none. `comfortable` is, for each of `rows`, a broker that has room.
+    `above` flags the overloaded brokers. `refused` has an overloaded broker that sheds nothing (row), why, and the
+    bundle that was considered (row, -1 for none). `comfortable` is, for each of `rows`, a broker that has room.
     """
 
     snapshot: LoadSnapshot
@@ -118,12 +119,12 @@ class SimpleShedPlan:
         return len(self.rows)
 
     def destinations(self) -> Mapping[str, str]:
-        """Return none: the next lookup of a bundle says where it goes."""
+        """Return none: the next lookup of a bundle decides where it goes."""
         return {}
 
     @property
     def reason(self) -> Reason:
-        """Why anything, or nothing, is shed."""
+        """Why the round sheds bundles, or none."""
         if len(self.rows):
             return self.broker_reason(int(self.snapshot.bundles.owner[self.rows[0]]))
         if self.refused:
@@ -140,7 +141,7 @@ class SimpleShedPlan:
         return None
 
     def broker_reason(self, broker: int) -> Reason:
-        """Say whether the broker in that row is overloaded, by its most used resource."""
+        """Return whether the broker in this row is overloaded, by its most used resource."""
         percent = self.snapshot.brokers.percent
         resource = max(_JUDGED, key=lambda row: (percent[row, broker], -row))
         above = bool(self.above[broker])
@@ -180,14 +181,14 @@ class SimpleShedPlan:
                 subject=bundles.names[row],
                 compared=(comfort,),
                 settings=(_COMFORT_KEY,),
-                flags=("the bundle's figures are no numbers",) if bundles.suspect[row] else (),
+                flags=("the load values of the bundle are not numbers",) if bundles.suspect[row] else (),
                 detail=self._weight(row),
                 cause=self.broker_reason(owner),
             )
             yield Unload(bundles.names[row], brokers.names[owner], reason)
 
     def refusals(self) -> Iterator[Refusal]:
-        """Tell of each broker that gives nothing why."""
+        """Yield why each broker that sheds nothing does not shed."""
         giving = set(self.snapshot.bundles.owner[self.rows].tolist())
         refused = {broker: (code, row) for broker, code, row in self.refused}
         for broker, name in enumerate(self.snapshot.brokers.names):
@@ -205,16 +206,16 @@ class SimpleShedPlan:
         return Reason(code=code, strategy=NAME, subject=bundle, detail=self._weight(row), settings=keys, cause=cause)
 
     def _weight(self, row: int) -> str:
-        """Say by what the bundle was chosen."""
+        """Return the criterion by which the bundle was chosen, with its value."""
         kind = int(self.bottleneck[self.snapshot.bundles.owner[row]])
         what, unit = _CRITERIA[kind]
         figure = format_figure(float(_criteria(self.snapshot)[kind][row]), unit)
-        return f"{what} {figure}, for the bottleneck {_BOTTLENECKS[kind][0]}"
+        return f"compared by {what}, {figure}, because the bottleneck is {_BOTTLENECKS[kind][0]}"
 
 
 @dataclass(frozen=True, slots=True)
 class SimpleShedder(Shedder[None]):
-    """`policies` tell which brokers may serve a bundle."""
+    """`policies` returns the brokers that may serve a bundle."""
 
     name: ClassVar[str] = NAME
     settings: SimpleSettings
@@ -230,9 +231,9 @@ class SimpleShedder(Shedder[None]):
     def decide(self, snapshot: LoadSnapshot, memory: None) -> tuple[SimpleShedPlan, None]:
         """Return what to unload from brokers above the overload threshold (strict), at most one bundle each.
 
-        Considered is the heaviest bundle alone, by the broker's bottleneck. It stays if it was unloaded recently, or if
-        no broker that `policies` allow is below the comfort level; the broker itself may be that one if the levels
-        cross.
+        Only the heaviest bundle, by the broker's bottleneck, is considered. It stays if it was unloaded recently, or if
+        no broker that `policies` allow is below the comfort level. If the comfort level is above the overload
+        threshold, that broker may be the bundle's own.
         """
         brokers, bundles = snapshot.brokers, snapshot.bundles
         above = above_load_level(brokers.percent, self.settings.overload)
@@ -249,8 +250,8 @@ class SimpleShedder(Shedder[None]):
                 refused.append((broker, Code.TOO_FEW_BUNDLES, -1))
                 continue
             row = heaviest[broker]
-            # Pulsar asks here for the namespace, not the bundle: so kinds of topics count as persistent, and nothing
-            # else but the policies narrows the candidates
+            # Pulsar passes the namespace here, not the bundle: so topics count as persistent, and only the policies
+            # remove candidates
             allowed = self.policies(snapshot, PlacementRequest(bundles.names[row])).kept
             found = np.flatnonzero(allowed & comfortable)
             if not len(found):
@@ -273,7 +274,7 @@ class SimpleShedder(Shedder[None]):
 
 
 def _criteria(snapshot: LoadSnapshot) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return each bundle's figure for each of the bottlenecks."""
+    """Return four columns over bundles: the criterion for each of _BOTTLENECKS."""
     bundles = snapshot.bundles
     counts: Floats = (bundles.topics + bundles.sessions).astype(np.float64)
     return bundles.latest.rate, counts, bundles.latest.throughput_in, bundles.latest.throughput_out
@@ -293,7 +294,7 @@ def _heaviest(snapshot: LoadSnapshot, above: Flags, kinds: Integers, movable: Fl
     owners = bundles.owner[rows]
     by_bottleneck = np.choose(kinds[owners], steps) if len(rows) else np.zeros(0, np.int64)
     rate_steps, count_steps, in_steps, out_steps = steps
-    # the last key goes first; rows are in the order of names, and the sort is stable
+    # the last key is the primary one; rows are sorted by name, and the sort is stable
     order = np.lexsort((-count_steps, -rate_steps, -out_steps, -in_steps, -by_bottleneck, owners))
     with_bundles, first = np.unique(owners[order], return_index=True)
     return dict(zip(with_bundles.tolist(), rows[order][first].tolist(), strict=True))

@@ -1,10 +1,10 @@
-"""Splitting by the simple load manager: bundles that are too large at the moment of the report.
+"""Splitting by the simple load manager: bundles that are too large in the newest report.
 
-Each broker looks at its own last report, right after writing it. The limits are those of the modular manager's
-`BundleSplitterTask`, but no average is taken: one hot moment of 30 001 msg/s splits a bundle.
+Each broker examines its own report right after writing it. The limits are those of the modular load manager's
+`BundleSplitterTask`, but without averages: a single measurement of 30 001 msg/s splits a bundle.
 
-Source: Pulsar's `SimpleLoadManagerImpl.doNamespaceBundleSplit` (4.2). Where we differ: splits chosen in one run count
-toward the most bundles that a namespace may have.
+Source: Pulsar's `SimpleLoadManagerImpl.doNamespaceBundleSplit` (4.2). Where we differ: splits that are chosen in one
+run count toward the maximum number of bundles of a namespace.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ NAME: Final = "SimpleLoadManagerImpl"
 
 @dataclass(frozen=True, slots=True)
 class SimpleSplitter(Splitter[None]):
-    """Leaves the boundary to the split algorithm."""
+    """The split algorithm chooses the boundary."""
 
     name: ClassVar[str] = NAME
     limits: BundleLimits = field(default_factory=BundleLimits)
@@ -38,6 +38,6 @@ class SimpleSplitter(Splitter[None]):
     def decide(
         self, snapshot: LoadSnapshot, bundle_counts: Mapping[str, int], boundaries: Boundaries, memory: None
     ) -> tuple[SplitPlan, None]:
-        """Return the bundles of `snapshot` to split by what they carry now, as `plan_splits`."""
+        """Return the bundles of `snapshot` to split by their newest load, see `plan_splits`."""
         traffic = snapshot.bundles.latest
         return plan_splits(snapshot, traffic, self.limits, bundle_counts, strategy=NAME, window="current"), memory

@@ -1,9 +1,13 @@
-"""The load of a cluster at one moment: what every strategy decides upon.
+"""The load of a cluster at one moment: the input of every decision.
 
-`load_snapshot` is the value, brokers and bundles as columns sorted by name; `builder` makes one of reports, and the
-next one of what changed; `simple_snapshot` and `extensible_snapshot` make it of the other load managers' reports.
-`drained` says which of its brokers are drained, and what it is without them. `document` is the same as JSON, with all
-that a leader remembers (`extensible_document` its part for that manager).
+A cluster may have a million bundles, and a leader decides every minute while it serves clients. So a snapshot is two
+tables of columns, brokers and bundles, on which numpy computes, and it is rebuilt only where reports changed. It is
+immutable and sorted by name, so that the same reports always give the same decisions.
 
-Files of snapshots are read in `pulsar_barycenter.snapshots`.
+`load_snapshot` defines the value. `builder` builds it from reports of the modular load manager, and later ones from the
+changes; `simple_snapshot` and `extensible_snapshot` build it from reports of the other load managers. `drained` finds
+the drained brokers, and removes brokers from a snapshot. `document` is the same as JSON together with the leader's
+memory; `extensible_document` is its part for the extensible load manager.
+
+`pulsar_barycenter.snapshots` reads files of snapshots.
 """

@@ -1,4 +1,4 @@
-"""Snapshots of load reports, one after the other: what did not change since the last one is not built again.
+"""Builds snapshots from load reports, one after the other, and reuses what did not change since the last one.
 
 Needs numpy; only a leader imports it.
 Source: Pulsar's `LoadData`, `BrokerData`.
@@ -40,7 +40,7 @@ from pulsar_barycenter.naming.namespace import NamespaceName, is_broker_bound
 
 _T = TypeVar("_T")
 _LONG: Final = 10_000
-"""Rows that take some milliseconds to merge."""
+"""A number of rows whose merge takes some milliseconds."""
 _Item = TypeVar("_Item", bound="np.generic[Any]")
 
 
@@ -54,8 +54,8 @@ def build_snapshot(
 ) -> LoadSnapshot:
     """Return the snapshot of the live brokers: the keys of `reports`, by broker id.
 
-    A broker without an entry in `averages` has zero averages, a bundle without one in `bundle_data` no windows.
-    Brokers of `averages` and `preallocated` that report nothing are left out.
+    A broker without an entry in `averages` has averages of 0, and a bundle without one in `bundle_data` no windows.
+    Brokers of `averages` and `preallocated` without a report are ignored.
     """
     return SnapshotBuilder().build(
         reports, bundle_data, averages, preallocated=preallocated, recently_unloaded=recently_unloaded
@@ -63,11 +63,11 @@ def build_snapshot(
 
 
 class SnapshotBuilder:
-    """Builds one snapshot after the other, each as `build_snapshot` does; what did not change is not built again.
+    """Builds one snapshot after the other, with the result of `build_snapshot`, and reuses what did not change.
 
-    The rows of a broker are kept while its report is the same object and its bundles' data are the same, the order of
-    all rows while every broker has the same bundles. So a snapshot costs little after one broker's report, and
-    `prepare` lets the cost of many be paid one broker at a time.
+    The rows of a broker are kept while its report is the same object and the data of its bundles are equal. The order
+    of all rows is kept while every broker has the same bundles. So a snapshot after one report costs little, and
+    `prepare` spreads the cost of many reports over time.
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class SnapshotBuilder:
         self._layout: _Layout | None = None
 
     def prepare(self, broker: str, report: LocalBrokerData, bundle_data: Mapping[str, BundleData]) -> bool:
-        """Have the rows of one broker ready for `build`; return whether they had to be made."""
+        """Prepare the rows of one broker for `build`; return whether they had to be built."""
         before = self._kept.get(broker)
         if before is not None and before[0] is report:
             names = before[2].names
@@ -89,10 +89,10 @@ class SnapshotBuilder:
         return True
 
     def lay_out(self, brokers: Iterable[str]) -> Iterator[None]:
-        """Have the order of all rows of these brokers, whose rows are ready, ready for `build`; pause now and then."""
-        rows = [self._kept[broker][2] for broker in sorted(brokers)]
-        if self._layout is None or self._layout.of != [each.names for each in rows]:
-            self._layout = yield from _layout(rows)
+        """Prepare the order of all rows of these brokers, which are prepared, for `build`; yields to pause."""
+        tables = [self._kept[broker][2] for broker in sorted(brokers)]
+        if self._layout is None or self._layout.of != [table.names for table in tables]:
+            self._layout = yield from _layout(tables)
 
     def build(
         self,
@@ -104,9 +104,9 @@ class SnapshotBuilder:
         recently_unloaded: Iterable[str] = (),
         ready: Collection[str] = (),
     ) -> LoadSnapshot:
-        """Return what `build_snapshot` returns for the same arguments; forgets brokers that report nothing.
+        """Return the result of `build_snapshot` for the same arguments, and forget brokers without a report.
 
-        Of the brokers `ready` the rows are taken as they were prepared last.
+        For the brokers in `ready` it uses the rows as they were last prepared.
         """
         brokers = _broker_table(reports, averages)
         for broker in brokers.names:
@@ -114,10 +114,10 @@ class SnapshotBuilder:
                 self.prepare(broker, reports[broker], bundle_data)
         self._kept = {broker: self._kept[broker] for broker in brokers.names}
         deque(self.lay_out(brokers.names), maxlen=0)
-        rows = [each for _, _, each in self._kept.values()]
+        tables = [table for _, _, table in self._kept.values()]
         layout = self._layout
         assert layout is not None
-        bundles = unloaded_recently(_bundle_table(rows, layout), recently_unloaded)
+        bundles = unloaded_recently(_bundle_table(tables, layout), recently_unloaded)
         return LoadSnapshot(brokers, bundles, layout.namespaces).with_preallocations(preallocated or {})
 
 
@@ -171,8 +171,8 @@ def _long_term(mean: TimeAverageBrokerData) -> tuple[float, float, float, float]
     )
 
 
-def _figures(figures: NamespaceBundleStats | TimeAverageMessageData) -> tuple[float, float, float, float]:
-    return figures.msg_rate_in, figures.msg_rate_out, figures.msg_throughput_in, figures.msg_throughput_out
+def _figures(traffic: NamespaceBundleStats | TimeAverageMessageData) -> tuple[float, float, float, float]:
+    return traffic.msg_rate_in, traffic.msg_rate_out, traffic.msg_throughput_in, traffic.msg_throughput_out
 
 
 _NO_STATS = NamespaceBundleStats()
@@ -182,7 +182,7 @@ _NO_DATA = BundleData(short_term_data=_NO_WINDOW, long_term_data=_NO_WINDOW)
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """What one broker's report says of its bundles, sorted by name; `namespace` points into `namespaces`."""
+    """The bundles in the report of one broker, sorted by name; `namespace` are indexes of `namespaces`."""
 
     names: list[str]
     namespaces: tuple[str, ...]
@@ -202,7 +202,7 @@ class _Rows:
 
 
 def _rows_of(report: LocalBrokerData, names: list[str], known: Sequence[BundleData | None]) -> _Rows:
-    """Return the rows of the report's bundles `names`, of which `known` is known."""
+    """Return the rows of the report's bundles `names`; `known` are their data, None for bundles without."""
     stats = [report.last_stats.get(name) for name in names]
     sampled = [item or _NO_STATS for item in stats]
     data = [item or _NO_DATA for item in known]
@@ -233,7 +233,7 @@ def _rows_of(report: LocalBrokerData, names: list[str], known: Sequence[BundleDa
 
 
 def belongs_to_a_broker(namespace: str) -> bool:
-    """Tell whether the namespace of that name is bound to one broker; a name that is none is not."""
+    """Return whether the namespace of this name is bound to one broker; False for an invalid name."""
     try:
         name = NamespaceName.parse(namespace)
     except InvalidNameError:
@@ -242,7 +242,7 @@ def belongs_to_a_broker(namespace: str) -> bool:
 
 
 def _numbered(texts: Sequence[str]) -> tuple[tuple[str, ...], Indices]:
-    """Return the distinct texts, sorted, and the place among them of each."""
+    """Return the distinct texts, sorted, and for each of `texts` its index among them."""
     distinct = tuple(sorted(set(texts)))
     place = {text: row for row, text in enumerate(distinct)}
     return distinct, np.fromiter(map(place.__getitem__, texts), np.int32, len(texts))
@@ -250,7 +250,7 @@ def _numbered(texts: Sequence[str]) -> tuple[tuple[str, ...], Indices]:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """How the rows of several brokers stand in one table: `order` says which of all rows, one broker after another."""
+    """The order of the rows of several brokers in one table: `order` are indexes of all rows, broker after broker."""
 
     of: list[list[str]]
     names: list[str]
@@ -260,19 +260,19 @@ class _Layout:
     namespaces: tuple[str, ...]
 
 
-def _layout(rows: Sequence[_Rows]) -> Generator[None, None, _Layout]:
-    """Merge the brokers' rows, which are sorted, two runs at a time; pause after each step that many rows make long."""
-    starts = np.cumsum([0, *(len(each.names) for each in rows)]).tolist()
-    # of equal names the earlier broker's comes first, since its numbers are smaller
+def _layout(tables: Sequence[_Rows]) -> Generator[None, None, _Layout]:
+    """Merge the brokers' rows, which are sorted, two runs at a time; yields to pause after each long step."""
+    starts = np.cumsum([0, *(len(table.names) for table in tables)]).tolist()
+    # of equal names that of the first broker precedes, because its numbers are smaller
     runs: list[list[tuple[str, int]]] = [
-        list(zip(each.names, range(start, start + len(each.names)), strict=True))
-        for start, each in zip(starts, rows, strict=False)
+        list(zip(table.names, range(start, start + len(table.names)), strict=True))
+        for start, table in zip(starts, tables, strict=False)
     ]
     yield
     while len(runs) > 1:
         merged = []
         for first in range(0, len(runs), 2):
-            # of two sorted runs, so that it takes as many steps as there are rows
+            # sorting two sorted runs takes linear time
             merged.append(sorted(chain(*runs[first : first + 2])))
             if len(merged[-1]) >= _LONG:
                 yield
@@ -283,12 +283,12 @@ def _layout(rows: Sequence[_Rows]) -> Generator[None, None, _Layout]:
     yield
     picked = np.fromiter((number for _, number in everything), np.int64, len(everything))
     yield
-    namespaces, place = _numbered([name for each in rows for name in each.namespaces])
-    firsts = np.cumsum([0, *(len(each.namespaces) for each in rows)])
-    namespace = [place[start + each.namespace] for start, each in zip(firsts, rows, strict=False)]
-    owner = [np.full(len(each.names), row, np.int32) for row, each in enumerate(rows)]
+    namespaces, place = _numbered([name for table in tables for name in table.namespaces])
+    firsts = np.cumsum([0, *(len(table.namespaces) for table in tables)])
+    namespace = [place[start + table.namespace] for start, table in zip(firsts, tables, strict=False)]
+    owner = [np.full(len(table.names), row, np.int32) for row, table in enumerate(tables)]
     return _Layout(
-        of=[each.names for each in rows],
+        of=[table.names for table in tables],
         names=names,
         order=picked,
         owner=_joined(owner, np.int32)[picked],
@@ -301,50 +301,50 @@ def _joined(columns: Iterable[NDArray[_Item]], kind: type[_Item]) -> NDArray[_It
     return np.concatenate([np.zeros(0, kind), *columns])
 
 
-def _bundle_table(rows: Sequence[_Rows], layout: _Layout) -> BundleTable:
-    """Return the table of all brokers' rows; none of them is unloaded recently."""
+def _bundle_table(tables: Sequence[_Rows], layout: _Layout) -> BundleTable:
+    """Return the table of all brokers' rows, without recently unloaded ones."""
 
     def column(of: Callable[[_Rows], NDArray[_Item]], kind: type[_Item]) -> NDArray[_Item]:
-        return _joined(map(of, rows), kind)[layout.order]
+        return _joined(map(of, tables), kind)[layout.order]
 
-    def figures(of: Callable[[_Rows], MessageColumns]) -> MessageColumns:
+    def traffic(of: Callable[[_Rows], MessageColumns]) -> MessageColumns:
         return MessageColumns(
-            rate_in=column(lambda each: of(each).rate_in, np.float64),
-            rate_out=column(lambda each: of(each).rate_out, np.float64),
-            throughput_in=column(lambda each: of(each).throughput_in, np.float64),
-            throughput_out=column(lambda each: of(each).throughput_out, np.float64),
+            rate_in=column(lambda table: of(table).rate_in, np.float64),
+            rate_out=column(lambda table: of(table).rate_out, np.float64),
+            throughput_in=column(lambda table: of(table).throughput_in, np.float64),
+            throughput_out=column(lambda table: of(table).throughput_out, np.float64),
         )
 
     return BundleTable(
         names=layout.names,
         owner=layout.owner,
         namespace=layout.namespace,
-        latest=figures(lambda each: each.latest),
-        topics=column(lambda each: each.topics, np.int64),
-        sessions=column(lambda each: each.sessions, np.int64),
-        short=figures(lambda each: each.short),
-        long=figures(lambda each: each.long),
-        short_samples=column(lambda each: each.short_samples, np.int64),
-        long_samples=column(lambda each: each.long_samples, np.int64),
-        listed=column(lambda each: each.listed, np.bool_),
-        sampled=column(lambda each: each.sampled, np.bool_),
-        has_windows=column(lambda each: each.has_windows, np.bool_),
-        broker_bound=column(lambda each: each.broker_bound, np.bool_),
+        latest=traffic(lambda table: table.latest),
+        topics=column(lambda table: table.topics, np.int64),
+        sessions=column(lambda table: table.sessions, np.int64),
+        short=traffic(lambda table: table.short),
+        long=traffic(lambda table: table.long),
+        short_samples=column(lambda table: table.short_samples, np.int64),
+        long_samples=column(lambda table: table.long_samples, np.int64),
+        listed=column(lambda table: table.listed, np.bool_),
+        sampled=column(lambda table: table.sampled, np.bool_),
+        has_windows=column(lambda table: table.has_windows, np.bool_),
+        broker_bound=column(lambda table: table.broker_bound, np.bool_),
         recently_unloaded=np.zeros(len(layout.names), bool),
-        suspect=column(lambda each: each.suspect, np.bool_),
+        suspect=column(lambda table: table.suspect, np.bool_),
     )
 
 
 def _message_columns(
-    rows: Sequence[_T], figures: Callable[[_T], tuple[float, float, float, float]]
+    rows: Sequence[_T], traffic: Callable[[_T], tuple[float, float, float, float]]
 ) -> tuple[MessageColumns, Flags]:
-    """Return rate in, rate out, throughput in, throughput out of `rows`, and which rows had a figure that is none."""
-    columns, bad = finite(np.array([figures(row) for row in rows], float).reshape(-1, 4).T)
+    """Return rate in, rate out, throughput in, throughput out of `rows`, and flags of rows with a value not finite."""
+    columns, bad = finite(np.array([traffic(row) for row in rows], float).reshape(-1, 4).T)
     return MessageColumns(*np.ascontiguousarray(columns)), np.logical_or.reduce(bad)
 
 
-def _integers(rows: Sequence[_T], figure: Callable[[_T], int]) -> Integers:
+def _integers(rows: Sequence[_T], value: Callable[[_T], int]) -> Integers:
     try:
-        return np.fromiter(map(figure, rows), np.int64, len(rows)).clip(-LARGEST_COUNT, LARGEST_COUNT)
+        return np.fromiter(map(value, rows), np.int64, len(rows)).clip(-LARGEST_COUNT, LARGEST_COUNT)
     except OverflowError:  # beyond 64 bits
-        return np.array([bounded_count(figure(row)) for row in rows], np.int64)
+        return np.array([bounded_count(value(row)) for row in rows], np.int64)

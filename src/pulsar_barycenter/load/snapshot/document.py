@@ -1,4 +1,4 @@
-"""A snapshot as one JSON document: what a leader knows when it decides, for people, files and REST.
+"""A snapshot as one JSON document: everything that a leader knows when it decides, for people, files and REST.
 
     {
       "format": "barycenter-snapshot",
@@ -13,14 +13,14 @@
       "configuration": {"loadBalancerLoadSheddingStrategy": "ThresholdShedder"}
     }
 
-With the extensible load manager `brokers` is empty, and `extensible` (see `extensible_document`) has the loads; there
-are `bundleData` and `brokerData` if it decides by the pipeline's windows, which its `traffic` says.
+With the extensible load manager `brokers` is empty, and `extensible` (see `extensible_document`) has the loads. It has
+`bundleData` and `brokerData` if decisions use the pipeline's windows, which its `traffic` says.
 
-Only `format` and `brokers` have to be there. Without `bundleData` the windows are those of a leader that has just
-seen the reports; without `brokerData` the averages are the sums of the windows. Figures that are no numbers are the
-texts "NaN", "Infinity" and "-Infinity", as Pulsar writes them.
+Only `format` and `brokers` are required. Without `bundleData` the windows are those of a leader that has just seen
+these reports for the first time; without `brokerData` the averages are the sums of the windows. Values that are not
+finite are the texts "NaN", "Infinity" and "-Infinity", as Pulsar writes them.
 
-Free of numpy, as a leader answers with it while its broker serves.
+Needs no numpy, because a leader answers requests with it while its broker serves clients.
 """
 
 import math
@@ -58,7 +58,7 @@ FORMAT: Final = "barycenter-snapshot"
 
 
 class PoliciesDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """What administrators demand: isolation policies as they are stored, broker id to failure domain, namespace to
+    """The rules of administrators: isolation policies as they are stored, broker id to failure domain, namespace to
     anti-affinity group."""
 
     isolation: dict[str, Any] = {}
@@ -77,7 +77,7 @@ class PoliciesDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True
         """Return the policies.
 
         Raises:
-            PolicyError: an isolation policy cannot be what it is said to be.
+            PolicyError: an isolation policy is invalid.
         """
         isolation, errors = IsolationPolicies.decode(self.isolation)
         if errors:
@@ -100,10 +100,10 @@ def _isolation_data(policy: IsolationPolicy) -> NamespaceIsolationData:
 
 
 class SnapshotDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The document; times are epoch ms. `recently_unloaded` maps a bundle to when it was unloaded.
+    """The document; times are epoch ms. `recently_unloaded` maps a bundle to the time of its unload.
 
-    `bundle_data` and `broker_data` are None if they are to be made of the reports, and with the extensible load manager
-    if it goes by the newest figures. `configuration` maps keys of broker.conf to texts.
+    `bundle_data` and `broker_data` are None if they follow from the reports, and with the extensible load manager if it
+    uses the newest reports. `configuration` maps keys of broker.conf to texts.
     """
 
     format: Literal["barycenter-snapshot"] = FORMAT
@@ -119,10 +119,10 @@ class SnapshotDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True
     configuration: dict[str, str] = {}
 
     def snapshot(self) -> "LoadSnapshot":
-        """Return the snapshot that strategies decide upon.
+        """Return the snapshot, the input of strategies.
 
         Raises:
-            PolicyError: an isolation policy cannot be what it is said to be.
+            PolicyError: an isolation policy is invalid.
         """
         from pulsar_barycenter.load.snapshot.builder import build_snapshot  # brings numpy
 
@@ -156,28 +156,28 @@ class SnapshotDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True
 
 
 def loads_of(document: SnapshotDocument) -> Mapping[str, LocalBrokerData | BrokerLoadData]:
-    """Return the load of each broker as the leader has it, of whichever load manager."""
+    """Return broker to its load as the leader has it, for any load manager."""
     return document.brokers if document.extensible is None else document.extensible.loads
 
 
 def owned_bundles(document: SnapshotDocument) -> Iterator[tuple[str, str, NamespaceBundleStats | None]]:
-    """Yield the owner, name and newest figures of each bundle; None of one whose figures nobody tells."""
+    """Yield the owner, the name and the newest load of each bundle; None for a bundle whose load no broker reports."""
     if document.extensible is None:
         for broker, report in document.brokers.items():
             for bundle, stats in report.last_stats.items():
                 yield broker, bundle, stats
         return
     stats_of = {
-        each.bundle_name: each.stats
+        bundle.bundle_name: bundle.stats
         for top in document.extensible.top_bundles.values()
-        for each in top.top_bundles_load_data
+        for bundle in top.top_bundles_load_data
     }
-    for bundle, broker in document.extensible.owners.items():
-        yield broker, bundle, stats_of.get(bundle)
+    for name, broker in document.extensible.owners.items():
+        yield broker, name, stats_of.get(name)
 
 
 def windows_of_reports(reports: Mapping[str, LocalBrokerData]) -> dict[str, BundleData]:
-    """Return the windows of a leader that has just seen these reports and none before."""
+    """Return the windows of a leader that has seen these reports and none before."""
     fold = LiveFold()
     for broker in sorted(reports):
         fold.accept(broker, reports[broker])
@@ -185,7 +185,7 @@ def windows_of_reports(reports: Mapping[str, LocalBrokerData]) -> dict[str, Bund
 
 
 def encode_snapshot(document: SnapshotDocument) -> bytes:
-    """Return the JSON of `document`; `decode_snapshot` gives the same back, also figures that are no numbers."""
+    """Return the JSON of `document`; `decode_snapshot` returns an equal one, including values that are not finite."""
     fields: dict[str, Any] = {
         "format": document.format,
         "takenAt": document.taken_at,
@@ -208,18 +208,18 @@ def encode_snapshot(document: SnapshotDocument) -> bytes:
 
 
 def _raw(encoded: bytes, value: Any) -> msgspec.Raw:
-    """Return `encoded`, or where it may have lost a figure that is no number, another form of `value`."""
+    """Return `encoded`, or if it may have lost values that are not finite, another form of `value`."""
     if b":null" not in encoded:
         return msgspec.Raw(encoded)
     return msgspec.Raw(msgspec.json.encode(_worded(msgspec.to_builtins(value))))
 
 
 def _worded(value: Any) -> Any:
-    """Return `value` with texts for figures that are no numbers, and without fields that are None."""
+    """Return `value` with texts for values that are not finite, and without fields that are None."""
     if isinstance(value, dict):
-        return {key: _worded(each) for key, each in value.items() if each is not None}
+        return {key: _worded(item) for key, item in value.items() if item is not None}
     if isinstance(value, list | tuple):
-        return [_worded(each) for each in value]
+        return [_worded(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value
@@ -233,9 +233,9 @@ def decode_snapshot(document: bytes) -> SnapshotDocument:
     """Return the snapshot in `document`; unknown fields are ignored.
 
     Raises:
-        msgspec.DecodeError: it is not JSON, or a field is missing or has another type; says where.
+        msgspec.DecodeError: it is not JSON, or a field is missing or has the wrong type; the text says where.
     """
     try:
         return _DECODER.decode(document)
     except msgspec.ValidationError:
-        return _LENIENT.decode(document)  # figures as texts
+        return _LENIENT.decode(document)  # numbers as texts

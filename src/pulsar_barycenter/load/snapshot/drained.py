@@ -1,7 +1,7 @@
-"""Which brokers of a snapshot are drained, and what the cluster is without them.
+"""Which brokers of a snapshot are drained, and the snapshot without some of its brokers.
 
-A drained broker keeps what it serves until somebody moves it, and gets nothing new while any other broker may serve it.
-When all are drained, none is: a bundle without owner is worse than a broker that is not empty.
+A drained broker keeps its bundles until somebody moves them, and gets new ones only if no other broker may serve them.
+If all brokers are drained, none counts as drained: a bundle without an owner is worse than a broker that is not empty.
 """
 
 from dataclasses import fields, replace
@@ -32,7 +32,7 @@ def with_drained(snapshot: LoadSnapshot, brokers: frozenset[str]) -> LoadSnapsho
 
 
 def drained_rows(snapshot: LoadSnapshot) -> Flags | None:
-    """Return which brokers are drained; None if nobody is, or everybody. Not to be changed."""
+    """Flag the drained brokers; None if no broker is drained, or all are. Do not change the result."""
     names = snapshot.policies.drained
     if not names:
         return None
@@ -45,8 +45,7 @@ def drained_rows(snapshot: LoadSnapshot) -> Flags | None:
 
 
 def without_brokers(snapshot: LoadSnapshot, gone: Flags) -> tuple[LoadSnapshot, Integers, Integers]:
-    """Return the cluster without the flagged brokers and their bundles; and of each broker and bundle that is left the
-    row that it had."""
+    """Return the snapshot without the flagged brokers and their bundles, and the rows that the others had before."""
     brokers = np.flatnonzero(~gone)
     bundles = np.flatnonzero(~gone[snapshot.bundles.owner])
     place = np.full(len(gone), -1, np.int32)
@@ -78,16 +77,16 @@ def _preallocations(
 
 def _extensible(load: ExtensibleLoad, brokers: Integers, bundles: Integers) -> ExtensibleLoad:
     columns = {
-        each.name: getattr(load, each.name)[bundles if each.name in _OF_BUNDLES else brokers]
-        for each in fields(load)
-        if each.name != "traffic"
+        column.name: getattr(load, column.name)[bundles if column.name in _OF_BUNDLES else brokers]
+        for column in fields(load)
+        if column.name != "traffic"
     }
     return replace(load, **columns)
 
 
 def _rows(table: Any, rows: Integers) -> dict[str, Any]:
-    """Return every column of a table in these rows, which are the last axis of each."""
-    return {each.name: _column(getattr(table, each.name), rows) for each in fields(table)}
+    """Return every column of a table, restricted to these rows; rows are the last axis of a column."""
+    return {column.name: _column(getattr(table, column.name), rows) for column in fields(table)}
 
 
 def _column(column: Any, rows: Integers) -> Any:

@@ -1,15 +1,15 @@
-"""What brokers of the extensible load manager report, as part of a snapshot document and as files of its topics.
+"""The reports of brokers of the extensible load manager, as a part of snapshot documents and as files of its topics.
 
-| where Pulsar has it | what it says | how to get it |
+| where Pulsar has it | content | how to get it |
 |---|---|---|
 | `loadbalancer-broker-load-data` | the load of each broker | `pulsar-client consume`, `broker-stats load-report` |
 | `loadbalancer-top-bundles-load-data` | the heaviest bundles of each broker | `pulsar-client consume` |
 | `loadbalancer-service-unit-state` | who owns each bundle | `pulsar-client consume` |
 | `/loadbalance/brokers/<id>` | how to reach each registered broker | the metadata store's shell |
 
-`pulsar-client consume` prints a message a line, `key:[…], properties:[…], content:{…}`; of a key the last line counts.
-Without the third a bundle is taken to be owned by the broker that lists it, without the fourth every broker that
-reported to be registered.
+`pulsar-client consume` prints one message per line, `key:[…], properties:[…], content:{…}`; the last line of a key
+counts. Without the third file the owner of a bundle is the broker that lists it; without the fourth all brokers that
+reported count as registered.
 
 Source: Pulsar's `ExtensibleLoadManagerImpl`, `ServiceUnitStateData`.
 """
@@ -30,7 +30,8 @@ _OWNING: Final = frozenset({"Owned", "Releasing", "Splitting"})
 
 
 class Ownership(msgspec.Struct, frozen=True, rename="camel"):
-    """What the channel says of a bundle. The owner is `dst_broker`, or `source_broker` while the bundle is released."""
+    """The record of a bundle in the ownership channel. The owner is `dst_broker`, or `source_broker` while it releases
+    the bundle."""
 
     state: str
     dst_broker: str | None = None
@@ -44,21 +45,21 @@ class Ownership(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TrafficFigures(enum.StrEnum):
-    """Which figures of traffic brokers of the extensible load manager are compared by."""
+    """The source of the traffic by which brokers of the extensible load manager are compared."""
 
     NEWEST = "newest"
-    """Those that they told last, as in Pulsar."""
+    """The newest reports, as in Pulsar."""
     WINDOWS = "windows"
-    """The pipeline's windows, as the modular load manager does."""
+    """The pipeline's windows, as with the modular load manager."""
     LATE = "late"
-    """Those that they told last, because the pipeline, which was to be decided by, is late or published nothing."""
+    """The newest reports, because the pipeline, which was to be used, is late or published nothing."""
 
 
 ExtensibleItem: TypeAlias = BrokerLoadData | TopBundlesLoadData | BrokerLookupData | Ownership
 
 
 class ExtensibleDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """By broker id, `owners` by bundle. `traffic` says by which figures is decided."""
+    """The reports by broker id, and `owners` by bundle. `traffic` is the source of the compared traffic."""
 
     loads: dict[str, BrokerLoadData] = {}
     top_bundles: dict[str, TopBundlesLoadData] = {}
@@ -68,7 +69,7 @@ class ExtensibleDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=Tr
 
     @staticmethod
     def of(items: Iterable[tuple[str, ExtensibleItem]]) -> "ExtensibleDocument":
-        """Return what items say, each with its key: a broker id, or a bundle; the last one of a kind and key counts."""
+        """Return the document of items, each with its key (broker id or bundle); the last of a kind and key counts."""
         loads: dict[str, BrokerLoadData] = {}
         tops: dict[str, TopBundlesLoadData] = {}
         lookups: dict[str, BrokerLookupData] = {}
@@ -85,7 +86,9 @@ class ExtensibleDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=Tr
                     states[key] = item
         owners = {bundle: owner for bundle, state in states.items() if (owner := state.owner) is not None}
         if not states:
-            owners = {each.bundle_name: broker for broker, top in tops.items() for each in top.top_bundles_load_data}
+            owners = {
+                bundle.bundle_name: broker for broker, top in tops.items() for bundle in top.top_bundles_load_data
+            }
         if not lookups:
             anybody = BrokerLookupData(load_manager_class_name=ManagerKind.EXTENSIBLE.class_name)
             lookups = dict.fromkeys({*loads, *tops}, anybody)
@@ -93,12 +96,12 @@ class ExtensibleDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=Tr
 
     @property
     def newest_ms(self) -> int:
-        """When the newest load was measured or published."""
+        """When the newest load was measured or published (epoch ms); 0 without loads."""
         return max((max(load.updated_at, load.reported_at) for load in self.loads.values()), default=0)
 
 
 def broker_of_lookup(lookup: BrokerLookupData) -> str | None:
-    """Return the id of the broker that the URLs of a registration tell."""
+    """Return the broker id from the URLs of a registration, or None."""
     return next((place for url in (lookup.web_service_url, lookup.web_service_url_tls) if (place := _place(url))), None)
 
 
@@ -107,7 +110,7 @@ def _place(url: str | None) -> str:
 
 
 def kind_of(fields: Mapping[str, object]) -> type[ExtensibleItem] | None:
-    """Return what a JSON object with these fields is; None if it is nothing of the extensible load manager."""
+    """Return the type of a JSON object with these fields; None if it is not of the extensible load manager."""
     if "topBundlesLoadData" in fields:
         return TopBundlesLoadData
     if "weightedMaxEMA" in fields or "msgThroughputEMA" in fields:
@@ -120,7 +123,7 @@ def kind_of(fields: Mapping[str, object]) -> type[ExtensibleItem] | None:
 
 
 def messages_in(content: bytes) -> Iterator[tuple[str, bytes, int]]:
-    """Return key, JSON and line number of each message that `pulsar-client consume` printed, whatever is in between."""
+    """Yield key, JSON and line number of each message that `pulsar-client consume` printed; other lines are skipped."""
     for number, line in enumerate(content.splitlines(), 1):
         found = _MESSAGE.match(line)
         if found is not None:

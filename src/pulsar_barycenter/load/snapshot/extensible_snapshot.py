@@ -1,16 +1,16 @@
 """The snapshot of brokers that run the extensible load manager.
 
-Brokers are all that are registered or whose load is known: a strategy has to see the load of one that is gone, and
-the one that did not report. Bundles are those of each broker's list of top bundles, with their figures, and those that
-the ownership channel names, without figures if no list holds them.
+It has all brokers that are registered or whose load is known: a strategy must see the load of a broker that is gone,
+and a broker that has not reported. Its bundles are those of the lists of top bundles, with their loads, and those of
+the ownership channel, without a load if no list has them.
 
-By default nothing is averaged over time but what brokers average themselves: `latest`, `short` and `long` hold the same
-figures, those of the newest reports, so that whatever reads windows decides upon them.
+By default only the averages of the brokers themselves exist: `latest`, `short` and `long` have the same values, those
+of the newest reports, so that code that reads windows uses them.
 
-With the pipeline's windows `short` and `long` are these, of each bundle of which there are any. A broker's are the sums
-over the bundles that it owns, which the channel says at any moment, so that a bundle counts for its new owner at once.
-`throughput_ema` is the sum of the short windows then, and the lists of top bundles are in the order of the windows.
-Usage stays what each broker averages itself: the pipeline has no windows of it.
+With the pipeline's windows, `short` and `long` are these for each bundle that has them. Those of a broker are the sums
+over the bundles that it owns by the ownership channel, so a bundle counts for its new owner at once. `throughput_ema`
+is then the sum of the short windows, and the lists of top bundles are ordered by windows. Usage remains the average of
+each broker, because the pipeline has no windows of usage.
 
 Source: Pulsar's `LoadManagerContext`: two load-data stores and a registry; and the ownership channel.
 """
@@ -57,7 +57,7 @@ _NO_WINDOW: Final = TimeAverageMessageData()
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The pipeline's windows: of bundles, and their sums over the bundles of each broker."""
+    """The pipeline's windows of bundles, and their sums over the bundles of each broker."""
 
     bundles: Mapping[str, BundleData] = field(default_factory=dict)
     brokers: Mapping[str, TimeAverageBrokerData] = field(default_factory=dict)
@@ -69,26 +69,26 @@ NO_WINDOWS: Final = Windows()
 def windows_of_owners(known: ExtensibleDocument, published: Mapping[str, BundleData]) -> Windows:
     """Return the windows of all bundles that are owned or listed, and their sums by owner.
 
-    In the sums a bundle without windows counts with its newest figures, as far as its owner lists it.
+    In the sums a bundle without windows counts with its newest load if its owner lists it.
     """
     listed = {
-        (broker, each.bundle_name): each.stats
+        (broker, bundle.bundle_name): bundle.stats
         for broker, top in known.top_bundles.items()
-        for each in top.top_bundles_load_data
+        for bundle in top.top_bundles_load_data
     }
     names = chain(known.owners, (bundle for _, bundle in listed))
     bundles = {bundle: data for bundle in names if (data := published.get(bundle)) is not None}
-    figures = {
+    values = {
         bundle: _as_windows(stats)
         for (broker, bundle), stats in listed.items()
         if bundle not in bundles and known.owners.get(bundle) == broker
     }
-    figures.update(bundles)
+    values.update(bundles)
     held: dict[str, list[str]] = {broker: [] for broker in (*known.loads, *known.lookups)}
     for bundle, owner in known.owners.items():
         held.setdefault(owner, []).append(bundle)
     return Windows(
-        bundles, {broker: broker_averages(bundles_of, figures, _NOTHING) for broker, bundles_of in held.items()}
+        bundles, {broker: broker_averages(bundles_of, values, _NOTHING) for broker, bundles_of in held.items()}
     )
 
 
@@ -114,12 +114,12 @@ def build_extensible_snapshot(
     traffic: TrafficFigures = TrafficFigures.NEWEST,
     windows: Windows = NO_WINDOWS,
 ) -> LoadSnapshot:
-    """Return the snapshot of the brokers of `loads` (their loads) and `lookups` (those registered), by broker id.
+    """Return the snapshot of the brokers in `loads` (their loads) and `lookups` (the registered ones), by broker id.
 
-    `owners` maps bundles to the brokers that own them. Bundles and lists of top bundles of other brokers are left out;
-    of a bundle that stands in a list twice the first place counts. A broker whose load is not known carries nothing,
-    one that is not registered has no version and no load manager. `windows` count if `traffic` says so; a bundle or
-    broker that they lack has its newest figures.
+    `owners` maps bundles to their owners. Bundles and lists of top bundles of other brokers are ignored; if a bundle
+    occurs twice in a list, the first position counts. A broker of unknown load has a load of 0, and one that is not
+    registered has no version and no load manager. `windows` are used if `traffic` says so; bundles and brokers without
+    windows have the values of the newest reports.
     """
     if traffic is not TrafficFigures.WINDOWS:
         windows = NO_WINDOWS
@@ -135,9 +135,9 @@ def build_extensible_snapshot(
     top = np.array([places[names[row]][name] for name, row in _keys(plain.bundles)], np.int64)
     owned = np.array([owners.get(name) == names[row] for name, row in _keys(plain.bundles)], bool)
     columns = [(load.weighted_max_ema, load.msg_throughput_ema, load.max_resource_usage) for load in known]
-    figures = np.array(columns, float).reshape(-1, 3).T
-    odd = ~np.isfinite(figures)
-    ema, throughput_ema, max_usage = np.where(odd, 0.0, figures)
+    values = np.array(columns, float).reshape(-1, 3).T
+    odd = ~np.isfinite(values)
+    ema, throughput_ema, max_usage = np.where(odd, 0.0, values)
     has_load = np.array([name in loads for name in names], bool)
     has_sums = np.array([name in windows.brokers for name in names], bool)
     short = _chosen(has_sums, plain.brokers.short, plain.brokers.latest)
@@ -174,15 +174,15 @@ def build_extensible_snapshot(
     return _with_owned(listed, extensible, rest, recently, windows.bundles)
 
 
-def _chosen(which: Flags, figures: MessageColumns, others: MessageColumns) -> MessageColumns:
-    """Return `figures` where `which` says so, else `others`."""
+def _chosen(which: Flags, values: MessageColumns, others: MessageColumns) -> MessageColumns:
+    """Return `values` in the rows that `which` flags, else `others`."""
     if not which.any():
         return others
     return MessageColumns(
-        np.where(which, figures.rate_in, others.rate_in),
-        np.where(which, figures.rate_out, others.rate_out),
-        np.where(which, figures.throughput_in, others.throughput_in),
-        np.where(which, figures.throughput_out, others.throughput_out),
+        np.where(which, values.rate_in, others.rate_in),
+        np.where(which, values.rate_out, others.rate_out),
+        np.where(which, values.throughput_in, others.throughput_in),
+        np.where(which, values.throughput_out, others.throughput_out),
     )
 
 
@@ -197,14 +197,14 @@ def _with_owned(
     recently_unloaded: Container[str],
     windows: Mapping[str, BundleData],
 ) -> LoadSnapshot:
-    """Return the snapshot with rows for bundles that their owners, if known, do not list: without newest figures."""
+    """Return the snapshot with additional rows, without a newest load, for bundles that their owners do not list."""
     index, bundles = snapshot.brokers.index, snapshot.bundles
     added = {name: row for name, owner in owners.items() if (row := index.get(owner)) is not None}
     if not added:
         return snapshot
     owner = np.concatenate((bundles.owner, np.fromiter(added.values(), np.int32, len(added))))
     names = [*bundles.names, *added]
-    # by name, and those that two brokers hold by broker
+    # sort by name, then by broker
     by_broker = np.argsort(owner, kind="stable").tolist()
     order = np.array(sorted(by_broker, key=names.__getitem__), np.int64)
     names = [names[row] for row in order.tolist()]
@@ -225,9 +225,9 @@ def _with_owned(
         rows = [
             (one.msg_rate_in, one.msg_rate_out, one.msg_throughput_in, one.msg_throughput_out) for one in added_ones
         ]
-        figures, odd = finite(np.array(rows, float).reshape(-1, 4).T)
+        values, odd = finite(np.array(rows, float).reshape(-1, 4).T)
         mixed = zip(
-            (columns.rate_in, columns.rate_out, columns.throughput_in, columns.throughput_out), figures, strict=True
+            (columns.rate_in, columns.rate_out, columns.throughput_in, columns.throughput_out), values, strict=True
         )
         return MessageColumns(*(extended(column, more) for column, more in mixed)), np.logical_or.reduce(odd)
 
@@ -261,19 +261,19 @@ def _with_owned(
 
 
 def _places(top: TopBundlesLoadData, windows: Mapping[str, BundleData]) -> dict[str, int]:
-    """Return the place of each bundle of a list; with windows the list is ordered anew by these."""
+    """Return bundle to its position in a list; with windows the list is sorted again by them."""
     first: dict[str, NamespaceBundleStats] = {}
     for bundle in top.top_bundles_load_data:
         first.setdefault(bundle.bundle_name, bundle.stats)
     order = list(first)
-    if windows:  # the least loaded first, of equals the greater name, as in the lists
+    if windows:  # the least loaded first, of equal ones the greater name, as in the lists
         order.sort(reverse=True)
         order.sort(key=lambda name: stats_rank(_averaged(first[name], windows.get(name))))
     return {name: place for place, name in enumerate(order)}
 
 
 def _averaged(stats: NamespaceBundleStats, windows: BundleData | None) -> NamespaceBundleStats:
-    """Return the figures of a bundle with the traffic of its short window, if there is one."""
+    """Return the load of a bundle with the traffic of its short window, if there is one."""
     if windows is None:
         return stats
     short = windows.short_term_data
@@ -287,7 +287,7 @@ def _averaged(stats: NamespaceBundleStats, windows: BundleData | None) -> Namesp
 
 
 def as_report(load: BrokerLoadData, lookup: BrokerLookupData, top: TopBundlesLoadData | None) -> LocalBrokerData:
-    """Return what a broker of the modular load manager would have said of the same load."""
+    """Return the report that a broker of the modular load manager would write for the same load."""
     stats: dict[str, NamespaceBundleStats] = {}
     for bundle in () if top is None else top.top_bundles_load_data:
         stats.setdefault(bundle.bundle_name, bundle.stats)

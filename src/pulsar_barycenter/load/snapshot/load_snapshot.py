@@ -1,11 +1,11 @@
-"""The load of a cluster at one moment, as columns: what every strategy decides upon.
+"""The load of a cluster at one moment, as columns: the input of every strategy.
 
-Brokers and bundles are rows of two tables, sorted by name, so that an index order is a name order and ties break by
-name whatever the input order was. Arrays are never changed after they were built; treat them as read-only.
+Brokers and bundles are rows of two tables, sorted by name, so the order of rows is the order of names, and ties are
+decided by name, whatever the order of the input was. Arrays never change after they are built; treat them as read-only.
 
-Data that no rule covers is bounded here, once, and flagged: a usage, limit or rate that is NaN or infinite (or whose
-percentage is) counts as 0, and the row's `suspect` is set. Negative and above-100 % figures, zero limits and
-missing data have an answer in Pulsar and pass as they are.
+Invalid values are replaced here, once, and flagged: a usage, limit or rate that is NaN or infinite (or whose percentage
+is) counts as 0, and `suspect` of the row is set. Pulsar defines what happens with negative values, values above 100 %,
+limits of 0 and missing data, so these are not changed.
 
 Needs numpy; only a leader imports it.
 Source: Pulsar's `LoadData`, `BrokerData`, `LocalBrokerData.getMaxResourceUsageWithWeight`.
@@ -33,12 +33,12 @@ Indices: TypeAlias = NDArray[np.int32]
 Flags: TypeAlias = NDArray[np.bool_]
 
 LARGEST_COUNT: Final = 2**53
-"""Counts beyond it are bounded: sums of them stay exact in both kinds of numbers."""
+"""Counts are bounded to it, so that their sums are exact both as integers and as floats."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageColumns:
-    """Four figures of each row: msg/s and bytes/s."""
+    """The traffic of each row: rates in msg/s, throughputs in bytes/s."""
 
     rate_in: Floats
     rate_out: Floats
@@ -60,10 +60,11 @@ class MessageColumns:
 
 @dataclass(frozen=True)
 class BrokerTable:
-    """One row a live broker, sorted by id.
+    """One row per live broker, sorted by id.
 
-    `usage` and `limit` have one row for each of `load_report.RESOURCES`, in its units. `latest` is what the newest
-    report says of the whole broker, `short` and `long` are the time averages (sums of the windows of its bundles).
+    `usage` and `limit` have one row for each of `load_report.RESOURCES`, in its units. `latest` is the traffic of the
+    whole broker in its newest report, `short` and `long` are the sums of the short and the long windows of its bundles.
+    `suspect` flags brokers that reported values that are not finite.
     """
 
     names: tuple[str, ...]
@@ -91,41 +92,41 @@ class BrokerTable:
 
     @cached_property
     def everyone(self) -> Flags:
-        """All rows. Not to be changed."""
+        """Flags that are set for all rows; read-only."""
         everyone = np.ones(len(self), bool)
         everyone.flags.writeable = False
         return everyone
 
     @cached_property
     def percent(self) -> Floats:
-        """Usage in percent of the limit, one row for each of RESOURCES, in 32-bit arithmetic widened; always finite."""
+        """Usage in percent of the limit, one row for each of RESOURCES; 32-bit arithmetic, widened; always finite."""
         return finite(raw_percent(self.usage, self.limit))[0]
 
     def runs_class(self, name: str) -> Flags:
-        """Tell which brokers report a load manager whose class name ends in `.name`, or is it; `everyone` if all do.
+        """Flag the brokers whose load manager has the class name `name`, without its package; `everyone` if all have.
 
-        Not to be changed.
+        Do not change the result.
         """
         found: Flags | None = self.memo.get(("runs class", name))
         if found is None:
-            own = (each is not None and each.rpartition(".")[2] == name for each in self.class_names)
+            own = (reported is not None and reported.rpartition(".")[2] == name for reported in self.class_names)
             found = np.fromiter(own, bool, len(self))
             found = self.memo["runs class", name] = self.everyone if found.all() else found
         return found
 
     def flags_of(self, broker: int) -> tuple[str, ...]:
-        """Say what is doubtful of the broker in that row."""
-        return (f"{self.names[broker]} reported figures that are no numbers",) if self.suspect.item(broker) else ()
+        """Return the problems of the data of the broker in this row."""
+        return (f"{self.names[broker]} reported load values that are not numbers",) if self.suspect.item(broker) else ()
 
     @cached_property
     def most_topics(self) -> int:
-        """The most topics that a broker reports; 0 without brokers."""
+        """The highest number of topics that a broker reports; 0 without brokers."""
         return int(self.topics.max(initial=0))
 
     def weighted_usage(self, weights: ResourceWeights) -> Floats:
         """Return the largest weighted percentage of CPU, direct memory and bandwidths as a fraction, not clamped.
 
-        Computed once for each weights: a round of decisions asks for every bundle.
+        Computed once per weights, because a round of decisions needs it for every bundle.
         """
         found: Floats | None = self.memo.get(("weighted usage", weights))
         if found is None:
@@ -135,19 +136,19 @@ class BrokerTable:
 
     @cached_property
     def memo(self) -> dict[tuple[str, object], Any]:
-        """What was computed of the table, by a word and a key; it lives as long as the table."""
+        """A cache of values computed from the table, by a name and a key; it lives as long as the table."""
         return {}
 
 
 @dataclass(frozen=True)
 class BundleTable:
-    """One row a reported bundle, sorted by name; one that two brokers report (it is moving) stands once for each.
+    """One row per reported bundle, sorted by name; a bundle that two brokers report (it is moving) has a row for each.
 
-    `owner` is a row of the brokers. `latest` are the figures of the report, `short` and `long` the windows.
-    `listed` says that the report names the bundle in `bundles`, `sampled` that it holds figures of it; Barycenter's
-    own reports do both. `broker_bound`: its namespace belongs to one broker (heartbeat, SLA monitor); the bundles of
-    `pulsar/system` may be moved, as in Pulsar 4.x. `has_windows` false: nothing is known of its past, its windows
-    read 0.
+    `owner` is a row of the brokers, `namespace` an index of `LoadSnapshot.namespaces`. `latest` is the traffic in the
+    report, `short` and `long` are the windows. `listed`: the report names the bundle in `bundles`. `sampled`: it has
+    the load of the bundle. Barycenter's own reports do both. `broker_bound`: its namespace is bound to one broker
+    (heartbeat, SLA monitor); bundles of `pulsar/system` may move, as in Pulsar 4.x. `has_windows` false: there are no
+    windows of it, and their columns are 0. `suspect`: a value was not finite.
     """
 
     names: Sequence[str]
@@ -172,7 +173,7 @@ class BundleTable:
 
     @cached_property
     def may_shed(self) -> Flags:
-        """Rows that a shedder may choose: listed, with windows, not bound to a broker, not unloaded recently."""
+        """The rows that a shedder may choose: listed, with windows, not bound to a broker, not unloaded recently."""
         return self.listed & self.has_windows & ~self.broker_bound & ~self.recently_unloaded
 
     def rows_of_namespace(self, namespace: int) -> Integers:
@@ -187,47 +188,47 @@ class BundleTable:
 
     @cached_property
     def _by_namespace(self) -> tuple[Indices, Integers | None]:
-        """The namespaces in ascending order, and the rows in which they stand; None: in each its own."""
+        """The sorted column `namespace`, and the row of each item; None if the column is already sorted."""
         if not np.any(self.namespace[1:] < self.namespace[:-1]):
             return self.namespace, None
         order = np.argsort(self.namespace, kind="stable")
         return self.namespace[order], order
 
     def holders(self, namespace: int, brokers: int) -> Indices | Integers:
-        """Return which brokers report bundles of a namespace; one may stand there several times."""
+        """Return the brokers that report bundles of a namespace; a broker may occur several times."""
         owners = self.owner[self._rows_of_namespace(namespace)]
         return owners if len(owners) <= brokers else self.reported(namespace, brokers).nonzero()[0]
 
     def holding(self, namespace: int, brokers: int) -> frozenset[int]:
-        """Return the same as a set, found once for each namespace."""
+        """Return the same as a set, computed once per namespace."""
         found: frozenset[int] | None = self.memo.get(("holding", namespace))
         if found is None:
             found = self.memo["holding", namespace] = frozenset(self.holders(namespace, brokers).tolist())
         return found
 
     def reported(self, namespace: int, brokers: int) -> Integers:
-        """Return how many bundles of a namespace each broker reports. Not to be changed."""
+        """Return for each broker the number of bundles of a namespace that it reports; do not change the result."""
         found: Integers | None = self.memo.get(("reported", namespace))
         if found is None:
             owners = self.owner[self._rows_of_namespace(namespace)]
             found = np.bincount(owners, minlength=brokers)
-            if len(owners) > brokers:  # to count the few of a small one anew is as quick as to remember them
+            if len(owners) > brokers:  # for a small namespace, counting again is as fast as a cache
                 self.memo["reported", namespace] = found
         return found
 
     @cached_property
     def memo(self) -> dict[tuple[str, object], Any]:
-        """What was computed of the table, by a word and a key; it lives as long as the table."""
+        """A cache of values computed from the table, by a name and a key; it lives as long as the table."""
         return {}
 
     def row_with_windows(self, bundle: str) -> int | None:
-        """Return a row of the bundle, if windows are known of it."""
+        """Return a row of the bundle if it has windows, else None."""
         row = bisect_left(self.names, bundle)
         known = row < len(self) and self.names[row] == bundle and self.has_windows.item(row)
         return row if known else None
 
     def is_reported_by(self, broker: int, bundle: str, known: int = 0) -> bool:
-        """Tell whether the broker in that row reports `bundle`; `known` is looked at first: it may be its row."""
+        """Return whether the broker in this row reports `bundle`; `known` is tried first as the bundle's row."""
         row = self._first_row(bundle, known)
         while row < len(self) and self.names[row] == bundle:
             if self.owner.item(row) == broker:
@@ -244,11 +245,12 @@ class BundleTable:
 
 
 class Preallocations(msgspec.Struct, frozen=True, gc=False):
-    """Bundles assigned to a broker that no broker reported yet.
+    """Bundles that were assigned to a broker, and that no broker has reported yet.
 
-    `long_rate` is each broker's sum of their long-term rates in + out (msg/s), `topics` that of their topics; none of
-    these was ever above `most_topics`. `pairs` holds (broker's row, bundle). `arriving` maps a namespace to how many of
-    its bundles the broker in a row is about to get, those left out that it reports already, and brokers that get none.
+    `long_rate` is for each broker the sum of their long-term rates in + out (msg/s), `topics` the sum of their topics,
+    and `most_topics` an upper bound of these. `pairs` has (row of the broker, bundle). `arriving` maps a namespace to
+    broker row to the number of its bundles that are about to arrive there, without bundles that the broker reports
+    already, and without brokers that get none.
     """
 
     long_rate: Floats
@@ -265,7 +267,7 @@ class Preallocations(msgspec.Struct, frozen=True, gc=False):
     def of(
         long_rate: Floats, topics: Integers, pairs: Iterable[tuple[int, str]], bundles: BundleTable
     ) -> "Preallocations":
-        """Return preallocations of known sums. `bundles` are those that brokers report."""
+        """Return preallocations with these sums. `bundles` are those that brokers report."""
         known: dict[tuple[int, str], bool] = {}
         arriving: dict[str, dict[int, int]] = {}
         for broker, bundle in pairs:
@@ -280,10 +282,10 @@ class Preallocations(msgspec.Struct, frozen=True, gc=False):
     def adding(
         self, broker: int, bundle: str, rate: float, topic_count: int, bundles: BundleTable, row: int = 0
     ) -> "Preallocations":
-        """Return these and one more, `bundle` for the broker in that row; costs as much however many there are.
+        """Return these and one more, `bundle` for the broker in this row, in time that does not depend on their number.
 
-        `rate` is its long-term rate in + out (msg/s), bounded by `bounded_rate`. `row` may be one of the
-        bundle's among `bundles`.
+        `rate` is its long-term rate in + out (msg/s), bounded by `bounded_rate`. `row` may be a row of the bundle in
+        `bundles`.
         """
         long_rate, topics = self.long_rate.copy(), self.topics.copy()
         long_rate[broker] += bounded_rate(rate)
@@ -301,17 +303,16 @@ class Preallocations(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class ExtensibleLoad:
-    """What brokers of the extensible load manager report beyond the tables.
+    """What brokers of the extensible load manager report in addition to the tables.
 
-    One row a broker: `weighted_max_ema` and `max_usage` are fractions, `throughput_ema` bytes/s, `updated_at_ms` when
-    the figures were measured. `has_load` false: the broker is live but its load is not known, its figures read 0.
-    `live` false: the load is known but the broker is not registered any more.
+    One row per broker: `weighted_max_ema` and `max_usage` are fractions, `throughput_ema` is bytes/s, `updated_at_ms`
+    is the time of the measurement. `has_load` false: the broker is live but its load is unknown, and its values are 0.
+    `live` false: the load is known but the broker is no longer registered.
 
-    One row a bundle: `top` is its place in its broker's list of top bundles (0 stands first, and is the least loaded
-    of them), -1 for a bundle outside the list; `owned` says that the ownership channel, too, names the broker of that
-    row as its owner.
+    One row per bundle: `top` is its position in its broker's list of top bundles (0 is the least loaded of them), -1
+    for a bundle outside the list. `owned`: the ownership channel also names the broker of this row as the owner.
 
-    `traffic` says what `short` and `long` of the tables, `throughput_ema` and the order of the lists are made of.
+    `traffic` is the source of `short` and `long` of the tables, of `throughput_ema` and of the order of the lists.
     """
 
     weighted_max_ema: Floats
@@ -327,10 +328,10 @@ class ExtensibleLoad:
 
 @dataclass(frozen=True)
 class LoadSnapshot:
-    """Everything a strategy may look at. `namespaces` is sorted; `BundleTable.namespace` points into it.
+    """Everything that a strategy may read. `namespaces` is sorted; `BundleTable.namespace` are indexes of it.
 
-    `taken_at_ms` (epoch ms) is the moment that ages are measured against. `extensible` is there if brokers of the
-    extensible load manager reported. `policies` is what administrators demand of placement.
+    `taken_at_ms` (epoch ms) is the time from which ages are computed. `extensible` is set if brokers of the extensible
+    load manager reported. `policies` are the rules of administrators for placement.
     """
 
     brokers: BrokerTable
@@ -343,7 +344,7 @@ class LoadSnapshot:
 
     @property
     def on_their_way(self) -> Preallocations:
-        """The preallocations; none if the snapshot was made without."""
+        """The preallocations; empty ones if the snapshot was built without."""
         return self.preallocations or Preallocations.none(len(self.brokers))
 
     @property
@@ -356,16 +357,16 @@ class LoadSnapshot:
         return self.on_their_way.topics
 
     def namespace_row(self, namespace: str) -> int | None:
-        """Return the place of a namespace that has bundles."""
+        """Return the index of a namespace; None if it has no bundles."""
         row = bisect_left(self.namespaces, namespace)
         return row if row < len(self.namespaces) and self.namespaces[row] == namespace else None
 
     def with_preallocations(self, preallocated: Mapping[str, Mapping[str, BundleData]]) -> "LoadSnapshot":
-        """Return the snapshot with other preallocations: broker to bundle to data; unknown brokers are left out."""
+        """Return the snapshot with other preallocations: broker to bundle to data; unknown brokers are ignored."""
         return replace(self, preallocations=_preallocations(self.brokers, self.bundles, preallocated))
 
     def adding_preallocation(self, broker: str, bundle: str, data: BundleData) -> "LoadSnapshot":
-        """Return the snapshot with one more preallocation of a bundle that has none; cheap however many there are."""
+        """Return the snapshot with a preallocation of a bundle that has none; the number of others does not matter."""
         row = self.brokers.index.get(broker)
         if row is None:
             return self
@@ -373,27 +374,27 @@ class LoadSnapshot:
         return self._with(self.on_their_way.adding(row, bundle, rate, data.topics, self.bundles))
 
     def moving(self, bundle: int, broker: str) -> "LoadSnapshot":
-        """Return the snapshot with the bundle of that row on its way to `broker`, which has no preallocation of it."""
+        """Return the snapshot with the bundle in this row on its way to `broker`, which has no preallocation of it."""
         bundles, row = self.bundles, self.brokers.index[broker]
         rate = bundles.long.rate_in.item(bundle) + bundles.long.rate_out.item(bundle)
         topics = bundles.topics.item(bundle)
         return self._with(self.on_their_way.adding(row, bundles.names[bundle], rate, topics, bundles, bundle))
 
     def _with(self, preallocations: Preallocations) -> "LoadSnapshot":
-        # what `replace` does, without going through all fields
+        # the same as `replace`, but without visiting all fields
         found = object.__new__(LoadSnapshot)
         found.__dict__.update(self.__dict__, preallocations=preallocations)
         return found
 
     def is_on_its_way(self, bundle: str, broker: str) -> bool:
-        """Tell whether `bundle` counts for `broker` already, as a preallocation."""
+        """Return whether `bundle` already counts for `broker` as a preallocation."""
         return (self.brokers.index[broker], bundle) in self.on_their_way.pairs
 
 
 def counted(bundles: BundleTable, namespace: int | None, brokers: int, arriving: Mapping[int, int]) -> Integers:
-    """Return how many bundles of a namespace each broker reports, those added that it is about to get.
+    """Return for each broker the number of bundles of a namespace that it reports or is about to get.
 
-    Not to be changed.
+    Do not change the result.
     """
     counts = np.zeros(brokers, np.int64) if namespace is None else bundles.reported(namespace, brokers)
     if arriving:
@@ -427,12 +428,12 @@ def largest_weighted(percent: Floats, weights: ResourceWeights) -> Floats:
     )
     largest: Floats = terms[0]
     for term in terms[1:]:
-        largest = np.where(term > largest, term, largest)  # of 0 and -0 the first, as Pulsar's maximum
+        largest = np.where(term > largest, term, largest)  # of 0 and -0 the first, as in Pulsar
     return largest / 100
 
 
 def unloaded_recently(bundles: BundleTable, names: Iterable[str]) -> BundleTable:
-    """Return the table in which exactly the bundles of these names were unloaded recently; unknown names are none."""
+    """Return the table in which exactly the bundles of these names count as recently unloaded; others are ignored."""
     flags = np.zeros(len(bundles), bool)
     for name in names:
         row = bisect_left(bundles.names, name)
@@ -445,7 +446,7 @@ def unloaded_recently(bundles: BundleTable, names: Iterable[str]) -> BundleTable
 def _preallocations(
     brokers: BrokerTable, bundles: BundleTable, preallocated: Mapping[str, Mapping[str, BundleData]]
 ) -> Preallocations:
-    """Return the sums, added in the order of (broker, bundle), so that the input's order does not matter."""
+    """Return the preallocations, summed in the order of (broker, bundle), so that the input's order does not matter."""
     long_rate, topics = np.zeros(len(brokers)), np.zeros(len(brokers), np.int64)
     pairs = []
     for broker in sorted(preallocated):
@@ -467,11 +468,11 @@ def namespace_of(bundle: str) -> str:
 
 
 def bounded_count(count: int) -> int:
-    """Return `count`, or the nearest that is not beyond LARGEST_COUNT."""
+    """Return `count`, bounded to ±LARGEST_COUNT."""
     return max(-LARGEST_COUNT, min(LARGEST_COUNT, count))
 
 
 def finite(values: Floats) -> tuple[Floats, Flags]:
-    """Return the values with 0 in place of what is no number, and where that was."""
+    """Return the values with 0 in place of NaN and infinity, and flags of where these were."""
     bad = ~np.isfinite(values)
     return np.where(bad, 0.0, values), bad

@@ -1,8 +1,8 @@
-"""The load of a cluster whose brokers run the simple load manager, as the snapshot every strategy decides upon.
+"""The snapshot of a cluster whose brokers run the simple load manager.
 
-The simple manager keeps no windows. What a bundle carries at the moment of the report therefore stands in its
-latest figures and in its short and long windows alike, one sample each, and a broker's averages are the sums over
-its bundles. A strategy of the modular manager that is asked about such a snapshot decides by instantaneous load.
+The simple load manager keeps no windows. So the load of a bundle in the report is also that of its short and long
+windows, with one sample each, and the averages of a broker are its newest load. A strategy of the modular load manager
+that decides on such a snapshot therefore uses instantaneous loads.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,14 +24,14 @@ def build_simple_snapshot(
 
 
 class SimpleSnapshotBuilder:
-    """Builds one snapshot after the other, each as `build_simple_snapshot` does; see `SnapshotBuilder`."""
+    """Builds one snapshot after the other, with the result of `build_simple_snapshot`; see `SnapshotBuilder`."""
 
     def __init__(self) -> None:
         self._read: dict[str, tuple[LoadReport, LocalBrokerData]] = {}
         self._builder = SnapshotBuilder()
 
     def prepare(self, broker: str, report: LoadReport) -> bool:
-        """Have what the report says ready for `build`; return whether that was anything to do."""
+        """Prepare the rows of a report for `build`; return whether there was anything to do."""
         return self._builder.prepare(broker, self.local(broker, report), {})
 
     def local(self, broker: str, report: LoadReport) -> LocalBrokerData:
@@ -44,7 +44,7 @@ class SimpleSnapshotBuilder:
     def build(
         self, reports: Mapping[str, LoadReport], *, recently_unloaded: Iterable[str] = (), taken_at_ms: int = 0
     ) -> LoadSnapshot:
-        """Return what `build_simple_snapshot` returns for the same arguments; forgets other brokers."""
+        """Return the result of `build_simple_snapshot` for the same arguments, and forget other brokers."""
         locals_ = {broker: self.local(broker, report) for broker, report in reports.items()}
         self._read = {broker: self._read[broker] for broker in reports}
         plain = self._builder.build(locals_, {}, {}, recently_unloaded=recently_unloaded)

@@ -1,13 +1,17 @@
-"""Which bundles are too large, and at which hashes they are cut.
+"""Which bundles are too large, and at which hashes they are split.
 
-Read `splitter`, what a split strategy is asked, and `split_plan`, what it answers. There are two: `bundle_splitter` for
-the leader of the modular load manager (and, on other figures, for `load.simple`), which also defines what too large is,
-and `default_split_strategy` for each broker of the extensible one, built upon it.
+A bundle is the smallest unit that can move. If one becomes so large that no broker can take it, shedding cannot balance
+the cluster any more, so such bundles are split. There are two decisions: which bundles exceed a limit (a strategy), and
+at which hash to split one (an algorithm). A strategy must not fill a namespace with bundles, so it counts its splits.
 
-Where a bundle is cut is one algorithm a file, named as `defaultNamespaceBundleSplitAlgorithm` names it, over the
-`request` that they share: `range_equally_divide`, `topic_count_equally_divide`, `flow_or_qps_equally_divide` and
-`specified_positions_divide`. `algorithms` finds them by name and needs no numpy.
+Start with `splitter`, the contract of a split strategy, and `split_plan`, its answer and the limits. `bundle_splitter`
+is for the leader of the modular load manager (and, with other values, for `load.simple`), `default_split_strategy` for
+each broker of the extensible one.
 
-What is asked of the metadata store, such as how many bundles a namespace has, is an argument; splitting itself is the
-owner's work, and the arithmetic of ranges is that of `naming`.
+There is one file for each algorithm, named as in `defaultNamespaceBundleSplitAlgorithm`: `range_equally_divide`,
+`topic_count_equally_divide`, `flow_or_qps_equally_divide` and `specified_positions_divide`. They share `request`.
+`algorithms` finds them by name and needs no numpy.
+
+Data of the metadata store, such as the number of bundles of a namespace, are arguments. The owner of a bundle carries
+out the split, and `naming` has the arithmetic of hash ranges.
 """

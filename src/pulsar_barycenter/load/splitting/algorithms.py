@@ -1,6 +1,6 @@
 """The split algorithms by the names that `defaultNamespaceBundleSplitAlgorithm` and administrators use.
 
-Free of numpy: the owner of a bundle runs them, leader or not.
+They need no numpy: the owner of a bundle runs them, even if it is never the leader.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ from pulsar_barycenter.load.splitting import (
 from pulsar_barycenter.load.splitting.request import SplitRefusedError, SplitRequest
 
 SplitAlgorithm = Callable[[SplitRequest], tuple[int, ...]]
-"""Returns the boundaries at which to cut, rising; none: leave the bundle whole."""
+"""Returns the hashes at which to split, ascending; empty: do not split the bundle."""
 
 ALGORITHMS: Final[Mapping[str, SplitAlgorithm]] = {
     range_equally_divide.NAME: range_equally_divide.range_equally_divide,
@@ -27,7 +27,7 @@ ALGORITHMS: Final[Mapping[str, SplitAlgorithm]] = {
 
 
 def split_algorithm(name: str) -> SplitAlgorithm:
-    """Return the algorithm of that name.
+    """Return the algorithm with this name.
 
     Raises:
         SplitRefusedError: there is none.

@@ -1,19 +1,19 @@
-"""BundleSplitterTask: which bundles are too large.
+"""BundleSplitterTask: split bundles that are too large.
 
-Worked example (limits 1000 topics, 1000 sessions, 30 000 msg/s, 100 MiB/s): a bundle of two topics with 20 000 msg/s in
-and 20 000 out, on its long-term average, is split by its rate.
+Worked example (limits 1000 topics, 1000 sessions, 30 000 msg/s, 100 MiB/s): a bundle of two topics with a long-term
+average of 20 000 msg/s in and 20 000 out exceeds the limit of message rate, and is split.
 
-The average is over 1000 samples, so a split by rate or bandwidth comes slowly, by design; topics and sessions count
-as reported last.
+The average is over 1000 samples, so a split by rate or bandwidth comes slowly, by design. Topics and sessions are those
+of the newest report.
 
-When to use it: it is on unless `loadBalancerAutoBundleSplitEnabled` is off; a bundle is the least that can move, so
-shedding needs bundles much smaller than a broker. When not: namespaces whose number of bundles was chosen for their
-load, and topics that cannot be parted: one hot topic makes its bundle too large however often that is split, until the
-namespace has as many bundles as it may.
+When to use it: it is on unless `loadBalancerAutoBundleSplitEnabled` is off. A bundle is the smallest unit that can
+move, so shedding needs bundles much smaller than a broker. When not: namespaces whose number of bundles was chosen for
+their load, or with one hot topic: it makes its bundle too large however often that is split, until the namespace has
+the maximum number of bundles.
 
-Source: Pulsar's `BundleSplitterTask` (4.x). Where we differ: bundles are looked at in the order of their names, which
-decides who is served while the namespace fills up, one that two brokers report is chosen once, and no more are split at
-once than `barycenterMaxBundlesPerRound` says.
+Source: Pulsar's `BundleSplitterTask` (4.x). Where we differ: bundles are examined in the order of their names, which
+decides which are split when the namespace is nearly full; a bundle that two brokers report is chosen once; and one
+check splits at most `barycenterMaxBundlesPerRound` bundles.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ NAME: Final = "BundleSplitterTask"
 
 @dataclass(frozen=True, slots=True)
 class BundleSplitterTask(Splitter[None]):
-    """Leaves the boundary to the owner of the bundle."""
+    """The owner of the bundle chooses the boundary."""
 
     name: ClassVar[str] = NAME
     limits: BundleLimits = field(default_factory=BundleLimits)
@@ -47,6 +47,6 @@ class BundleSplitterTask(Splitter[None]):
     def decide(
         self, snapshot: LoadSnapshot, bundle_counts: Mapping[str, int], boundaries: Boundaries, memory: None
     ) -> tuple[SplitPlan, None]:
-        """Return the bundles to split by their long-term averages, as `plan_splits`."""
+        """Return the bundles to split by their long-term averages, see `plan_splits`."""
         traffic = snapshot.bundles.long
         return plan_splits(snapshot, traffic, self.limits, bundle_counts, strategy=NAME, window="long-term"), memory

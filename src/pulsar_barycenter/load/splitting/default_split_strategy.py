@@ -1,20 +1,21 @@
-"""The extensible load manager's split check: bundles that are too large for several runs in a row, cut at a known hash.
+"""The split check of the extensible load manager: split bundles that are too large in several runs in a row.
 
-Each broker looks at its own bundles every `loadBalancerSplitIntervalMinutes`. The limits are those of the modular
-manager's BundleSplitterTask, but rates are those of the moment, so a bundle has to exceed a limit in several runs in a
-row; and the boundary is part of the decision.
+Each broker examines its own bundles every `loadBalancerSplitIntervalMinutes`. The limits are those of the modular load
+manager's BundleSplitterTask. But rates are those of the newest report, so a bundle has to exceed a limit in several
+runs in a row; and the boundary is part of the decision.
 
-Worked example (3 runs, at most 10 splits): a bundle of 5 topics carries 40 000 msg/s, 10 000 more than it may, from the
-first minute on. Runs one to three count 1, 2, 3; run four counts 4, which is more than 3, and splits it where the
-algorithm says. Had it been quiet in the third minute the count would have started anew. An eleventh bundle that is due
-in the same run keeps its count of 3 and is split a minute later.
+Worked example (3 runs, at most 10 splits): a bundle of 5 topics carries 40 000 msg/s, 10 000 more than the limit, from
+the first minute on. Runs one to three count 1, 2, 3. Run four counts 4, which is more than 3, and splits the bundle at
+the hash that the algorithm returns. If it had been quiet in the third minute, the count would have started again at 0.
+An eleventh bundle that is due in the same run keeps its count of 3 and is split a minute later.
 
-When to use it: the extensible load manager, whose only split check it is. When not: an algorithm that names several
-boundaries (flow_or_qps_equally_divide for a very hot bundle) splits nothing here, since a bundle is cut into two.
+When to use it: with the extensible load manager, which has no other split check. When not: with an algorithm that
+returns several boundaries (flow_or_qps_equally_divide for a very hot bundle), since a bundle is split into two here,
+and such a bundle is not split at all.
 
-Source: Pulsar's `DefaultNamespaceBundleSplitStrategyImpl` (4.x). Where we differ: bundles are looked at in the order of
-their names; only bundles of the very same namespace count as a parent still being split (Pulsar compares how the
-names begin); a boundary outside the bundle is refused here, not when it is carried out.
+Source: Pulsar's `DefaultNamespaceBundleSplitStrategyImpl` (4.x). Where we differ: bundles are examined in the order of
+their names; only a bundle of exactly the same namespace counts as a parent that is still being split (Pulsar compares
+the beginnings of names); a boundary outside the bundle is refused here, not when it is carried out.
 """
 
 from bisect import bisect_left
@@ -51,9 +52,9 @@ _ALGORITHM_KEY: Final = "defaultNamespaceBundleSplitAlgorithm"
 
 @dataclass(frozen=True, slots=True)
 class DefaultSplitStrategy(Splitter[Mapping[str, int]]):
-    """A bundle has to exceed one of `limits` in more than `hits` runs in a row; a broker splits at most `most` in one.
+    """A bundle is split once it exceeded one of `limits` in more than `hits` runs in a row.
 
-    `most` 0 is no limit.
+    A broker splits at most `most` bundles in one run; 0 is no limit.
     """
 
     name: ClassVar[str] = NAME
@@ -80,15 +81,16 @@ class DefaultSplitStrategy(Splitter[Mapping[str, int]]):
         memory: Mapping[str, int],
         splitting: Collection[str] = (),
     ) -> tuple[SplitPlan, Mapping[str, int]]:
-        """Return the bundles to split, each at one boundary, and in how many runs in a row each has been too large.
+        """Return the bundles to split, each at one boundary, and bundle to the number of runs in a row in which it was
+        too large.
 
-        `memory` holds the runs of each up to the last. `bundle_counts` says how many bundles each namespace has now,
-        `splitting` which bundles are being split. `boundaries` is asked only about bundles that nothing else speaks
-        against.
+        `memory` has these numbers up to the last run. `bundle_counts` is the number of bundles of each namespace now,
+        `splitting` are the bundles that are being split. `boundaries` is called only for bundles that pass all other
+        checks.
 
-        The snapshot holds the bundles of one broker, or of several that decide at once, each of which may split `most`.
-        Bundles behind the one that fills a broker's run, by name, are not looked at: their counts stay. So do those of
-        bundles with fewer than two topics, or that the ownership channel says another broker owns.
+        The snapshot has the bundles of one broker, or of several that decide at once; each may split `most` bundles.
+        After the bundle that fills a broker's run no further ones, by name, are examined, and their counts stay. So do
+        the counts of bundles with fewer than two topics, or with another owner by the ownership channel.
         """
         bundles = snapshot.bundles
         large = large_bundles(snapshot, bundles.latest, self.limits, window="current")
@@ -117,7 +119,7 @@ class DefaultSplitStrategy(Splitter[Mapping[str, int]]):
 
 
 class _Run:
-    """One look at all bundles that are too large, in the order of their names."""
+    """One run over all bundles that are too large, in the order of their names."""
 
     def __init__(
         self,
@@ -139,13 +141,10 @@ class _Run:
         self.refused: list[SplitRefusal] = []
 
     def judge(self, row: int, name: str, count: int) -> int:
-        """Choose the bundle or say why not; return the count to keep, 0 if none.
-
-        `count` includes this run.
-        """
+        """Choose the bundle or record why not; return the count to remember, 0 for none. `count` includes this run."""
         if self.is_behind(row):
             most = float(self._settings.most)
-            compared = Compared("splits in this run", most, "=", "maximum", most, "bundles")
+            compared = Compared("splits in this run", most, "=", "maximum", most)
             self.refused.append(SplitRefusal(row, Code.CYCLE_FULL, (compared,), (_MOST_KEY,)))
             return count - 1
         namespace, _, text = name.rpartition("/")
@@ -167,14 +166,14 @@ class _Run:
         return 0
 
     def is_behind(self, row: int) -> bool:
-        """Tell whether the bundle comes after the one that filled its broker's run."""
+        """Return whether the bundle comes after the one that filled its broker's run."""
         last = self._last.get(int(self._snapshot.bundles.owner[row]))
         return last is not None and row > last
 
     def _verdict(
         self, row: int, name: str, namespace: str, bundle_range: BundleRange, count: int
     ) -> int | SplitRefusal:
-        """Return where to cut the bundle, or what speaks against it."""
+        """Return the hash at which to split the bundle, or why it is not split."""
         if count <= self._settings.hits:
             return SplitRefusal(row, Code.TOO_FEW_HITS, (self._hits(count, "<="),), (_HITS_KEY,))
         most = self._settings.limits.max_bundles
@@ -188,9 +187,9 @@ class _Run:
         except SplitRefusedError as error:
             return _without_boundary(row, str(error))
         if len(found) != 1:
-            return _without_boundary(row, f"it named {len(found)}")
+            return _without_boundary(row, f"it returned {len(found)} boundaries")
         if not bundle_range.lower < found[0] < bundle_range.upper:
-            return _without_boundary(row, f"0x{found[0]:08x} does not lie inside the bundle")
+            return _without_boundary(row, f"0x{found[0]:08x} is not inside the bundle")
         return found[0]
 
     def _hits(self, count: int, relation: str) -> Compared:
@@ -210,9 +209,9 @@ def _divisible(text: str) -> BundleRange | None:
 
 
 def _edges(splitting: Iterable[str]) -> frozenset[tuple[str, int]]:
-    """Return the ends of bundles being split, each with its namespace; upper ends inverted, to be told from lower ones.
+    """Return the ends of the bundles that are being split, as pairs with the namespace; each child shares one of them.
 
-    Their children share one of them each.
+    Upper ends are inverted, to distinguish them from lower ends.
     """
     found: set[tuple[str, int]] = set()
     for name in splitting:

@@ -1,15 +1,15 @@
-"""flow_or_qps_equally_divide: cut between topics so that each part carries no more than a bundle may.
+"""flow_or_qps_equally_divide: split between topics so that no part carries more than a bundle may.
 
-Worked example (limit 30 000 msg/s): topics at the hashes 0, 0x10, 0x20 and 0x30 with 25 000, 4 000, 20 000 and 9 000
-msg/s. Walking up, the first two fit into one part; the third would make it 49 000, so the range is cut between 0x10
-and 0x20, at 0x19, and the last two are a part of 29 000.
+Worked example (limit 30 000 msg/s): topics at the hashes 0, 0x10, 0x20 and 0x30 carry 25 000, 4 000, 20 000 and 9 000
+msg/s. In ascending order, the first two fit into one part. The third would make it 49 000, so the range is split
+between 0x10 and 0x20, at 0x19, and the last two form a part of 29 000.
 
-When to use it: few hot topics among many quiet ones, where parts of equal width or of as many topics stay unequal in
-traffic. When not: one topic alone above the limit, which no cut makes smaller; traffic that wanders from topic to
-topic, since the cuts follow the figures of one moment.
+When to use it: a few hot topics among many quiet ones, where parts of equal width or of equal numbers of topics differ
+in traffic. When not: one topic alone above the limit, since no split makes it smaller; or traffic that changes from
+topic to topic, since the split follows the loads of one moment.
 
 Source: Pulsar's `FlowOrQpsEquallyDivideBundleSplitAlgorithm` (2.11 and newer). Where we differ: topics of one hash,
-which no cut can part, count as one with the sum of their figures, and none is cut off at the very end of all hashes.
+which no split can separate, count as one with the sum of their loads; and there is no split at the end of all hashes.
 """
 
 from itertools import pairwise
@@ -21,10 +21,10 @@ NAME: Final = "flow_or_qps_equally_divide"
 
 
 def flow_or_qps_equally_divide(request: SplitRequest) -> tuple[int, ...]:
-    """Return the boundaries, rising, often more than one.
+    """Return the boundaries, ascending, often more than one.
 
-    None with fewer than two topics that carry anything, or if they carry together less than the limit plus the
-    difference, in messages and in bytes.
+    There is none with fewer than two topics that have load, or if their total is below `limit * (1 + difference)`, both
+    in messages and in bytes.
     """
     topics, limits = _by_hash(request.loads), request.limits
     if len(topics) < 2:
@@ -49,7 +49,7 @@ def flow_or_qps_equally_divide(request: SplitRequest) -> tuple[int, ...]:
 
 
 def _by_hash(loads: tuple[TopicLoad, ...]) -> list[TopicLoad]:
-    """Return what carries anything, by rising hash, one for each."""
+    """Return the topics that have load, sorted by hash, one for each hash."""
     found: dict[int, TopicLoad] = {}
     for load in sorted(loads, key=lambda load: (load.hash, load.rate, load.throughput)):
         if load.rate > 0 or load.throughput > 0:

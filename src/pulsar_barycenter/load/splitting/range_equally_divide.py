@@ -1,9 +1,9 @@
-"""range_equally_divide: cut the hash range in its middle, wherever the topics lie.
+"""range_equally_divide: split the hash range in its middle, wherever the topics are.
 
-Worked example: 0x0000..0x8000 is cut at 0x4000.
+Worked example: 0x0000..0x8000 is split at 0x4000.
 
-When to use it: many topics of no great difference, whose hashes spread by themselves; two halves can be told without
-asking for the topics. When not: few topics, which may all lie in one half.
+When to use it: many similar topics, whose hashes spread evenly; the algorithm does not need the topics. When not: few
+topics, which may all be in one half.
 
 Source: Pulsar's `RangeEquallyDivideBundleSplitAlgorithm`.
 """

@@ -1,4 +1,4 @@
-"""What a split algorithm is asked, and when it refuses."""
+"""The contract of a split algorithm: the request, and the error with which it refuses one."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -12,12 +12,12 @@ MEBIBYTE: Final = 1_048_576
 
 
 class SplitRefusedError(ValueError):
-    """The algorithm cannot be applied to what was given; the text says what is missing."""
+    """The algorithm cannot be applied to the request; the text says what is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicLoad:
-    """What one loaded topic carries, in + out: `rate` in msg/s, `throughput` in bytes/s."""
+    """The load of one loaded topic, in + out: `rate` in msg/s, `throughput` in bytes/s."""
 
     hash: int
     rate: float
@@ -26,7 +26,8 @@ class TopicLoad:
 
 @dataclass(frozen=True, slots=True)
 class TrafficLimits:
-    """What a bundle may carry, msg/s and bytes/s, and by which fraction it has to exceed that to be worth a cut."""
+    """The most that a bundle may carry, in msg/s and bytes/s, and the fraction by which it must exceed that for a
+    split."""
 
     max_rate: float = 30_000
     max_bandwidth: float = 100 * MEBIBYTE
@@ -43,9 +44,9 @@ class TrafficLimits:
 
 @dataclass(frozen=True, slots=True)
 class SplitRequest:
-    """`hashes` are those of the topics loaded in the bundle, in any order; `positions` those an administrator named.
+    """`hashes` are those of the bundle's loaded topics, in any order; `positions` those that an administrator gave.
 
-    `loads` are the figures of the topics that have any, in any order, and `limits` what they are held against.
+    `loads` are the loads of the topics that have any, in any order; they are compared with `limits`.
     """
 
     range: BundleRange
@@ -56,5 +57,5 @@ class SplitRequest:
 
 
 def can_divide(bundle_range: BundleRange) -> bool:
-    """Tell whether the range holds more than one hash to part. Source: `NamespaceBundleFactory.canSplitBundle`."""
+    """Return whether the range has more than one hash. Source: `NamespaceBundleFactory.canSplitBundle`."""
     return bundle_range.upper - bundle_range.lower > 1

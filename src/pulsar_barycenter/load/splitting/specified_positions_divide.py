@@ -1,12 +1,12 @@
-"""specified_positions_divide: cut where an administrator says.
+"""specified_positions_divide: split at the positions that an administrator gives.
 
-Worked example: 0x0000..0x8000 with positions 0x6000, 0x2000 and 0x9000 is cut at 0x2000 and 0x6000.
+Worked example: 0x0000..0x8000 with positions 0x6000, 0x2000 and 0x9000 is split at 0x2000 and 0x6000.
 
-When to use it: a split by hand, at places that are known to part the load. When not: automatic splits, which have no
-positions to give: every one would fail.
+When to use it: manual splits at positions that are known to divide the load. When not: automatic splits, which have no
+positions, so that every split would fail.
 
-Source: Pulsar's `SpecifiedPositionsBundleSplitAlgorithm`. Where we differ: a position named twice cuts once (Pulsar
-answers it twice).
+Source: Pulsar's `SpecifiedPositionsBundleSplitAlgorithm`. Where we differ: a position that is given twice counts once
+(Pulsar returns it twice).
 """
 
 from typing import Final
@@ -18,7 +18,7 @@ FORCE_NAME: Final = "specified_positions_divide_force"
 
 
 def specified_positions_divide(request: SplitRequest) -> tuple[int, ...]:
-    """Return the positions strictly inside the range, rising; none with fewer than two topics.
+    """Return the positions strictly inside the range, ascending; none with fewer than two topics.
 
     Raises:
         SplitRefusedError: no position was given.
@@ -28,7 +28,7 @@ def specified_positions_divide(request: SplitRequest) -> tuple[int, ...]:
 
 
 def specified_positions_divide_force(request: SplitRequest) -> tuple[int, ...]:
-    """Return the positions strictly inside the range, rising, however many topics there are.
+    """Return the positions strictly inside the range, ascending, whatever the number of topics.
 
     Raises:
         SplitRefusedError: no position was given.

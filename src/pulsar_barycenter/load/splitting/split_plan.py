@@ -1,6 +1,6 @@
-"""What a split strategy answers: the bundles to split, and what else was too large.
+"""The answer of a split strategy: the bundles to split, and the bundles that are too large but not split.
 
-Free of clocks and of what the store holds: how many bundles a namespace has is an argument.
+It reads no clock and no metadata store: the number of bundles of a namespace is an argument.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BundleLimits:
-    """A bundle above one of the limits is too large. `max_sessions` ≤ 0 is no limit; bandwidth is bytes/s.
+    """A bundle above one of the limits is too large. `max_sessions` ≤ 0 is no limit; bandwidth is in bytes/s.
 
-    A namespace has at most `max_bundles`, and one check splits at most `most`.
+    A namespace has at most `max_bundles` bundles, and one check splits at most `most`.
     """
 
     max_topics: int = 1000
@@ -54,12 +54,12 @@ _CRITERIA: Final = (
 )
 _AT_ONCE: Final = 4096
 _OF_TRAFFIC: Final = 2
-"""The first of the criteria that are measured over a time, which a plan's `window` names."""
+"""The index of the first criterion that is measured over a time, which a plan's `window` names."""
 
 
 @dataclass(frozen=True, slots=True)
 class LargeBundles:
-    """Which bundles exceed which limit, and by what: topics, sessions, rate and throughput in this order.
+    """Which bundles exceed which limits: topics, sessions, rate (msg/s) and throughput (bytes/s), in this order.
 
     `figures` and `exceeded` are four columns over bundles. `window` names the time over which rate and throughput were
     measured.
@@ -93,17 +93,17 @@ class LargeBundles:
 def large_bundles(
     snapshot: LoadSnapshot, traffic: MessageColumns, settings: BundleLimits, *, window: str
 ) -> LargeBundles:
-    """Hold the bundles against the limits, with these rates and throughputs; all comparisons are strict."""
+    """Compare the bundles, with these rates and throughputs, with the limits; all comparisons are strict."""
     figures = (snapshot.bundles.topics, snapshot.bundles.sessions, traffic.rate, traffic.throughput)
     limits = (float(settings.max_topics), float(settings.max_sessions), settings.max_rate, settings.max_bandwidth)
-    topics, sessions, rate, throughput = (each > limit for each, limit in zip(figures, limits, strict=True))
+    topics, sessions, rate, throughput = (column > limit for column, limit in zip(figures, limits, strict=True))
     sessions &= settings.max_sessions > 0
     return LargeBundles(figures, limits, (topics, sessions, rate, throughput), window)
 
 
 @dataclass(frozen=True, slots=True)
 class SplitRefusal:
-    """The bundle in `row` is too large and still not split."""
+    """The bundle in `row` is too large but is not split, and why."""
 
     row: int
     code: Code
@@ -113,7 +113,7 @@ class SplitRefusal:
 
 
 def too_few_topics(row: int, topics: int) -> SplitRefusal:
-    compared = Compared("topics", float(topics), "<", "least", 2, "topics")
+    compared = Compared("topics", float(topics), "<", "minimum", 2, "topics")
     return SplitRefusal(row, Code.FEWER_THAN_TWO_TOPICS, (compared,))
 
 
@@ -123,14 +123,14 @@ def namespace_full(row: int, bundles: int, maximum: int) -> SplitRefusal:
 
 
 def check_full(row: int, splits: int) -> SplitRefusal:
-    compared = Compared("splits of this check", float(splits), "=", "maximum", float(splits), "bundles")
+    compared = Compared("splits in this check", float(splits), "=", "maximum", float(splits))
     return SplitRefusal(row, Code.CYCLE_FULL, (compared,), (ROUND_KEY,))
 
 
 class NamespaceCounts:
-    """How many bundles each namespace has, the splits chosen so far counted; mutable inside a strategy.
+    """The number of bundles of each namespace, including the splits chosen so far; a strategy changes it.
 
-    A namespace without a count is taken to be as large as the bundles that are reported of it.
+    A namespace without a given count has as many bundles as are reported.
     """
 
     def __init__(self, snapshot: LoadSnapshot, counts: Mapping[str, int]) -> None:
@@ -139,7 +139,7 @@ class NamespaceCounts:
         self._counts: dict[int, int] = {}
 
     def of(self, namespace: int) -> int:
-        """Return the number of bundles of the namespace in that row of `snapshot.namespaces`."""
+        """Return the number of bundles of the namespace in this row of `snapshot.namespaces`."""
         found = self._counts.get(namespace)
         if found is None:
             found = self._given.get(self._snapshot.namespaces[namespace])
@@ -156,10 +156,10 @@ class NamespaceCounts:
 
 @dataclass(frozen=True, slots=True)
 class SplitPlan:
-    """`rows` of `snapshot.bundles` to split, in the order of names, and what else was too large.
+    """`rows` of `snapshot.bundles` to split, sorted by name, and `refused`, the other bundles that are too large.
 
-    `strategy` names who plans. `refused` may be many, and are found while somebody walks them. `boundaries` are there
-    if it decides where to cut, one for each of `rows`. `causes` say of some of `rows` what else than its size mattered.
+    `refused` may be many; they are computed during iteration. `boundaries` has the hash at which to split each of
+    `rows`, if the strategy decides that. `causes` maps rows to a further comparison and its configuration key.
     """
 
     strategy: str
@@ -183,7 +183,7 @@ class SplitPlan:
         return frozenset(self.snapshot.namespaces[row] for row in self.snapshot.bundles.namespace[self.rows].tolist())
 
     def refusals(self) -> Iterator[Refusal]:
-        """Tell of the bundles that are too large and still not split."""
+        """Yield why the bundles that are too large but not split are not."""
         for refusal in self.refused:
             name = self.snapshot.bundles.names[refusal.row]
             reason = Reason(
@@ -220,8 +220,8 @@ def plan_splits(
 ) -> SplitPlan:
     """Return the bundles to split, with these rates and throughputs. `bundle_counts`: bundles of each namespace now.
 
-    A namespace never gets more than `max_bundles`, the splits already chosen counted. Those behind the last one that
-    one check may split wait for the next.
+    A namespace never gets more than `max_bundles`, including the splits already chosen. Bundles after the last one that
+    a check may split wait for the next check.
     """
     bundles = snapshot.bundles
     large = large_bundles(snapshot, traffic, settings, window=window)
@@ -245,7 +245,7 @@ def plan_splits(
 def _with_room(
     snapshot: LoadSnapshot, rows: Integers, counts: NamespaceCounts, max_bundles: int
 ) -> Iterator[tuple[int, int]]:
-    """Yield those of `rows` that have topics to part and a namespace that is not full at first, with that namespace."""
+    """Yield those of `rows` with at least two topics and a namespace that was not full at first, and that namespace."""
     bundles = snapshot.bundles
     rows = rows[bundles.topics[rows] >= 2]
     concerned = np.flatnonzero(np.bincount(bundles.namespace[rows]))
@@ -259,7 +259,7 @@ def _with_room(
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """Those of `rows`, the bundles that are too large, that are not split; in the order of names."""
+    """Those of `rows`, the bundles that are too large, that are not split; sorted by name."""
 
     snapshot: LoadSnapshot
     settings: BundleLimits
@@ -279,5 +279,5 @@ class _Refused:
                 yield too_few_topics(row, int(bundles.topics[row]))
             elif (count := self.counts.of(int(bundles.namespace[row]))) >= most:
                 yield namespace_full(row, count, most)
-            else:  # behind the last one split
+            else:  # after the last bundle of this check
                 yield check_full(row, len(split))

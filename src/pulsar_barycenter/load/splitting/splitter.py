@@ -1,4 +1,4 @@
-"""What a split strategy is asked and answers."""
+"""The contract of a split strategy: what it is asked, and the plan that it answers with."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -8,16 +8,16 @@ from pulsar_barycenter.load.splitting.split_plan import SplitPlan
 from pulsar_barycenter.load.strategy import Memory, Strategy
 
 Boundaries = Callable[[str], Sequence[int]]
-"""Where a split algorithm would cut the bundle of that name; may raise SplitRefusedError."""
+"""Returns the hashes at which a split algorithm would split the bundle of this name; may raise SplitRefusedError."""
 
 
 def no_boundaries(_bundle: str) -> Sequence[int]:
-    """For a strategy that leaves the boundary to the owner."""
+    """Return none: for strategies that leave the boundary to the owner."""
     return ()
 
 
 class Splitter(Strategy[Memory]):
-    """Chooses bundles that are too large."""
+    """Chooses the bundles to split."""
 
     __slots__ = ()
 
@@ -25,8 +25,7 @@ class Splitter(Strategy[Memory]):
     def decide(
         self, snapshot: LoadSnapshot, bundle_counts: Mapping[str, int], boundaries: Boundaries, memory: Memory
     ) -> tuple[SplitPlan, Memory]:
-        """Return the bundles to split, and what is remembered.
+        """Return the bundles to split, and the next memory.
 
-        `bundle_counts` says how many bundles each namespace has now; one without a count is taken to have those that
-        are reported of it.
+        `bundle_counts` is namespace to its number of bundles now; a namespace without an entry has the reported ones.
         """

@@ -1,9 +1,9 @@
-"""topic_count_equally_divide: cut so that both halves have as many topics.
+"""topic_count_equally_divide: split so that both parts have the same number of topics.
 
-Worked example: hashes 0, 5, 0x10, 0x15, 0x20, 0x25 are cut at 0x10 + (0x15 - 0x10) / 2 = 0x12.
+Worked example: hashes 0, 5, 0x10, 0x15, 0x20, 0x25 are split at 0x10 + (0x15 - 0x10) / 2 = 0x12.
 
-When to use it: few topics, or hashes that lie close together, as long as the topics carry alike. When not: one topic
-carries most of the traffic; its half stays as hot as the whole was.
+When to use it: few topics, or hashes that are close together, if the topics have similar loads. When not: one topic has
+most of the traffic; its part then stays as hot as the whole bundle was.
 
 Source: Pulsar's `TopicCountEquallyDivideBundleSplitAlgorithm`.
 """

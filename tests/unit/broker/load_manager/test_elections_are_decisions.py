@@ -56,7 +56,8 @@ async def test_each_term_is_told_with_who_led_before_and_why_that_is_over(kind: 
         assert (told.source, told.destination, told.epoch) == (first.broker_id, second.broker_id, 2)
         assert (told.reason.code, told.sentence) == (
             Code.LEADER_RELEASED,
-            f"{second.broker_id}: it leads, as the leader before gave it up to stop: leader epoch 2",
+            f"{second.broker_id}: it became leader because the previous leader stopped and gave up the role: "
+            "leader epoch 2",
         )
         shown = state_at(Subject.of(second.broker_id), told.at, read_decisions(tmp_path))
         assert told in shown.recent

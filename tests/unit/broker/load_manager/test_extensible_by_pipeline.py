@@ -30,8 +30,8 @@ from support.report_log import MemoryReportLog
 from support.snapshot_cases import assert_same_snapshot
 
 MEGA = 1e6
-WINDOWS_OF_TRAFFIC = "upon the pipeline's short-term windows of traffic"
-LATE = "upon the newest figures of traffic, as the pipeline is late"
+WINDOWS_OF_TRAFFIC = "based on the pipeline's short-term traffic windows"
+LATE = "based on the newest traffic values, because the pipeline is late"
 
 
 class Brokers:
@@ -180,7 +180,7 @@ def test_the_leader_moves_bundles_by_windows_where_it_is_told_to_and_there_are_a
         assert {bundles.index(Bundle.parse(each.bundle)) for each in unloads} == moved
         assert all(words in each.sentence for each in unloads)
         rounds = [each for each in brokers.deciding.decisions.recent() if each.kind == "shed"]
-        assert f"upon {rounds[-1].reason.upon}" == words if words else not rounds[-1].reason.upon
+        assert f"based on {rounds[-1].reason.upon}" == words if words else not rounds[-1].reason.upon
 
     on_virtual_time(scenario)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pulsar_barycenter.load.cycle.round import RoundMemory, round_of
+from pulsar_barycenter.load.rounds.round import RoundMemory, round_of
 from pulsar_barycenter.load.snapshot.document import decode_snapshot, encode_snapshot
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.snapshots.decided_by import configured

@@ -10,8 +10,8 @@ from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
 from pulsar_barycenter.broker.load_manager.modular.modular_load_manager import ModularLoadManager
 from pulsar_barycenter.config.broker_conf import default_config, with_overrides
 from pulsar_barycenter.config.pulsar_version import COMPATIBILITY_KEY
-from pulsar_barycenter.load.cycle.destinations import FilteredSelection
 from pulsar_barycenter.load.reports.publication import PipelinePublication
+from pulsar_barycenter.load.rounds.destinations import FilteredSelection
 from pulsar_barycenter.load.shedding.shedder import SheddingPlan
 from pulsar_barycenter.load.strategies import MismatchedStrategiesError, UnknownStrategyError
 from pulsar_barycenter.naming.bundle import Bundle
@@ -157,7 +157,7 @@ def test_the_avg_shedder_without_its_placement_is_refused_and_nothing_is_shed() 
                 await b0.do(lambda manager: manager.shed())
         assert b0.peers.unloads == []
         refused = [entry["reason"] for entry in logs if entry["event"] == "shedding_strategy_refused"]
-        assert "set loadBalancerLoadPlacementStrategy=AvgShedder, too" in refused[0]
+        assert "set loadBalancerLoadPlacementStrategy=AvgShedder as well" in refused[0]
 
     shed_scenario(scenario)
 
@@ -172,7 +172,7 @@ def test_a_broker_that_names_the_avg_shedder_for_placement_alone_does_not_start(
             )
             return b0.factory(context)
 
-        with pytest.raises(MismatchedStrategiesError, match="set loadBalancerLoadSheddingStrategy=AvgShedder, too"):
+        with pytest.raises(MismatchedStrategiesError, match="set loadBalancerLoadSheddingStrategy=AvgShedder as well"):
             await cluster.add(8080, factory)
 
     on_virtual_time(scenario)

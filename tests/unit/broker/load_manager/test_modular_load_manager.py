@@ -166,7 +166,7 @@ def test_an_overloaded_broker_gives_bundles_to_those_with_room() -> None:
         destinations = [destination for _, _, destination in b0.peers.unloads]
         assert sorted(destinations) == [b1.id] * 2 + [b2.id] * 2, "each counts for its destination at once"
         assert [record.destination for record in b0.told("unload")] == destinations
-        assert "smoothed usage 90 % >= mean + threshold 50 %" in b0.told("unload")[0].sentence
+        assert "smoothed usage 90 % >= mean + threshold = 50 %" in b0.told("unload")[0].sentence
         assert len(b0.broker.owned) == 4
 
     shed_scenario(scenario)

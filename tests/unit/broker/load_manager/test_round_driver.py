@@ -5,9 +5,9 @@ from collections.abc import Generator
 from typing import Any
 
 from pulsar_barycenter.broker.load_manager.round_driver import carry_out_round
-from pulsar_barycenter.load.cycle.round import RoundOutcome, UnloadOutcome
 from pulsar_barycenter.load.decisions import Refusal, Unload
 from pulsar_barycenter.load.reasons import Code, Reason
+from pulsar_barycenter.load.rounds.round import RoundOutcome, UnloadOutcome
 from support.control_cluster import on_virtual_time
 
 WHY = Reason(code=Code.ABOVE_LIMIT)

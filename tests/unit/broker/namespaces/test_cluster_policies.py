@@ -112,7 +112,7 @@ def test_a_bundle_that_no_other_broker_may_serve_is_not_shed() -> None:
         assert set(refusals(b0).values()) == {Code.POLICIES_FORBID}
         sentence = b0.told("refuse")[0].sentence
         assert "isolation policy mine" in sentence
-        assert "set by namespaceIsolationPolicies" in sentence
+        assert "settings: namespaceIsolationPolicies" in sentence
         assert "smoothed usage" in sentence
 
     shed_scenario(scenario)
@@ -154,8 +154,8 @@ def test_a_bundle_is_not_shed_where_every_broker_has_a_namespace_of_its_group(ot
             assert not b0.peers.unloads
             assert set(refusals(b0).values()) == {Code.ANTI_AFFINITY_FORBIDS}
             sentence = b0.told("refuse")[0].sentence
-            assert "most of the group on a broker 1 = fewest 1" in sentence
-            assert "set by namespaceAntiAffinityGroup" in sentence
+            assert "most namespaces of the group on a broker 1 = fewest 1" in sentence
+            assert "settings: namespaceAntiAffinityGroup" in sentence
         else:
             # once it has one bundle, b2 has the namespace as b0 and b1 do, and the others stay
             assert [destination for _, _, destination in b0.peers.unloads] == [b2.id]

@@ -74,8 +74,8 @@ def test_a_full_round_says_that_more_wait(file: str) -> None:
     (outcome,) = of_kind(found, "shed")
     assert outcome["reason"]["code"] == "round_full"
     shown = decide(*eager, *keys).stdout
-    assert "as many bundles leave as one round unloads, and more wait for the next" in shown
-    assert "set by barycenterMaxBundlesPerRound" in shown
+    assert "this round already unloads the maximum number of bundles, so more wait for the next round" in shown
+    assert "settings: barycenterMaxBundlesPerRound" in shown
 
 
 def test_a_key_changes_the_answer(file: str) -> None:
@@ -89,8 +89,8 @@ def test_the_tables_say_the_same(file: str) -> None:
     shown = decide("--snapshot", file, "--strategy", "ThresholdShedder").stdout
     assert "3 brokers, 5 bundles, as of 2026-09-21 14:13:20 UTC; ThresholdShedder sheds" in shown
     assert f"{bundle_name(0)}  a:1 → c:1  1,000 msg/s and 95.37 MiB/s" in shown
-    assert "keeps all: its smoothed usage is within the threshold of the mean" in shown
-    assert f"a:1 sheds; set by {THRESHOLD}" in shown
+    assert "keeps all: its smoothed usage does not exceed the mean by the threshold" in shown
+    assert f"a:1 sheds; settings: {THRESHOLD}" in shown
     explained = decide("--snapshot", file, "--strategy", "ThresholdShedder", "--explain").stdout
     assert "usage now 80 %, smoothed 80 %, mean 50 %" in explained
 
@@ -184,8 +184,8 @@ FORMER = ["--set", "barycenterPulsarCompatibility=4.x"]
         (["--set", "zzz=5"], 2, "docs/configuration.md lists the keys"),
         (["--set", THRESHOLD], 2, "give key=value"),
         (["--set", f"{THRESHOLD}=500"], 1, "must be a whole number from 0 to 100"),
-        (["--placement", "ThresholdShedder"], 1, "is a strategy of shedding, not of placement"),
-        ([*FORMER, "--strategy", "AvgShedder", "--placement", APART], 1, "sheds and places as one"),
+        (["--placement", "ThresholdShedder"], 1, "is a strategy for shedding, not for placement"),
+        ([*FORMER, "--strategy", "AvgShedder", "--placement", APART], 1, "both sheds and places"),
         (["--place", "nonsense"], 2, "--place nonsense:"),
         (["--history", "HISTORY"], 1, "give what --save-history wrote"),
         (["--cycles", "0"], 2, "--cycles"),

@@ -66,7 +66,7 @@ def test_decisions_are_printed_with_when_where_and_why(logs: Path) -> None:
     shown = run("explain", "--data", str(logs), "--bundle", BUNDLE).stdout
     assert f"1970-01-01 00:00:01  assign  {BUNDLE}  a:1  by the simple load manager\n" in shown
     assert f"1970-01-01 00:00:03  unload  {BUNDLE}  a:1 → b:1\n" in shown, "its log does not say by which one"
-    assert "it is the heaviest bundle left on a broker that has to give load away" in shown
+    assert "it is the heaviest remaining bundle of a broker that has to shed load" in shown
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_why_a_bundle_cannot_be_shed_is_told(tmp_path: Path) -> None:
     base = ["explain", "--snapshot", str(tmp_path / "s.json"), "--bundle"]
     for number, said in (
         (0, "cannot be shed: it was unloaded a short while ago"),
-        (1, "cannot be shed: nothing is known of its past"),
+        (1, "cannot be shed: its load over time is unknown"),
         (2, "may be shed"),
     ):
         assert said in run(*base, bundle_name(number)).stdout
@@ -175,7 +175,7 @@ def test_of_several_that_shed_the_one_whose_bundle_moves_is_named(tmp_path: Path
         assert f"\n{asked} sheds\n" in told
         assert f"{other} shed" not in told
     assert "\na:1, b:1 shed\n" in run(*base, "--broker", "c:1").stdout
-    assert "\na:1, b:1 shed; set by" in run("decide", *base[1:]).stdout
+    assert "\na:1, b:1 shed; settings:" in run("decide", *base[1:]).stdout
 
 
 async def test_a_running_cluster_explains_itself_through_any_broker(tmp_path: Path) -> None:

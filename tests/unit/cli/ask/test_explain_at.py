@@ -103,7 +103,7 @@ def test_what_was_refused_and_why_is_in_words(form: str) -> None:
     assert f"on b:1, a part of {WHOLE}, since 1970-01-01 00:00:04\n" in said
     assert f"considered and not done:\n  1970-01-01 00:00:06  refuse unload  {half_of(TOPIC)}  b:1  by b:1\n" in said
     assert "the round then:\n  1970-01-01 00:00:05  shed  by b:1\n" in said
-    assert "it is the heaviest bundle left" in said
+    assert "it is the heaviest remaining bundle" in said
 
 
 def test_what_came_to_a_broker_and_went(form: str) -> None:

@@ -28,9 +28,9 @@ def lines(*words: str) -> list[dict[str, Any]]:
 def test_what_comes_of_a_cluster_is_told_in_a_sentence() -> None:
     told = plan(EXAMPLE, *BY_USAGE).stdout
     assert "within 30 minutes 2 bundles move; then broker-3:8080 is the fullest" in told
-    assert "it is the heaviest bundle left" in told
-    assert "set by" not in told
-    assert "set by loadBalancerBrokerThresholdShedderPercentage" in plan(EXAMPLE, *BY_USAGE, "--explain").stdout
+    assert "it is the heaviest remaining bundle" in told
+    assert "settings:" not in told
+    assert "settings: loadBalancerBrokerThresholdShedderPercentage" in plan(EXAMPLE, *BY_USAGE, "--explain").stdout
 
 
 def test_what_is_printed_as_json_can_be_carried_out() -> None:

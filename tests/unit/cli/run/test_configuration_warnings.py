@@ -23,7 +23,8 @@ def test_unknown_keys_and_advice_are_told_with_the_mend(tmp_path: Path, capsys: 
     assert told == [
         f"barycenter: {conf}: unknown key loadBalancerSheddingIntervalMinute is ignored; "
         "did you mean loadBalancerSheddingIntervalMinutes?",
-        f"barycenter: {conf}: warning: maxUnloadPercentage=0: UniformLoadShedder may move no part of a difference; "
+        f"barycenter: {conf}: warning: maxUnloadPercentage=0: UniformLoadShedder may move no part of a difference, "
+        "so it never sheds; "
         "set it above 0, at most to 0.5",
     ]
 

@@ -49,7 +49,7 @@ def test_brokers_below_the_mean_share_what_is_placed() -> None:
     assert min(drawn.values()) > 30
     placement = select(case)
     assert placement.reason.code is Code.BELOW_AVERAGE
-    assert "mean - threshold 30 %" in render(placement.reason)
+    assert "mean - threshold = 30 %" in render(placement.reason)
     assert codes(placement) | {"b1": Code.EQUAL, "b2": Code.EQUAL} == {
         "b1": Code.EQUAL,
         "b2": Code.EQUAL,
@@ -83,7 +83,7 @@ def test_the_worked_example_ends_without_an_owner_where_the_modular_manager_woul
         "b2": Code.TOO_MANY_TOPICS,
         "b3": Code.GROUP_ON_BROKER,
     }
-    assert "topics 50000 topics >= maximum 50000 topics" in render(placement.reason)
+    assert "topics 50000 >= maximum 50000" in render(placement.reason)
     nobody = select(case, max_topics=1)
     assert (nobody.broker, nobody.reason.code) == (None, Code.NO_CANDIDATE)
     assert codes(nobody)["b4"] is Code.TOO_MANY_TOPICS
@@ -94,7 +94,7 @@ def test_a_version_that_is_none_leaves_all_candidates_but_forbids_transfers() ->
     assert {select(case, seed=seed, prefer_later_versions=True).broker for seed in range(30)} == {"b2"}
     case.add("b3", 0.9, version="moonlight")
     assert {select(case, seed=seed, prefer_later_versions=True).broker for seed in range(30)} == {"b1", "b2"}
-    assert "'moonlight' is no semantic version" in render(select(case, prefer_later_versions=True).reason)
+    assert "'moonlight' is not a semantic version" in render(select(case, prefer_later_versions=True).reason)
     snapshot, later = case.snapshot(), ExtensibleFilterSettings(prefer_later_versions=True)
     assert not may_transfer(snapshot, 0, 0, 1, later)
     assert may_transfer(snapshot, 0, 0, 1, ExtensibleFilterSettings())

@@ -204,14 +204,14 @@ def test_a_balanced_round_tells_strategy_and_settings_once() -> None:
     told = render(plan.reason)
     assert plan.reason.cause is not None
     assert told.count("[AvgShedder]") == 1
-    assert told.count("; set by ") == 1
+    assert told.count("; settings: ") == 1
 
 
 def test_verdicts_name_the_partner_and_what_is_missing() -> None:
     plan, _ = HALVES.decide(at(80, 79, 50, 20).snapshot(), HitCounts())
     assert [refusal.reason.code for refusal in plan.refusals()] == [Code.GAP_TOO_NEW] * 4
-    assert "rounds 1 < hits 2" in render(plan.broker_reason(0))
-    assert "rounds 1 < hits 8" in render(plan.broker_reason(1))
+    assert "rounds in a row 1 < required 2" in render(plan.broker_reason(0))
+    assert "rounds in a row 1 < required 8" in render(plan.broker_reason(1))
     lesser = acting(at(80, 20)).broker_reason(1)
     assert lesser.code is Code.LESSER_OF_PAIR
     assert HALVES.decide(Cluster().snapshot(), HitCounts())[0].reason.code is Code.BALANCED
@@ -287,5 +287,5 @@ def test_it_has_to_be_both_or_neither_in_4(other: str) -> None:
         **{f"load_balancer_load_{'placement' if other == 'shedding' else 'shedding'}_strategy": "AvgShedder"},
     )
     mend = "loadBalancerLoadSheddingStrategy" if other == "shedding" else "loadBalancerLoadPlacementStrategy"
-    with pytest.raises(MismatchedStrategiesError, match=rf"set {mend}=AvgShedder, too"):
+    with pytest.raises(MismatchedStrategiesError, match=rf"set {mend}=AvgShedder as well"):
         shedder_of(half)

@@ -10,11 +10,11 @@ import pytest
 
 from pulsar_barycenter.config.broker_conf import with_overrides
 from pulsar_barycenter.config.broker_config import BrokerConfig
-from pulsar_barycenter.load.cycle.round import round_of
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.placement.least_disturbance import LeastDisturbancePlacement
 from pulsar_barycenter.load.reasons import Code, render
 from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
+from pulsar_barycenter.load.rounds.round import round_of
 from pulsar_barycenter.load.shedding.least_disturbance.alignment import rows_before
 from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import first_loads, next_loads, part_of
 from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance import DisturbanceMemory, LeastDisturbance

@@ -61,8 +61,8 @@ def test_a_full_round_is_shared_by_the_brokers_and_says_who_waits() -> None:
     plan = settings.decide(like_brokers(90, 100, 10, bundles=100).snapshot(), None)[0]
     assert [unload.source for unload in plan] == ["b00"] * 7 + ["b01"] * 13
     assert (plan.reason.code, plan.broker_reason(0).code) == (Code.ROUND_FULL, Code.ABOVE_LIMIT)
-    assert "as many bundles leave as one round unloads, and more wait" in render(plan.reason)
-    assert "set by barycenterMaxBundlesPerRound" in render(plan.reason)
+    assert "this round already unloads the maximum number of bundles, so more wait" in render(plan.reason)
+    assert "settings: barycenterMaxBundlesPerRound" in render(plan.reason)
     alone = OverloadShedder(most=1).decide(like_brokers(90, 100, 10, bundles=100).snapshot(), None)[0]
     assert [unload.source for unload in alone] == ["b01"]
     waits = alone.broker_reason(0)
@@ -239,5 +239,5 @@ def test_histories_of_brokers_that_left_are_dropped() -> None:
 def test_an_unload_says_what_was_compared_and_what_would_change_it() -> None:
     plan, _ = threshold(like_brokers(40, 10, 10))
     sentence = render(plan.unload(0).reason)
-    for part in ("40 %", "mean + threshold 30 %", "ThresholdShedder", "loadBalancerBrokerThresholdShedderPercentage"):
+    for part in ("40 %", "mean + threshold = 30 %", "ThresholdShedder", "loadBalancerBrokerThresholdShedderPercentage"):
         assert part in sentence

@@ -61,12 +61,12 @@ def test_reasons_name_the_numbers_and_the_settings() -> None:
     plan = shed(uneven(90, 90, 90, 90, 90, 90))
     assert plan.reason.code is Code.SPREAD_TOO_WIDE
     assert "standard deviation 28.67 % > target 25 %" in render(plan.reason)
-    assert "333.8 MiB/s may leave for b3 of usage 10 %" in render(plan.reason)
+    assert "333.8 MiB/s may leave to b3 with usage 10 %" in render(plan.reason)
     assert plan.reason.settings == ("loadBalancerBrokerLoadTargetStd",)
     first, given = plan.unload(0), plan.unload(3)
-    assert "traffic chosen with it 85.83 MiB/s <= what may leave 333.8 MiB/s" in render(first.reason)
+    assert "selected traffic with this bundle 85.83 MiB/s <= traffic that may leave 333.8 MiB/s" in render(first.reason)
     assert first.reason.cause == plan.broker_reason(0)
-    assert f"it carries 19.07 MiB/s, for {bundle_name(3)}" in render(given.reason)
+    assert f"traffic 19.07 MiB/s, in exchange for {bundle_name(3)}" in render(given.reason)
     assert [plan.broker_reason(row).code for row in (1, 2)] == [Code.NOT_THE_GREATEST, Code.LESSER_OF_PAIR]
     refused = {refusal.subject: refusal.reason.code for refusal in plan.refusals()}
     assert refused == {"b2": Code.NOT_THE_GREATEST, bundle_name(4): Code.DOES_NOT_FIT}
@@ -84,8 +84,8 @@ def test_by_the_pipelines_windows_it_weighs_what_bundles_carried_for_a_while() -
     plan, _ = TransferShedder(AT_ONCE).decide(snapshot, TransferMemory())
     assert moves(plan) == [(bundle_name(1), "b1", "b2")]
     assert plan.verdicts.turns[0].target == pytest.approx(131.25 * MEGA)
-    assert plan.reason.upon == "the pipeline's short-term windows of traffic"
-    assert "upon the pipeline's short-term windows of traffic" in render(plan.unload(0).reason)
+    assert plan.reason.upon == "the pipeline's short-term traffic windows"
+    assert "based on the pipeline's short-term traffic windows" in render(plan.unload(0).reason)
     assert by_newest.reason.upon == "", "as in Pulsar"
 
 
@@ -93,7 +93,7 @@ def test_of_a_bundle_without_windows_the_reason_says_so() -> None:
     seen = TransferRound().add("b1", 0.8, 10 * MEGA, 290 * MEGA).add("b2", 0.1, 1 * MEGA)
     plan, _ = TransferShedder(AT_ONCE).decide(seen.by_windows({bundle_name(1): 290 * MEGA}), TransferMemory())
     assert moves(plan) == [(bundle_name(0), "b1", "b2")]
-    assert plan.unload(0).reason.flags == ("no window is known of it, so that its newest figures count",)
+    assert plan.unload(0).reason.flags == ("it has no short-term window, so its newest traffic values count",)
 
 
 def test_it_acts_in_the_fourth_cycle_in_a_row_and_starts_anew_then() -> None:
@@ -110,7 +110,7 @@ def test_it_acts_in_the_fourth_cycle_in_a_row_and_starts_anew_then() -> None:
         (2, 0, Code.SPREAD_TOO_WIDE),
         (0, 1, waiting),
     ]
-    assert "cycles 1 <= threshold 3" in render(plan.reason)
+    assert "cycles in a row 1 <= threshold 3" in render(plan.reason)
     even = TransferRound().add("b1", 0.4, MEGA, MEGA).add("b2", 0.4, MEGA, MEGA)
     plan, memory = TransferShedder(settings).decide(even.snapshot(), TransferMemory(hits=3))
     assert (memory.hits, plan.reason.code, unload_reason(plan)) == (0, Code.BALANCED, "HitCount")
@@ -225,7 +225,7 @@ def test_load_data_as_old_as_the_limit_still_count() -> None:
     seen.add("b4", 0.4, updated_at=NOW_MS - 1_800_001)
     plan = shed(seen)
     assert plan.verdicts.statistics.count == 3
-    assert "too old to count for the mean" in render(plan.broker_reason(3))
+    assert "too old, so the mean does not include it" in render(plan.broker_reason(3))
     old = TransferRound().add("b1", 0.8, 1.0, 1.0, updated_at=0).add("b2", 0.1, updated_at=0)
     assert (shed(old).reason.code, unload_reason(shed(old))) == (Code.OUTDATED_LOAD_DATA, "OutDatedData")
     assert shed(old).broker_reason(1).code is Code.OUTDATED_LOAD_DATA
@@ -238,9 +238,10 @@ def test_a_broker_that_gave_bundles_is_left_to_settle() -> None:
     plan, after = TransferShedder(AT_ONCE).decide(seen.snapshot(), memory)
     assert (len(plan), plan.reason.code, unload_reason(plan)) == (0, Code.COOLING_DOWN, "CoolDown")
     assert plan.usage_spread is None
-    assert "b2: a broker's load was measured too soon after bundles left it (time 179.999 s < limit 180 s)" in render(
-        plan.reason
-    )
+    assert (
+        "b2: the load of a broker was measured too soon after bundles left it "
+        "(time from unload to load report 179.999 s < minimum 180 s)"
+    ) in render(plan.reason)
     assert after == TransferMemory(2, {"b2": NOW_MS - 179_999})
     plan, after = TransferShedder(AT_ONCE).decide(seen.snapshot(), memory.after_unload("b2", NOW_MS - 180_000))
     assert len(plan)

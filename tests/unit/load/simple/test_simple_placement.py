@@ -114,7 +114,7 @@ def test_overloaded_brokers_give_way_to_the_one_with_the_most_room() -> None:
     placement = leader.place()
     assert (placement.broker, placement.reason.code) == ("a", Code.MOST_ROOM)
     assert codes(placement) == {"b": Code.LESS_ROOM}
-    assert "free room 12 bundles < that of a 14 bundles" in render(placement.reason)
+    assert "free capacity 12 bundles < capacity of a 14 bundles" in render(placement.reason)
 
 
 def test_full_brokers_take_turns() -> None:
@@ -137,7 +137,7 @@ def test_by_message_rate_nobody_is_too_full() -> None:
     leader = Leader({"a": broker(100, 2), "b": broker(100, 1, first=5)}, strategy=SimpleStrategy.LEAST_MSG_PER_SECOND)
     placement = leader.place()
     assert (placement.broker, placement.reason.code) == ("b", Code.LEAST_MESSAGE_RATE)
-    assert "message rate 2 msg/s > that of b 1 msg/s" in render(placement.reason)
+    assert "message rate 2 msg/s > rate of b 1 msg/s" in render(placement.reason)
     leader.place("other/n2/0x00000000_0xffffffff")
     assert leader.ranking.message_rate.tolist() == [2, 3], "equal rates: the first in line, by the last reports"
 
@@ -333,7 +333,7 @@ def test_settings_come_from_nodes_before_the_configuration() -> None:
     assert (found.overload, found.comfort, found.auto_split) == (90, 40, False)
     assert not found.is_centralized
     assert len(found.doubts) == 1
-    assert "comfort_load_threshold holds 'none', which is no number; 40 is used" in found.doubts[0]
+    assert "comfort_load_threshold holds 'none', which is not a number; 40 is used" in found.doubts[0]
 
 
 @pytest.mark.parametrize("name", ["roundRobin", "", "LeastLoadedServer"])

@@ -43,11 +43,11 @@ BUNDLES = {
 @pytest.mark.parametrize(
     ("percents", "bundle", "words"),
     [
-        ({"cpu": 90.0}, A, "message rate 300 msg/s, for the bottleneck CPU"),
-        ({"cpu": 86.0, "memory": 90.0}, B, "topics and sessions 3000, for the bottleneck Memory"),
-        ({"bandwidth_in": 90.0}, B, "incoming throughput 2.861 MiB/s, for the bottleneck BandwidthIn"),
-        ({"bandwidth_out": 90.0}, C, "outgoing throughput 3.815 MiB/s, for the bottleneck BandwidthOut"),
-        ({"direct_memory": 90.0}, A, "for the bottleneck CPU"),
+        ({"cpu": 90.0}, A, "message rate, 300 msg/s, because the bottleneck is CPU"),
+        ({"cpu": 86.0, "memory": 90.0}, B, "topics and sessions, 3000, because the bottleneck is Memory"),
+        ({"bandwidth_in": 90.0}, B, "incoming throughput, 2.861 MiB/s, because the bottleneck is BandwidthIn"),
+        ({"bandwidth_out": 90.0}, C, "outgoing throughput, 3.815 MiB/s, because the bottleneck is BandwidthOut"),
+        ({"direct_memory": 90.0}, A, "because the bottleneck is CPU"),
     ],
 )
 def test_the_heaviest_bundle_by_the_bottleneck_leaves(percents: dict[str, float], bundle: str, words: str) -> None:

@@ -98,9 +98,9 @@ def test_anything_but_one_boundary_inside_leaves_the_bundle_whole() -> None:
         assert "defaultNamespaceBundleSplitAlgorithm" in render(refusal.reason)
         return refusal.reason.detail
 
-    assert details() == "it named 0"
-    assert details(1, 2) == "it named 2"
-    assert details(0x10000) == "0x00010000 does not lie inside the bundle"
+    assert details() == "it returned 0 boundaries"
+    assert details(1, 2) == "it returned 2 boundaries"
+    assert details(0x10000) == "0x00010000 is not inside the bundle"
 
     def refused(_bundle: str) -> tuple[int, ...]:
         raise SplitRefusedError("no positions")

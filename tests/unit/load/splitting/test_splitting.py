@@ -100,7 +100,7 @@ def test_one_check_splits_as_many_as_it_may_and_the_others_wait() -> None:
     assert [(refusal.subject, refusal.reason.code) for refusal in plan.refusals()] == [
         (bundle_name(index), Code.CYCLE_FULL) for index in (2, 3, 4)
     ]
-    assert "set by barycenterMaxBundlesPerRound" in render(next(iter(plan.refusals())).reason)
+    assert "settings: barycenterMaxBundlesPerRound" in render(next(iter(plan.refusals())).reason)
 
 
 def test_a_bundle_that_two_brokers_report_is_split_once() -> None:

@@ -20,8 +20,6 @@ from pulsar_barycenter.broker.load_manager.extensible.load_data import Extensibl
 from pulsar_barycenter.broker.load_manager.extensible.metrics import ExtensibleMetrics
 from pulsar_barycenter.broker.load_manager.pipeline_feed import Published
 from pulsar_barycenter.broker.load_manager.round_driver import carry_out_round
-from pulsar_barycenter.load.cycle.destinations import FilteredSelection
-from pulsar_barycenter.load.cycle.round import UnloadOutcome, moves
 from pulsar_barycenter.load.decisions import Placement, Unload
 from pulsar_barycenter.load.filters.extensible_filters import ExtensibleFilterSettings
 from pulsar_barycenter.load.filters.outcome import PlacementRequest
@@ -34,6 +32,8 @@ from pulsar_barycenter.load.reports.extensible_reports import (
     TopBundlesLoadData,
 )
 from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
+from pulsar_barycenter.load.rounds.destinations import FilteredSelection
+from pulsar_barycenter.load.rounds.round import UnloadOutcome, moves
 from pulsar_barycenter.load.selection.extensible_selection import select_broker_extensible
 from pulsar_barycenter.load.selection.modular_selection import SelectionMemory
 from pulsar_barycenter.load.shedding.beside_drained import shed

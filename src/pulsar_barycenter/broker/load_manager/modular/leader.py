@@ -28,8 +28,6 @@ from pulsar_barycenter.broker.load_manager.modular.load_data import BROKER_AVERA
 from pulsar_barycenter.broker.load_manager.modular.snapshots import Snapshots
 from pulsar_barycenter.broker.load_manager.round_driver import carry_out_round
 from pulsar_barycenter.broker.load_manager.store_writes import all_of
-from pulsar_barycenter.load.cycle.destinations import FilteredSelection
-from pulsar_barycenter.load.cycle.round import UnloadOutcome, moves
 from pulsar_barycenter.load.decisions import Placement, Split, Unload
 from pulsar_barycenter.load.filters.namespace_policies import policy_candidates
 from pulsar_barycenter.load.filters.outcome import PlacementRequest
@@ -41,6 +39,8 @@ from pulsar_barycenter.load.reports.load_report import (
     bundle_data_rank,
     default_bundle_data,
 )
+from pulsar_barycenter.load.rounds.destinations import FilteredSelection
+from pulsar_barycenter.load.rounds.round import UnloadOutcome, moves
 from pulsar_barycenter.load.selection.modular_selection import SelectionMemory
 from pulsar_barycenter.load.selection.unload_veto import unload_veto
 from pulsar_barycenter.load.shedding.beside_drained import shed

@@ -28,13 +28,13 @@ from pulsar_barycenter.broker.load_manager.simple.metrics import SimpleLoadMetri
 from pulsar_barycenter.broker.load_manager.simple.reporter import SimpleLoadReporter
 from pulsar_barycenter.broker.load_manager.simple.settings_watch import SimpleSettingsWatch
 from pulsar_barycenter.cluster_logs.decision_log import DecisionLog
-from pulsar_barycenter.load.cycle.round import UnloadOutcome, moves
-from pulsar_barycenter.load.cycle.simple_destinations import NextLookup
 from pulsar_barycenter.load.decisions import Placement, Split, Unload, stays
 from pulsar_barycenter.load.filters.outcome import PlacementRequest
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.reasons import Code, Reason
 from pulsar_barycenter.load.reports.simple_load_report import LoadReport, as_local_broker_data
+from pulsar_barycenter.load.rounds.round import UnloadOutcome, moves
+from pulsar_barycenter.load.rounds.simple_destinations import NextLookup
 from pulsar_barycenter.load.shedding.beside_drained import shed
 from pulsar_barycenter.load.simple.shedding import SimpleShedder
 from pulsar_barycenter.load.simple.splitting import SimpleSplitter

@@ -108,7 +108,7 @@ def _leaving(
     """Return how many bundles the broker has, where the first of them would go, one counting for the next, and the
     loads of brokers before and after."""
     from pulsar_barycenter.broker.rest.dashboard.loads_after import bundle_counts, sides_of  # brings numpy
-    from pulsar_barycenter.load.cycle.round import selection_of
+    from pulsar_barycenter.load.rounds.round import selection_of
 
     names = sorted(name for owner, name, _ in owned_bundles(document) if owner == broker and may_leave_its_broker(name))
     snapshot = document.snapshot()

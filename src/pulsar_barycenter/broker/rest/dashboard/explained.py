@@ -11,13 +11,13 @@ import msgspec
 
 from pulsar_barycenter.broker.rest.dashboard.loads_after import Sides, bundle_counts, bundle_row, sides_of
 from pulsar_barycenter.config.broker_config import BrokerConfig
-from pulsar_barycenter.load.cycle.balance import Balance, balance_of
-from pulsar_barycenter.load.cycle.decided import BundleState, Decided, Figures, concerning, state_of
-from pulsar_barycenter.load.cycle.told_rounds import placement_lines, shedding_rounds, split_rounds
 from pulsar_barycenter.load.filters.namespace_policies import policy_candidates
 from pulsar_barycenter.load.filters.outcome import PlacementRequest
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.reasons import render
+from pulsar_barycenter.load.rounds.balance import Balance, balance_of
+from pulsar_barycenter.load.rounds.decided import BundleState, Decided, Figures, concerning, state_of
+from pulsar_barycenter.load.rounds.snapshot_rounds import placement_lines, shedding_rounds, split_rounds
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from pulsar_barycenter.pages.reasons import short_reason
@@ -26,7 +26,7 @@ MOST_LINES: Final = 200
 
 
 class DecisionInWords(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """A line of `load.cycle.decided` in words: `sentence` is its whole reason, `short` what is seen at a glance, and
+    """A line of `load.rounds.decided` in words: `sentence` is its whole reason, `short` what is seen at a glance, and
     `placement` says why a bundle goes to `destination`."""
 
     kind: str

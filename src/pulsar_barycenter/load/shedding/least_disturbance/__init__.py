@@ -1,7 +1,17 @@
-"""LeastDisturbance: the round as one assignment problem, the smallest disturbance that brings brokers within a band.
+"""LeastDisturbance: a round as one assignment problem, the least disturbance that brings brokers within a band.
 
-`settings` and `alignment` first; then what is known, `bundle_loads` of bundles and `usage_lines` of brokers, both of
-which go from round to round; `prediction`, what the two together say; `assignment`, which finds the moves; `verdicts`,
-which say why; and `least_disturbance`, the strategy, that calls them one after the other.
-`best_usage` runs the search without patience: the most even usage that moves can reach.
+Other strategies compare brokers by what they report now, and move bundles until the comparison holds. That moves
+bundles for noise, overshoots where brokers differ in strength, and forgets bundles that are still on their way. This
+strategy predicts the usage of each broker instead: it estimates the load of each bundle twice, by the last minutes and
+by the last hour, learns for each broker how usage follows from load, and moves bundles only if both estimates agree.
+Of the moves that help it prefers those that disturb the fewest clients.
+
+- `settings`: what can be configured, and the constants that follow from it.
+- `bundle_loads` and `usage_lines`: what is known of bundles and of brokers; both are carried from round to round.
+  `alignment` maps the rows of one round to those of the next.
+- `prediction`: the usage of each broker, and the usage that it can reach.
+- `assignment`: the search for the moves.
+- `verdicts`: the plan with its reasons.
+- `least_disturbance`: the strategy, which calls these in order.
+- `best_usage`: the same search without patience, for the most even usage that moves could reach.
 """

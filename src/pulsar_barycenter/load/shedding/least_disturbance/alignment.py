@@ -1,4 +1,4 @@
-"""Where the rows of one table stood in the table before it."""
+"""Which row of the previous table each row of a table was."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -11,10 +11,10 @@ _LONGEST: Final = 1 << 14
 
 
 def rows_before(before: Sequence[str], names: Sequence[str]) -> Integers | None:
-    """Return for each of `names` its place in `before`, -1 if it was not there; None if both are the same.
+    """Return for each of `names` its position in `before`, -1 if it is not there; None if both are equal.
 
-    Both are sorted. Equal stretches are compared at one stroke, so that a few differences among a million names cost
-    little. Of a name that stands several times the first ones are matched.
+    Both are sorted. Equal stretches are compared at once, so a few differences among a million names cost little. If a
+    name occurs several times, its first occurrences are matched.
     """
     if names is before or (len(names) == len(before) and _equal(before, 0, names, 0, len(names))):
         return None
@@ -33,7 +33,7 @@ def rows_before(before: Sequence[str], names: Sequence[str]) -> Integers | None:
 
 
 def _common(before: Sequence[str], old: int, names: Sequence[str], new: int) -> int:
-    """Return how many names are the same from there on, one at least."""
+    """Return how many names are equal from these positions on; the first ones are."""
     most, known, step = min(len(before) - old, len(names) - new), 1, 2
     while step and known < most:
         step = min(step, most - known)

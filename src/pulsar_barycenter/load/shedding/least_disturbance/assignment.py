@@ -1,20 +1,21 @@
-"""Which bundles go where: the fewest and cheapest moves that bring every broker within the band.
+"""The search for moves: the fewest and cheapest moves that bring every broker within the band.
 
-A round acts once a broker is out of the band: if it lies above what it can be brought to by more than the band, by both
-estimates. Then all that lie near the edge of the band give, too, until they are near the target (`Settings.goal`), to
-whoever has the most room at that moment, so that what one broker gives is shared out. Of its bundles that one goes
-first that relieves it most for what it disturbs; once one alone is enough, one that leaves it near the target. What
-fits nowhere goes where it still leaves both brokers below what the giver had, if anywhere, or in exchange for a lighter
-one.
+1. **Relieve.** A round acts once a broker is above the band: by both estimates its usage exceeds the usage that it can
+   reach by more than the band. Then all brokers near the edge of the band give bundles as well, until they are near the
+   reachable usage (`Settings.goal`). Each bundle goes to the broker with the most room at that moment, so that several
+   brokers share the load of one giver. A giver first gives the bundle that relieves it most for its cost. When one
+   bundle is enough, it gives the one that brings it nearest to the reachable usage. A bundle that fits nowhere goes to
+   a broker where both then have less than the giver had, if there is one, or moves in exchange for a lighter bundle.
+2. **Fill.** A broker far below the reachable usage, such as an empty one among a hundred, lifts no other broker above
+   the band. The brokers with the highest excess give it bundles.
+3. **Spread.** Bundles without load do not change usage. A broker that has far more of them than the mean gives some
+   away, by number.
 
-Then brokers that lie far below the target, as an empty one among a hundred does without lifting any other out of the
-band, are filled by those that lie above it most. Bundles without load are no question of usage: brokers that hold far
-more of them than others hand them out by number.
+No move follows one estimate alone: by both estimates, the taker ends below what the giver had.
 
-Nothing moves by one of the two estimates alone: each move leaves its taker below its giver by both.
-
-Worked example (band 8 points, goal 1.4): usages 70, 70, 70, 70 and 0 %, target 56. The first gives 12.6 points at least
-and 15.4 at most: of bundles of 9, 7, 5, 4 … the one of 9, then that of 5, which leaves it at 56 %.
+Worked example (band 8 points, goal 1.4): usages are 70, 70, 70, 70 and 0 %, the reachable usage is 56 %. The first
+broker gives 12.6 to 15.4 points: of bundles of 9, 7, 5, 4 … points it gives the one of 9, then the one of 5, which
+leaves it at 56 %.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,34 +31,37 @@ from pulsar_barycenter.load.shedding.ordering import by_group
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
 
 MayGo = Callable[[int, int], Flags]
-"""Tells of a bundle (a row) of a broker (another) which brokers may take it."""
+"""Returns for a bundle (row) and its broker (row) the flags of the brokers that may take it."""
 
 FAR_BELOW: Final = 2.0
-"""A broker is filled once it is this many bands below the level."""
+"""A broker is filled once it is more than this many bands below the reachable usage."""
 SESSIONS: Final = 0.25
 TRAFFIC: Final = 0.25
-"""What a move costs besides 1: for the sessions, and for the work, that a bundle has on average."""
+"""The cost of a move, in addition to 1: for the average number of sessions, and for the average work of a bundle."""
 IDLE: Final = 1e-4
-"""Bundles that take less than this part of a broker are without load."""
+"""A bundle that takes less than this fraction of a broker is without load."""
 LOOKED_FOR: Final = 48
-"""So many moves are looked for at least, of which the first go."""
+"""At least this many moves are searched, even if a round makes fewer: the first of them."""
 MOST_LOOKED_AT: Final = 4_096
-"""So many bundles of one broker are considered at most."""
+"""The most bundles of one broker that are considered."""
 _PARTNERS: Final = 8
 _PAIRED: Final = 128
-"""An exchange is sought with so many of the least loaded brokers, among so many of the heaviest bundles of each."""
+"""An exchange is tried with _PARTNERS of the least loaded brokers, among the _PAIRED heaviest bundles of each side."""
 _AT_ONCE: Final = 256
 _REFINED: Final = 64
 _DEARER: Final = 1.25
 _FINER: Final = 0.002
-"""So few moves are gone through once more, for bundles that cost hardly more and fit better by this."""
+"""Up to _REFINED moves are improved: by a bundle that costs at most _DEARER times as much and fits better by _FINER."""
 _TOO_MANY: Final = 8
-"""A broker hands out idle bundles when it has so many more of them than the mean, and twice as many."""
+"""A broker gives away idle bundles if it has at least this many more than the mean, and at least twice as many."""
 
 
 class Move(NamedTuple):
-    """The bundle in `row` goes from one broker to another. `before` and `after` are how far the giver lies above the
-    level, `taker` how far the taker does with it."""
+    """The bundle in `row` moves from one broker to another (rows). `why` is one of the constants below.
+
+    `before` and `after` are how far the giver is above its reachable usage (fractions), `taker` how far the taker is
+    after the move. For BY_NUMBER they are numbers of idle bundles.
+    """
 
     row: int
     source: int
@@ -77,7 +81,7 @@ RETURNED: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The moves in their order, and which brokers were to give."""
+    """The moves in their order, and the flags of the brokers that had to give bundles."""
 
     moves: tuple[Move, ...]
     asked: Flags
@@ -86,7 +90,7 @@ class Found:
 def movable_rows(
     snapshot: LoadSnapshot, loads: BundleLoads, view: Prediction, settings: Settings, now_ms: int
 ) -> Flags:
-    """Return which rows may move: known, at home, not moved a short while ago, of no excluded namespace."""
+    """Flag the rows that may move: with load data, at their owner, not just moved, neither bound nor excluded."""
     bundles = snapshot.bundles
     found = bundles.listed & ~bundles.broker_bound & ~bundles.recently_unloaded & ~bundles.suspect
     if snapshot.extensible is None:
@@ -102,10 +106,10 @@ def movable_rows(
 
 
 class _Giver:
-    """The bundles that one broker may give, what each costs, and how much of the broker's usage goes with it.
+    """The bundles that one broker may give, the cost of each, and how much usage leaves the broker with it.
 
-    `order` has them by their worth, what they relieve for their cost, the most first, of equals the lightest; those
-    before `first` are gone.
+    `order` has positions sorted by worth (relief per cost), highest first, of equals the lightest first. All before
+    `first` have left.
     """
 
     __slots__ = ("cost", "first", "heavy", "order", "relief", "rows", "there", "work", "worth")
@@ -118,7 +122,7 @@ class _Giver:
         self.cost = cost
         self.worth = self.relief / cost
         self.there = self.heavy > 0
-        # to sort by two keys takes several times as long, and few bundles are worth the same
+        # sorting by two keys takes several times as long, and few bundles have the same worth
         self.order = np.argsort(-self.worth)
         ordered = self.worth[self.order]
         if (ordered[1:] == ordered[:-1]).any():
@@ -126,7 +130,7 @@ class _Giver:
         self.first = 0
 
     def in_order(self, heaviest: float) -> Iterator[int]:
-        """Yield the places of those that are still there and no heavier, in their order."""
+        """Yield the positions of bundles that are still here and at most this heavy, in `order`."""
         for start in range(self.first, len(self.order), _AT_ONCE):
             places = self.order[start : start + _AT_ONCE]
             places = places[self.there[places]]
@@ -135,14 +139,14 @@ class _Giver:
             yield from places[self.heavy[places] <= heaviest].tolist()
 
     def heaviest(self, most: int) -> Integers:
-        """Return the places of its heaviest bundles that are still there."""
+        """Return the positions of the `most` heaviest bundles that are still here."""
         there = np.flatnonzero(self.there)
         return there[np.argsort(-self.heavy[there], kind="stable")[:most]]
 
 
 def _looked_at(work: Floats) -> Flags | slice:
-    """Return which bundles of a broker are considered: of too many the heaviest, and as many all over the rest, from
-    which the last one is chosen."""
+    """Return which bundles of a broker are considered: all, or of too many the heaviest and as many spread over the
+    rest, from which the last bundle to move is chosen."""
     if len(work) <= MOST_LOOKED_AT:
         return slice(None)
     half = MOST_LOOKED_AT // 2
@@ -155,7 +159,7 @@ def _looked_at(work: Floats) -> Flags | slice:
 
 
 class Search:
-    """The state of the search: how far every broker lies above the level, with the moves so far."""
+    """The state of the search: how far each broker is above its reachable usage after the moves so far."""
 
     def __init__(
         self,
@@ -194,12 +198,12 @@ class Search:
     def _is_full(self) -> bool:
         return len(self._moves) >= self._most
 
-    # ---- what there is ----
+    # ---- the bundles of givers ----
 
     def _prepare(self, brokers: Integers) -> None:
-        """Have the bundles of these brokers at hand."""
+        """Collect the bundles of these brokers, if that was not done before."""
         wanted = np.zeros(len(self._snapshot.brokers), bool)
-        wanted[[each for each in brokers.tolist() if each not in self._givers]] = True
+        wanted[[broker for broker in brokers.tolist() if broker not in self._givers]] = True
         if not wanted.any():
             return
         bundles, loads = self._snapshot.bundles, self._loads
@@ -229,7 +233,7 @@ class Search:
             self._give(source)
 
     def _give(self, source: int) -> None:
-        """Move bundles of one broker until it is near the level."""
+        """Move bundles of one broker until it is near its reachable usage."""
         giver, goal = self._givers[source], self._settings.goal
         while not self._is_full:
             apart = float(self._apart[:, source].min())
@@ -241,9 +245,12 @@ class Search:
                 return
 
     def _take_best(self, giver: _Giver, source: int, apart: float) -> bool:
-        """Move the bundle that relieves most for what it costs and fits where the most room is; tell whether one
-        does. Of those that are more than enough the one counts most that leaves the giver nearest to the level."""
-        # the giver lies above the goal, so it has no room itself
+        """Move the bundle with the most relief per cost that fits on the broker with the most room.
+
+        Return whether there was one. Of bundles that relieve more than needed, the best is the one that leaves the
+        giver nearest to its reachable usage.
+        """
+        # the giver is above the goal, so it has no room itself
         goal, room = self._settings.goal, self._room_to_goal
         heaviest = min(float(room.max()), (apart + goal) / float(self._slope[source]))
         most, chosen, destination = 0.0, None, -1
@@ -264,7 +271,10 @@ class Search:
         return True
 
     def _take_better(self, giver: _Giver, source: int, apart: float) -> bool:
-        """Move the bundle after which the fuller one of the two has the least, if that is less by the goal."""
+        """Move the bundle after which the fuller of the two brokers has the least excess.
+
+        Return whether there was one. That excess must be below the giver's present one by at least the goal.
+        """
         best = int(np.argmax(np.where(self._takes, (apart - self._upper) / self._slope, -np.inf)))
         upper, slope = float(self._upper[best]), float(self._slope[best])
         if not self._takes[best] or apart - upper <= self._settings.edge:
@@ -289,8 +299,10 @@ class Search:
             worth[at] = -1.0
 
     def _exchange(self, giver: _Giver, source: int, apart: float) -> bool:
-        """Move a bundle to one of the least loaded brokers, and a lighter one back, so that the fuller of the two has
-        less by the goal than the giver had; tell whether two were found."""
+        """Move a bundle to one of the least loaded brokers, and a lighter one back; return whether a pair was found.
+
+        The fuller of the two brokers must end with an excess below the giver's present one by more than the goal.
+        """
         upper = np.where(self._takes & self._gives, self._upper, np.inf)
         upper[source] = np.inf
         partners = np.argsort(upper, kind="stable")[:_PARTNERS]
@@ -319,13 +331,13 @@ class Search:
             return False
         partner, gives, returns = best
         self._asked[partner] = True
-        # what comes back stands first, so that the taker has room for what it gets
+        # the bundle that comes back moves first, so that the taker has room for the other one
         self._move(self._givers[partner], returns, partner, source, apart, RETURNED)
         self._move(giver, gives, source, partner, apart, EXCHANGED)
         return True
 
     def _room(self, limit: float) -> Floats:
-        """Return how much more work each broker could take up to a limit above the level, -1 where nothing may go."""
+        """Return how much work each broker can take until it is `limit` above its reachable usage; -1: none."""
         return np.where(self._takes, (limit - self._upper) / self._slope, -1.0)
 
     def _move(self, giver: _Giver, at: int, source: int, destination: int, before: float, why: int) -> None:
@@ -335,9 +347,11 @@ class Search:
         self._moves.append(Move(giver.rows.item(at), source, destination, before, after, taker, why))
 
     def _carries(self, broker: int, giver: _Giver, at: int, times: float) -> tuple[float, float]:
-        """Count a bundle for a broker, or -1 times, and return how far it lies above the level then, by the estimate
-        that says less and by the other."""
-        # figure by figure: a column of two takes numpy as long as one of a thousand
+        """Add a bundle to a broker (`times` 1), or remove it (-1).
+
+        Return the broker's new excess over its reachable usage, by the lower and by the higher estimate.
+        """
+        # scalar by scalar: numpy takes as long for a column of two as for one of a thousand
         apart, slope = self._apart, self._slope.item(broker) * times
         recent = apart[0, broker] = apart.item(0, broker) + slope * giver.work.item(0, at)
         settled = apart[1, broker] = apart.item(1, broker) + slope * giver.work.item(1, at)
@@ -348,8 +362,10 @@ class Search:
         return less, more
 
     def _share_out(self) -> None:
-        """Give what leaves anew to the takers, the heaviest first, each to who has the most room then, if that evens
-        them out more."""
+        """Distribute the chosen bundles to the takers again, heaviest first, each to the broker with the least excess.
+
+        Keep the result only if it lowers the highest excess of the takers.
+        """
         if len(self._moves) < 2:
             return
         if any(move.why != ABOVE for move in self._moves):
@@ -378,24 +394,24 @@ class Search:
             self._adopt(moves, apart)
 
     def _adopt(self, moves: list[Move], apart: Floats) -> bool:
-        """Take other moves, told of in their order, unless one would leave its taker with more than the giver had."""
+        """Replace the moves, unless one would leave its taker with more than its giver had; return whether it did."""
         slope, before = self._slope.tolist(), self._view.apart.T.tolist()
-        told = []
+        adopted = []
         for move in moves:
             giver, taker = before[move.source], before[move.destination]
             had = min(giver)
-            for each, work in enumerate((self._loads.recent.item(move.row), self._loads.settled.item(move.row))):
-                giver[each] -= slope[move.source] * work
-                taker[each] += slope[move.destination] * work
+            for estimate, work in enumerate((self._loads.recent.item(move.row), self._loads.settled.item(move.row))):
+                giver[estimate] -= slope[move.source] * work
+                taker[estimate] += slope[move.destination] * work
             if max(taker) >= had:
                 return False
-            told.append(move._replace(before=had, after=min(giver), taker=max(taker)))
-        self._moves, self._apart, self._upper = told, apart, apart.max(axis=0)
+            adopted.append(move._replace(before=had, after=min(giver), taker=max(taker)))
+        self._moves, self._apart, self._upper = adopted, apart, apart.max(axis=0)
         self._room_to_goal = self._room(self._settings.goal)
         return True
 
     def _refine(self) -> None:
-        """Have other bundles leave in place of those that were chosen, where both brokers come nearer to the level."""
+        """Replace chosen bundles by others of the same giver if both brokers then end nearer to the reachable usage."""
         if len(self._moves) > _REFINED or any(move.why != ABOVE for move in self._moves):
             return
         apart, moves = self._apart.copy(), list(self._moves)
@@ -420,7 +436,7 @@ class Search:
             for giver, at, other in reversed(swapped):
                 giver.there[at], giver.there[other] = False, True
 
-    # ---- brokers far below it ----
+    # ---- brokers far below the reachable usage ----
 
     def _fill(self) -> None:
         upper = np.where(self._takes, self._upper, np.inf)
@@ -431,7 +447,7 @@ class Search:
                 lacks = self._upper[taker] < -self._settings.edge and self._fill_one(taker)
 
     def _fill_one(self, taker: int) -> bool:
-        """Move one bundle to a broker that has far too little, from whoever has the most; tell whether one did."""
+        """Move one bundle to a broker with far too little load, from the one with the most; return whether it did."""
         lower = np.where(self._gives, self._apart.min(axis=0), -np.inf)
         lower[taker] = -np.inf
         order = np.argsort(-lower, kind="stable")[:64]
@@ -456,7 +472,7 @@ class Search:
     # ---- bundles without load ----
 
     def _spread_idle(self) -> None:
-        """Even out the numbers of idle bundles where one broker has far more of them than the mean."""
+        """Move idle bundles away from brokers that have far more of them than the mean."""
         bundles, loads = self._snapshot.bundles, self._loads
         count = len(self._snapshot.brokers)
         owner = self._view.owner
@@ -478,8 +494,7 @@ class Search:
                 if numbers[destination] + 1 >= numbers[source] or self._is_full:
                     break
                 self._asked[source] = True
-                self._moves.append(
-                    Move(row, source, destination, numbers[source], numbers[source] - 1, numbers[destination] + 1, 2)
-                )
+                before, taker = numbers[source], numbers[destination] + 1
+                self._moves.append(Move(row, source, destination, before, before - 1, taker, BY_NUMBER))
                 numbers[source] -= 1
                 numbers[destination] += 1

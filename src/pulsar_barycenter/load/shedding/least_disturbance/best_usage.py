@@ -1,11 +1,11 @@
-"""The most even usage that moves of the present bundles can reach, whatever strategy is in force.
+"""The most even usage that moves of the present bundles can reach, whichever strategy is configured.
 
-The search of LeastDisturbance answers it, run without what makes it careful: it acts on POINT instead of the band, by
-the newest report alone, at once, moves bundles again that moved a moment ago, and is bound by no number of moves. What
-policies forbid stays forbidden. The search is greedy: a better assignment may exist, a worse one is never returned.
+This runs the search of LeastDisturbance without its caution: it acts on POINT instead of the band, by the newest report
+alone and at once, moves bundles that moved a moment ago, and makes any number of moves. Policies still apply. The
+search is greedy: a better assignment may exist, but it never returns a worse one.
 
-Worked example: b1 serves two bundles that take 30 % each, b2 one that takes 20 %. With one of the larger ones moved, b1
-has 30 % and b2 50 %; no move of these three makes the fullest less full than that.
+Worked example: b1 serves two bundles that take 30 % each, b2 one that takes 20 %. After a move of one of the larger
+bundles b1 has 30 % and b2 50 %; no move of these three bundles lowers the highest usage further.
 
 Source: our own.
 """
@@ -33,17 +33,19 @@ from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import (
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, LoadSnapshot
 
 POINT: Final = 0.01
-"""A broker that lies farther above the reachable usage than this gives bundles."""
+"""A broker gives bundles if its usage exceeds the reachable usage by more than this fraction."""
 
 _LITTLE_WORK: Final = 1e-3
-"""A broker with less of the work of the cluster shows nothing of what work costs it."""
+"""A broker with less than this fraction of the cluster's work does not show how its usage follows from work."""
 _LEAST_PART: Final = 1 / 8
 
 
 @dataclass(frozen=True, slots=True)
 class BestUsage:
-    """Columns over the brokers of a snapshot, fractions of a broker: the reported usage and the one after `moves`
-    bundles moved. Only brokers that are `fresh`, whose report is not outdated, count."""
+    """Columns over the brokers of a snapshot: the reported usage and the best one, after `moves` bundles moved.
+
+    Usages are fractions of a broker. Only brokers that are `fresh`, with a report that is not outdated, count.
+    """
 
     usage: Floats
     best: Floats
@@ -52,7 +54,7 @@ class BestUsage:
 
 
 def best_usage(snapshot: LoadSnapshot, settings: Settings, filters: ExtensibleFilterSettings) -> BestUsage:
-    """Return the usage of each broker, and the most even one that is found."""
+    """Return the usage of each broker, and the most even usage that the search finds."""
     eager = replace(settings, band=POINT, patience_min=0.0, grace_ms=0, most=NO_LIMIT)
     now_ms = snapshot.taken_at_ms or int(reported_at_ms(snapshot).max(initial=0))
     usage = reported_usage(snapshot, settings)
@@ -70,8 +72,10 @@ def best_usage(snapshot: LoadSnapshot, settings: Settings, filters: ExtensibleFi
 
 
 def usage_after(snapshot: LoadSnapshot, settings: Settings, moves: Iterable[tuple[int, int, int]]) -> Floats:
-    """Return the usage that each broker would have after moves: the row of a bundle, and those of the broker that it
-    leaves and of the one that it goes to, NOBODY for none. Not below 0; it may exceed 1."""
+    """Return the usage (fraction) of each broker after moves; at least 0, it may exceed 1.
+
+    A move is the row of a bundle, of its source and of its destination; NOBODY for no broker.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         loads, lines = _newest(snapshot, settings)
         return _with_moves(reported_usage(snapshot, settings), loads, lines, moves)
@@ -80,8 +84,8 @@ def usage_after(snapshot: LoadSnapshot, settings: Settings, moves: Iterable[tupl
 def _newest(snapshot: LoadSnapshot, settings: Settings) -> tuple[BundleLoads, UsageLines]:
     """Return the work of bundles by the newest report alone, and lines that explain the reported usages by it.
 
-    One report does not tell background from slope, so no broker pays more for its work than its whole usage, down to a
-    part of what is usual; one without work pays what the others do, by its strength.
+    One report cannot separate background from slope. So the slope is at most usage divided by work, but at least
+    _LEAST_PART of the usual slope. A broker without work gets the slope of the others, by its strength.
     """
     loads = first_loads(snapshot)
     measured, recent, _, numbers = loads.sums
@@ -94,7 +98,7 @@ def _newest(snapshot: LoadSnapshot, settings: Settings) -> tuple[BundleLoads, Us
     if works.any() and not works.all():
         strength = strengths(snapshot)
         slope = np.where(works, slope, float(np.median((slope * strength)[works])) / strength)
-    # what the slope does not explain stays with the broker, whatever moves
+    # usage that the slope does not explain stays with the broker, whatever moves
     return loads, replace(lines, slope=slope, background=usage - slope * work, beyond=np.zeros_like(usage))
 
 

@@ -1,15 +1,16 @@
-"""What every bundle carries, by two estimates that go from round to round, and where it has been.
+"""The load of every bundle, by two estimates that are carried from round to round, and its recent brokers.
 
-Work is traffic in one figure: the mean of what part a bundle has of all msg/s and of all bytes/s, measured by what all
-was when the memory began. The recent estimate follows the reports within a fifth of the patience, the settled one
-within five times as long as it: minutes and an hour. The two differ while something happens of which nobody knows
-whether it lasts. What is moved has to be right by both of them, so that noise, spikes and load that comes and goes move
-nothing: they never get into the settled estimate. A change that keeps its sign for as long as the patience lasts has
-become the state of things, and the settled estimate is set to the recent one.
+Work is traffic as one number: the mean of a bundle's fraction of all msg/s and of all bytes/s. The totals are those at
+the time when the memory began. The recent estimate follows the reports within a fifth of the patience, the settled one
+within five times the patience: minutes and an hour.
 
-Worked example (patience 12 minutes): a bundle of 10 carries 20 from one minute to the next. After five minutes the
-recent estimate is 18.6, the settled one 10.1. If it falls back after ten minutes nothing was decided upon the 20; if it
-does not, both say 19.9 in the twelfth minute.
+The two differ while the load changes and nobody can know whether the change lasts. A move must be right by both, so
+noise, spikes and load that comes and goes move nothing: they never enter the settled estimate. When a change has kept
+its sign for the whole patience, it counts as lasting, and the settled estimate is set to the recent one.
+
+Worked example (patience 12 minutes): the load of a bundle rises from 10 to 20 within a minute. After five minutes the
+recent estimate is 18.6 and the settled one 10.1. If the load falls back after ten minutes, it has moved nothing. If
+not, both estimates are 19.9 in the twelfth minute.
 """
 
 from bisect import bisect_left
@@ -35,24 +36,24 @@ LONG_AGO: Final = -(2**53)
 NOBODY: Final = -1
 _LARGEST: Final = 1e12
 _NO_TRAFFIC: Final = 1e-9
-"""Less than so many msg/s or bytes/s of a whole cluster are none."""
+"""Below this many msg/s or bytes/s, a whole cluster counts as idle."""
 _ALL: Final = slice(None)
 _BLOCK: Final = 1 << 15
 _NOISE: Final = 0.05
-"""Two estimates that differ by less than this part say the same."""
+"""Two estimates that differ by less than this fraction count as equal."""
 _ODD: Final = 0.1
-"""What differs by more than this part draws the settled estimate no farther than if it differed by so much."""
+"""A measurement that differs from the settled estimate by more than this fraction counts as if it differed by it."""
 
 
 class Units(NamedTuple):
-    """The work of a msg/s, and of a byte/s."""
+    """The work of one msg/s, and of one byte/s."""
 
     of_rate: float
     of_throughput: float
 
     @staticmethod
     def of(snapshot: LoadSnapshot) -> "Units":
-        """Return units by which all bundles together carry 1; zeros without traffic to speak of."""
+        """Return units in which all bundles together have a work of 1; zeros if there is no traffic."""
         latest = snapshot.bundles.latest
         rate, throughput = float(latest.rate.clip(0).sum()), float(latest.throughput.clip(0).sum())
         has_rate, has_throughput = rate > _NO_TRAFFIC, throughput > _NO_TRAFFIC
@@ -69,7 +70,7 @@ class Units(NamedTuple):
 
 
 class Away(NamedTuple):
-    """A bundle that nobody reports: where it was, till when, and what was known of it."""
+    """A bundle that no broker reports: its last broker, since when, and its last estimates."""
 
     broker: str
     since_ms: int
@@ -79,12 +80,14 @@ class Away(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BundleLoads:
-    """Columns over the rows of the newest bundle table. `lasted_min` is for how long the recent estimate lies above
-    (below 0: below) the settled one. `moved_at_ms` is when a bundle came to its owner, LONG_AGO if it was there at the
-    beginning. `sums` has a column a broker, of all bundles in its report: what was measured, both estimates, how many.
+    """Columns over the rows of the newest bundle table, and what is remembered of other bundles.
 
-    `left` says of bundles which brokers they left and when, `away` are those that nobody reports. `new` are bundles of
-    which nothing was known when they were first seen, a short while ago.
+    `lasted_min` is for how many minutes the recent estimate has been above the settled one; negative: below it.
+    `moved_at_ms` is when a bundle came to its owner, LONG_AGO if it was there at the start. `sums` has a column for
+    each broker, over the bundles in its report: measured work, both estimates, number of bundles.
+
+    `left` maps a bundle to the brokers that it left, and when. `away` has bundles that no broker reports. `new` has
+    bundles that were seen for the first time a short while ago. All times are epoch ms.
     """
 
     units: Units
@@ -116,7 +119,7 @@ class BundleLoads:
     __hash__ = None  # type: ignore[assignment]
 
     def of(self, bundle: str) -> tuple[float, float] | None:
-        """Return both estimates of a bundle, if anything is known of it, or of the one that it was cut from."""
+        """Return both estimates of a bundle, its part of those of the bundle that it was split from, or None."""
         row, part = self._found(bundle)
         if row >= 0:
             return float(self.recent[row]) * part, float(self.settled[row]) * part
@@ -124,7 +127,7 @@ class BundleLoads:
         return None if found is None else (found.recent, found.settled)
 
     def owner_of(self, bundle: str) -> str | None:
-        """Return the broker that had the bundle, or the one that it was cut from."""
+        """Return the last known broker of a bundle, or of the bundle that it was split from."""
         row, _ = self._found(bundle)
         if row >= 0:
             return self.brokers[self.owner.item(row)]
@@ -132,13 +135,13 @@ class BundleLoads:
         return None if found is None else found.broker
 
     def _found(self, bundle: str) -> tuple[int, float]:
-        """Return the row of a bundle, or of the one that it was cut from, and what part of that it is; -1 for none."""
+        """Return the row of a bundle and 1, or of the bundle that it was split from and its fraction; -1 if none."""
         row = bisect_left(self.names, bundle)
         if row < len(self.names) and self.names[row] == bundle:
             return row, 1.0
         if bundle in self.away:
             return -1, 0.0
-        # one that begins where the bundle does and is wider stands after it, all others before it
+        # a wider range that starts at the same hash is sorted after the bundle, all others before it
         for place in (row, row - 1):
             if 0 <= place < len(self.names):
                 part = part_of(bundle, self.names[place])
@@ -148,20 +151,20 @@ class BundleLoads:
 
 
 def part_of(bundle: str, whole: str) -> float:
-    """Return what part of the hash range of `whole` is that of `bundle`; 0 if it lies elsewhere."""
+    """Return the fraction of the hash range of `whole` that `bundle` covers; 0 if it is not within it."""
     space, _, text = bundle.rpartition("/")
     if whole.rpartition("/")[0] != space:
         return 0.0
     try:
         lower, upper = (int(edge, 16) for edge in text.split("_"))
         begin, end = (int(edge, 16) for edge in whole.rpartition("/")[2].split("_"))
-    except ValueError:  # no names of ranges
+    except ValueError:  # the names are not those of ranges
         return 0.0
     return (upper - lower) / (end - begin) if begin <= lower and upper <= end and end > begin else 0.0
 
 
 def first_loads(snapshot: LoadSnapshot) -> BundleLoads:
-    """Return what is known before anything was remembered: the newest figures, and the windows."""
+    """Return the loads without any memory: by the newest reports, and by the long windows."""
     bundles, units = snapshot.bundles, Units.of(snapshot)
     recent = _measured(snapshot, units)
     has_past = bundles.has_windows & (bundles.short_samples > 1)
@@ -188,8 +191,11 @@ def next_loads(
     silent: Flags,
     settings: Settings,
 ) -> BundleLoads:
-    """Return what is known `minutes` later. Of the brokers that `urgent` flags changes are believed at once, of those
-    that were `silent` for long only the newest figures count."""
+    """Return the loads after the next snapshot, `minutes` later.
+
+    On brokers that `urgent` flags changes count at once. On brokers that were `silent` for long only the newest report
+    counts.
+    """
     if before.units == Units(0.0, 0.0):
         return first_loads(snapshot)
     same = _carried_over(before, snapshot, now_ms, settings)
@@ -200,7 +206,7 @@ def next_loads(
     count = len(bundles)
     recent, settled, lasted = np.empty(count), np.empty(count), np.empty(count, np.float32)
     sums = np.zeros((4, len(snapshot.brokers)))
-    # in blocks that the processor's cache holds: a million rows at a stroke take three times as long
+    # in blocks that fit into the processor's cache: a million rows at once take three times as long
     for first in range(0, count, _BLOCK):
         block = slice(first, first + _BLOCK)
         now = before.units.work(bundles.latest, block) if measured is None else measured[block]
@@ -228,8 +234,8 @@ def next_loads(
 
 
 def _sums(owner: Indices, columns: tuple[Floats, Floats, Floats], brokers: int) -> Floats:
-    """Return the sums of three columns for each broker, and how many rows it has."""
-    found = [np.bincount(owner, each, brokers) for each in columns]
+    """Return the sums of three columns for each broker, and its number of rows."""
+    found = [np.bincount(owner, column, brokers) for column in columns]
     return np.array([*found, np.bincount(owner, minlength=brokers)], float)
 
 
@@ -243,9 +249,9 @@ def _folded(
     minutes: float,
     settings: Settings,
 ) -> tuple[Floats, Floats, NDArray[np.float32]]:
-    """Return both estimates, and for how long they differ, after one more measurement of rows.
+    """Return both estimates and for how long they differ, in minutes, after one more measurement.
 
-    NaN is replaced by what is measured, and so are the rows `at_once`; rows `soon` are believed whatever they say.
+    Estimates that are NaN, and the rows `at_once`, become the measurement. In rows `soon` a change counts as lasting.
     """
     fresh = np.isnan(recent) if at_once is None else np.isnan(recent) | at_once
     if fresh.any():
@@ -253,14 +259,14 @@ def _folded(
     away = measured - recent
     ahead = measured - settled
     most = _ODD * settled
-    # what rose far beyond what it was lately begins to last from then on, not from a lesser difference before it
+    # a large change starts a new duration; a smaller difference before it does not count
     leapt = np.abs(away) > 2 * np.abs(recent - settled) + most
     recent = recent + settings.recent_weight(minutes) * away
     settled = settled + settings.settled_weight(minutes) * np.minimum(np.maximum(ahead, -most), most)
     apart = recent - settled
     differs = (np.abs(apart) > _NOISE * settled) & (ahead * apart > 0)
     sign = np.sign(apart).astype(np.float32)
-    # a change of sign, or agreement, starts anew
+    # a change of sign, or agreement of the estimates, resets the duration
     kept = np.where(leapt | (lasted * sign < 0), np.float32(0), lasted)
     lasted = np.where(differs, kept + sign * np.float32(minutes), np.float32(0))
     believed = np.abs(lasted) >= settings.patience_min
@@ -273,7 +279,7 @@ def _folded(
 
 
 def _measured(snapshot: LoadSnapshot, units: Units) -> Floats:
-    """Return the work of every row; what a broker carries beyond the bundles that it lists is shared by the others."""
+    """Return the work of every row. Work of a broker beyond its listed bundles is divided among its other bundles."""
     bundles = snapshot.bundles
     found = units.work(bundles.latest)
     if bundles.sampled.all():
@@ -288,7 +294,7 @@ def _measured(snapshot: LoadSnapshot, units: Units) -> Floats:
 
 
 def _carried_over(before: BundleLoads, snapshot: LoadSnapshot, now_ms: int, settings: Settings) -> BundleLoads:
-    """Return what was known, in the rows of this snapshot; estimates of what is new are NaN."""
+    """Return the loads in the rows of this snapshot; the estimates of new bundles are NaN."""
     names, owner, brokers = snapshot.bundles.names, snapshot.bundles.owner, snapshot.brokers.names
     index = snapshot.brokers.index
     left = _recent_only(before.left, now_ms - 2 * settings.grace_ms)
@@ -330,10 +336,9 @@ def _carried_over(before: BundleLoads, snapshot: LoadSnapshot, now_ms: int, sett
 
 
 def _gone(before: BundleLoads, at: Integers, now_ms: int, settings: Settings) -> dict[str, Away]:
-    """Return the bundles that nobody reports by now, those of long ago left out."""
-    away = {
-        name: each for name, each in before.away.items() if now_ms - each.since_ms <= 2 * settings.grace_ms + MINUTE_MS
-    }
+    """Return the bundles that no broker reports now, without those that vanished long ago."""
+    longest_ms = 2 * settings.grace_ms + MINUTE_MS
+    away = {name: bundle for name, bundle in before.away.items() if now_ms - bundle.since_ms <= longest_ms}
     vanished = np.ones(len(before.names), bool)
     vanished[at[at >= 0]] = False
     for row in np.flatnonzero(vanished).tolist():
@@ -345,5 +350,5 @@ def _gone(before: BundleLoads, at: Integers, now_ms: int, settings: Settings) ->
 def _recent_only(
     left: Mapping[str, tuple[tuple[str, int], ...]], since_ms: int
 ) -> dict[str, tuple[tuple[str, int], ...]]:
-    kept = ((name, tuple(each for each in stays if each[1] >= since_ms)) for name, stays in left.items())
+    kept = ((name, tuple(stay for stay in stays if stay[1] >= since_ms)) for name, stays in left.items())
     return {name: stays for name, stays in kept if stays}

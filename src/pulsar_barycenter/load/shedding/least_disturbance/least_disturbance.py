@@ -1,22 +1,21 @@
 """LeastDisturbance: the fewest moves that bring every broker's predicted usage within a band around the reachable one.
 
-Worked example (band 8 points): b1 has eight equal bundles and a usage of 80 %; b2 and b3 joined a moment ago, and b3
-has twice the cores. Reachable are 20 % for each. So in one round b1 gives six bundles, two to b2 and four to b3, since
-nothing but the brokers has changed: both estimates of all bundles, the recent and the settled one, agree. Had one of
-five like brokers risen from 40 % to 80 % instead, nothing would move at first, for its settled estimate says 40 %
-still; it would twelve minutes later.
+Worked example (band 8 points): b1 has eight equal bundles and a usage of 80 %; b2 and b3 have just joined, and b3 has
+twice the cores. Each can reach 20 %. So in one round b1 gives six bundles, two to b2 and four to b3: only the brokers
+have changed, and the recent and the settled estimate of every bundle agree. If instead one of five equal brokers rises
+from 40 % to 80 %, nothing moves at first, because its settled estimate is still 40 %; bundles move twelve minutes
+later.
 
-When to use it: brokers that are not alike, load that comes and goes, clusters in which moves are dear. When not: if
-Pulsar's own choice is to be reproduced; it is none of Pulsar's strategies, and Apache Pulsar does not know it. It
-should be the placement strategy, too, of the modular load manager, which gives a new bundle to the broker that will be
-the least loaded with it. The extensible one sheds by it if `loadBalancerLoadSheddingStrategy` names it, and places by
-its own strategy.
+When to use it: brokers of different strength, load that comes and goes, clusters in which moves are expensive. When
+not: if the cluster shall choose as Apache Pulsar does, which has no such strategy. With the modular load manager, name
+it as the placement strategy as well: it then gives a new bundle to the broker that will be the least loaded with it.
+The extensible load manager sheds by it if `loadBalancerLoadSheddingStrategy` names it, and places by its own strategy.
 
-A broker whose report is old neither gives nor takes anything; one of which a single report is known takes nothing,
-unless it is empty. A bundle that came to its broker of late, however it came, rests for the grace period, and does not
+A broker with an outdated report neither gives nor takes bundles. A broker with a single report takes none, unless it is
+empty. A bundle that came to its broker a short while ago, for whatever reason, stays for the grace period, and does not
 go back for twice as long.
 
-Source: our own; what it owes to others is told where it was decided (0038).
+Source: our own; decision 0038 names the work that it builds on.
 """
 
 from dataclasses import dataclass, field
@@ -50,7 +49,8 @@ _LONGEST_MIN: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class DisturbanceMemory:
-    """What goes from round to round: when the last one was (epoch ms), and what was known then; None at first."""
+    """What is carried from round to round: the time of the last round (epoch ms), and its loads and lines; None at
+    first."""
 
     at_ms: int = 0
     loads: BundleLoads | None = None
@@ -59,7 +59,7 @@ class DisturbanceMemory:
 
 @dataclass(frozen=True, slots=True)
 class LeastDisturbance(Shedder[DisturbanceMemory]):
-    """`filters` are those of the extensible load manager, whose destinations are orders."""
+    """`filters` are those of the extensible load manager, which carries out destinations without asking them again."""
 
     name: ClassVar[str] = NAME
     settings: Settings = field(default_factory=Settings)
@@ -73,7 +73,7 @@ class LeastDisturbance(Shedder[DisturbanceMemory]):
         return DisturbanceMemory()
 
     def decide(self, snapshot: LoadSnapshot, memory: DisturbanceMemory) -> tuple[DisturbancePlan, DisturbanceMemory]:
-        """Return what to unload, each with its destination, and what is known by now."""
+        """Return what to unload, each bundle with its destination, and the next memory."""
         settings = self.settings
         now_ms, minutes = _times(snapshot, memory)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -104,7 +104,7 @@ class LeastDisturbance(Shedder[DisturbanceMemory]):
 
 
 def _times(snapshot: LoadSnapshot, memory: DisturbanceMemory) -> tuple[int, float]:
-    """Return the moment of the snapshot and the minutes since the last one: one, unless both moments are known."""
+    """Return the time of the snapshot (epoch ms) and the minutes since the last one: 1 if they are not both known."""
     newest = int(reported_at_ms(snapshot).max(initial=0))
     now_ms = snapshot.taken_at_ms or max(newest, memory.at_ms + MINUTE_MS if memory.loads is not None else 0)
     if memory.loads is None or now_ms <= memory.at_ms:
@@ -113,7 +113,7 @@ def _times(snapshot: LoadSnapshot, memory: DisturbanceMemory) -> tuple[int, floa
 
 
 class AllowedBrokers:
-    """Which brokers may take a bundle: by policies, asked once for each namespace, and not where it was of late."""
+    """Which brokers may take a bundle: those that policies allow (computed once per namespace), but not recent ones."""
 
     def __init__(
         self, snapshot: LoadSnapshot, loads: BundleLoads, filters: ExtensibleFilterSettings, since_ms: int

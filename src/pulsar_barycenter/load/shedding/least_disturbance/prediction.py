@@ -1,12 +1,12 @@
-"""What brokers will have by the recent and by the settled estimate, and what they can be brought to.
+"""The usage that each broker will have, by the recent and by the settled estimate, and the usage that it can reach.
 
-A bundle counts for the broker that it is on its way to, whatever reports still say. Reachable is the usage that all
-brokers would have if the work could be shared out at will, each taking as much as its line allows:
+A bundle counts for the broker that it is moving to, even if reports still name the old one. The reachable usage, the
+level, is the usage of all brokers if work could be divided freely:
 
     sum over brokers of (level - background) / slope = all work
 
-so that a broker that is twice as strong has twice the work. Where one bundle alone takes more than that, its broker
-cannot be brought lower than the bundle; the others share what is left of the work.
+A broker of twice the strength then has twice the work. If a single bundle takes more than this, its broker cannot get
+below that bundle, and the others share the rest of the work.
 """
 
 from bisect import bisect_left
@@ -23,17 +23,18 @@ from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Indices
 RECENT: Final = 0
 SETTLED: Final = 1
 _MOST_NEW: Final = 0.25
-"""A broker of whose work a greater part is new is left alone."""
+"""A broker is left alone if more than this fraction of its work is from new bundles."""
 _MOST_UNLISTED: Final = 0.05
-"""Figures of a broker and those of its bundles may differ by this part of them."""
+"""The load of a broker and the sum over its bundles may differ by this fraction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """`owner` is whose every row is, or is about to be (NOBODY: a row that counts no more). `usage`, the `target`
-    that can be reached, and how far the two are `apart` are fractions, a row for each estimate.
+    """The prediction for one snapshot.
 
-    Flags over brokers: `fresh` reported of late, `known` is of whom enough was seen.
+    `owner` is for each bundle row the broker that has it or is about to (NOBODY: the row no longer counts). `usage`,
+    `target` (the reachable usage) and `apart` (usage - target) are fractions, with a row for each estimate and a column
+    for each broker. Flags over brokers: `fresh` have a report that is not outdated, `known` have enough reports.
     """
 
     owner: Indices
@@ -47,13 +48,13 @@ class Prediction:
 
     @property
     def at_least(self) -> Floats:
-        """How far brokers lie above the level by the estimate that says less."""
+        """How far brokers are above their reachable usage by the lower estimate."""
         found: Floats = self.apart.min(axis=0)
         return found
 
     @property
     def at_most(self) -> Floats:
-        """The same by the one that says more."""
+        """How far brokers are above their reachable usage by the higher estimate."""
         found: Floats = self.apart.max(axis=0)
         return found
 
@@ -68,13 +69,13 @@ def predict(
     moved = (
         np.zeros(0, np.int64) if owner is snapshot.bundles.owner else np.flatnonzero(owner != snapshot.bundles.owner)
     )
-    for rows, whose, sign in (
+    for rows, owners, sign in (
         (moved, snapshot.bundles.owner[moved], -1.0),
         (there := moved[owner[moved] != NOBODY], owner[there], 1.0),
     ):
-        for each, column in enumerate((loads.recent, loads.settled)):
-            work[each] += sign * np.bincount(whose, column[rows], count)
-        counts = counts + sign * np.bincount(whose, minlength=count)
+        for estimate, column in enumerate((loads.recent, loads.settled)):
+            work[estimate] += sign * np.bincount(owners, column[rows], count)
+        counts = counts + sign * np.bincount(owners, minlength=count)
     work += arriving[:2] + _unlisted(snapshot, loads)
     age_ms = now_ms - reported_at_ms(snapshot)
     fresh = (age_ms <= settings.stale_ms) & ~brokers.suspect
@@ -84,7 +85,7 @@ def predict(
     usage[RECENT] = np.clip(usage[RECENT] + lines.beyond, 0.0, None)
     background = np.array([np.clip(lines.background + lines.beyond, 0.0, None), lines.background])
     least = background + lines.slope * _heaviest(snapshot, loads, owner, usage, settings)
-    target = np.array([_targets(usage[each], background[each], least[each], lines.slope, fresh) for each in (0, 1)])
+    target = np.array([_targets(usage[row], background[row], least[row], lines.slope, fresh) for row in (0, 1)])
     fresh &= ~_surprised(snapshot, loads, work)
     return Prediction(
         owner=owner,
@@ -99,24 +100,26 @@ def predict(
 
 
 def _heaviest(snapshot: LoadSnapshot, loads: BundleLoads, owner: Indices, usage: Floats, settings: Settings) -> Floats:
-    """Return the work of the heaviest bundle of each broker by both estimates; 0 of brokers that lie not high enough
-    for it to count."""
+    """Return the work of the heaviest bundle of each broker, by both estimates.
+
+    It is 0 for brokers whose usage is not above the mean by more than the band: there it cannot limit the result.
+    """
     count = len(snapshot.brokers)
     found = np.zeros((2, count))
     high = (usage > usage.mean(axis=1)[:, None] + settings.band).all(axis=0) if count else np.zeros(0, bool)
     if not high.any():
         return found
     rows = np.flatnonzero(np.append(high, False)[owner])
-    for each, column in enumerate((loads.recent, loads.settled)):
-        np.maximum.at(found[each], owner[rows], column[rows])
+    for estimate, column in enumerate((loads.recent, loads.settled)):
+        np.maximum.at(found[estimate], owner[rows], column[rows])
     return found
 
 
 def _targets(usage: Floats, background: Floats, least: Floats, slope: Floats, fresh: Flags) -> Floats:
-    """Return for each broker the usage that it can be brought to: the level of all, or what it cannot get below."""
+    """Return for each broker the usage that it can reach: the common level, or its own least possible usage."""
     free = fresh.copy()
     while True:
-        # what the others hold beyond what they cannot get below is to be shared, too
+        # brokers that cannot reach the level share their excess over their least possible usage
         more = float(((usage - least) / slope)[fresh & ~free].clip(0.0).sum())
         level = reachable(usage[free], background[free], slope[free], more)
         stuck = free & (least > level)
@@ -126,8 +129,10 @@ def _targets(usage: Floats, background: Floats, least: Floats, slope: Floats, fr
 
 
 def reachable(usage: Floats, background: Floats, slope: Floats, more: float = 0.0) -> float:
-    """Return the level at which all brokers have the same usage, with `more` work to share; those are left out whose
-    background alone is above it."""
+    """Return the level at which all brokers have the same usage, with `more` work to share.
+
+    Brokers whose background alone is above the level take no part.
+    """
     if not len(usage):
         return 0.0
     work = float(((usage - background) / slope).sum()) + more
@@ -139,8 +144,11 @@ def reachable(usage: Floats, background: Floats, slope: Floats, more: float = 0.
 
 
 def owners_to_be(snapshot: LoadSnapshot, loads: BundleLoads) -> tuple[Indices, Floats]:
-    """Return whose every row is, or is about to be; and for each broker the work (by both estimates) and the number of
-    the bundles on their way to it that have no row."""
+    """Return for each row the broker that has the bundle or is about to have it, and what arrives without a row.
+
+    The second is an array of 3 rows over brokers: work by both estimates and number of the bundles on their way to the
+    broker that no broker reports.
+    """
     bundles, count = snapshot.bundles, len(snapshot.brokers)
     owner: Indices = bundles.owner
     if snapshot.extensible is not None:
@@ -173,12 +181,12 @@ def owners_to_be(snapshot: LoadSnapshot, loads: BundleLoads) -> tuple[Indices, F
 
 
 def typical_work(snapshot: LoadSnapshot, loads: BundleLoads) -> dict[str, tuple[float, float]]:
-    """Return the mean of both estimates over the bundles of each namespace, and of all, as that of ""."""
+    """Return namespace to the mean of both estimates over its bundles; "" has the mean over all bundles."""
     namespace, spaces = snapshot.bundles.namespace, snapshot.namespaces
     if not len(namespace):
         return {"": (0.0, 0.0)}
     count = np.maximum(np.bincount(namespace, minlength=len(spaces)), 1)
-    means = [np.bincount(namespace, each, len(spaces)) / count for each in (loads.recent, loads.settled)]
+    means = [np.bincount(namespace, column, len(spaces)) / count for column in (loads.recent, loads.settled)]
     found = dict(zip(spaces, zip(means[0].tolist(), means[1].tolist(), strict=True), strict=True))
     found[""] = (float(loads.recent.mean()), float(loads.settled.mean()))
     return found
@@ -194,7 +202,7 @@ def _rows_of(snapshot: LoadSnapshot, bundle: str) -> list[int]:
 
 
 def _unlisted(snapshot: LoadSnapshot, loads: BundleLoads) -> Floats:
-    """Return what each broker reports to carry beyond its bundles, such as one that was divided since."""
+    """Return the work that each broker reports beyond its bundles, such as that of a bundle that was split since."""
     bundles, brokers = snapshot.bundles, snapshot.brokers
     total = loads.units.work(brokers.latest)
     rest = total - loads.sums[0]
@@ -206,7 +214,7 @@ def _unlisted(snapshot: LoadSnapshot, loads: BundleLoads) -> Floats:
 
 
 def _surprised(snapshot: LoadSnapshot, loads: BundleLoads, work: Floats) -> Flags:
-    """Return on which brokers so much is new that what they carry may be another thing in a minute."""
+    """Flag the brokers with so much work of new bundles that their load may be different in a minute."""
     found = np.zeros(len(snapshot.brokers))
     for name in loads.new:
         for row in _rows_of(snapshot, name):
@@ -216,8 +224,8 @@ def _surprised(snapshot: LoadSnapshot, loads: BundleLoads, work: Floats) -> Flag
 
 
 def _known(snapshot: LoadSnapshot, lines: UsageLines, counts: Floats) -> Flags:
-    """Return of which brokers two reports were seen, here or in the windows of half of their bundles, or that have
-    none: an empty broker has nothing that could surprise."""
+    """Flag the brokers with at least two reports, seen here or in the windows of half of their bundles, and the empty
+    brokers, whose load is known."""
     bundles, count = snapshot.bundles, len(snapshot.brokers)
     if (lines.reports >= 2).all() or (len(bundles) and bundles.short_samples.min() > 1):
         return snapshot.brokers.everyone

@@ -1,4 +1,4 @@
-"""What the strategy can be told, and what it cannot."""
+"""The settings of the strategy, and the constants that are derived from them."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -20,17 +20,16 @@ REPORT_KEY: Final = "loadBalancerReportUpdateMaxIntervalMinutes"
 MINUTE_MS: Final = 60_000
 _RECENT: Final = 5 / 24
 _SETTLED: Final = 5.0
-"""In so many times the patience an estimate comes as near as 37 % to what is reported."""
+"""The time constants of the two estimates, in multiples of the patience: after it 37 % of a change is still missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`band` and `overload_limit` are fractions of a broker, `most` bundles a round.
+    """`band` and `overload_limit` are fractions of a broker, `most` is in bundles per round.
 
-    A change of load counts once it lasted `patience_min` minutes, and after half of that if its broker is overloaded;
-    with 0 at once.
-    Reports older than `stale_ms` are not believed. A bundle that came to a broker stays for `grace_ms`, and does not go
-    back for twice as long.
+    A change of load counts once it has lasted `patience_min` minutes, or half of that if its broker is overloaded; with
+    0 it counts at once. Reports older than `stale_ms` are outdated. A bundle that came to a broker stays there for
+    `grace_ms`, and does not go back to its previous broker for twice as long.
     """
 
     band: float = 0.08
@@ -58,26 +57,26 @@ class Settings:
         )
 
     def recent_weight(self, minutes: float) -> float:
-        """Return what the newest figures count in the recent estimate, after so many minutes."""
+        """Return the weight of a new measurement in the recent estimate, after this many minutes."""
         return _weight(minutes, self.patience_min * _RECENT)
 
     def settled_weight(self, minutes: float) -> float:
-        """Return the same of the settled estimate."""
+        """Return its weight in the settled estimate."""
         return _weight(minutes, self.patience_min * _SETTLED)
 
     @property
     def soon_ms(self) -> int:
-        """How long a broker with much that is new is left alone."""
+        """How long a broker with many new bundles is left alone."""
         return round(self.patience_min * MINUTE_MS / 4)
 
     @property
     def goal(self) -> float:
-        """How near to the reachable usage a broker is brought."""
+        """How near to the reachable usage moves bring a broker (fraction)."""
         return 0.18 * self.band
 
     @property
     def edge(self) -> float:
-        """Who lies farther above the reachable usage than this gives, too, once one is out of the band."""
+        """Brokers above the reachable usage by more than this (fraction) give as well, once one is above the band."""
         return 0.6 * self.band
 
 

@@ -1,16 +1,17 @@
-"""How usage follows from work: each broker has a line of its own, learnt from its reports.
+"""How usage follows from work: each broker has its own line, learned from its reports.
 
     usage = background + slope × work
 
-The slope is what a broker pays for work: half of it on one that is twice as strong. At first all brokers have the
-slope of the cluster, divided by their limits, and little background. Each report moves background and slope to where
-they explain it, the more the less certain they were (a Kalman filter of two figures); two reports with different work
-tell one from the other. A report that fits badly is left out, until so many ran on for the patience that it must be
-true; meanwhile what the line does not explain counts in the recent estimate alone.
+The slope is the usage per work: half as much on a broker of twice the strength. At first every broker has the slope of
+the whole cluster, divided by its limits, and little background. Each report moves background and slope toward the
+values that explain it, the more, the less certain they are (a Kalman filter with two states). Two reports with
+different work separate background from slope. A report that fits badly is ignored, until such reports have lasted for
+the patience; meanwhile the part that the line does not explain counts in the recent estimate only.
 
-Worked example: the cluster pays 1.0 for a work of 1, brokers like another. One reports 60 % at a work of 0.2, where the
-line says 21 %. It is known to ±5 % as to background and to ±50 % of the slope, so that of the 39 points 8 go to the
-background and 31 to the slope, which becomes 2.5: moving a quarter of its work away will take 12.7 points off.
+Worked example: all brokers are equal, and a work of 1 takes a usage of 1.0. One broker reports 60 % at a work of 0.2,
+where its line says 21 %. Its background is known to ±5 % and its slope to ±50 %. So of the 39 points 8 go to the
+background and 31 to the slope, which becomes 2.5: moving a quarter of its work away will lower its usage by 12.7
+points.
 """
 
 from dataclasses import dataclass, replace
@@ -25,22 +26,25 @@ from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integer
 _BACKGROUND: Final = 0.01
 _BACKGROUND_SD: Final = 0.05
 _SLOPE_SD: Final = 0.5
-"""What is held of a broker before its first report; of the slope it is a part of it."""
+"""Background and the standard deviations before the first report; _SLOPE_SD is a fraction of the slope."""
 _SURE_SD: Final = 0.3
-"""A slope that is known to this part of it has been learnt."""
+"""A slope counts as learned if its standard deviation is below this fraction of it."""
 _SATURATED: Final = 0.97
 _REPORT_SD: Final = 0.01
 _DRIFT: Final = 0.002
-"""By how much a background, and by what part a slope, may change from report to report."""
+"""The standard deviation by which the background, and as a fraction the slope, may change between two reports."""
 _STEEPEST: Final = 8.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UsageLines:
-    """Columns over brokers. `variance` has rows for background, both, and slope. `beyond` is what the line does not
-    explain of the newest report, smoothed; `odd_min` for how long reports were left out, `hot_min` for how long the
-    broker is overloaded. `reports` counts the reports that were seen; of the extensible load manager,
-    whose brokers smooth what they report, the rounds."""
+    """The lines of all brokers, as columns over brokers.
+
+    `variance` has rows for the variance of the background, the covariance, and the variance of the slope. `beyond` is
+    the smoothed part of the newest usage that the line does not explain. `odd_min` is for how many minutes reports were
+    ignored, `hot_min` for how many the broker is overloaded. `reports` counts reports; with the extensible load
+    manager, whose brokers smooth what they report, it counts rounds.
+    """
 
     names: tuple[str, ...]
     background: Floats
@@ -66,7 +70,8 @@ _COLUMNS: Final = ("background", "slope", "variance", "beyond", "odd_min", "hot_
 
 
 def reported_usage(snapshot: LoadSnapshot, settings: Settings) -> Floats:
-    """Return the usage that counts, a fraction: the weighted one of the modular, the smoothed one of the extensible."""
+    """Return the usage that counts, a fraction: the weighted usage of the modular load manager, the smoothed usage of
+    the extensible one."""
     load = snapshot.extensible
     usage = snapshot.brokers.weighted_usage(settings.weights) if load is None else load.weighted_max_ema
     return np.clip(usage, 0.0, 100.0)
@@ -80,7 +85,7 @@ def reported_at_ms(snapshot: LoadSnapshot) -> Integers:
 def next_lines(
     before: UsageLines | None, snapshot: LoadSnapshot, units: Units, minutes: float, settings: Settings
 ) -> UsageLines:
-    """Return the lines after what this snapshot reports."""
+    """Return the lines after the reports of this snapshot."""
     usage, at_ms = reported_usage(snapshot, settings), reported_at_ms(snapshot)
     work = units.work(snapshot.brokers.latest)
     lines = _carried_over(before, snapshot, usage, work)
@@ -97,12 +102,12 @@ def next_lines(
     odd = sure & (np.abs(error) > 3 * np.sqrt(spread) + _REPORT_SD)
     odd_min = np.where(odd, lines.odd_min + minutes, 0.0)
     lasting = odd & (odd_min >= settings.patience_min)
-    # what must be true though it was not expected: the line is as uncertain as that of a newcomer
+    # unexpected usage that lasts must be true, so the line becomes as uncertain as that of a new broker
     p00 = np.where(lasting, _BACKGROUND_SD**2, p00)
     p01 = np.where(lasting, 0.0, p01)
     p11 = np.where(lasting, (_SLOPE_SD * lines.slope) ** 2, p11)
     spread = p00 + 2 * work * p01 + work * work * p11 + _REPORT_SD**2
-    # a broker that has nothing left reports less than its work would take
+    # a saturated broker reports less usage than its work would take
     learns = ((is_new & ~odd) | lasting) & ((usage < _SATURATED) | (error > _REPORT_SD))
     gain0, gain1 = (p00 + work * p01) / spread, (p01 + work * p11) / spread
     step = np.where(learns, error, 0.0)
@@ -112,7 +117,7 @@ def next_lines(
     less0, less1 = np.where(surer, gain0, 0.0), np.where(surer, gain1, 0.0)
     row = p00 + work * p01, p01 + work * p11
     variance = np.array([p00 - less0 * row[0], p01 - less0 * row[1], p11 - less1 * row[1]])
-    # how much more than its limit such a broker would take is not known
+    # how far beyond its limit a saturated broker would go is unknown
     variance[2] = np.where(learns & ~surer, (_SLOPE_SD * slope) ** 2, variance[2])
     rest = usage - (background + slope * work)
     rest = np.where(usage < _SATURATED, rest, rest.clip(0.0))
@@ -134,7 +139,7 @@ def next_lines(
 
 
 def was_silent(before: UsageLines | None, snapshot: LoadSnapshot, settings: Settings) -> Flags:
-    """Return which brokers report again after such a long time that what was known of them is void."""
+    """Flag the brokers that report again after such a long time that their lines are no longer valid."""
     if before is None or before.names != snapshot.brokers.names:
         return np.zeros(len(snapshot.brokers), bool)
     found: Flags = (before.reports > 0) & (reported_at_ms(snapshot) - before.reported_at_ms > settings.stale_ms)
@@ -142,13 +147,13 @@ def was_silent(before: UsageLines | None, snapshot: LoadSnapshot, settings: Sett
 
 
 def is_urgent(lines: UsageLines, settings: Settings) -> Flags:
-    """Return which brokers are overloaded for long enough not to wait."""
+    """Flag the brokers that are overloaded for so long that a change of load counts at once."""
     found: Flags = lines.hot_min >= settings.patience_min / 2
     return found
 
 
 def _carried_over(before: UsageLines | None, snapshot: LoadSnapshot, usage: Floats, work: Floats) -> UsageLines:
-    """Return the lines of these brokers as far as they are known, and first ones of the others."""
+    """Return the lines of these brokers: the known ones, and initial ones for new brokers."""
     names, count = snapshot.brokers.names, len(snapshot.brokers)
     first = UsageLines(
         names,
@@ -173,7 +178,7 @@ def _carried_over(before: UsageLines | None, snapshot: LoadSnapshot, usage: Floa
 
 
 def _as_the_others(slope: Floats, variance: Floats, strength: Floats) -> tuple[Floats, Floats]:
-    """Return slopes and their variances with those of brokers that had nothing to learn from yet as others pay."""
+    """Return slopes and variances in which a broker that has not learned its slope yet has the typical one."""
     sure = variance < (_SURE_SD * slope) ** 2
     if sure.all() or not sure.any():
         return slope, variance
@@ -183,7 +188,7 @@ def _as_the_others(slope: Floats, variance: Floats, strength: Floats) -> tuple[F
 
 
 def strengths(snapshot: LoadSnapshot) -> Floats:
-    """Return how strong brokers are, 1 on average: by the limit of the resource that is used most, 1 without one."""
+    """Return the strength of each broker, 1 on average: its limit of the most used resource; 1 if that is unknown."""
     brokers = snapshot.brokers
     count = len(brokers)
     if not count:
@@ -198,7 +203,7 @@ def strengths(snapshot: LoadSnapshot) -> Floats:
 
 
 def _first_slopes(snapshot: LoadSnapshot, usage: Floats, work: Floats) -> Floats:
-    """Return the slope of the cluster for each broker: all usage over all work, by strength."""
+    """Return the initial slope of each broker: usage of the cluster per work, divided by the broker's strength."""
     strength = strengths(snapshot)
     total = float(work.sum())
     used = float((np.clip(usage - _BACKGROUND, 0.0, None) * strength).sum())

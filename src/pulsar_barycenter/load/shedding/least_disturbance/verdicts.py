@@ -1,4 +1,4 @@
-"""What a round of LeastDisturbance came to, and why: of each bundle that moves, and of each broker."""
+"""The plan of a round of LeastDisturbance, with the reason for each bundle that moves and for each broker."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ _ESTIMATES: Final = {RECENT: "recent", SETTLED: "settled"}
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """The columns of a round, and what they say."""
+    """The verdicts of one round on all brokers; `now_ms` is the time of the round (epoch ms)."""
 
     settings: Settings
     view: Prediction
@@ -81,7 +81,8 @@ class Verdicts:
             age_s = (self.now_ms - int(reported_at_ms(snapshot)[broker])) / 1000
             limit_s = self.settings.stale_ms / 1000
             if age_s > limit_s:
-                return Code.OUTDATED_LOAD_DATA, (Compared("age", age_s, ">", "limit", limit_s, "s"),), (REPORT_KEY,)
+                age = Compared("age of its load data", age_s, ">", "limit", limit_s, "s")
+                return Code.OUTDATED_LOAD_DATA, (age,), (REPORT_KEY,)
             return Code.TOO_LITTLE_KNOWN, (), (PATIENCE_KEY,)
         why = next((move.why for move in self.found.moves if move.source == broker), ABOVE)
         if why == BY_NUMBER:
@@ -104,13 +105,13 @@ class Verdicts:
 
     def _against(self, estimate: int, broker: int, relation: str) -> Compared:
         usage, level = float(self.view.usage[estimate, broker]), float(self.view.target[estimate, broker])
-        what, against = f"{_ESTIMATES[estimate]} usage", "reachable usage + band"
+        what, against = f"predicted usage by the {_ESTIMATES[estimate]} estimate", "reachable usage + band"
         return Compared(what, usage, relation, against, level + self.settings.band, "%")
 
 
 @dataclass(frozen=True, slots=True)
 class DisturbancePlan(ShedPlan):
-    """`moves` stand beside `rows`. `loads` and `lines` are what placement may know, too."""
+    """`moves` are parallel to `rows`. `loads` and `lines` are what the round knew; placement uses them as well."""
 
     verdicts: Verdicts
     loads: BundleLoads
@@ -123,29 +124,31 @@ class DisturbancePlan(ShedPlan):
     def _unload(self, position: int, cause: Reason) -> Unload:
         move = self.verdicts.found.moves[position]
         bundles, brokers = self.snapshot.bundles, self.snapshot.brokers.names
-        name, goal = bundles.names[move.row], brokers[move.destination]
+        name, source, goal = bundles.names[move.row], brokers[move.source], brokers[move.destination]
         if move.why == BY_NUMBER:
-            compared: tuple[Compared, ...] = (
-                Compared("idle bundles of its broker", move.before, ">", f"those of {goal}", move.taker, "bundles"),
-            )
+            what, against = f"bundles without load on {source}", f"on {goal} after the move"
+            compared: tuple[Compared, ...] = (Compared(what, move.before, ">", against, move.taker, "bundles"),)
             reason = Reason(code=Code.CARRIES_NOTHING, strategy=NAME, subject=name, compared=compared, cause=cause)
-            return Unload(name, brokers[move.source], reason, goal)
+            return Unload(name, source, reason, goal)
         compared = (
-            Compared(f"{brokers[move.source]} above the reachable", move.before, ">", "with the move", move.after, "%"),
-            Compared(f"{goal} with it", move.taker, "<", f"{brokers[move.source]} before", move.before, "%"),
+            Compared(f"{source} above its reachable usage by", move.before, ">", "after the move by", move.after, "%"),
+            Compared(
+                f"{goal} above its own after the move by", move.taker, "<", f"{source} before by", move.before, "%"
+            ),
         )
-        sessions, topics = int(bundles.sessions[move.row]), int(bundles.topics[move.row])
+        sessions = int(bundles.sessions[move.row])
+        topics = int(bundles.topics[move.row])
         reason = Reason(
             code=_CODES.get(move.why, Code.LEAST_DISTURBING),
             strategy=NAME,
             subject=name,
             compared=compared,
-            detail=f"it disturbs {count_of(sessions, 'session')} of {count_of(topics, 'topic')}",
+            detail=f"the move disturbs {count_of(sessions, 'session')} of {count_of(topics, 'topic')}",
             cause=cause,
         )
-        return Unload(name, brokers[move.source], reason, goal)
+        return Unload(name, source, reason, goal)
 
     def destinations(self) -> Mapping[str, str]:
-        """Return the broker that each bundle shall go to."""
+        """Return bundle to destination, for every bundle."""
         bundles, brokers = self.snapshot.bundles.names, self.snapshot.brokers.names
         return {bundles[move.row]: brokers[move.destination] for move in self.moves}

@@ -1,4 +1,4 @@
-"""What is decided upon a snapshot, line by line, and where a bundle is: values, whoever prints them."""
+"""Decisions on a snapshot as lines, and the state of a bundle: values for whatever prints them."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
@@ -10,10 +10,10 @@ from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 
 
 class Figures(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """The load of a broker or bundle (docs/measures.md): rates are msg/s, throughput is bytes/s, both in + out; usage
-    is a fraction.
+    """The load of a broker or bundle (docs/measures.md), in + out: rate in msg/s, throughput in bytes/s; usage is a
+    fraction.
 
-    A broker's are those of its newest report, a bundle's those of its short window, unless it is said otherwise.
+    Values of a broker are from its newest report, values of a bundle from its short window, unless stated otherwise.
     """
 
     msg_rate: float
@@ -23,9 +23,9 @@ class Figures(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_de
 
 
 class Decided(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """One line. `kind` as in the decision log, and "verdict": why `broker` sheds (`unloads` bundles) or does not.
+    """One line. `kind` is as in the decision log, or "verdict": why `broker` sheds (`unloads` bundles) or does not.
 
-    `placement` says why a bundle goes to `destination`.
+    `placement` is why a bundle goes to `destination`.
     """
 
     cycle: int
@@ -43,8 +43,8 @@ class Decided(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_de
 
 
 class BundleState(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Where a bundle is and its load: `latest` by the newest report of its broker, `figures` in the short window, by
-    which it is decided. `held` says why no shedder may choose it, "" if any may."""
+    """Where a bundle is and its load: `latest` by the newest report of its broker, `figures` by the short window, on
+    which decisions are based. `held` is why no shedder may choose the bundle; "" if shedders may."""
 
     kind: str = "bundle"
     bundle: str
@@ -56,15 +56,15 @@ class BundleState(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def state_of(snapshot: LoadSnapshot, bundle: str) -> list[BundleState]:
-    """Return a state for each broker that reports the bundle."""
+    """Return one state for each broker that reports the bundle."""
     bundles = snapshot.bundles
     found = []
     for row in range(bisect_left(bundles.names, bundle), bisect_right(bundles.names, bundle)):
         why = (
             (bundles.broker_bound[row], "its namespace belongs to the broker"),
             (bundles.recently_unloaded[row], "it was unloaded a short while ago"),
-            (not bundles.listed[row], "its broker reports figures of it, but does not list it"),
-            (not bundles.has_windows[row], "nothing is known of its past"),
+            (not bundles.listed[row], "its broker reports its load, but does not list it as a bundle"),
+            (not bundles.has_windows[row], "its load over time is unknown"),
         )
         figures = Figures(msg_rate=float(bundles.short.rate[row]), msg_throughput=float(bundles.short.throughput[row]))
         found.append(
@@ -85,7 +85,10 @@ def state_of(snapshot: LoadSnapshot, bundle: str) -> list[BundleState]:
 def concerning(
     lines: Iterable[Decided], snapshot: LoadSnapshot, *, bundle: str = "", namespace: str = "", broker: str = ""
 ) -> list[Decided]:
-    """Return the lines that are about what is given, one of the three: of a bundle the verdict on its owner, too."""
+    """Return the lines about a bundle, a namespace or a broker; give one of them.
+
+    For a bundle this includes the verdict on its owner.
+    """
     owners = {state.broker for state in state_of(snapshot, bundle)} if bundle else set()
     return [line for line in lines if _concerns(line, owners, bundle, namespace, broker)]
 

@@ -1,4 +1,4 @@
-"""Rounds upon a snapshot, as its leader would run them: what is shed and placed, or split, told line by line."""
+"""Rounds on a snapshot as its leader would run them: which bundles are shed, placed or split, as lines."""
 
 import random
 from bisect import bisect_left
@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterator
 import numpy as np
 
 from pulsar_barycenter.config.broker_config import BrokerConfig
-from pulsar_barycenter.load.cycle.decided import Decided, Figures
-from pulsar_barycenter.load.cycle.round import RoundOutcome, round_of, selection_of
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.reasons import render
 from pulsar_barycenter.load.reports.weights import resource_weights
+from pulsar_barycenter.load.rounds.decided import Decided, Figures
+from pulsar_barycenter.load.rounds.round import RoundOutcome, round_of, selection_of
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from pulsar_barycenter.load.splitting.split_plan import SplitPlan
 from pulsar_barycenter.load.strategies import splitter_of
@@ -27,12 +27,12 @@ def shedding_rounds(
     seed: int,
     manager: ManagerKind = ManagerKind.MODULAR,
 ) -> tuple[list[list[Decided]], MemoryDocument]:
-    """Return what is decided in each round, and what the shedder remembers after the last.
+    """Return the decisions of each round, and the memory of the shedder after the last one.
 
-    Brokers report nothing between the rounds: figures stay, and what was moved is on its way.
+    Brokers report nothing between the rounds: loads stay the same, and moved bundles are on their way.
 
     Raises:
-        StrategyError: the configuration names strategies that there are not, or that do not go together.
+        StrategyError: the configuration names strategies that do not exist, or that cannot be combined.
     """
     cycle, rng = round_of(config, manager), random.Random(seed)
     remembered = cycle.start(memory)
@@ -105,10 +105,10 @@ def placement_lines(
     seed: int,
     manager: ManagerKind = ManagerKind.MODULAR,
 ) -> Iterator[Decided]:
-    """Tell where bundles of these names would go, one after the other.
+    """Yield where bundles of these names would go, one after the other.
 
     Raises:
-        StrategyError: the configuration names a placement strategy that there is not.
+        StrategyError: the configuration names a placement strategy that does not exist.
     """
     placements = selection_of(config, manager).place(snapshot, bundles, random.Random(seed))
     for placement in placements:
@@ -127,9 +127,10 @@ def placement_lines(
 def split_rounds(
     snapshot: LoadSnapshot, config: BrokerConfig, cycles: int, manager: ManagerKind = ManagerKind.MODULAR
 ) -> list[list[Decided]]:
-    """Tell which bundles are too large; each namespace is taken to have the bundles that are reported.
+    """Return which bundles are split, and which are too large but not split, in each run.
 
-    The extensible load manager splits what was too large several times running, here in the middle of its range.
+    Each namespace counts as having the reported bundles. The extensible load manager splits bundles that were too large
+    in several runs in a row, here in the middle of their range.
     """
     splitter = splitter_of(config, manager)
     memory = splitter.start()

@@ -1,18 +1,18 @@
-"""How evenly brokers are used, how evenly they could be, and what the strategy in force makes of it.
+"""How evenly brokers are used, and how evenly they could be.
 
-The measure is the **usage above the mean**: how many points of usage the fullest broker lies above the mean of all
-brokers that count. Usage is what strategies compare, the largest weighted resource of a broker: 100 % is full. A broker
-counts if it is not drained and its report is not outdated. Traffic is no measure of balance: brokers that are nearly
-idle may differ in it by far and be equally empty.
+The measure is the **usage above the mean**: how many percentage points the usage of the fullest broker is above the
+mean of all brokers that count. Usage is what strategies compare, the largest weighted resource usage of a broker: 100 %
+is full. A broker counts if it is not drained and its report is not outdated. Traffic is not a measure of balance:
+brokers that are nearly idle may differ much in traffic, and are equally empty.
 
 | state | if |
 |---|---|
-| balanced | the fullest broker lies at most EVEN_ABOVE_MEAN above the mean; `replay.measures` calls the same even |
-| as even as bundles allow | it lies above that, and moves of the present bundles bring it no lower by POINT or more |
-| uneven | it lies above that, and moves could bring it lower |
+| balanced | the fullest broker is at most EVEN_ABOVE_MEAN above the mean; `replay.measures` calls the same even |
+| as even as bundles allow | it is higher, and moves of the present bundles cannot lower it by POINT or more |
+| uneven | it is higher, and moves could lower it |
 | unknown | fewer than two brokers count |
 
-Worked example: three brokers at 7, 4 and 4 % have a mean of 5 %, the fullest lies 2 points above it: balanced.
+Worked example: three brokers at 7, 4 and 4 % have a mean of 5 %; the fullest is 2 points above it, so it is balanced.
 """
 
 from enum import StrEnum
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pulsar_barycenter.config.broker_config import BrokerConfig
 
 EVEN_ABOVE_MEAN: Final = 0.10
-"""Brokers are evenly used if none has more usage above the mean."""
+"""Brokers are balanced if no usage is above the mean by more than this fraction."""
 MEASURE: Final = "usage above the mean"
 
 
@@ -44,10 +44,11 @@ class BalanceState(StrEnum):
 
 
 class Balance(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Usages are fractions of a broker, over the `brokers` that count; all are 0 and `fullest` is "" if none does.
+    """Usages are fractions of a broker, over the `brokers` that count; if none does, all are 0 and `fullest` is "".
 
-    `above_mean` is the `measure`, `even_above_mean` how much of it is balanced, and `reachable_above_mean` what is left
-    of it after `moves` bundles moved (`best_usage`); with 0 moves it is as it is. `sentence` says all of it.
+    `above_mean` is the value of the `measure`, and up to `even_above_mean` is balanced. `reachable_above_mean` is what
+    it would be after `moves` bundles moved (`best_usage`); with 0 moves it equals `above_mean`. `sentence` says all of
+    this.
     """
 
     state: BalanceState
@@ -64,7 +65,7 @@ class Balance(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def balance_of(snapshot: LoadSnapshot, config: "BrokerConfig") -> Balance:
-    """Return how evenly the brokers of a snapshot are used; those that are drained do not count."""
+    """Return how evenly the brokers of a snapshot are used; drained brokers do not count."""
     snapshot = with_drained(snapshot, frozenset(config.barycenter_drained_brokers))
     gone = drained_rows(snapshot)
     if gone is not None:
@@ -74,7 +75,7 @@ def balance_of(snapshot: LoadSnapshot, config: "BrokerConfig") -> Balance:
 
 
 def judged(names: tuple[str, ...], found: BestUsage) -> Balance:
-    """Return the balance of brokers, by name, that have these usages."""
+    """Return the balance of the brokers of these names and usages."""
     counted = np.flatnonzero(found.fresh)
     if len(counted) < 2:
         sentence = (
@@ -122,8 +123,8 @@ def _sentence(balance: Balance) -> str:
         moves = count_of(balance.moves, "move")
         return f"{text} {moves} could bring it to {_points(balance.reachable_above_mean)}."
     if balance.state is BalanceState.AS_EVEN_AS_BUNDLES_ALLOW:
-        return f"{text} Moves would not lower it by a point: split the heaviest bundle, or add a broker."
-    return f"{text} Moves would not lower it by a point."
+        return f"{text} Moves cannot lower it by a point: split the heaviest bundle, or add a broker."
+    return f"{text} Moves cannot lower it by a point."
 
 
 def _percent(fraction: float) -> str:
@@ -136,5 +137,5 @@ def _points(fraction: float) -> str:
 
 
 def _number(fraction: float) -> str:
-    """Return a percentage with one decimal where it is small, and where it is not 0."""
+    """Return a fraction in percent, below 20 with one decimal unless that is 0."""
     return f"{100 * fraction:.0f}" if fraction >= 0.1995 else f"{100 * fraction:.1f}".removesuffix(".0")

@@ -1,14 +1,14 @@
-"""One round of a leader: shed, then find a place for what was shed, one bundle after the other.
+"""One round of a leader: choose the bundles to shed, then a destination for each, one after the other.
 
-`moves` is the loop of every round. It yields an unload with its destination, or a refusal, and is sent what became of
-the unload: a live leader awaits its owner before it answers, `barycenter decide` and replays answer `CARRIED_OUT`. So
-what is tried on a snapshot is what the leader would do with it.
+`moves` is the loop of every round. It yields an unload with its destination, or a refusal, and receives the result of
+the unload: a live leader awaits the owner before it answers, `barycenter decide` and replays answer `CARRIED_OUT`. So a
+trial on a snapshot shows what the leader would do.
 
-The modular load manager chooses a destination for each bundle. The extensible one's TransferShedder names it, unless
-`loadBalancerTransferEnabled` is off: then the next lookup chooses, as is done here at once. The simple one leaves it to
-the next lookup.
+With the modular load manager the selection chooses each destination. With the extensible one the TransferShedder does,
+unless `loadBalancerTransferEnabled` is off: then the next lookup chooses, which is done here at once. With the simple
+one the next lookup chooses.
 
-A bundle that moves counts for its destination from then on, so the next one of the same round sees it there; it is not
+A bundle that moves counts for its destination from then on, so that the next choice of the round includes it. It is not
 shed again while it counts as recently unloaded. Snapshot, settings, memory and random numbers are arguments.
 
 Source: Pulsar's `ModularLoadManagerImpl.doLoadShedding`, `SimpleLoadManagerImpl.doLoadShedding`.
@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 
 import msgspec
 
-from pulsar_barycenter.load.cycle.destinations import Destinations, FilteredSelection, Selection
-from pulsar_barycenter.load.cycle.simple_destinations import SimpleSelection
 from pulsar_barycenter.load.decisions import Placement, Refusal, Unload
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.reasons import Reason
+from pulsar_barycenter.load.rounds.destinations import Destinations, FilteredSelection, Selection
+from pulsar_barycenter.load.rounds.simple_destinations import SimpleSelection
 from pulsar_barycenter.load.shedding.beside_drained import shed
 from pulsar_barycenter.load.shedding.shedder import Shedder, SheddingPlan
 from pulsar_barycenter.load.snapshot.drained import with_drained
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 
 
 class UnloadOutcome(NamedTuple):
-    """What became of an unload. `load` is what is known of the cluster since, the bundle on its way included; None:
-    nothing beyond the move."""
+    """The result of an unload. `load` is a newer load of the cluster that includes the move; None: nothing newer."""
 
     done: bool
     load: LoadSnapshot | None = None
@@ -51,9 +50,10 @@ CARRIED_OUT: Final = UnloadOutcome(True)
 
 @dataclass(frozen=True, slots=True)
 class RoundOutcome:
-    """`moves` have their destinations; `placements[i]` says why `moves[i]` goes there. `refused` stay where they are.
+    """The result of a round: `moves` with destinations, `placements[i]` with the reason for that of `moves[i]`, and
+    `refused`, the bundles that stay although the plan sheds them.
 
-    `snapshot` is the load with the moved bundles on their way.
+    `snapshot` is the load, with the moved bundles counted as on their way.
     """
 
     plan: SheddingPlan
@@ -64,11 +64,11 @@ class RoundOutcome:
 
     @property
     def reason(self) -> Reason:
-        """Why anything, or nothing, is shed."""
+        """Why the round sheds bundles, or none."""
         return self.plan.reason
 
     def refusals(self) -> Iterator[Refusal]:
-        """Tell of each bundle that stays although it was to be shed, and of each broker that sheds nothing."""
+        """Yield why each bundle that was to be shed stays, and why each broker that sheds nothing does not shed."""
         yield from self.refused
         yield from self.plan.refusals()
 
@@ -76,9 +76,9 @@ class RoundOutcome:
 def moves(
     plan: SheddingPlan, destinations: Destinations[Any]
 ) -> Generator[Unload | Refusal, UnloadOutcome | None, RoundOutcome]:
-    """Yield what a plan comes to, in its order; is sent what became of each unload (nothing of a refusal).
+    """Yield the unloads and refusals of a plan, in its order; receives the result of each unload, None for a refusal.
 
-    However it ends, it closes the destinations.
+    It closes the destinations however it ends.
     """
     moved, placements, refused = [], [], []
     try:
@@ -105,7 +105,7 @@ def moves(
 
 @dataclass(frozen=True, slots=True)
 class RoundMemory(Generic[Memory]):
-    """What is remembered from one round to the next: by the shedder, and by the choice of destinations."""
+    """The memory between rounds: that of the shedder, and that of the choice of destinations."""
 
     shedding: Any
     selection: Memory
@@ -113,24 +113,24 @@ class RoundMemory(Generic[Memory]):
 
 @dataclass(frozen=True, slots=True)
 class Round(Generic[Memory]):
-    """A round with its strategies put in."""
+    """A round with its strategies."""
 
     shedder: Shedder[Any]
     selection: Selection[Memory]
 
     def start(self, document: MemoryDocument | None = None) -> RoundMemory[Memory]:
-        """Return what is remembered before the first round; by the shedder what a document says."""
+        """Return the memory before the first round; a document gives that of the shedder."""
         shedding = self.shedder.start() if document is None else self.shedder.remembered(document)
         return RoundMemory(shedding, self.selection.start())
 
     def document(self, memory: RoundMemory[Memory]) -> MemoryDocument:
-        """Return what the shedder remembers."""
+        """Return the memory of the shedder as a document."""
         return self.shedder.document(memory.shedding)
 
     def run(
         self, snapshot: LoadSnapshot, memory: RoundMemory[Memory], rng: random.Random
     ) -> tuple[RoundOutcome, RoundMemory[Memory]]:
-        """Return what the leader would do if all is carried out, and what it would remember."""
+        """Return what the leader would do if every unload succeeds, and its next memory."""
         snapshot = with_drained(snapshot, self.selection.drained)
         plan, shedding = shed(self.shedder, snapshot, memory.shedding)
         destinations = self.selection.destinations(plan, snapshot, memory.selection, rng)
@@ -147,27 +147,27 @@ class Round(Generic[Memory]):
 
 
 def round_of(config: "BrokerConfig", manager: ManagerKind = ManagerKind.MODULAR) -> Round[Any]:
-    """Return the round that a configuration asks of a load manager.
+    """Return the round that a configuration asks for, of this load manager.
 
     Raises:
-        StrategyError: it names strategies that there are not, or two that do not go together.
+        StrategyError: it names strategies that do not exist, or two that cannot be combined.
     """
     return Round(shedder_of(config, manager), selection_of(config, manager))
 
 
 def selection_of(config: "BrokerConfig", manager: ManagerKind = ManagerKind.MODULAR) -> Selection[Any]:
-    """Return how a load manager of a configuration chooses brokers.
+    """Return how this load manager chooses owners with a configuration.
 
     Raises:
-        StrategyError: it names a placement strategy that there is not.
+        StrategyError: it names a placement strategy that does not exist.
     """
     return SimpleSelection.of(config) if manager is ManagerKind.SIMPLE else FilteredSelection.of(config, manager)
 
 
 def mark_unloaded(snapshot: LoadSnapshot, bundles: Sequence[str]) -> LoadSnapshot:
-    """Return the snapshot in which these bundles were unloaded recently, those of them that it knows.
+    """Return the snapshot in which these bundles count as recently unloaded; unknown bundles are ignored.
 
-    It may be a newer one than they were chosen from, with other rows.
+    The snapshot may be newer than the one that the bundles were chosen from, with other rows.
     """
     if not bundles:
         return snapshot

@@ -1,4 +1,4 @@
-"""Where bundles go that the simple load manager sheds: wherever their next lookup sends them, which may be back.
+"""Where bundles go that the simple load manager sheds: their next lookup decides, and may choose the same broker.
 
 Source: Pulsar's `SimpleLoadManagerImpl.doLoadShedding`, `getLeastLoaded`.
 """
@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pulsar_barycenter.load.cycle.destinations import EXCLUDED_KEY, Destinations, Requests, Selection
 from pulsar_barycenter.load.decisions import Placement, Refusal, Unload, stays
 from pulsar_barycenter.load.filters.outcome import PlacementRequest
 from pulsar_barycenter.load.reasons import Code
+from pulsar_barycenter.load.rounds.destinations import EXCLUDED_KEY, Destinations, Requests, Selection
 from pulsar_barycenter.load.shedding.shedder import SheddingPlan
 from pulsar_barycenter.load.simple.placement import SimpleMemory, rank, select_broker
 from pulsar_barycenter.load.simple.quotas import Quotas, update_quotas
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SimpleSelection(Selection[SimpleMemory]):
-    """By quotas and ranks, as lookups right after the round would choose.
+    """The selection by quotas and ranks, as lookups right after the round would make it.
 
-    Quotas are learned from the snapshot alone, so a bundle has the quota of its present figures, within the limits of
-    one step from the default.
+    Quotas are learned from the snapshot alone, so the quota of a bundle follows from its present load, within the
+    limits of one step from the default.
     """
 
     settings: SimpleSettings
@@ -91,7 +91,7 @@ class SimpleDestinations(Destinations[SimpleMemory]):
         return stays(unload, Code.NO_DESTINATION, cause=found.reason) if found.broker is None else found
 
     def select(self, bundle: str) -> Placement:
-        """Return who shall own a bundle; from then on it counts there."""
+        """Return the owner of a bundle with the reason; from then on the bundle counts for it."""
         found, self._ranking, self.memory = select_broker(
             self._ranking,
             self._requests(bundle),
@@ -104,11 +104,11 @@ class SimpleDestinations(Destinations[SimpleMemory]):
         return found
 
     def leaves(self, row: int, placement: Placement, load: LoadSnapshot | None) -> None:
-        """The ranking counts what is placed already, so there is nothing to do."""
+        """Do nothing: the ranking already counts the bundle."""
 
 
 class NextLookup(Destinations[None]):
-    """Names no destination: a live leader of the simple load manager leaves it to the next lookup."""
+    """Chooses no destination: a live leader of the simple load manager leaves that to the next lookup."""
 
     def __init__(self, snapshot: LoadSnapshot, excluded_namespaces: Collection[str]) -> None:
         self._load = snapshot
@@ -125,4 +125,4 @@ class NextLookup(Destinations[None]):
         return Placement.because(unload.reason, unload.bundle, None)
 
     def leaves(self, row: int, placement: Placement, load: LoadSnapshot | None) -> None:
-        """Where it goes is not known yet."""
+        """Do nothing: the destination is not known yet."""

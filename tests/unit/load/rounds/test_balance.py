@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsar_barycenter.config.broker_config import BrokerConfig
-from pulsar_barycenter.load.cycle.balance import EVEN_ABOVE_MEAN, Balance, BalanceState, balance_of
 from pulsar_barycenter.load.policies import ClusterPolicies, IsolationPolicies
 from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
+from pulsar_barycenter.load.rounds.balance import EVEN_ABOVE_MEAN, Balance, BalanceState, balance_of
 from support.load_cases import Cluster, bundle_name, bundle_stats, equal_bundles, percentages
 
 CONFIG = BrokerConfig()

@@ -1,4 +1,4 @@
-"""Where the bundles of a round go: one destination after the other, each counting for the next."""
+"""Where the bundles of a round go: destinations are chosen one after the other, and each counts for the next."""
 
 import random
 from abc import ABC, abstractmethod
@@ -30,41 +30,43 @@ if TYPE_CHECKING:
 EXCLUDED_KEY: Final = "loadBalancerSheddingExcludedNamespaces"
 
 Requests = Callable[[str], PlacementRequest]
-"""What placing a bundle asks for. A snapshot does not know which bundles hold non-persistent topics; a live broker does
-of the topics that it was asked for."""
+"""Returns the placement request of a bundle. A snapshot does not know which bundles have non-persistent topics; a live
+broker knows it for topics that clients have looked up."""
 
 
 class Destinations(ABC, Generic[Memory]):
-    """The destinations of one round. `memory` is what is to be remembered after all calls so far."""
+    """The destinations of one round. `memory` is the memory after all calls so far."""
 
     memory: Memory
 
     @abstractmethod
     def choose(self, unload: Unload) -> Placement | Refusal:
-        """Return where a bundle that is to be shed shall go, or why it stays. Without a broker: its next lookup
-        says."""
+        """Return the destination of a bundle that is to be shed, or why it stays.
+
+        A placement without broker: the next lookup of the bundle chooses its owner.
+        """
 
     @abstractmethod
     def leaves(self, row: int, placement: Placement, load: LoadSnapshot | None) -> None:
-        """Count the bundle of that row for its destination; `load` is what is known of the cluster since, if more."""
+        """Count the bundle in this row for its destination; `load` is a newer load of the cluster, if there is one."""
 
     @property
     @abstractmethod
     def load(self) -> LoadSnapshot:
-        """The load with the bundles that left on their way."""
+        """The load, with the bundles that left counted as on their way."""
 
     def close(self) -> None:
-        """End the round: what is remembered for it alone is forgotten."""
+        """End the round: drop the memory of this round alone."""
 
 
 class Selection(ABC, Generic[Memory]):
-    """How brokers are chosen, with its settings put in. `drained` brokers are no candidates while there are others."""
+    """How owners are chosen, with its settings. `drained` brokers are candidates only if there is no other one."""
 
     drained: frozenset[str]
 
     @abstractmethod
     def start(self) -> Memory:
-        """Return what is remembered at first."""
+        """Return the initial memory."""
 
     @abstractmethod
     def destinations(
@@ -75,14 +77,16 @@ class Selection(ABC, Generic[Memory]):
         rng: random.Random,
         requests: Requests = PlacementRequest,
     ) -> Destinations[Memory]:
-        """Begin a round that carries out `plan`; `snapshot` is the load of now."""
+        """Begin a round that carries out `plan`; `snapshot` is the present load."""
 
     @abstractmethod
     def place(
         self, snapshot: LoadSnapshot, bundles: Iterable[str], rng: random.Random, memory: Memory | None = None
     ) -> Iterator[Placement]:
-        """Choose owners of unowned bundles one after the other, each when it is asked for; it counts for its broker
-        from then on. `memory` is what rounds before remembered, nothing unless given."""
+        """Yield the owners of unowned bundles, each chosen on demand; a bundle counts for its broker from then on.
+
+        `memory` is that of previous rounds; the initial one unless given.
+        """
 
 
 Choose = Callable[[LoadSnapshot, PlacementRequest, random.Random, SelectionMemory], tuple[Placement, SelectionMemory]]
@@ -90,10 +94,11 @@ Choose = Callable[[LoadSnapshot, PlacementRequest, random.Random, SelectionMemor
 
 @dataclass(frozen=True, slots=True)
 class FilteredSelection(Selection[SelectionMemory]):
-    """By policies, filters, and the placement strategy at their end: of the modular and the extensible load manager.
+    """The selection of the modular and the extensible load manager: policies, filters, then the placement strategy.
 
-    `excluded_namespaces` are not shed. `vetoes`: policies may hold a bundle that is to be shed, and a destination that
-    the shedder names is a wish, which placement knows of; else the shedder asked the policies, and it is an order.
+    Bundles of `excluded_namespaces` stay. With `vetoes` policies can keep a bundle on its broker, and placement decides
+    whether to use the shedder's destination. Without, the shedder has checked the policies, and its destination is
+    final.
     """
 
     placer: Placer[Any]
@@ -104,10 +109,10 @@ class FilteredSelection(Selection[SelectionMemory]):
 
     @staticmethod
     def of(config: "BrokerConfig", manager: ManagerKind = ManagerKind.MODULAR) -> "FilteredSelection":
-        """Return what a configuration asks of the modular or the extensible load manager.
+        """Return the selection that a configuration asks for, of the modular or the extensible load manager.
 
         Raises:
-            StrategyError: it names a placement strategy that there is not.
+            StrategyError: it names a placement strategy that does not exist.
         """
         placer, drained = placer_of(config, manager), frozenset(config.barycenter_drained_brokers)
         if manager is ManagerKind.EXTENSIBLE:
@@ -148,7 +153,7 @@ class FilteredSelection(Selection[SelectionMemory]):
         rng: random.Random,
         memory: SelectionMemory | None = None,
     ) -> Iterator[Placement]:
-        """See `Selection`. A bundle that the snapshot does not know counts with the default data, as for the leader."""
+        """See `Selection`. A bundle that the snapshot does not have counts with default data, as on a live leader."""
         memory, snapshot = memory or self.start(), with_drained(snapshot, self.drained)
         for bundle in bundles:
             placement, memory = self.choose(snapshot, PlacementRequest(bundle), rng, memory)
@@ -201,7 +206,7 @@ class FilteredDestinations(Destinations[SelectionMemory]):
         return found
 
     def leaves(self, row: int, placement: Placement, load: LoadSnapshot | None) -> None:
-        """Count a bundle whose past is known for its destination, so that the next one finds it there."""
+        """Count a bundle with windows for its destination, so that the next choice includes it."""
         if load is not None:
             self._load = load
         elif (
@@ -212,7 +217,7 @@ class FilteredDestinations(Destinations[SelectionMemory]):
             self._load = self._load.moving(row, placement.broker)
 
     def close(self) -> None:
-        """Forget the destinations that were planned."""
+        """Forget the planned destinations."""
         self.memory = self.memory.updated(
             self._selection.placer, lambda placer, before: placer.tried(self._plan.decided, before)
         )

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 import pytest
 
 from pulsar_barycenter.config.broker_config import BrokerConfig
-from pulsar_barycenter.load.cycle.destinations import FilteredSelection
-from pulsar_barycenter.load.cycle.round import RoundOutcome, UnloadOutcome, moves
 from pulsar_barycenter.load.filters.extensible_filters import AllowedTransfers, ExtensibleFilterSettings
 from pulsar_barycenter.load.filters.outcome import PlacementRequest
 from pulsar_barycenter.load.managers import ManagerKind
@@ -20,6 +18,8 @@ from pulsar_barycenter.load.reports.extensible_reports import (
     TopBundlesLoadData,
 )
 from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
+from pulsar_barycenter.load.rounds.destinations import FilteredSelection
+from pulsar_barycenter.load.rounds.round import RoundOutcome, UnloadOutcome, moves
 from pulsar_barycenter.load.selection.extensible_selection import select_broker_extensible
 from pulsar_barycenter.load.selection.modular_selection import SelectionMemory
 from pulsar_barycenter.load.shedding.transfer_plan import TransferShedderSettings

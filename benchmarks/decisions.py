@@ -2,8 +2,8 @@
 
 A round is what the leader runs (`load.rounds.round`): the shedder decides, and each bundle it sheds gets its
 destination by policies, filters and the placement strategy, one after the other. A live leader awaits the owner of each
-bundle in between; here all is answered at once. Every answer has its reason; that of a placement is made when it is read, which a
-leader does of those that it refuses, so 10,000 placements are measured with reading, too.
+bundle in between; here all is answered at once. Every answer has its reason; that of a placement is made when it is
+read, which a leader does of those that it refuses, so 10,000 placements are measured with reading, too.
 
 `python -m benchmarks decisions` measures ours; with `--jvm` also Pulsar's own strategies in a warmed-up JVM, on the
 same clusters, and whether both shed the same bundles. There, shedding and placement strategy run without the filters

@@ -157,7 +157,7 @@ def test_the_avg_shedder_without_its_placement_is_refused_and_nothing_is_shed() 
                 await b0.do(lambda manager: manager.shed())
         assert b0.peers.unloads == []
         refused = [entry["reason"] for entry in logs if entry["event"] == "shedding_strategy_refused"]
-        assert "set loadBalancerLoadPlacementStrategy=AvgShedder, too" in refused[0]
+        assert "set loadBalancerLoadPlacementStrategy=AvgShedder as well" in refused[0]
 
     shed_scenario(scenario)
 
@@ -172,7 +172,7 @@ def test_a_broker_that_names_the_avg_shedder_for_placement_alone_does_not_start(
             )
             return b0.factory(context)
 
-        with pytest.raises(MismatchedStrategiesError, match="set loadBalancerLoadSheddingStrategy=AvgShedder, too"):
+        with pytest.raises(MismatchedStrategiesError, match="set loadBalancerLoadSheddingStrategy=AvgShedder as well"):
             await cluster.add(8080, factory)
 
     on_virtual_time(scenario)

@@ -23,7 +23,7 @@ WAITS = Path("2023-11-15") / "127.0.0.1_8080-0000-7.json"
 @pytest.fixture(autouse=True)
 def session_of_the_tests(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command works with the session of the tests, and does not end it."""
-    monkeypatch.setattr("pulsar_barycenter.cli.pipeline.refold.create_session", lambda *_: spark)
+    monkeypatch.setattr("pulsar_barycenter.cli.pipeline.refold.create_session", lambda *_, **__: spark)
     monkeypatch.setattr(spark, "stop", lambda: None)
 
 

@@ -104,7 +104,7 @@ def test_a_java_that_ends_with_the_quick_options_is_started_without_them_and_the
     broken.parent.mkdir(parents=True)
     real = shlex.quote(str(archive.java.runtime / "bin" / "java"))
     broken.write_text(
-        f'#!/bin/sh\nfor each do case "$each" in -XX:SharedArchiveFile=*) echo broken; exit 134;; esac; done\n'
+        f'#!/bin/sh\nfor each do case "$each" in -XX:SharedArchiveFile=*) echo broken >&2; exit 134;; esac; done\n'
         f'exec {real} "$@"\n'
     )
     broken.chmod(0o755)

@@ -289,11 +289,12 @@ def sql(query: str, data: str, engine: str | None, master: str | None, form: str
 
 
 def _asked_of_spark(data: str, query: str, master: str, limit: int, conf: Conf, form: str) -> pa.Table:
+    from pulsar_barycenter.pipeline.running.small_work import compilers_for_tables
+    from pulsar_barycenter.pipeline.spark.java_options import Compilers
+    from pulsar_barycenter.pipeline.spark.sql import run_sql
+
     with ExitStack() as starting:
         on_phase = starting.enter_context(spark_start(answers_a_program=form != "table"))
-        from pulsar_barycenter.pipeline.running.small_work import compilers_for_tables
-        from pulsar_barycenter.pipeline.spark.java_options import Compilers
-        from pulsar_barycenter.pipeline.spark.sql import run_sql
 
         def asking(tasks: Callable[[], tuple[int, int]]) -> AbstractContextManager[None]:
             starting.close()

@@ -181,10 +181,14 @@ def remove_all(folder: Path) -> int:
 
 
 def spark_home() -> Path:
-    """The folder of the installed PySpark, whose `jars` Java runs."""
+    """The folder of the installed PySpark, whose `jars` Java runs.
+
+    Raises:
+        ModuleNotFoundError: it is not installed.
+    """
     spec = find_spec("pyspark")
-    assert spec is not None
-    assert spec.origin is not None
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("PySpark is not installed", name="pyspark")
     return Path(spec.origin).parent
 
 

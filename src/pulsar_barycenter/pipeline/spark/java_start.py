@@ -1,7 +1,7 @@
 """Start Java for Spark: quickly by an archive of Spark's classes, plainly if it does not start so.
 
-Java runs as the process that PySpark starts. What it says on its standard output and error, this process passes on to
-its own standard error, so that answers on standard output stay whole.
+Java runs as the process that PySpark starts. What it says on standard error this process passes on. It keeps the
+standard output of this process open, by which a parent sees when Java has ended, too.
 """
 
 import atexit
@@ -157,13 +157,13 @@ def _context(conf: SparkConf, options: tuple[str, ...], given: str) -> SparkCont
 
 
 def _launched_java(conf: SparkConf) -> Any:
-    """Start Java. What it says this process passes on, as long as it says anything itself."""
+    """Start Java. What it says on standard error this process passes on, as long as it says anything itself."""
     reading, writing = os.pipe()
-    passing_on = threading.Thread(target=_pass_on, args=(reading,), name="Java's output", daemon=True)
+    passing_on = threading.Thread(target=_pass_on, args=(reading,), name="Java's standard error", daemon=True)
     passing_on.start()
     try:
         with open(writing, "wb") as of_java:
-            return launch_gateway(conf, {"stdout": of_java, "stderr": of_java})  # type: ignore[no-untyped-call]
+            return launch_gateway(conf, {"stderr": of_java})  # type: ignore[no-untyped-call]
     except PySparkException as error:
         passing_on.join(_LAST_WORDS_S)
         raise _JavaEndedError(error) from error

@@ -122,8 +122,8 @@ def test_a_java_that_ends_with_the_quick_options_is_started_without_them_and_the
 def test_an_option_of_the_user_that_no_java_takes_ends_the_start_with_what_java_says(archive: ClassArchive) -> None:
     ran = session({"PYSPARK_SUBMIT_ARGS": f"--conf {EXTRA_OPTIONS}=-Xss1k pyspark-shell"})
     assert ran.returncode != 0
-    assert "stack size" in ran.stderr
-    assert ran.stdout == ""
+    assert "stack size" in ran.stdout  # where Java itself says such things
+    assert "3 kept" not in ran.stdout
     assert archive.is_there()
 
 

@@ -104,8 +104,10 @@ def plan_start(
     )
 
 
-def started_context(conf: SparkConf, plan: JavaPlan) -> SparkContext:
+def started_context(conf: SparkConf, plan: JavaPlan, given_up: threading.Event) -> SparkContext:
     """Start Java and Spark in it; without the quick options, and with a warning, if Java ends with them.
+
+    Once nobody waits any more, `given_up`, Java is not started again.
 
     Raises:
         PySparkException, Py4JError: Java or Spark does not start.
@@ -114,7 +116,7 @@ def started_context(conf: SparkConf, plan: JavaPlan) -> SparkContext:
     try:
         context = _context(conf, (*needed, *quick), plan.given)
     except _JavaEndedError as ended:
-        if not quick:
+        if not quick or given_up.is_set():
             raise ended.error from None
         log.warning("Java ended with the options %s; it is started without them", " ".join(quick))
         try:
@@ -127,7 +129,7 @@ def started_context(conf: SparkConf, plan: JavaPlan) -> SparkContext:
         return context
     if plan.used is not None:
         plan.used.note_use()
-    if plan.missing is not None:
+    if plan.missing is not None and not given_up.is_set():
         atexit.register(_make_in_background, plan.environment)
     return context
 

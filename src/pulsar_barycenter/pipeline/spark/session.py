@@ -5,6 +5,7 @@ Only entry points (`pipeline.job`, tests, benchmarks) make a session; every othe
 
 import os
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -70,6 +71,7 @@ def create_session(
     spark_conf = SparkConf().setAppName(given.get("spark.app.name", app_name)).setMaster(master)
     for key, value in settings.items():
         spark_conf.set(key, value)
+    given_up = threading.Event()
     if given:
         start = partial(_session_of, spark_conf)
     else:
@@ -80,19 +82,20 @@ def create_session(
             os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
         plan = plan_start(java, cache, environment, settings_of_file(environment) | settings, compilers)
         on_phase(plan.told)
-        start = partial(_session_with_java, spark_conf, plan)
+        start = partial(_session_with_java, spark_conf, plan, given_up)
     starting = ThreadPoolExecutor(1)  # in the main thread PySpark takes Ctrl-C for itself, and goes on
     try:
         session = starting.submit(start).result()
     finally:
+        given_up.set()
         starting.shutdown(wait=False)  # interrupted while Java starts, PySpark may wait for ever
     _write_no_checksums(session)
     return session
 
 
-def _session_with_java(conf: SparkConf, plan: JavaPlan) -> SparkSession:
+def _session_with_java(conf: SparkConf, plan: JavaPlan, given_up: threading.Event) -> SparkSession:
     if SparkContext._gateway is None:
-        started_context(conf, plan)
+        started_context(conf, plan, given_up)
     return _session_of(conf)
 
 

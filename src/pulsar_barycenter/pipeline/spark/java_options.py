@@ -24,7 +24,7 @@ _CLASS_DATA: Final = re.compile(
 )
 
 SMALL_WORK_BYTES: Final = 32 << 20
-"""Up to this much to read the first compiler alone is the cheaper one (`python -m benchmarks pipeline_start`)."""
+"""Up to this much to read the first compiler alone is taken: an estimate, not measured."""
 
 
 class Compilers(Enum):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from support.commit import first_of_commit
-from support.java_start import INTERPRETED, java_options, make_archive, submit_arguments
+from support.java_start import make_archive, set_environment
 
 if TYPE_CHECKING:
     import pulsar
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
-# Java of each Spark that a test starts, in this process or another.
-os.environ.setdefault("PYSPARK_SUBMIT_ARGS", submit_arguments(java_options()))
+set_environment()
 
 TESTS = Path(__file__).parent
 TRACED = {"unit", "contract"}
@@ -109,7 +107,7 @@ def spark(spark_of_the_process: SparkSession) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def spark_of_the_process() -> Iterator[SparkSession]:
-    from pulsar_barycenter.pipeline.spark.session import create_session
+    from pulsar_barycenter.pipeline.spark.session import INTERPRETED, create_session
 
     make_archive()
     conf = {"spark.sql.adaptive.enabled": "false", **INTERPRETED}  # the job of test_pipeline_job compiles

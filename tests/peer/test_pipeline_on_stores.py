@@ -18,9 +18,9 @@ from pyspark.sql import SparkSession
 from pulsar_barycenter.cluster_logs.decision_log import DecisionLog
 from pulsar_barycenter.load.reasons import Code, Reason
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData, encode_report
+from pulsar_barycenter.pipeline.spark.session import INTERPRETED
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from support.daemon import daemon
-from support.java_start import INTERPRETED
 from support.load_history import START_MS, make_history
 from support.maven import PeerUnavailableError
 from support.pipeline_runs import assert_tables_equal_history, wait_until, write_reports

@@ -200,13 +200,13 @@ def test_a_job_that_is_asked_to_end_while_it_starts_leaves_nothing_behind(
     command = [sys.executable, "-m", "pulsar_barycenter.pipeline.job", "--data", str(layout.data)]
     environment = {name: value for name, value in os.environ.items() if name != "SPARK_LOCAL_IP"}
     environment |= {"TMPDIR": str(temporary), "SPARK_LOCAL_DIRS": str(temporary)}
-    for phase in (b"starting Spark\n", b"Spark runs; "):
+    for phase, code in ((b"starting Spark\n", 128 + signal.SIGTERM), (b"Spark runs; ", 0)):  # then it stops in order
         with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as job:
             assert job.stdout is not None
             assert any(line.startswith(phase) for line in job.stdout)
             below = psutil.Process(job.pid).children(recursive=True)
             job.terminate()
-            assert job.wait(_DEADLINE_S) == 128 + signal.SIGTERM
+            assert job.wait(_DEADLINE_S) == code
         _, left = psutil.wait_procs(below, timeout=_DEADLINE_S)
         assert left == []
         status = read_status(layout)

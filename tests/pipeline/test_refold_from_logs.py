@@ -23,7 +23,7 @@ WAITS = Path("2023-11-15") / "127.0.0.1_8080-0000-7.json"
 @pytest.fixture(autouse=True)
 def session_of_the_tests(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command works with the session of the tests, and does not end it."""
-    monkeypatch.setattr("pulsar_barycenter.cli.pipeline.refold.create_session", lambda *_: spark)
+    monkeypatch.setattr("pulsar_barycenter.cli.pipeline.refold.create_session", lambda *_, **__: spark)
     monkeypatch.setattr(spark, "stop", lambda: None)
 
 
@@ -54,7 +54,7 @@ def test_what_the_logs_tell_of_and_the_tables_do_not_is_a_difference(
     )
     done = asked(copied(tmp_path / "cluster"))
     assert done.exit_code == 1
-    assert done.output.splitlines() == ["load_reports DIFFERS: 17 of 18 rows were recorded, all figures equal"]
+    assert done.stdout.splitlines() == ["load_reports DIFFERS: 17 of 18 rows were recorded, all figures equal"]
 
 
 def test_without_reports_there_is_nothing_to_compute_from(tmp_path: Path) -> None:

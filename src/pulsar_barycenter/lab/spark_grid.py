@@ -18,10 +18,12 @@ from pulsar_barycenter.lab.shared_input import shared_input, write_source
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.pipeline.spark.addresses import open_storage
 from pulsar_barycenter.pipeline.spark.java import JavaNotFoundError
+from pulsar_barycenter.pipeline.spark.java_options import Compilers
 from pulsar_barycenter.pipeline.spark.session import SPARK_ERRORS, create_session
 from pulsar_barycenter.pipeline.spark.tasks import SETTINGS, BroughtFile, TaskError, answers, bring
 from pulsar_barycenter.replay.grid import Scenario
 from pulsar_barycenter.terminal.errors import in_words
+from pulsar_barycenter.terminal.progress import spark_start
 
 _CANNOT_START: tuple[type[Exception], ...] = (JavaNotFoundError, OSError, ValueError, *SPARK_ERRORS)
 
@@ -35,7 +37,10 @@ def spark_started(master: str | None, conf: Mapping[str, str]) -> Iterator["Spar
     """
     settings = {"spark.driver.memory": "512m", **SETTINGS, **conf}
     try:
-        session = create_session("barycenter replay", master or "local[1]", settings)
+        with spark_start() as on_phase:  # Java brings files and tasks; what is computed is Python's
+            session = create_session(
+                *("barycenter replay", master or "local[1]", settings), compilers=Compilers.FIRST, on_phase=on_phase
+            )
     except _CANNOT_START as error:
         raise GridError(f"Spark does not start: {in_words(error)}") from error
     try:

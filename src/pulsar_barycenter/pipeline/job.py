@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import Any, NoReturn
 
 import click
@@ -22,11 +22,13 @@ from pulsar_barycenter.pipeline.running.job_log import configure_logging
 from pulsar_barycenter.pipeline.running.job_options import JobOptions, with_job_options
 from pulsar_barycenter.pipeline.running.metrics import serve_metrics
 from pulsar_barycenter.pipeline.running.pipeline_job import JobSettings, PipelineJob, reason_of
+from pulsar_barycenter.pipeline.running.small_work import compilers_for_logs
 from pulsar_barycenter.pipeline.running.status import StatusFile
-from pulsar_barycenter.pipeline.running.warm_up import warm_up
+from pulsar_barycenter.pipeline.running.warm_up import NoWarmUp, WarmUp
 from pulsar_barycenter.pipeline.spark.addresses import open_storage
 from pulsar_barycenter.pipeline.spark.java import JavaNotFoundError
-from pulsar_barycenter.pipeline.spark.session import SPARK_ERRORS, create_session, is_loopback
+from pulsar_barycenter.pipeline.spark.java_options import Compilers
+from pulsar_barycenter.pipeline.spark.session import INTERPRETED, SPARK_ERRORS, create_session, is_loopback
 from pulsar_barycenter.pipeline.storage.files import Storage, local_folder
 from pulsar_barycenter.pipeline.storage.layout import HOME
 from pulsar_barycenter.pipeline.storage.lock import AlreadyRunningError, exclusive
@@ -77,19 +79,20 @@ def run_job(
                 storage = open_storage(options.data)
                 held.enter_context(exclusive(storage, clock_ms=_wall_clock_ms))
                 with _starting(storage):
-                    session = _session(options, on_phase)
-                    _warm_up(session, storage, options, on_phase)
+                    session = _session(options, _compilers(options, storage), on_phase)
             else:
-                session = _session(options, on_phase)
+                session = _session(options, _compilers(options, None), on_phase)
                 storage = open_storage(options.data, session)
                 held.enter_context(exclusive(storage, clock_ms=_wall_clock_ms, on_lost=stop.set))
-                with _starting(storage):
-                    _warm_up(session, storage, options, on_phase)
             for number in (signal.SIGTERM, signal.SIGINT):  # after Spark has put its own handler in place
                 signal.signal(number, lambda *_: stop.set())
-            job = PipelineJob(session, storage, settings, clock_ms=_wall_clock_ms, on_ready=on_ready)
+            on_phase("Spark runs; looking for load reports")
+            warm_up = _warm_up(session, storage, options)
+            job = PipelineJob(
+                session, storage, settings, clock_ms=_wall_clock_ms, on_ready=on_ready, on_no_reports=warm_up.start
+            )
             try:
-                with _metrics(job, options.metrics_port):
+                with closing(warm_up), _metrics(job, options.metrics_port):
                     job.run(stop, must_stop=_parent_is_gone)
                 held.close()  # a lease is given back by Java
                 session.stop()
@@ -119,20 +122,26 @@ def _starting(storage: Storage) -> Iterator[None]:
         raise
 
 
-def _session(options: JobOptions, on_phase: Callable[[str], None]) -> SparkSession:
+def _session(options: JobOptions, compilers: Compilers, on_phase: Callable[[str], None]) -> SparkSession:
     on_phase("starting Spark")
-    return create_session("barycenter pipeline", options.master, _session_settings(options))
+    settings = _session_settings(options, compilers)
+    return create_session("barycenter pipeline", options.master, settings, compilers=compilers, on_phase=on_phase)
 
 
-def _warm_up(session: SparkSession, storage: Storage, options: JobOptions, on_phase: Callable[[str], None]) -> None:
-    """Let the first batch be as quick as the next, in a folder that the executors see; without one it is slower."""
+def _compilers(options: JobOptions, storage: Storage | None) -> Compilers:
+    """A job that ends soon takes the first compiler alone; of a place that only Spark reaches nobody knows how soon."""
+    if not options.once or storage is None:
+        return Compilers.BOTH
+    return compilers_for_logs(storage, with_archive=False)
+
+
+def _warm_up(session: SparkSession, storage: Storage, options: JobOptions) -> WarmUp | NoWarmUp:
+    """Return what lets the first batch be as quick as the next, in a folder that the executors see, if there is one."""
     if options.once:
-        return
-    on_phase("Spark runs; folding two sample reports, so that the first batch is quick")
+        return NoWarmUp()
     if is_loopback(session.sparkContext.master):
-        warm_up(session)
-    elif storage.local_root is not None:
-        warm_up(session, storage.local_root / HOME)
+        return WarmUp(session)
+    return NoWarmUp() if storage.local_root is None else WarmUp(session, storage.local_root / HOME)
 
 
 @contextmanager
@@ -146,12 +155,13 @@ def _metrics(job: PipelineJob, port: int | None) -> Iterator[None]:
         yield
 
 
-def _session_settings(options: JobOptions) -> dict[str, str]:
+def _session_settings(options: JobOptions, compilers: Compilers) -> dict[str, str]:
     return {
         "spark.driver.memory": options.driver_memory,
         # Planning anew between the stages of a job pays for itself in large jobs only; here it is a sixth of a batch.
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
+        **(INTERPRETED if compilers is Compilers.FIRST else {}),
         **options.conf,
     }
 

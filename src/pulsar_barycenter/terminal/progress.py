@@ -22,6 +22,7 @@ from rich.progress import (
 
 _PATIENCE_S: Final = 2.0
 _LOOK_S: Final = 0.2
+_STARTING: Final = "starting Spark"
 
 _T = TypeVar("_T")
 
@@ -66,6 +67,33 @@ def spark_progress(tasks: Callable[[], tuple[int, int]], what: str) -> Iterator[
         finally:
             is_over.set()
             watcher.join()
+
+
+@contextmanager
+def spark_start(*, answers_a_program: bool = False) -> Iterator[Callable[[str], None]]:
+    """Show that Spark starts, from now until the block ends; what is given takes in a few words on each phase.
+
+    On a terminal with the seconds that it has taken so far. Elsewhere each phase is a line, and if the command
+    `answers_a_program` nothing is shown.
+    """
+    if not sys.stderr.isatty():
+        say = _no_words if answers_a_program else _line
+        say(_STARTING)
+        yield say
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
+        shown = bar.add_task(_STARTING, total=None)
+        yield lambda phase: bar.update(shown, description=phase)
+
+
+def _no_words(phase: str) -> None: ...
+
+
+def _line(text: str) -> None:
+    with suppress(OSError):
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
 
 
 class StartLines:
@@ -116,9 +144,7 @@ class StartLines:
         if self._bar is not None and self._tasks:
             self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
         else:
-            with suppress(OSError):
-                sys.stderr.write(text + "\n")
-                sys.stderr.flush()
+            _line(text)
 
 
 def _bar(time_column: ProgressColumn) -> Progress:

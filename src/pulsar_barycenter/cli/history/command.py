@@ -3,14 +3,12 @@
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import timedelta
 from typing import Final, get_args
 
 import click
-from rich.console import Console
 
-from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.groups import CommandGroup
 from pulsar_barycenter.cli.moments import Seconds, moment_ms
@@ -31,13 +29,13 @@ from pulsar_barycenter.pipeline.history import (
     NoTablesError,
     Ranking,
 )
-from pulsar_barycenter.pipeline.local_sql import QueryError, run_local_sql
+from pulsar_barycenter.pipeline.local_sql import QueryError, run_local_sql, tables_in
 from pulsar_barycenter.pipeline.running.job_options import DataFolder, with_spark_settings
 from pulsar_barycenter.pipeline.storage.files import local_folder
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from pulsar_barycenter.questions.history_rows import PLAIN_WIDTH, Rows, one_owner_at_a_time, print_rows, trend
 from pulsar_barycenter.terminal.errors import in_words
-from pulsar_barycenter.terminal.progress import spark_progress, with_progress
+from pulsar_barycenter.terminal.progress import spark_progress, spark_start, with_progress
 from pulsar_barycenter.terminal.tables import output_width, printable
 
 _LOAD: Final = "load"
@@ -101,7 +99,7 @@ def top(data: str, conf: Conf, since: str, until: str, form: str, limit: int, by
             click.echo(textwrap.fill(said, output_width(PLAIN_WIDTH)) + "\n")
         return rows
 
-    with _history(data, conf, since, until) as history:
+    with _history(data, conf, since, until, form) as history:
         _answer(form, ask)
 
 
@@ -126,7 +124,7 @@ def decisions(
     data: str, conf: Conf, since: str, until: str, form: str, manager: str | None, kind: str | None, limit: int
 ) -> None:
     """Tell what was decided, by which load manager and strategy, and why."""
-    with _history(data, conf, since, until) as history:
+    with _history(data, conf, since, until, form) as history:
         _answer(form, lambda: history.decisions(limit, manager=manager or "", kind=kind or ""))
 
 
@@ -143,7 +141,7 @@ def bundle_life(
     Of a topic (orders, tenant/namespace/orders, or in full) it is the bundle that the topic was in last. Times of
     owners are those of load reports: in the table an owner ends where the next begins, JSON and CSV have the reports'.
     """
-    with _history(data, conf, since, until) as history:
+    with _history(data, conf, since, until, form) as history:
         found = _life_of(history, _bundle(history, bundle), timedelta(minutes=_EVERY[every]), manager or "")
     for title, rows in found:
         shown = rows
@@ -206,7 +204,7 @@ def moves(data: str, conf: Conf, since: str, until: str, form: str, bundle: str,
     By who reported the bundle; the reason is that of the decision to unload it, the principal is who asked for it if
     that was a person. A bundle whose broker is gone has none.
     """
-    with _history(data, conf, since, until) as history:
+    with _history(data, conf, since, until, form) as history:
         name = _bundle(history, bundle) if bundle else ""
         _answer(form, lambda: history.moves(limit, bundle=name, broker=broker), none="nothing moved")
 
@@ -220,7 +218,7 @@ def flapping(data: str, conf: Conf, since: str, until: str, form: str, within: f
 
     What people asked for (a drain, its undo, a move) is no flapping, nor is the load manager's next move after it.
     """
-    with _history(data, conf, since, until) as history:
+    with _history(data, conf, since, until, form) as history:
         _answer(
             form,
             lambda: history.flapping(limit, within=timedelta(seconds=within)),
@@ -233,7 +231,7 @@ def flapping(data: str, conf: Conf, since: str, until: str, form: str, within: f
 @click.option("--over", default=85.0, show_default=True, help="Threshold, percent of weighted usage.")
 def brokers(data: str, conf: Conf, since: str, until: str, form: str, over: float) -> None:
     """Show the brokers whose usage was above a threshold, and for which share of the time that they reported."""
-    with _history(data, conf, since, until) as history:
+    with _history(data, conf, since, until, form) as history:
         _answer(form, lambda: history.brokers_over(over / 100), none="no broker was above it")
 
 
@@ -248,7 +246,7 @@ def imbalance(data: str, conf: Conf, since: str, until: str, form: str) -> None:
             click.echo(trend("greatest over mean rate", rows, "balance") + "\n")
         return rows
 
-    with _history(data, conf, since, until) as history:
+    with _history(data, conf, since, until, form) as history:
         _answer(form, ask)
 
 
@@ -290,7 +288,7 @@ def sql(query: str, data: str, engine: str | None, master: str | None, form: str
         if folder is not None:
             check_load_folder(folder)
         if folder is None or wants_spark or engine == "spark":
-            rows = _asked_of_spark(data, query, master or "local[*]", limit, conf)
+            rows = _asked_of_spark(data, query, master or "local[*]", limit, conf, form)
         else:
             rows = run_local_sql(PipelineLayout.of(folder), query, limit=limit)
     except (OSError, QueryError, WrongFolderError) as error:
@@ -299,24 +297,39 @@ def sql(query: str, data: str, engine: str | None, master: str | None, form: str
     print_rows(rows, form)
 
 
-def _asked_of_spark(data: str, query: str, master: str, limit: int, conf: Conf) -> Rows:
+def _asked_of_spark(data: str, query: str, master: str, limit: int, conf: Conf, form: str) -> Rows:
+    from pulsar_barycenter.pipeline.running.small_work import compilers_for_tables
+    from pulsar_barycenter.pipeline.spark.java_options import Compilers
     from pulsar_barycenter.pipeline.spark.sql import run_sql
 
-    with Console(stderr=True).status("starting Spark") as status:
+    with ExitStack() as starting:
+        on_phase = starting.enter_context(spark_start(answers_a_program=form != "table"))
 
         def asking(tasks: Callable[[], tuple[int, int]]) -> AbstractContextManager[None]:
-            status.stop()
+            starting.close()
             return spark_progress(tasks, "asking")
 
-        return run_sql(data, query, master=master, limit=limit, conf=conf, progress=asking)
+        folder = local_folder(data)
+        compilers = Compilers.BOTH
+        if folder is not None:
+            compilers = compilers_for_tables(PipelineLayout.of(folder), tables_in(query))
+        return run_sql(
+            *(data, query),
+            master=master,
+            limit=limit,
+            conf=conf,
+            compilers=compilers,
+            on_phase=on_phase,
+            progress=asking,
+        )
 
 
 @contextmanager
-def _history(data: str, conf: Conf, since: str, until: str) -> Iterator[History]:
+def _history(data: str, conf: Conf, since: str, until: str, form: str) -> Iterator[History]:
     begin, end = moment_ms("--since", since), moment_ms("--until", until) or END_OF_TIME
     if begin >= end:
         raise click.UsageError(f"--since {since} is not before --until {until}")
-    with opened(data, conf) as storage:
+    with opened(data, conf, answers_a_program=form != "table") as storage:
         now_ms = time.time_ns() // 1_000_000
         yield History(storage, since_ms=begin, until_ms=end, now_ms=now_ms, progress=_reading)
 

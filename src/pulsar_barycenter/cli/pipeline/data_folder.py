@@ -8,11 +8,15 @@ from pulsar_barycenter.cluster_logs.data_folder import WrongFolderError, check_l
 from pulsar_barycenter.pipeline.storage.files import Storage, local_folder
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from pulsar_barycenter.terminal.errors import in_words
+from pulsar_barycenter.terminal.progress import spark_start
 
 
 @contextmanager
-def opened(data: str, conf: Mapping[str, str]) -> Iterator[Storage]:
-    """Give the files at `data`, by a Spark session of this block if need be; what hinders that ends the program."""
+def opened(data: str, conf: Mapping[str, str], *, answers_a_program: bool) -> Iterator[Storage]:
+    """Give the files at `data`, by a Spark session of this block if need be; what hinders that ends the program.
+
+    `answers_a_program` as `cli.progress.spark_start` takes it.
+    """
     folder = local_folder(data)
     if folder is not None:
         try:
@@ -24,11 +28,16 @@ def opened(data: str, conf: Mapping[str, str]) -> Iterator[Storage]:
     # A folder of this machine needs neither the time nor the packages of Spark.
     from pulsar_barycenter.pipeline.spark.addresses import open_storage
     from pulsar_barycenter.pipeline.spark.java import JavaNotFoundError
+    from pulsar_barycenter.pipeline.spark.java_options import Compilers
     from pulsar_barycenter.pipeline.spark.session import SPARK_ERRORS, create_session
 
     cannot_open: tuple[type[Exception], ...] = (JavaNotFoundError, OSError, ValueError, *SPARK_ERRORS)
     try:
-        session = create_session("barycenter", "local[1]", {"spark.driver.memory": "512m", **conf})
+        settings = {"spark.driver.memory": "512m", **conf}
+        with spark_start(answers_a_program=answers_a_program) as on_phase:
+            session = create_session(
+                *("barycenter", "local[1]", settings), compilers=Compilers.FIRST, on_phase=on_phase
+            )
         try:
             yield open_storage(data, session)
         finally:

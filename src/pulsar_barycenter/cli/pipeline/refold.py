@@ -7,7 +7,6 @@ from typing import Final
 import click
 import pyarrow as pa
 import pyarrow.parquet as pq
-from rich.console import Console
 
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cluster_logs.data_folder import WrongFolderError, check_load_folder
@@ -17,15 +16,17 @@ from pulsar_barycenter.pipeline.batch.from_logs import refold_logs
 from pulsar_barycenter.pipeline.batch.recorded import Comparison, compare_with_recorded
 from pulsar_barycenter.pipeline.batch.refold import Refolded, refold
 from pulsar_barycenter.pipeline.running.job_options import DataFolder, SparkMaster, with_spark_settings
+from pulsar_barycenter.pipeline.running.small_work import compilers_for_logs, compilers_for_tables
 from pulsar_barycenter.pipeline.spark.addresses import open_storage
 from pulsar_barycenter.pipeline.spark.java import JavaNotFoundError
+from pulsar_barycenter.pipeline.spark.java_options import Compilers
 from pulsar_barycenter.pipeline.spark.session import SPARK_ERRORS, create_session, tasks_of
 from pulsar_barycenter.pipeline.storage.files import Storage, local_folder
 from pulsar_barycenter.pipeline.tables.files import table_files
 from pulsar_barycenter.pipeline.tables.reading import raise_damage
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
 from pulsar_barycenter.terminal.errors import in_words
-from pulsar_barycenter.terminal.progress import spark_progress
+from pulsar_barycenter.terminal.progress import spark_progress, spark_start
 
 TOLERANCE: Final = 1e-9
 
@@ -69,8 +70,14 @@ def command(
             check_load_folder(folder)
         if not from_logs and folder is not None and not table_files(open_storage(data), "bundle_samples"):
             _fail_without_samples(data)  # without starting Spark
-        with Console(stderr=True).status("starting Spark"):
-            session = create_session("barycenter refold", master, {"spark.driver.memory": driver_memory, **conf})
+        with spark_start() as on_phase:
+            session = create_session(
+                "barycenter refold",
+                master,
+                {"spark.driver.memory": driver_memory, **conf},
+                compilers=_compilers(data, from_logs=from_logs),
+                on_phase=on_phase,
+            )
         storage = open_storage(data, session)
         target = None if out is None else open_storage(out, session)
         if from_logs:
@@ -108,6 +115,17 @@ def command(
         fail(in_words(error))
     if check and not all(agreed):
         sys.exit(1)
+
+
+def _compilers(data: str, *, from_logs: bool) -> Compilers:
+    if local_folder(data) is None:
+        return Compilers.BOTH
+    storage = open_storage(data)
+    return (
+        compilers_for_logs(storage, with_archive=True)
+        if from_logs
+        else compilers_for_tables(storage, ["bundle_samples"])
+    )
 
 
 def _summary(folded: Refolded, files: int, seconds: float) -> str:

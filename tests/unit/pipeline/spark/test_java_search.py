@@ -73,6 +73,21 @@ def test_the_module_that_spark_demands_and_no_job_needs_is_dropped(tmp_path: Pat
     assert find_java(environment(), cache=tmp_path / "cache", packaged=packaged) == java
 
 
+@pytest.mark.parametrize(("version", "is_expanded"), [("17.0.1", False), ("21.0.8", True)])
+def test_of_a_newer_java_each_jar_is_named_once(tmp_path: Path, version: str, is_expanded: bool) -> None:
+    """Spark names one before all; Java 21 takes no archive of classes of such a path. Order and spaces stay."""
+    jars = tmp_path / "the jars"
+    jars.mkdir()
+    for name in ("a.jar", "b c.jar", "slf4j.jar"):
+        (jars / name).touch()
+    path = f"{tmp_path}/conf:{jars}/slf4j.jar:{jars}/*:/etc/hadoop conf"
+    once = f"{tmp_path}/conf:{jars}/slf4j.jar:{jars}/a.jar:{jars}/b c.jar:/etc/hadoop conf"
+    packaged = fake_java(tmp_path / "packaged", version)
+    java = find_java(environment(), cache=tmp_path / "cache", packaged=packaged)
+    said = started(java.home, "-cp", path, "Main", f"{jars}/*", "a:a")
+    assert said[1:] == ["-cp", once if is_expanded else path, "Main", f"{jars}/*", "a:a"]
+
+
 def test_without_java_the_error_names_the_command_that_mends_it(tmp_path: Path) -> None:
     """What was tried and how to get a Java are in one sentence."""
     old = fake_java(tmp_path / "old", "11.0.2")
@@ -85,3 +100,25 @@ def test_without_java_the_error_names_the_command_that_mends_it(tmp_path: Path) 
     assert len(caught.value.tried) == 2
     with pytest.raises(JavaNotFoundError, match="no java on the PATH"):
         find_java(environment(), cache=tmp_path, packaged=None)
+
+
+def test_what_java_says_instead_of_its_version_is_told(tmp_path: Path) -> None:
+    """As with a JAVA_TOOL_OPTIONS that no Java takes."""
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho Unrecognized VM option >&2\nexit 1\n")
+    java.chmod(0o755)
+    with pytest.raises(JavaNotFoundError, match="did not answer `-version`: Unrecognized VM option"):
+        find_java(environment(home=tmp_path), cache=tmp_path / "cache", packaged=None)
+
+
+def test_the_folder_of_a_java_is_the_one_that_it_names(tmp_path: Path) -> None:
+    """What is started may be a script; one that names none is taken at its place."""
+    script = fake_java(tmp_path / "script", "17.0.1")
+    assert find_java(environment(home=script), cache=tmp_path / "cache", packaged=None).runtime == script
+    text = (script / "bin" / "java").read_text()
+    (script / "bin" / "java").write_text(
+        text.replace("#!/bin/sh\n", "#!/bin/sh\necho '    java.home = /the/real one' >&2\n")
+    )
+    found = find_java(environment(home=script), cache=tmp_path / "cache", packaged=None)
+    assert found.runtime == Path("/the/real one")

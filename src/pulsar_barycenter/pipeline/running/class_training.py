@@ -1,0 +1,57 @@
+"""Use of Spark what the commands use of it: the stream over some reports, a fold of the whole history, a question.
+
+    python -m pulsar_barycenter.pipeline.running.class_training FOLDER OPTION ...
+
+FOLDER is made; the OPTIONs are Java's. Ends when Java has ended, which then writes what it was told to. Whoever changes
+what is used here changes the form of `class_archive`.
+"""
+
+import shlex
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from pulsar_barycenter.pipeline.batch.refold import refold
+from pulsar_barycenter.pipeline.batch.whole_history import fold_history
+from pulsar_barycenter.pipeline.parsing.decision_lines import read_decision_logs
+from pulsar_barycenter.pipeline.parsing.report_lines import read_report_log
+from pulsar_barycenter.pipeline.running.warm_up import fold_samples
+from pulsar_barycenter.pipeline.spark.java_options import EXTRA_OPTIONS, Compilers
+from pulsar_barycenter.pipeline.spark.session import INTERPRETED, create_session
+from pulsar_barycenter.pipeline.spark.table_reader import read_table
+from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.pipeline.tables.files import table_files
+from pulsar_barycenter.pipeline.tables.schemas import TABLES
+
+_JAVA_ENDS_S = 600.0
+_QUESTION = "select broker, count(*), max(as_of) from broker_data group by broker order by broker"
+
+
+def main(folder: Path, *options: str) -> None:
+    # The first compiler: nothing here lives for long. Plans are compiled, and then not, as sessions do either.
+    java = " ".join(map(shlex.quote, (*options, *Compilers.FIRST.value)))
+    settings = {EXTRA_OPTIONS: java, "spark.sql.warehouse.dir": str(folder / "warehouse")}
+    session = create_session("classes", conf=settings, compilers=Compilers.BOTH)
+    layout = PipelineLayout.of(folder)
+    layout.create()
+    fold_samples(session, layout)
+    history = fold_history(read_report_log(session, layout).persist(), read_decision_logs(session, layout))
+    for field in fields(history):
+        getattr(history, field.name).toArrow()
+    refold(session, [layout.address(file.path) for file in table_files(layout, "bundle_samples")])
+    for key, value in INTERPRETED.items():
+        session.conf.set(key, value)
+    fold_samples(session, layout)
+    for name in TABLES:
+        read_table(session, layout, name).createOrReplaceTempView(name)
+    session.sql(_QUESTION).toArrow()
+    gateway: Any = session.sparkContext._gateway
+    session.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()  # by which Java ends
+    gateway.proc.wait(_JAVA_ENDS_S)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -1,0 +1,75 @@
+"""The folder for what is made once for Java: its launcher, its log settings, its archives of classes.
+
+Java runs what lies there as code. So the folder is used only if nobody but its user and root can change what it holds;
+otherwise, or if it cannot be made, a folder for this process alone takes its place, and no archive is kept.
+"""
+
+import atexit
+import os
+import stat
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+CACHE_VARIABLE = "BARYCENTER_CACHE"
+_OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+@dataclass(frozen=True, slots=True)
+class JavaCache:
+    """`folder` may be written to. `hindrance` says why it lasts no longer than this process; None: it does."""
+
+    folder: Path
+    hindrance: str | None = None
+
+
+def default_folder(environment: Mapping[str, str]) -> Path:
+    """Return BARYCENTER_CACHE, else `barycenter` under XDG_CACHE_HOME or ~/.cache; in it the folder `java`.
+
+    Raises:
+        RuntimeError: none is set and the user has no home.
+    """
+    own, base = environment.get(CACHE_VARIABLE), environment.get("XDG_CACHE_HOME")
+    if own:
+        return Path(own) / "java"
+    return (Path(base) if base else Path.home() / ".cache") / "barycenter" / "java"
+
+
+def open_cache(environment: Mapping[str, str]) -> JavaCache:
+    """Return the cache of this user, made with mode 0700 if need be, or a passing one with the reason."""
+    try:
+        folder = default_folder(environment)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if folder.stat().st_uid == os.geteuid():
+            folder.chmod(0o700)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+    except (OSError, RuntimeError) as error:
+        return JavaCache(_passing_folder(), f"there is no folder for it: {error}")
+    writable = writable_by_others(folder)
+    if writable is not None:
+        return JavaCache(_passing_folder(), f"other users may write to {writable}")
+    return JavaCache(folder)
+
+
+def writable_by_others(path: Path) -> Path | None:
+    """Return what lets a user other than this one and root exchange `path`: the path itself or a folder above it.
+
+    None if nothing does. A folder with the sticky bit, as /tmp, keeps entries of one user from the others.
+    """
+    resolved = path.resolve()
+    for place in (resolved, *resolved.parents):
+        found = place.lstat()
+        is_shared = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX and place != resolved
+        if found.st_uid not in (0, os.geteuid()) or (found.st_mode & _OTHERS_MAY_WRITE and not is_shared):
+            return place
+    return None
+
+
+@cache
+def _passing_folder() -> Path:
+    made = tempfile.TemporaryDirectory(prefix="barycenter-java-", ignore_cleanup_errors=True)
+    atexit.register(made.cleanup)
+    return Path(made.name)

@@ -9,6 +9,7 @@ from typing import Final, get_args
 
 import click
 
+from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.groups import CommandGroup
 from pulsar_barycenter.cli.moments import Seconds, moment_ms

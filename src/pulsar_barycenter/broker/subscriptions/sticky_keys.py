@@ -1,5 +1,7 @@
-"""Which consumer a key, or a whole topic, belongs to: the hash, the ring, and Key_Shared's ranges.
+"""Maps keys to consumers (Key_Shared) and topics to active consumers (Failover), by hash.
 
+A key is hashed to one of 65,536 slots. With AUTO_SPLIT a consistent-hash ring divides the slots, so that a consumer
+that joins or leaves moves only its own share. With STICKY each consumer brings the ranges of slots that it wants.
 Source: Pulsar's `Murmur3_32Hash`, `ConsistentHashingStickyKeyConsumerSelector`,
 `HashRangeExclusiveStickyKeyConsumerSelector`, and `AbstractDispatcherSingleActiveConsumer` for failover.
 """
@@ -22,10 +24,10 @@ from pulsar_barycenter.broker.errors import ConsumerAssignError
 from pulsar_barycenter.protocol.pulsar_api_pb2 import MessageMetadata
 
 RANGE_SIZE: Final = 65536
-"""Slots of a Key_Shared subscription: 0 ≤ slot < 65536."""
+"""The number of slots of a Key_Shared subscription: 0 ≤ slot < 65536."""
 
 LONGEST_KEY: Final = 512
-"""Bytes of a key that is hashed as it is."""
+"""The longest key that is hashed directly, in bytes."""
 
 POINTS_PER_CONSUMER: Final = 100
 
@@ -33,7 +35,7 @@ _MASK: Final = 0xFFFFFFFF
 
 
 def murmur3(data: bytes) -> int:
-    """Return Murmur3 (x86, 32 bit, seed 0) of `data` without its top bit: 0 ≤ hash < 2^31."""
+    """Return the Murmur3 hash (x86, 32 bit, seed 0) of `data` without its top bit: 0 ≤ hash < 2^31."""
     h = 0
     whole = len(data) & ~3
     for (k,) in struct.iter_unpack("<I", data[:whole]):
@@ -58,8 +60,8 @@ def _mixed(k: int) -> int:
 def slot_of(key: bytes) -> int:
     """Return the Key_Shared slot of a key, 0 ≤ slot < 65536.
 
-    That of a key of more than LONGEST_KEY bytes is the slot of its CRC32C: hashed as Pulsar does it would hold up the
-    event loop, and remembered it would fill the memory.
+    A key of more than LONGEST_KEY bytes has the slot of its CRC32C. Hashing it as Pulsar does would block the event
+    loop, and caching it would fill the memory.
     """
     return _slot_of(key if len(key) <= LONGEST_KEY else crc32c(key).to_bytes(4, "big"))
 
@@ -70,7 +72,10 @@ def _slot_of(key: bytes) -> int:
 
 
 def sticky_key(metadata: MessageMetadata) -> bytes:
-    """Return the key of an entry: ordering key, else partition key, else one that spreads key-less messages."""
+    """Return the key of an entry: the ordering key, else the partition key, else one made of producer and sequence id.
+
+    The last one spreads messages without a key over all slots.
+    """
     if metadata.HasField("ordering_key"):
         return metadata.ordering_key
     if metadata.HasField("partition_key"):
@@ -84,7 +89,7 @@ def sticky_key(metadata: MessageMetadata) -> bytes:
 
 
 class Candidate(Protocol):
-    """What a choice looks at. `hash_ranges` are the slots a STICKY consumer wants, both ends inclusive."""
+    """The part of a consumer that decides about slots. `hash_ranges`: the slots that it wants, both ends inclusive."""
 
     @property
     def name(self) -> str: ...
@@ -100,7 +105,7 @@ C = TypeVar("C", bound=Candidate)
 
 
 class HashRing(Generic[C]):
-    """A consistent-hash ring over consumers by name. A key belongs to the first point at or after its hash."""
+    """A consistent-hash ring of consumers, by name. A hash belongs to the first point at or after it."""
 
     __slots__ = ("_owners", "_points")
 
@@ -108,11 +113,12 @@ class HashRing(Generic[C]):
         points: dict[int, C] = {}
         namesakes: Counter[str] = Counter()
         for consumer in sorted(consumers, key=lambda c: c.name):
-            # Consumers of one name, as those of several topics at once have none, get points of their own each.
+            # Several consumers may have one name, for example the empty name of multi-topic consumers. Each gets
+            # points of its own.
             first = namesakes[consumer.name] * POINTS_PER_CONSUMER
             namesakes[consumer.name] += 1
             for i in range(first, first + POINTS_PER_CONSUMER):
-                # The smaller name keeps a point that two claim, so the order of joining changes nothing.
+                # If two consumers have the same point, the smaller name gets it, whichever joined first.
                 points.setdefault(murmur3(f"{consumer.name}{separator}{i}".encode()) % modulus, consumer)
         self._points = sorted(points)
         self._owners = [points[point] for point in self._points]
@@ -124,10 +130,11 @@ class HashRing(Generic[C]):
 
 
 def active_consumer(consumers: Sequence[C], topic: str, partition_index: int) -> C | None:
-    """Return which consumer of a failover subscription gets the messages; None if there is none.
+    """Return the consumer of a failover subscription that gets the messages, None if there is no consumer.
 
-    Among those of the best priority (lowest level): for partition k the one at index k modulo their number in
-    order of name, so that partitions spread; for other topics the owner of the topic's hash on the ring.
+    Only consumers of the best priority (the lowest level) count. For partition k it is the one at index k modulo their
+    number, in order of name, so that the partitions spread over the consumers. For a topic that is no partition it is
+    the owner of the topic's hash on the ring.
     """
     if not consumers:
         return None
@@ -141,7 +148,7 @@ def active_consumer(consumers: Sequence[C], topic: str, partition_index: int) ->
 
 
 class StickySelector(Protocol[C]):
-    """Which connected consumer owns a slot."""
+    """Selects the consumer of a slot."""
 
     def add(self, consumer: C) -> None: ...
 
@@ -151,7 +158,7 @@ class StickySelector(Protocol[C]):
 
 
 class AutoSplitSelector(Generic[C]):
-    """Slots are divided by a consistent-hash ring; a joining or leaving consumer moves only its own share."""
+    """Divides the slots by a consistent-hash ring: a consumer that joins or leaves moves only its own share."""
 
     __slots__ = ("_consumers", "_ring")
 
@@ -172,7 +179,7 @@ class AutoSplitSelector(Generic[C]):
 
 
 class StickyRangeSelector(Generic[C]):
-    """Each consumer brought the slots that it wants; messages of slots that nobody wants wait."""
+    """Each consumer brings the ranges of slots that it wants. Messages of slots without a consumer wait."""
 
     __slots__ = ("_ranges",)
 
@@ -180,10 +187,11 @@ class StickyRangeSelector(Generic[C]):
         self._ranges: list[tuple[int, int, C]] = []
 
     def add(self, consumer: C) -> None:
-        """Give a consumer its ranges.
+        """Assign its ranges to a consumer.
 
         Raises:
-            ConsumerAssignError: none, not within 0..65535, or overlapping each other or a connected consumer's.
+            ConsumerAssignError: it has no ranges, one is not within 0..65535, or they overlap each other or those of a
+                connected consumer.
         """
         if not consumer.hash_ranges:
             raise ConsumerAssignError("Ranges for KeyShared policy must not be empty")
@@ -204,7 +212,7 @@ class StickyRangeSelector(Generic[C]):
         self._ranges = [entry for entry in self._ranges if entry[2] is not consumer]
 
     def select(self, slot: int) -> C | None:
-        at = bisect_right(self._ranges, slot, key=itemgetter(0)) - 1
-        if at >= 0 and slot <= self._ranges[at][1]:
-            return self._ranges[at][2]
+        index = bisect_right(self._ranges, slot, key=itemgetter(0)) - 1
+        if index >= 0 and slot <= self._ranges[index][1]:
+            return self._ranges[index][2]
         return None

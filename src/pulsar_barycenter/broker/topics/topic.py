@@ -235,7 +235,7 @@ class Topic:
                 if options.access_mode is AccessMode.WAIT_FOR_EXCLUSIVE:
                     return None
                 raise ProducerBusyError(self.name, options.name)
-            present.link.abort("no sign of life when another producer of the name came")
+            present.link.abort("no answer to PING when another producer of the name came")
             self.forget_producer(present)
         return None
 

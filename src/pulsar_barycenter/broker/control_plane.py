@@ -21,16 +21,16 @@ from pulsar_barycenter.broker.cluster.leadership import CHANNEL_LEADER_PATH, LEA
 from pulsar_barycenter.broker.cluster.lookup_answers import BundleNotAcquiredError
 from pulsar_barycenter.broker.cluster.registration import Registration
 from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls
-from pulsar_barycenter.broker.cluster.writing_modes import refuse_beside_leased, refuse_who_writes_himself
+from pulsar_barycenter.broker.cluster.writing_modes import refuse_direct_writers, refuse_leader_writers
 from pulsar_barycenter.broker.environment import Environment
 from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
 from pulsar_barycenter.broker.load_manager.contract import ChoosesSuccessors, LoadManager, LoadManagerFactory
 from pulsar_barycenter.broker.load_manager.switch import LoadManagerSwitch
 from pulsar_barycenter.broker.lookup.channel_search import ChannelSearch
-from pulsar_barycenter.broker.lookup.dead_ends import DeadEnds, refuses_connections
+from pulsar_barycenter.broker.lookup.load_manager_migration import LoadManagerMigration
 from pulsar_barycenter.broker.lookup.namespace_service import NamespaceService
-from pulsar_barycenter.broker.lookup.newest_manager import NewestManager
 from pulsar_barycenter.broker.lookup.owner_search import Affinities, OwnerSearch, Search
+from pulsar_barycenter.broker.lookup.refusing_brokers import RefusingBrokers, refuses_connections
 from pulsar_barycenter.broker.lookup.service import ClusterLookup, TopicDirectory
 from pulsar_barycenter.broker.namespaces.bundle_cache import BundleCache
 from pulsar_barycenter.broker.namespaces.cluster_policies import ClusterPolicyWatch
@@ -119,7 +119,7 @@ class ControlPlane:
         self.ownership: Ownership
         self.search: Search
         affinities = Affinities()
-        newest_manager = NewestManager(
+        migration = LoadManagerMigration(
             config, self.registration, env.random, lambda: "" if self.urls is None else self.urls.broker_id
         )
         if uses_channel:
@@ -135,7 +135,7 @@ class ControlPlane:
             )
             self.ownership = self.channel.ownership
             self.search = ChannelSearch(
-                self.channel.ownership, lambda: self.load_manager, elsewhere=newest_manager.candidate
+                self.channel.ownership, lambda: self.load_manager, elsewhere=migration.candidate
             )
         else:
             cache = OwnershipCache(
@@ -154,7 +154,7 @@ class ControlPlane:
                 self.leadership,
                 lambda: self.load_manager,
                 affinities,
-                elsewhere=newest_manager.candidate,
+                elsewhere=migration.candidate,
             )
         self.ownership.handovers.observe = env.instruments.handed_over
         self.own_namespaces = OwnNamespaces(store, self.ownership, session_timeout_s=former_session_s)
@@ -165,8 +165,8 @@ class ControlPlane:
             self.registration,
             self.search,
             directory,
-            newest_manager,
-            DeadEnds(refuses_connections, longest_s=former_session_s * 1.2 + 2),
+            migration,
+            RefusingBrokers(refuses_connections, longest_s=former_session_s * 1.2 + 2),
             leaders_topics=None if self.channel is None else self.channel.leaders_topics,
         )
         self.namespaces = NamespaceService(
@@ -251,7 +251,7 @@ class ControlPlane:
             assert self.urls is not None
             await self._lead()
             await self.leader_writes.open(self.urls.broker_id)
-            await refuse_who_writes_himself(
+            await refuse_direct_writers(
                 self._election, self.leadership.path, within_s=self.leader_writes.times.timeout_s * 1.2 + 2
             )
 
@@ -410,7 +410,7 @@ class ControlPlane:
 
     async def _refuse_mixed_writers(self) -> None:
         if self.leader_writes is None:
-            await refuse_beside_leased(self.env.store, within_s=_STORE_ANSWERS_S)
+            await refuse_leader_writers(self.env.store, within_s=_STORE_ANSWERS_S)
 
     async def _refuse_mixed_ownership(self) -> None:
         assert self.urls is not None

@@ -1,14 +1,17 @@
-"""Brokers that refuse connections though the metadata store still names them as owners or leaders.
+"""Finds brokers that refuse connections, while the metadata store still names them as owners or leaders.
 
-A process that was killed keeps its locks until its session ends. A client that is sent there meanwhile is refused, and
-doubles its back-off with each attempt, up to a minute. So a lookup whose answer leads to such a broker is held instead.
+A process that was killed keeps its locks until its session expires. A client that is sent to it is refused, and doubles
+its back-off with each attempt, up to a minute. So the look-up service holds a look-up instead of such an answer.
 
-Whether a broker refuses connections is asked in the background, by a connection without a word, for brokers to which
-lookups lead: once in BELIEVED_S, and once in ASK_AGAIN_S while it refuses. Only a refusal counts. Silence does not, for
-the way from here may be cut where that of the client is not. And a refusal counts for `longest_s` at most: no session
-outlives its process by more, so the broker lives, and is reached in another way than from here.
+This broker checks the owners in its answers in the background: it opens a connection and closes it. It checks a broker
+at most once in VALID_S, or in ASK_AGAIN_S while that one refuses. Two rules avoid false alarms:
 
-Pulsar has nothing like it: there clients are sent to a dead broker until its session ends.
+- Only a refused connection counts. No answer does not count: the network from here to the broker may be cut, while
+  the client can reach it.
+- A refusal counts for at most `longest_s`. No session outlives its process longer. So the broker is alive then, and
+  only this broker cannot reach it.
+
+Pulsar has nothing like it: there clients are sent to a dead broker until its session expires.
 """
 
 import asyncio
@@ -19,18 +22,18 @@ from urllib.parse import urlsplit
 
 from pulsar_barycenter.bounds.recent import Recent
 
-BELIEVED_S: Final = 1.0
+VALID_S: Final = 1.0
 ASK_AGAIN_S: Final = 0.25
 _CONNECT_S: Final = 1.0
 _MOST: Final = 10_000
-"""How many addresses are remembered; those that were seen first are forgotten first."""
+"""The most addresses that are recorded; the oldest is forgotten first."""
 
 
 async def refuses_connections(service_url: str) -> bool:
-    """Tell whether a connection to a service URL is refused. False if that is not known after a second."""
+    """Return whether a connection to a service URL is refused. False if this is not known after a second."""
     try:
-        address = urlsplit(service_url)
-        host, port = address.hostname or "", address.port or 0
+        parts = urlsplit(service_url)
+        host, port = parts.hostname or "", parts.port or 0
         async with asyncio.timeout(_CONNECT_S):
             transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, host, port)
     except ConnectionRefusedError:
@@ -42,59 +45,63 @@ async def refuses_connections(service_url: str) -> bool:
 
 
 @dataclass(eq=False, slots=True)
-class _Way:
-    asked_at_s: float
-    is_asked: bool = False
+class _Address:
+    checked_at_s: float
+    is_checking: bool = False
     refused_since_s: float | None = None
 
 
-class DeadEnds:
-    """`refuses` is `refuses_connections`, or stands for it; `longest_s` is how long a dead broker may be named."""
+class RefusingBrokers:
+    """Answers whether a broker refuses connections. `probe` is `refuses_connections` or a substitute; `longest_s` is
+    the longest time for which the store may name a dead broker."""
 
-    def __init__(self, refuses: Callable[[str], Awaitable[bool]], *, longest_s: float) -> None:
-        self._refuses = refuses
+    def __init__(self, probe: Callable[[str], Awaitable[bool]], *, longest_s: float) -> None:
+        self._probe = probe
         self._longest_s = longest_s
-        self._ways: Recent[str, _Way] = Recent(_MOST)
+        self._addresses: Recent[str, _Address] = Recent(_MOST)
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
-    def leads_to(self, service_url: str | None) -> bool:
-        """Tell whether clients would be refused at `service_url`, as far as that is known now. Never waits."""
+    def refuses(self, service_url: str | None) -> bool:
+        """Return whether the broker at `service_url` refuses connections, as far as this is known now.
+
+        This does not wait; it starts a check in the background if the last one is too old.
+        """
         if service_url is None:
             return False
         now_s = asyncio.get_running_loop().time()
-        way = self._ways.get(service_url)
-        if way is None:
-            way = _Way(now_s)
-            self._ways.put(service_url, way)
-            self._ask(service_url, way)
-        elif now_s - way.asked_at_s >= (BELIEVED_S if way.refused_since_s is None else ASK_AGAIN_S):
-            way.asked_at_s = now_s
-            self._ask(service_url, way)
-        return way.refused_since_s is not None and now_s - way.refused_since_s < self._longest_s
+        address = self._addresses.get(service_url)
+        if address is None:
+            address = _Address(now_s)
+            self._addresses.put(service_url, address)
+            self._start_check(service_url, address)
+        elif now_s - address.checked_at_s >= (VALID_S if address.refused_since_s is None else ASK_AGAIN_S):
+            address.checked_at_s = now_s
+            self._start_check(service_url, address)
+        return address.refused_since_s is not None and now_s - address.refused_since_s < self._longest_s
 
     async def close(self) -> None:
-        """Ask no more. Idempotent."""
+        """Cancel all checks. Idempotent."""
         self._closed = True
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _ask(self, service_url: str, way: _Way) -> None:
-        if way.is_asked or self._closed:
+    def _start_check(self, service_url: str, address: _Address) -> None:
+        if address.is_checking or self._closed:
             return
-        way.is_asked = True
-        task = asyncio.create_task(self._look(service_url, way), name=f"connect to {service_url}")
+        address.is_checking = True
+        task = asyncio.create_task(self._check(service_url, address), name=f"connect to {service_url}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _look(self, service_url: str, way: _Way) -> None:
+    async def _check(self, service_url: str, address: _Address) -> None:
         try:
-            is_refused = await self._refuses(service_url)
+            is_refused = await self._probe(service_url)
         finally:
-            way.is_asked = False
+            address.is_checking = False
         now_s = asyncio.get_running_loop().time()
         if not is_refused:
-            way.refused_since_s = None
-        elif way.refused_since_s is None:
-            way.refused_since_s = now_s
+            address.refused_since_s = None
+        elif address.refused_since_s is None:
+            address.refused_since_s = now_s

@@ -23,7 +23,7 @@ from pulsar_barycenter.admin.client import AdminClient
 from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.broker.access.authentication import Session
 from pulsar_barycenter.broker.access.principal import Principal
-from pulsar_barycenter.broker.access.shown import Shown
+from pulsar_barycenter.broker.access.received_credentials import Credentials
 from pulsar_barycenter.broker.load_manager.reporting.load_report_topic import ClientReportSender
 from pulsar_barycenter.broker.wire.connection import Connection
 from pulsar_barycenter.cli.main import main
@@ -257,7 +257,7 @@ async def test_a_brief_token_is_renewed_while_its_client_is_connected(
         goes_on = asyncio.Event()
         take = broker.authentication.refreshed
 
-        async def refreshed(session: Session, shown: Shown) -> Session:
+        async def refreshed(session: Session, shown: Credentials) -> Session:
             made = await take(session, shown)
             assert (made.expires_at_s or 0) > (session.expires_at_s or 0)
             goes_on.set()

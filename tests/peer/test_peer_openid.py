@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from pulsar_barycenter.broker.access.errors import AuthenticationError
 from pulsar_barycenter.broker.access.providers.openid_provider import OpenIDProvider
-from pulsar_barycenter.broker.access.shown import Shown
+from pulsar_barycenter.broker.access.received_credentials import Credentials
 from support.fake_issuer import AUDIENCE, EC_KEY, OTHER_RSA_KEY, RSA_KEY, FakeIssuer, fake_issuer, jwk, openid_config
 from support.maven import Dependency, PeerUnavailableError, class_path, java_of
 
@@ -91,7 +91,7 @@ async def ours(issuer: FakeIssuer, role_claim: str) -> AsyncIterator[Judge]:
 
     async def judge(token: str) -> str | None:
         try:
-            return (await provider.identify(Shown("token", token.encode()), time.time())).role
+            return (await provider.identify(Credentials("token", token.encode()), time.time())).role
         except AuthenticationError:
             return None
 

@@ -21,9 +21,9 @@ from typing import Final, Protocol, TypeAlias
 import structlog
 
 from pulsar_barycenter.broker.access.authentication import Authentication
+from pulsar_barycenter.broker.access.broker_credentials import broker_credentials
 from pulsar_barycenter.broker.access.errors import AuthenticationError
-from pulsar_barycenter.broker.access.own_proof import own_proof
-from pulsar_barycenter.broker.access.shown import Shown
+from pulsar_barycenter.broker.access.received_credentials import Credentials
 from pulsar_barycenter.broker.access.tls_ports import TlsPort, tls_context
 from pulsar_barycenter.broker.authorization.authorizer import Authorizer
 from pulsar_barycenter.broker.authorization.needs import SuperUser
@@ -291,13 +291,13 @@ class Broker:
 
     async def _try_own_proof(self, config: BrokerConfig) -> None:
         """Tell if other brokers, asking as this one does, would not believe what it shows to them, or not let it."""
-        shows = own_proof(config)
+        shows = broker_credentials(config)
         if not self.authentication.enabled or shows.method == "tls":  # which only a connection shows
             return
         try:
             async with asyncio.timeout(_OWN_PROOF_S):
                 await shows.renew()
-                session = await self.authentication.of_connection(Shown(shows.method, shows.auth_data() or b""))
+                session = await self.authentication.of_connection(Credentials(shows.method, shows.auth_data() or b""))
         except (NoTokenError, TimeoutError) as error:
             mend = "see that the issuer of tokens answers; until then this broker reaches no other"
             log.error("own_proof_not_obtained", reason=str(error) or "it takes too long", mend=mend)

@@ -1,9 +1,14 @@
-"""Who asks: what a client shows as proof of who it is, and the role that this gives it.
+"""Authenticates clients: checks their credentials and gives them a role.
 
-Begin with `shown`, what a client shows and what comes of it, and with `authentication`, which asks the `providers`, one
-for each way to prove who one is, and knows proxies, which speak for others. `own_proof` is what this broker shows to
-others, `tls_ports` what its ports show and whom it trusts, and `tls_listener` listens by it. What comes of all is a
-`principal`: each connection of the binary protocol and each HTTP request carries one.
+A client connects by the binary protocol or by HTTP, directly or through a proxy. The result is the same for all: a
+`principal`, which has the role of the connection and, behind a proxy, that of the client. Each connection and each HTTP
+request carries one. What a role may do is decided later, in `authorization`.
 
-How proofs are made and judged is `pulsar_barycenter.credentials`; what a role may do, `authorization`.
+Read `received_credentials` first: the credentials that a client sends, and the identity that they prove.
+`authentication` selects the provider for them and checks proxies. `providers` has one provider for each method: tokens,
+certificates, passwords, OpenID Connect. `broker_credentials` are those that this broker sends to other brokers.
+`tls_ports` configures TLS for the ports of this broker and for its connections to others, and `tls_listener` accepts
+TLS connections. `errors` has the error of a refused client.
+
+`pulsar_barycenter.credentials` creates and verifies tokens, certificates and passwords.
 """

@@ -1,15 +1,15 @@
-"""Why somebody is not let in."""
+"""The error of a client that is refused, and its reasons."""
 
 from typing import Final, Literal
 
 ErrorCode = Literal["INVALID_AUTH_DATA", "INVALID_TOKEN", "INVALID_CERTS", "INVALID_CN", "AUTH_REQUIRED", "UNKNOWN"]
-"""The names of Pulsar's `ErrorCode`s, by which refusals are counted: what a client shows may not make up new ones."""
+"""The names of Pulsar's `ErrorCode`s, by which refusals are counted. The set is fixed: clients cannot add to it."""
 
 UNKNOWN: Final[ErrorCode] = "UNKNOWN"
 
 
 class AuthenticationError(Exception):
-    """The proof is missing or not believed. What it says may be told to whoever asked, and holds nothing secret."""
+    """The credentials are missing or not valid. The message goes to the client, and contains nothing secret."""
 
     def __init__(self, reason: str, code: ErrorCode = UNKNOWN) -> None:
         super().__init__(reason)

@@ -1,4 +1,4 @@
-"""Who a request comes from, as authentication found it.
+"""The principal of a request: the result of authentication.
 
 Source: `authRole` and `originalPrincipal` of Pulsar's `ServerCnx`, and `AuthenticationFilter` of its HTTP servers.
 """
@@ -9,13 +9,13 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The role of whoever is connected, and of whom it speaks for.
+    """The role of a connection, and that of the client behind it if it is a proxy.
 
-    `role` is that of the connection itself; None where nobody was asked, because authentication is off. A client that
-    brought no credentials where `anonymousUserRole` is set has that role.
+    `role` is that of the connection itself; None if authentication is off. A client without credentials has the role
+    `anonymousUserRole` if that is set.
 
-    `original_role` is only there if `role` is one of `proxyRoles`: the client behind the proxy. Both must be allowed
-    what is asked.
+    `original_role` is the client's role if `role` is one of `proxyRoles`, else None. Both roles need the right to do
+    what the request asks for.
     """
 
     role: str | None = None
@@ -23,18 +23,18 @@ class Principal:
 
     @property
     def is_proxied(self) -> bool:
-        """Whether a proxy speaks for somebody else."""
+        """Whether a proxy sent the request for a client."""
         return self.original_role is not None
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Each role that must be allowed what is asked: none where nobody was asked, two through a proxy."""
+        """The roles that need the right for the request: none if authentication is off, two behind a proxy."""
         return tuple(role for role in (self.role, self.original_role) if role is not None)
 
     def __str__(self) -> str:
-        """Say it for logs, without anything secret."""
+        """Return the roles as text for logs; nothing in it is secret."""
         return " for ".join(self.roles) or "nobody"
 
 
 NOBODY: Final = Principal()
-"""Whom every request comes from while authentication is off."""
+"""The principal of every request while authentication is off."""

@@ -1,13 +1,13 @@
-"""A port with TLS: connections are handed on once their handshake is done, and so many at a time may be in theirs.
+"""Listens on a TLS port, and bounds the handshakes that are under way.
 
-A client that has not finished its handshake is nobody, and counts among no connections. So that it costs no more than
-a socket for a short time:
+A client in its handshake is not authenticated, and no limit of connections counts it yet. These bounds make sure that
+it costs no more than a socket for a short time:
 
-| there are                                                | then                                            |
+| bound                                                    | a further connection                            |
 |----------------------------------------------------------|-------------------------------------------------|
-| MOST_HANDSHAKES under way at this port                   | others wait in the backlog until one has ended  |
-| MOST_HANDSHAKES_PER_ADDRESS under way from an address    | another one from there is closed                |
-| HANDSHAKE_TIMEOUT_S over since it came                   | it is closed                                    |
+| MOST_HANDSHAKES handshakes at this port                  | waits in the backlog until one has ended        |
+| MOST_HANDSHAKES_PER_ADDRESS handshakes from one address  | from this address is closed                     |
+| HANDSHAKE_TIMEOUT_S for a handshake                      | (the slow one is closed)                        |
 """
 
 import asyncio
@@ -25,19 +25,19 @@ from pulsar_barycenter.credentials.tls import ListeningContext
 log = structlog.get_logger(__name__)
 
 HANDSHAKE_TIMEOUT_S: Final = 10.0
-"""How long a client may take for the handshake of TLS."""
+"""How long a client may take for its TLS handshake, in seconds."""
 
 MOST_HANDSHAKES: Final = 1_024
 MOST_HANDSHAKES_PER_ADDRESS: Final = 256
-"""At one port at a time. A handshake takes a millisecond or two of a processor, so that clients that shake hands are
-through long before others are kept out."""
+"""The most handshakes under way at one port, and from one address. A handshake takes a millisecond or two of a
+processor, so that honest clients finish long before they block others."""
 
 _ACCEPT_AGAIN_S: Final = 1.0
-"""Pause after a connection could not be taken, as there are no descriptors left."""
+"""The pause after a connection could not be accepted because the process has no file descriptors left, in seconds."""
 
 
 class TlsListener:
-    """Listens until it is closed; made by `listen_by_tls`."""
+    """Accepts TLS connections until it is closed; `listen_by_tls` creates it."""
 
     def __init__(
         self,
@@ -62,12 +62,12 @@ class TlsListener:
         loop = asyncio.get_running_loop()
         self._refused = BoundedLog("handshake_refused", loop.time, "info")
         self._accepting = [
-            loop.create_task(self._accept(each), name=f"accept by TLS at port {self.port}") for each in listening
+            loop.create_task(self._accept(socket_), name=f"accept by TLS at port {self.port}") for socket_ in listening
         ]
 
     @property
     def handshakes(self) -> int:
-        """How many are under way."""
+        """The number of handshakes under way."""
         return len(self._handshakes)
 
     def close(self) -> None:
@@ -89,19 +89,19 @@ class TlsListener:
                 try:
                     accepted, address = await loop.sock_accept(listening)
                 except ConnectionError:
-                    continue  # it went before it was taken
+                    continue  # the client closed the connection before it was accepted
                 except OSError as error:
                     log.error("connections_not_accepted", port=self.port, reason=str(error))
                     await asyncio.sleep(_ACCEPT_AGAIN_S)
                     continue
                 self._begin(accepted, str(address[0]))
-                await asyncio.sleep(0)  # a full backlog is taken in turns with all else
+                await asyncio.sleep(0)  # other tasks get their turn between two connections of a full backlog
         finally:
             listening.close()
 
     def _begin(self, accepted: socket.socket, address: str) -> None:
         if self._by_address[address] >= self._most_per_address:
-            self._refused.tell(address=address, reason=f"{self._most_per_address} others from there are under way")
+            self._refused.tell(address=address, reason=f"{self._most_per_address} handshakes from there are under way")
             accepted.close()
             return
         self._by_address[address] += 1
@@ -115,7 +115,7 @@ class TlsListener:
             await asyncio.get_running_loop().connect_accepted_socket(
                 self._new_connection, accepted, ssl=self._context, ssl_handshake_timeout=self._handshake_timeout_s
             )
-        except OSError as error:  # those of TLS are such
+        except OSError as error:  # the errors of TLS are OSErrors, too
             log.debug("handshake_failed", port=self.port, reason=str(error))
 
     def _ended(self, done: asyncio.Task[None], accepted: socket.socket, address: str) -> None:
@@ -124,7 +124,7 @@ class TlsListener:
         if not self._by_address[address]:
             del self._by_address[address]
         if done.cancelled():
-            accepted.close()  # it may not have begun
+            accepted.close()  # the task may have been cancelled before its first step
         elif (error := done.exception()) is not None:
             log.error("handshake_failed", port=self.port, exc_info=error)
 
@@ -140,30 +140,31 @@ async def listen_by_tls(
     most_per_address: int = MOST_HANDSHAKES_PER_ADDRESS,
     handshake_timeout_s: float = HANDSHAKE_TIMEOUT_S,
 ) -> TlsListener:
-    """Listen at all addresses of `host`, and have each client served by a new connection once it is through TLS.
+    """Listen at all addresses of `host`; `new_connection` serves each client after its TLS handshake.
 
-    0 picks a free port. `backlog` is how many may wait to be accepted.
+    Port 0 picks a free one. `backlog` is the number of connections that may wait to be accepted; `most` and
+    `most_per_address` bound the handshakes under way.
 
     Raises:
-        OSError: the address is not one of this machine, or the port is in use.
+        OSError: the host is no address of this machine, or the port is in use.
     """
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     listening: list[socket.socket] = []
     try:
         for family, kind, protocol, _, address in dict.fromkeys(found):
-            made = socket.socket(family, kind, protocol)
-            listening.append(made)
-            made.setblocking(False)
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            socket_ = socket.socket(family, kind, protocol)
+            listening.append(socket_)
+            socket_.setblocking(False)
+            socket_.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
-                made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            if port == 0 and len(listening) > 1:  # the same one at each address
+                socket_.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            if port == 0 and len(listening) > 1:  # the same port at each address
                 address = (address[0], listening[0].getsockname()[1], *address[2:])
-            made.bind(address)
-            made.listen(backlog)
+            socket_.bind(address)
+            socket_.listen(backlog)
     except BaseException:
-        for each in listening:
-            each.close()
+        for socket_ in listening:
+            socket_.close()
         raise
     return TlsListener(listening, new_connection, context, most, most_per_address, handshake_timeout_s)

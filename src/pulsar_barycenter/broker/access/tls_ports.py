@@ -1,9 +1,9 @@
-"""TLS of this broker: what its own ports show, and how it trusts the other brokers."""
+"""The TLS configuration of this broker: for its own ports, and for its connections to other brokers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pulsar_barycenter.broker.access.own_proof import own_proof
+from pulsar_barycenter.broker.access.broker_credentials import broker_credentials
 from pulsar_barycenter.config.broker_conf import ConfigError
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.credentials.tls import ClientTls, ListeningContext, ServerTls, renewing_server_context
@@ -11,25 +11,27 @@ from pulsar_barycenter.credentials.tls import ClientTls, ListeningContext, Serve
 
 @dataclass(frozen=True, slots=True)
 class TlsPort:
-    """A port to listen at with TLS; 0 picks a free one."""
+    """A port with TLS; 0 picks a free one."""
 
     port: int
     context: ListeningContext
 
 
 def tls_context(config: BrokerConfig, now_s: Callable[[], float]) -> ListeningContext | None:
-    """Return what the TLS ports go by, None if there are none; renewed files are taken up by new connections.
+    """Return the TLS context of this broker's ports, None if no port uses TLS.
+
+    New connections use certificate files that were renewed since.
 
     Raises:
-        ConfigError: there is no port of a kind.
-        KeyMaterialError: a file of TLS cannot be used, or a word is not known.
+        ConfigError: the broker has no port for the binary protocol, or none for HTTP.
+        KeyMaterialError: a TLS file cannot be used, or a protocol or cipher is unknown.
     """
     for key, ports in (
         ("brokerServicePort", (config.broker_service_port, config.broker_service_port_tls)),
         ("webServicePort", (config.web_service_port, config.web_service_port_tls)),
     ):
         if ports == (None, None):
-            raise ConfigError(key, "", f"a port, or else {key}Tls: nobody could reach this broker")
+            raise ConfigError(key, "", f"a port, or else {key}Tls: else no client could reach this broker")
     if config.broker_service_port_tls is None and config.web_service_port_tls is None:
         return None
     tls = ServerTls(
@@ -44,17 +46,17 @@ def tls_context(config: BrokerConfig, now_s: Callable[[], float]) -> ListeningCo
 
 
 def own_tls(config: BrokerConfig) -> ClientTls:
-    """Return how this broker trusts the others, and what it shows to them.
+    """Return the TLS settings for connections to other brokers: the authorities to trust, and the credentials to send.
 
     Raises:
-        ConfigError, KeyMaterialError: it has nothing to show, or a file cannot be used where TLS is asked for.
+        ConfigError, KeyMaterialError: it has no credentials, or with brokerClientTlsEnabled a file cannot be used.
     """
     tls = ClientTls(
         config.broker_client_trust_certs_file_path,
-        own_proof(config),
+        broker_credentials(config),
         verifies=not config.tls_allow_insecure_connection,
         verifies_host_name=config.tls_hostname_verification_enabled,
     )
     if config.broker_client_tls_enabled:
-        tls.context()  # what is wrong is told at the start, and not where a leader cannot reach anybody
+        tls.context()  # an error must show at the start, not when a leader cannot reach other brokers
     return tls

@@ -1,11 +1,17 @@
-"""May they? What a request needs, the grants that are stored, and the rules that hold one against the other.
+"""Decides whether a role may do what its request asks for.
 
-`needs` are what can be asked for: a right on a tenant, a namespace, a topic, or on the brokers themselves. `grants` are
-what a namespace's policies and its tenant's record give to roles, in Pulsar's JSON, and how a grant is added and taken
-away. `rules` is the decision, without I/O: a verdict with its reason. `authorizer` reads the grants and asks the rules
-for each request that is served; `topic_grants` takes away those of a deleted topic; `refusals` logs refused
-requests, at a bounded rate.
+The decision compares three values: what the request needs, who sends it (a `Principal`), and what was granted. It is a
+pure function, so that the REST API, the binary protocol and the tests use the same rules, and each decision has a
+reason.
 
-Which request needs what is said where requests come in: `wire/admission/rights.py` for the binary protocol,
-`rest/rights.py` for HTTP. Source: Pulsar's `AuthorizationService` and `PulsarAuthorizationProvider`.
+- `needs`: what a request can need: a right on a tenant, a namespace or a topic, or to be a super user.
+- `grants`: the permissions in a namespace's policies and its tenant's record, in Pulsar's JSON; functions that grant
+  and revoke.
+- `rules`: the decision, without I/O: a verdict with its reason.
+- `authorizer`: reads the grants and applies the rules, for each request.
+- `topic_grants` removes the grants on a deleted topic. `errors` has the errors of a refused request, and `refusals`
+  logs these at a bounded rate.
+
+The tables of what each request needs are in `wire/admission/rights.py` for the binary protocol and in `rest/rights.py`
+for HTTP. Source: Pulsar's `AuthorizationService` and `PulsarAuthorizationProvider`.
 """

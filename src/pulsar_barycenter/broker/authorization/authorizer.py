@@ -1,7 +1,7 @@
-"""The rules asked with what is stored: by whoever serves a request, before it does.
+"""Checks requests before they are served: reads the stored grants and applies the rules.
 
-Grants and administrators are read through the caches of `Resources`, so that a change counts on this broker as soon as
-it has heard of it. What cannot be read is not allowed: the error of the store is raised.
+Grants and administrators are read through the caches of `Resources`, so that a change counts as soon as this broker
+gets its notification. If the grants cannot be read, the request is not allowed: the error of the store is raised.
 """
 
 from collections.abc import Iterable
@@ -20,17 +20,17 @@ from pulsar_barycenter.broker.namespaces.resources import Resources
 from pulsar_barycenter.metadata.clock import Clock
 from pulsar_barycenter.naming.namespace import NamespaceName
 
-_MOST_REMEMBERED: Final = 10_000
-"""Namespaces whose grants are kept in the form that the rules read."""
+_MAX_CACHED: Final = 10_000
+"""The most namespaces whose decoded grants are cached."""
 
 
 class Authorizer:
-    """One for a broker. While `authorizationEnabled` is false it allows everything."""
+    """The authorization of one broker. While `authorizationEnabled` is false it allows everything."""
 
     def __init__(self, config: ConfigHolder, resources: Resources, clock: Clock) -> None:
         self._config = config
         self._resources = resources
-        self._remembered: Recent[NamespaceName, tuple[Policies, Grants]] = Recent(_MOST_REMEMBERED)
+        self._cached: Recent[NamespaceName, tuple[Policies, Grants]] = Recent(_MAX_CACHED)
         self.refusals = Refusals(lambda: clock.now_ms() / 1000)
         now = config.current
         self._roles = Roles(
@@ -42,12 +42,12 @@ class Authorizer:
         return self._config.current.authorization_enabled
 
     async def require(self, who: Principal, needs: Iterable[Need], *, address: str, request: str) -> None:
-        """Return if `who` has all that is needed; `address` and `request` are for the log.
+        """Return if `who` has all rights in `needs`; `address` and `request` are for the log.
 
         Raises:
-            NotAuthenticatedError: nobody said who asks.
-            AccessDeniedError: something is lacking.
-            MetadataError: what is granted could not be read.
+            NotAuthenticatedError: the client did not authenticate.
+            AccessDeniedError: it lacks a right.
+            MetadataError: the grants could not be read.
         """
         if not self.is_enabled:
             return
@@ -59,10 +59,10 @@ class Authorizer:
                 raise AccessDeniedError(need) if verdict.is_known else NotAuthenticatedError
 
     async def verdict(self, who: Principal, need: Need) -> Verdict:
-        """Say whether `who` has what is needed, whether that is asked for at present or not.
+        """Return whether `who` has a right, and why, also while `authorizationEnabled` is false.
 
         Raises:
-            MetadataError: what is granted could not be read.
+            MetadataError: the grants could not be read.
         """
         plain = decide(who, need, self._roles)
         if plain.allowed or not plain.is_known:
@@ -75,7 +75,7 @@ class Authorizer:
         return self._decide(who, need, namespace, policies, () if info is None else info.admin_roles)
 
     def allows_at_once(self, who: Principal, needs: Iterable[Need]) -> bool:
-        """Say whether `who` has all that is needed, as far as that is known without reading; False means: ask."""
+        """Return whether `who` has all rights according to the caches, without waiting; False means: call `require`."""
         if not self.is_enabled:
             return True
         return all(self._allows_at_once(who, need) for need in needs)
@@ -100,10 +100,10 @@ class Authorizer:
         return decide(who, need, self._roles, grants, frozenset(admins))
 
     def _grants(self, namespace: NamespaceName, policies: Policies) -> Grants:
-        """Return the grants of a record, which the cache gives as the same value until it changed."""
-        found = self._remembered.get(namespace)
+        """Return the decoded grants of a record. The cache of records returns the same object until it changes."""
+        found = self._cached.get(namespace)
         if found is not None and found[0] is policies:
             return found[1]
         grants = read_grants(policies.auth_policies, policies.subscription_auth_mode)
-        self._remembered.put(namespace, (policies, grants))
+        self._cached.put(namespace, (policies, grants))
         return grants

@@ -1,8 +1,8 @@
-"""What a request is refused with; says to the client no more than it said itself.
+"""The errors of a refused request. Their text tells the client nothing that it did not send itself.
 
 AccessError
-├── NotAuthenticatedError   nobody said who asks; HTTP 401
-└── AccessDeniedError       who asks lacks a right; HTTP 403
+├── NotAuthenticatedError   the client did not authenticate; HTTP 401
+└── AccessDeniedError       the client lacks a right; HTTP 403
 
 Both are AuthorizationError in the binary protocol.
 """

@@ -1,8 +1,8 @@
-"""What is granted to whom, as a namespace's policies and its tenant's record have it; and how that is changed.
+"""Reads and changes the permissions in a namespace's policies.
 
-`auth_policies` of a namespace, in Pulsar's JSON: `namespace_auth` (role → actions), `destination_auth` (topic → role →
-actions) and `subscription_auth_roles` (subscription → roles). Beside it `subscription_auth_mode`. Source: Pulsar's
-`AuthPolicies` and `PulsarAuthorizationProvider`.
+The field `auth_policies` has Pulsar's JSON: `namespace_auth` (role → actions), `destination_auth` (topic → role →
+actions) and `subscription_auth_roles` (subscription → roles). The field `subscription_auth_mode` is next to it.
+Source: Pulsar's `AuthPolicies` and `PulsarAuthorizationProvider`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,10 +19,10 @@ PREFIX: Final = "Prefix"
 SUBSCRIPTION_AUTH_MODES: Final = ("None", PREFIX)
 
 LONGEST_ROLE: Final = 1_000
-"""Characters of the longest role that something is granted to."""
+"""The most characters of a role in a grant."""
 
 MOST_GRANTS: Final = 20_000
-"""So many roles may stand in the permissions of a namespace together: of itself, its topics and its subscriptions."""
+"""The most roles in the permissions of a namespace: those of itself, its topics and its subscriptions together."""
 
 Actions = Mapping[str, AbstractSet[str]]
 """Actions by role."""
@@ -36,7 +36,7 @@ class TooManyGrantsError(ValueError):
 
 
 class NotGrantedError(LookupError):
-    """What is to be revoked was never granted; the text says what was looked for."""
+    """The permission to revoke was never granted; the message says which one."""
 
 
 class _AuthPolicies(msgspec.Struct):
@@ -47,8 +47,10 @@ class _AuthPolicies(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """Everything that rules of a namespace go by. `is_legible` is false if what is stored is not of the form: then
-    nothing in it counts, and nobody who needs it is let in.
+    """The permissions of a namespace, as the rules use them.
+
+    `is_legible` is false if the stored permissions cannot be decoded: then none of them counts, and requests that need
+    one are refused.
     """
 
     namespace: Actions = field(default_factory=dict)
@@ -59,11 +61,11 @@ class Grants:
 
 
 NO_GRANTS: Final = Grants()
-"""Those of a namespace that does not exist."""
+"""The grants of a namespace that does not exist."""
 
 
 def read_grants(auth_policies: Any, subscription_auth_mode: Any) -> Grants:
-    """Return the grants in a namespace's policies; never fails, see `Grants.is_legible`."""
+    """Return the grants in a namespace's policies. This raises no error: see `Grants.is_legible`."""
     try:
         stored = msgspec.convert(auth_policies or {}, _AuthPolicies)
     except msgspec.ValidationError:
@@ -83,11 +85,11 @@ def _sets(lists: Mapping[str, list[str] | None] | None) -> dict[str, frozenset[s
     return {name: frozenset(values or ()) for name, values in (lists or {}).items()}
 
 
-# ---- changes: each takes auth_policies as stored and returns them changed, other fields as they were ----
+# ---- changes: each takes the stored auth_policies and returns a changed copy; other fields stay ----
 
 
 def grant(auth_policies: Any, role: str, actions: Iterable[str]) -> dict[str, Any]:
-    """Let a role do so much in the namespace, in place of what it could.
+    """Grant actions in the namespace to a role; they replace its former ones.
 
     Raises:
         TooManyGrantsError
@@ -98,14 +100,14 @@ def grant(auth_policies: Any, role: str, actions: Iterable[str]) -> dict[str, An
 
 
 def revoke(auth_policies: Any, role: str) -> dict[str, Any]:
-    """Take from a role what it could in the namespace; of no effect if that was nothing."""
+    """Revoke the actions of a role in the namespace. It is no error if it has none."""
     changed = _legible(auth_policies)
     changed["namespace_auth"].pop(role, None)
     return changed
 
 
 def grant_on_topic(auth_policies: Any, topic: TopicName, role: str, actions: Iterable[str]) -> dict[str, Any]:
-    """Let a role do so much at a topic, and at each of its partitions if it has any.
+    """Grant actions on a topic, and on all its partitions, to a role; they replace its former ones.
 
     Raises:
         TooManyGrantsError
@@ -117,10 +119,10 @@ def grant_on_topic(auth_policies: Any, topic: TopicName, role: str, actions: Ite
 
 
 def revoke_on_topic(auth_policies: Any, topic: TopicName, role: str) -> dict[str, Any]:
-    """Take from a role what it could at a topic, and at its partitions, which Pulsar writes one by one.
+    """Revoke the actions of a role on a topic and on its partitions (Pulsar stores one grant for each partition).
 
     Raises:
-        NotGrantedError: that was nothing.
+        NotGrantedError: it has none.
     """
     changed = _legible(auth_policies)
     by_topic = changed["destination_auth"]
@@ -137,12 +139,12 @@ def revoke_on_topic(auth_policies: Any, topic: TopicName, role: str) -> dict[str
 
 
 def has_grants_of(auth_policies: Any, topic: TopicName) -> bool:
-    """Tell whether something is granted at a topic or its partitions."""
+    """Return whether there is a grant on a topic or on one of its partitions."""
     return bool(_names_with_grants(_legible(auth_policies), topic))
 
 
 def forget_topic(auth_policies: Any, topic: TopicName) -> dict[str, Any]:
-    """Take from all roles what they could at a topic and its partitions: another one may get the name."""
+    """Remove all grants on a topic and its partitions: a new topic with this name must not inherit them."""
     changed = _legible(auth_policies)
     for name in _names_with_grants(changed, topic):
         del changed["destination_auth"][name]
@@ -150,7 +152,7 @@ def forget_topic(auth_policies: Any, topic: TopicName) -> dict[str, Any]:
 
 
 def grant_on_subscription(auth_policies: Any, subscription: str, roles: Iterable[str]) -> dict[str, Any]:
-    """Have a subscription be for these roles alone, at whatever topic of the namespace; for none: for all again.
+    """Restrict a subscription, on all topics of the namespace, to these roles; with no role it is unrestricted again.
 
     Raises:
         TooManyGrantsError
@@ -161,21 +163,21 @@ def grant_on_subscription(auth_policies: Any, subscription: str, roles: Iterable
 
 
 def revoke_on_subscription(auth_policies: Any, subscription: str, role: str) -> dict[str, Any]:
-    """Take a role out of those that a subscription is for. With the last of them it is for all again, as in Pulsar.
+    """Remove a role from those that may use a subscription. Without the last role it is unrestricted, as in Pulsar.
 
     Raises:
-        NotGrantedError: the subscription is for all.
+        NotGrantedError: the subscription is not restricted.
     """
     changed = _legible(auth_policies)
     roles = changed["subscription_auth_roles"].get(subscription)
     if roles is None:
         raise NotGrantedError(f"No roles are set for subscription {subscription!r}")
-    changed["subscription_auth_roles"][subscription] = [each for each in roles if each != role]
+    changed["subscription_auth_roles"][subscription] = [other for other in roles if other != role]
     return changed
 
 
 def permissions_at(grants: Grants, topic: TopicName) -> dict[str, list[str]]:
-    """Return what each role can at a topic: as granted in its namespace, at the topic, and at what it is a part of."""
+    """Return the actions of each role on a topic: granted on its namespace, on it, or on its partitioned topic."""
     found: dict[str, set[str]] = {}
     for roles in (grants.namespace, *(grants.topics.get(name, {}) for name in names_of(topic))):
         for role, actions in roles.items():
@@ -184,12 +186,12 @@ def permissions_at(grants: Grants, topic: TopicName) -> dict[str, list[str]]:
 
 
 def names_of(topic: TopicName) -> tuple[str, ...]:
-    """Return the names under which grants for a topic stand: its own, and a partition's whole topic's."""
+    """Return the names under which grants on a topic are stored: its own, and that of a partition's whole topic."""
     return (str(topic), str(topic.partitioned_name)) if topic.is_partition else (str(topic),)
 
 
 def _legible(auth_policies: Any) -> dict[str, Any]:
-    """Return a copy to be changed; what is not of the form is begun anew, because nothing in it counted."""
+    """Return a copy to change. Permissions that cannot be decoded are replaced by empty ones: none of them counted."""
     try:
         msgspec.convert(auth_policies or {}, _AuthPolicies)
     except msgspec.ValidationError:

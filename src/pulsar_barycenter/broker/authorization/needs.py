@@ -1,7 +1,7 @@
-"""What a request can need: the operations of Pulsar's authorization, each with what it is about.
+"""The rights that a request can need: Pulsar's operations, each with the tenant, namespace or topic that it concerns.
 
-A need is a value; `rules.decide` says whether somebody has what it asks for. `str` of one says it for the log and for
-whoever is refused, without anything that they did not say themselves.
+A need is a value; `rules.decide` decides whether a principal has it. Its `str` is text for the log and for the refused
+client; it has nothing that the client did not send itself.
 Source: Pulsar's `AuthAction`, `TenantOperation`, `NamespaceOperation`, `TopicOperation`, `PolicyName`.
 """
 
@@ -14,7 +14,7 @@ from pulsar_barycenter.naming.topic import TopicName
 
 
 class AuthAction(StrEnum):
-    """What a role is granted. The last four are kept and shown; nothing in Barycenter asks for them but PACKAGES."""
+    """The actions that can be granted to a role. Barycenter stores the last four, but only uses PACKAGES of them."""
 
     PRODUCE = "produce"
     CONSUME = "consume"
@@ -67,7 +67,7 @@ class PolicyOperation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Public:
-    """Nothing: whoever reaches the port may, without saying who it is."""
+    """No right: every client that reaches the port may, without authentication."""
 
     def __str__(self) -> str:
         return "anything"
@@ -75,7 +75,7 @@ class Public:
 
 @dataclass(frozen=True, slots=True)
 class Authenticated:
-    """To be somebody: any role, whatever it was granted."""
+    """To be authenticated: any role, even without a grant."""
 
     def __str__(self) -> str:
         return "ask this broker"
@@ -83,7 +83,7 @@ class Authenticated:
 
 @dataclass(frozen=True, slots=True)
 class SuperUser:
-    """One of `superUserRoles`: what concerns brokers, clusters or tenants as such."""
+    """To be one of `superUserRoles`: for requests about brokers, clusters, or creating and changing tenants."""
 
     def __str__(self) -> str:
         return "do what super users do"
@@ -102,7 +102,7 @@ class OfTenant:
 
 @dataclass(frozen=True, slots=True)
 class OfNamespace:
-    """To administrate its tenant, or what `rules.NAMESPACE_ACTIONS` says."""
+    """To administrate its tenant, or to have a grant as in `rules.NAMESPACE_ACTIONS`."""
 
     namespace: NamespaceName
     operation: NamespaceOperation
@@ -125,7 +125,10 @@ class OfPolicy:
 
 @dataclass(frozen=True, slots=True)
 class OfTopic:
-    """To administrate its tenant, or what `rules.TOPIC_ACTIONS` says; with a subscription also what is said of that."""
+    """To administrate its tenant, or to have a grant as in `rules.TOPIC_ACTIONS`.
+
+    With a `subscription`, its restrictions have to allow the role, too.
+    """
 
     topic: TopicName
     operation: TopicOperation
@@ -140,7 +143,7 @@ Need: TypeAlias = Public | Authenticated | SuperUser | OfTenant | OfNamespace | 
 
 
 def tenant_of(need: Need) -> str | None:
-    """Return the tenant whose administrators have what `need` asks for, None where only super users have."""
+    """Return the tenant whose administrators have the right `need`, None if only super users have it."""
     match need:
         case OfTenant():
             return need.tenant
@@ -153,7 +156,7 @@ def tenant_of(need: Need) -> str | None:
 
 
 def namespace_of(need: Need) -> NamespaceName | None:
-    """Return the namespace whose grants may give what `need` asks for, None if none may."""
+    """Return the namespace whose grants can give the right `need`, None if no grant can."""
     match need:
         case OfNamespace():
             return need.namespace

@@ -1,4 +1,4 @@
-"""Refusals, told to the operator: one event each, but no more than a log can bear."""
+"""Logs refused requests, one event for each, at a bounded rate."""
 
 from collections.abc import Callable
 
@@ -8,16 +8,16 @@ from pulsar_barycenter.broker.bounded_log import BoundedLog
 
 
 class Refusals:
-    """Those since the broker started; `now_s` is any clock."""
+    """The refusals since the broker started; `now_s` is any clock, in seconds."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._log = BoundedLog("access_refused", now_s)
 
     @property
     def total(self) -> int:
-        """How many there were, told or not."""
+        """The number of refusals, logged or not."""
         return self._log.total
 
     def add(self, who: Principal, need: Need, *, address: str, request: str, reason: str) -> None:
-        """Tell one, as far as the bound of the log allows. `request` is the command or route."""
+        """Log a refusal, unless the bound on the rate is reached. `request` is the command or route."""
         self._log.tell(role=str(who), needed=str(need), request=request, address=address, reason=reason)

@@ -1,19 +1,21 @@
-"""Whether somebody may have what is needed: pure, and with a reason.
+"""Decides whether a principal has a right. Pure; each verdict has its reason.
 
-Rules, the first that holds counts, for each role that is involved (of a proxy its own and its client's):
+The first rule that applies counts. Behind a proxy the rules apply to both roles, the proxy's and its client's, and both
+need the right.
 
-| role                                                               | has                                          |
+| role                                                               | has the right                                |
 |--------------------------------------------------------------------|----------------------------------------------|
-| none                                                               | what is public                               |
-| one of `superUserRoles`                                            | everything                                   |
-| any                                                                | what is only for somebody who is known       |
-| one of the tenant's `adminRoles`                                   | everything of the tenant                     |
-| one with a grant on the namespace, the topic, or a partition's topic | what NAMESPACE_ACTIONS, TOPIC_ACTIONS say    |
-| any other                                                          | nothing                                      |
+| none (not authenticated)                                           | `Public`                                     |
+| one of `superUserRoles`                                            | to do everything                             |
+| any                                                                | `Authenticated`                              |
+| one of the tenant's `adminRoles`                                   | to do everything in the tenant               |
+| one with a grant on namespace, topic, or a partition's topic       | of NAMESPACE_ACTIONS, TOPIC_ACTIONS          |
+| any other                                                          | to do nothing                                |
 
-A subscription that is for certain roles is for no others, and with `subscription_auth_mode` Prefix its name begins with
-the role; neither binds super users and tenants' administrators. Source: Pulsar's `PulsarAuthorizationProvider` and
-`AuthorizationService`.
+If a subscription is restricted to some roles, no other role may use it. With `subscription_auth_mode` Prefix the name
+of a subscription has to begin with the role. Both restrictions do not bind super users and administrators of the
+tenant.
+Source: Pulsar's `PulsarAuthorizationProvider` and `AuthorizationService`.
 """
 
 from collections.abc import Mapping
@@ -53,7 +55,7 @@ NAMESPACE_ACTIONS: Final[Mapping[NamespaceOperation, frozenset[AuthAction]]] = {
     NamespaceOperation.REVOKE_PERMISSION: _NONE,
     NamespaceOperation.GET_PERMISSION: _NONE,
 }
-"""Which grants on a namespace, any of them, allow an operation; none: only administrators of the tenant may."""
+"""The actions that allow an operation on a namespace; one is enough. Empty: only administrators of the tenant may."""
 
 TOPIC_ACTIONS: Final[Mapping[TopicOperation, frozenset[AuthAction]]] = {
     TopicOperation.LOOKUP: _EITHER,
@@ -69,12 +71,12 @@ TOPIC_ACTIONS: Final[Mapping[TopicOperation, frozenset[AuthAction]]] = {
     TopicOperation.COMPACT: _NONE,
     TopicOperation.UNLOAD: _NONE,
 }
-"""The same of grants on the topic or its namespace."""
+"""The same for an operation on a topic; the grant is on the topic or its namespace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Roles that the configuration names."""
+    """The roles in the configuration."""
 
     super_users: AbstractSet[str] = frozenset()
     proxies: AbstractSet[str] = frozenset()
@@ -84,7 +86,7 @@ class Roles:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`reason` is for the operator. `is_known` is false if nobody said who asks: authenticate first."""
+    """`reason` is for the operator. `is_known` is false if the client is not authenticated."""
 
     allowed: bool
     reason: str
@@ -94,15 +96,15 @@ class Verdict:
 def decide(
     who: Principal, need: Need, roles: Roles, grants: Grants = NO_GRANTS, admins: AbstractSet[str] = frozenset()
 ) -> Verdict:
-    """Say whether `who` has what `need` asks for.
+    """Return whether `who` has the right `need`, and why.
 
-    `grants` are those of the namespace that is concerned, `admins` the administrators of its tenant; neither matters
-    where `need` is not about one.
+    `grants` are those of the namespace that `need` concerns, `admins` the administrators of its tenant. Neither is used
+    if `need` does not concern a namespace or tenant.
     """
     if isinstance(need, Public):
-        return Verdict(True, "everybody may")
+        return Verdict(True, "every client may")
     if not who.role:
-        return Verdict(False, "nobody said who asks", is_known=False)
+        return Verdict(False, "the client did not authenticate", is_known=False)
     improper = _improper(who, roles)
     if improper:
         return Verdict(False, improper)
@@ -112,15 +114,15 @@ def decide(
 
 
 def _improper(who: Principal, roles: Roles) -> str | None:
-    """Say why a role may not speak as it does: a proxy speaks for a client, which is no proxy, and no other does."""
+    """Return why the pair of roles is not allowed, None if it is: a proxy, and only a proxy, acts for a client."""
     original = who.original_role
     if who.role in roles.proxies:
         if not original:
-            return f"proxy role {who.role!r} does not say for whom it asks"
+            return f"proxy role {who.role!r} does not name its client"
         if original in roles.proxies:
-            return f"proxy role {who.role!r} asks for another proxy role, {original!r}"
+            return f"proxy role {who.role!r} names another proxy role as its client, {original!r}"
     elif original and original != who.role:
-        return f"role {who.role!r} is no proxy role, and asks for {original!r}"
+        return f"role {who.role!r} is no proxy role, but names {original!r} as its client"
     return None
 
 
@@ -128,7 +130,7 @@ def _decide_for(role: str, need: Need, roles: Roles, grants: Grants, admins: Abs
     if role in roles.super_users:
         return Verdict(True, f"{role!r} is a super user")
     if isinstance(need, Authenticated):
-        return Verdict(True, f"{role!r} is known")
+        return Verdict(True, f"{role!r} is authenticated")
     tenant = tenant_of(need)
     if tenant is None:
         return Verdict(False, f"{role!r} is not among superUserRoles")
@@ -166,7 +168,7 @@ def _by_topic(role: str, need: OfTopic, roles: Roles, grants: Grants) -> str | N
 
 
 def _granted(role: str, wanted: AbstractSet[AuthAction], granted: Actions, roles: Roles) -> str | None:
-    """Return an action among those wanted that a role has, with the pattern that gives it; None if it has none."""
+    """Return one of the wanted actions that a role has, with the pattern that grants it; None if it has none."""
     own = granted.get(role)
     action = _first_of(wanted, own) if own else None
     if action or not roles.allows_wildcards:
@@ -190,7 +192,7 @@ def _matches(role: str, pattern: str) -> bool:
 
 
 def _excluded(role: str, need: OfTopic, grants: Grants) -> str | None:
-    """Say why a role may not use the subscription whatever else it may; None if it may, or if there is none."""
+    """Return why the restrictions of a subscription exclude a role; None if they do not, or without a subscription."""
     if not need.subscription or AuthAction.CONSUME not in TOPIC_ACTIONS[need.operation]:
         return None
     allowed = grants.subscriptions.get(need.subscription)
@@ -218,7 +220,7 @@ def _missing(role: str, need: Need, grants: Grants, tenant: str) -> str:
 
 
 def granted_by(operation: NamespaceOperation | TopicOperation) -> str:
-    """Say in words who may do an operation besides super users."""
+    """Return, as text for the documentation, who may do an operation besides super users."""
     if isinstance(operation, TopicOperation):
         actions, where = TOPIC_ACTIONS[operation], "the topic or its namespace"
     else:

@@ -1,7 +1,7 @@
-"""Grants on a topic end with it: whoever makes another one of its name decides anew who may use it.
+"""Removes the grants on a topic when the topic is deleted: a new topic with its name must not inherit them.
 
-Source: Pulsar's `BrokerService.deleteTopicAuthenticationWithRetry`. Here a topic that is deleted because nobody uses it
-keeps its grants, so that they may be given before the topic is used.
+Source: Pulsar's `BrokerService.deleteTopicAuthenticationWithRetry`. Here a topic that is deleted because it is unused
+keeps its grants, so that an administrator can grant before the topic is used.
 """
 
 from msgspec.structs import replace
@@ -12,7 +12,7 @@ from pulsar_barycenter.naming.topic import TopicName
 
 
 async def forget_grants(resources: Resources, topic: TopicName) -> None:
-    """Take away what was granted at a topic that is deleted, and its partitions; not while policies are read-only."""
+    """Remove the grants on a deleted topic and its partitions. Nothing changes while policies are read-only."""
     name = str(topic.namespace)
     policies = await resources.namespaces.get(name)
     if policies is None or not has_grants_of(policies.auth_policies, topic):

@@ -1,9 +1,8 @@
-"""Producers and consumers that are attached, as topics and subscriptions see them.
+"""The attached producers and consumers, as topics and subscriptions see them.
 
-`producer` and `consumer` hold what a client asked for, its permits or pending entries, and its `rates`; what they ask
-of a topic and of a subscription stands beside them as a protocol, `Publishable` and `Consumable`. `link` is the
-connection behind them: all that a topic may say to a client. `wire` implements it with a socket, the health check
-without one.
-
-Commands and frames are not known here, nor what becomes of an entry.
+This package separates topics from the protocol: topics and subscriptions know producers and consumers, but neither
+commands nor frames. `producer` and `consumer` have what a client asked for, its pending entries or permits, and its
+`rates`. The protocols `Publishable` and `Consumable` next to them are what they need of a topic and of a subscription.
+`link` is the interface of the connection: everything that a topic may send to a client. `wire` implements it with a
+socket, the health check without one.
 """

@@ -1,7 +1,8 @@
-"""A consumer of a subscription: permits, what it has not acknowledged, and its figures.
+"""A consumer of a subscription: its permits, its unacknowledged entries and its stats.
 
-Permits count messages, not entries. An entry is sent whole as soon as one permit is left, so permits may become
-negative, down to what one batch may hold; later flows pay that back. A consumer that subscribes again starts with none.
+Permits count messages, not entries. An entry is always sent as a whole, while at least one permit is left. So permits
+may become negative, down to the size of a batch, and later FLOWs have to make up for it. A consumer that subscribes
+again starts with no permits.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,15 +15,15 @@ from pulsar_barycenter.ledger.position import Position
 from pulsar_barycenter.naming.topic import TopicName
 
 MAX_MESSAGES_IN_ENTRY: Final = 100_000
-"""Most messages of a batch, and what one entry takes of a consumer's permits at most.
+"""The most messages of a batch, and the most permits that one entry costs.
 
-A batch is as long as whoever sends it says: the broker does not open it. Clients make batches of at most 1000 messages
-unless they are told otherwise.
+The broker does not open a batch: it relies on the number that the producer sends. Clients make batches of at most 1000
+messages by default.
 """
 
 
 class ConsumableTopic(Protocol):
-    """The topic of a subscription, as requests of its consumers use it; see `Topic`."""
+    """The part of a topic that requests of its consumers need; see `Topic`."""
 
     @property
     def name(self) -> TopicName: ...
@@ -33,7 +34,7 @@ class ConsumableTopic(Protocol):
 
 
 class Consumable(Protocol):
-    """A subscription of either kind of topic, as its consumers use it; see `PersistentSubscription`."""
+    """The part of a subscription that its consumers need; see `PersistentSubscription`."""
 
     @property
     def topic(self) -> ConsumableTopic: ...
@@ -52,7 +53,7 @@ class Consumable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerOptions:
-    """What a client asked for when it subscribed. `hash_ranges` (STICKY) have inclusive ends."""
+    """What a client asked for when it subscribed. `hash_ranges` (STICKY): both ends are inclusive."""
 
     name: str = ""
     priority_level: int = 0
@@ -65,8 +66,8 @@ class ConsumerOptions:
 class Consumer:
     """One attached consumer.
 
-    `pending` is kept for Shared and Key_Shared alone: what was delivered and not acknowledged, by position, with
-    the number of messages and the key's slot (-1 without key).
+    `pending` is used by Shared and Key_Shared only: the entries that were delivered and are not acknowledged. By
+    position it has the number of messages and the slot of the key (-1 in Shared).
     """
 
     __slots__ = (
@@ -118,10 +119,13 @@ class Consumer:
             self.subscription.flow(self)
 
     def sent(self, messages: int, size: int) -> None:
-        """Account for entries of that many messages and bytes, the last of which may be more than was permitted."""
+        """Count entries of `messages` messages and `size` bytes that were sent, and take the permits for them.
+
+        The last entry may have had more messages than there were permits.
+        """
         self.permits -= messages
         if self.permits < -MAX_MESSAGES_IN_ENTRY:
-            # A ledger may have an entry that was counted without a bound: permits for it would never be paid back.
+            # A stored entry may claim any number of messages; the client would never send enough permits to make up.
             self.permits = -MAX_MESSAGES_IN_ENTRY
         rates = self.rates
         rates.messages += messages
@@ -138,11 +142,11 @@ def detach_all(consumers: Iterable[Consumer]) -> None:
 
 
 async def remove_dead(consumers: Sequence[Consumer]) -> bool:
-    """Ask connected consumers for a sign of life and remove those that give none; tell whether any was removed."""
+    """Send a PING to all consumers and remove those that do not answer; return whether one was removed."""
     removed = False
     for consumer in list(consumers):
         if not consumer.closed and not await consumer.link.is_alive():
-            consumer.link.abort("no sign of life when another consumer came")
+            consumer.link.abort("no answer to PING when another consumer came")
             removed = True
         removed = removed or consumer.closed
     return removed

@@ -1,6 +1,6 @@
-"""What topics, producers and consumers say to the client behind them, whoever carries it.
+"""The interface through which topics, producers and consumers send to their client.
 
-`wire/connection.py` says it over a socket; tests say it to a list.
+`wire/connection.py` implements it with a socket; tests implement it with a list.
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ class StalledDispatcher(Protocol):
 
 
 class LinkedConsumer(Protocol):
-    """What a link asks of a consumer: how the client calls it, and what goes with each of its messages."""
+    """The part of a consumer that a link needs: the client's id of it, and the fields of each of its messages."""
 
     @property
     def consumer_id(self) -> int: ...
@@ -31,7 +31,7 @@ class LinkedConsumer(Protocol):
 
 
 class LinkedProducer(Protocol):
-    """What a link asks of a producer: how the client calls it, and how far its SENDs are answered; see `Producer`."""
+    """The part of a producer that a link needs: the client's id of it, and which SENDs are answered; see `Producer`."""
 
     deferred: deque[tuple[int, bytes]] | None
 
@@ -49,7 +49,7 @@ class LinkedProducer(Protocol):
 
 
 class ClientLink(Protocol):
-    """One client connection, as its producers and consumers use it. Nothing here waits or raises."""
+    """The part of a client connection that its producers and consumers need. Methods do not raise, nor wait for I/O."""
 
     @property
     def address(self) -> str: ...
@@ -59,11 +59,11 @@ class ClientLink(Protocol):
 
     @property
     def writable(self) -> bool:
-        """False while too much is queued towards this client: dispatch stops, and asks to be woken."""
+        """Whether more may be queued for this client. While it is False, dispatch stops: see `wake_when_writable`."""
         ...
 
     def wake_when_writable(self, dispatcher: StalledDispatcher) -> None:
-        """Call `dispatcher.dispatch` once, when the queue has drained."""
+        """Call `dispatcher.dispatch` once when the link is writable again."""
         ...
 
     def send_message(
@@ -74,12 +74,12 @@ class ClientLink(Protocol):
         entry: bytes,
         ack_set: Sequence[int] = (),
     ) -> None:
-        """Send an entry. `ack_set` are the messages of a batch to be given out, all of them if empty; see
-        `commands.message_header`."""
+        """Send an entry. `ack_set` has the messages of a batch that the client returns to the application, as in
+        `commands.message_header`; empty means all."""
         ...
 
     def send_messages(self, consumer: LinkedConsumer, run: EntryRun) -> None:
-        """Send entries that were not delivered before."""
+        """Send a run of entries that were not delivered before, so without a redelivery count."""
         ...
 
     def send_receipts(
@@ -90,18 +90,18 @@ class ClientLink(Protocol):
         first: Position,
         size: int,
     ) -> None:
-        """Answer SENDs whose entries, of `size` bytes together, are no longer pending.
+        """Send the receipts for entries that are durable, `size` bytes together.
 
-        The first entry is at `first`, the others follow it in the same ledger.
+        The first entry is at `first`; the others follow it in the same ledger.
         """
         ...
 
     def send_duplicate(self, producer: LinkedProducer, sequence_id: int, highest_id: int, size: int) -> None:
-        """Answer a SEND whose message was stored before, after those that came before it."""
+        """Send the receipt for a message that is stored already, after the answers to all earlier SENDs."""
         ...
 
     def publish_failed(self, producer: LinkedProducer, size: int) -> None:
-        """An entry of `size` bytes is no longer pending, and no receipt will be sent for it."""
+        """Record that an entry of `size` bytes is no longer pending and gets no receipt."""
         ...
 
     def send_error(self, producer: LinkedProducer, sequence_id: int, error: Exception) -> None: ...
@@ -109,20 +109,20 @@ class ClientLink(Protocol):
     def send_active_consumer(self, consumer: LinkedConsumer, *, is_active: bool) -> None: ...
 
     def close_producer(self, producer: LinkedProducer, owner: NextOwner | None = None) -> None:
-        """Tell the client that this producer is closed, forget it, and drop its late SENDs for a while.
+        """Send CLOSE_PRODUCER, remove the producer from this link, and drop its late SENDs for a while.
 
-        With an `owner` it attaches there without a look-up, if the owner's address for this client is known.
+        With an `owner` whose address for this client is known, the client attaches there without a look-up.
         """
         ...
 
     def close_consumer(self, consumer: LinkedConsumer, owner: NextOwner | None = None) -> None:
-        """As `close_producer`."""
+        """Send CLOSE_CONSUMER and remove the consumer from this link; `owner` as in `close_producer`."""
         ...
 
     def abort(self, reason: str) -> None:
-        """Close the connection at once."""
+        """Close the connection at once, and log the reason."""
         ...
 
     async def is_alive(self) -> bool:
-        """Ask the client for a sign of life; False if none came within the liveness time-out."""
+        """Send a PING; return False if the client sends nothing within the liveness timeout."""
         ...

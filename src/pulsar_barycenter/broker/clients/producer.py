@@ -1,4 +1,4 @@
-"""A producer attached to a topic: its identity, what is pending, and its figures."""
+"""A producer that is attached to a topic: its identity, its pending entries and its stats."""
 
 import enum
 from collections import deque
@@ -12,11 +12,11 @@ from pulsar_barycenter.ledger.position import NewEntry
 from pulsar_barycenter.naming.topic import TopicName
 
 Sent: TypeAlias = "tuple[Producer, int, int, int, int]"
-"""What a SEND says beside its entry: producer, sequence id, highest sequence id, messages, and the entry's bytes."""
+"""The fields of a SEND next to its entry: producer, sequence id, highest sequence id, messages, size of the entry."""
 
 
 class Publishable(Protocol):
-    """A topic of either kind, as its producers use it; see `Topic`."""
+    """The part of a topic that its producers need; see `Topic`."""
 
     @property
     def name(self) -> TopicName: ...
@@ -30,7 +30,7 @@ class Publishable(Protocol):
 
 
 class AccessMode(enum.Enum):
-    """Wire values of ProducerAccessMode."""
+    """The access modes of producers, with the values of the protocol's ProducerAccessMode."""
 
     SHARED = 0
     EXCLUSIVE = 1
@@ -44,7 +44,7 @@ class AccessMode(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ProducerOptions:
-    """What a client asked for. `epoch` counts the reconnects of one producer."""
+    """What a client asked for in PRODUCER. `epoch` counts the reconnects of one producer."""
 
     name: str
     epoch: int = 0
@@ -56,8 +56,8 @@ class ProducerOptions:
 class Producer:
     """One attached producer.
 
-    `pushed` counts the entries given to the ledger, `completed` those of them that are durable or failed. Once
-    `closed` nothing more is accepted from it; receipts of what is pending are still sent.
+    `pushed` counts the entries given to the ledger, `completed` those of them that are durable or failed. After
+    `closed` is set, nothing is accepted from it, but receipts for pending entries are still sent.
     """
 
     __slots__ = (
@@ -93,12 +93,13 @@ class Producer:
         self.pushed = 0
         self.completed = 0
         self.deferred: deque[tuple[int, bytes]] | None = None
-        """Answers that wait until so many entries are completed, so that all answers keep the order of the SENDs."""
+        """Answers that have to wait for earlier entries, so that answers keep the order of the SENDs: the value of
+        `completed` at which to send each, and its frame. None if there are none."""
         self.closed = False
         self.chunked_messages = 0
         self.rates = Rates()
 
     @property
     def pending(self) -> int:
-        """Entries that are neither durable nor failed yet."""
+        """The number of entries that are neither durable nor failed yet."""
         return self.pushed - self.completed

@@ -1,12 +1,12 @@
-"""Counters that only grow, and the rates over the last statistics interval made of them.
+"""Counters that only grow, and the rates over the last interval of the statistics.
 
-Nothing is computed per message: the statistics task calls `update` once an interval for each topic, subscription,
-consumer and producer.
+A message only adds to the counters. The statistics task computes the rates: once an interval it calls `update` for each
+topic, subscription, consumer and producer.
 """
 
 
 class Rates:
-    """Messages and bytes in one direction: `rate` in msg/s, `throughput` in bytes/s."""
+    """Messages and bytes in one direction: `rate` in messages/s, `throughput` in bytes/s."""
 
     __slots__ = ("_bytes_before", "_messages_before", "bytes", "messages", "rate", "throughput")
 
@@ -19,7 +19,7 @@ class Rates:
         self._bytes_before = 0
 
     def update(self, seconds: float) -> None:
-        """Set both rates to those since the last update, `seconds` ago."""
+        """Compute both rates over the time since the last update, `seconds` ago."""
         self.rate = (self.messages - self._messages_before) / seconds
         self.throughput = (self.bytes - self._bytes_before) / seconds
         self._messages_before = self.messages
@@ -27,5 +27,5 @@ class Rates:
 
     @property
     def average_size(self) -> float:
-        """Mean message size over the last interval, bytes."""
+        """The mean size of a message over the last interval, in bytes."""
         return self.throughput / self.rate if self.rate else 0.0

@@ -1,13 +1,18 @@
-"""The cluster as one broker sees it: who is alive, who leads, what is configured, and how brokers are addressed.
+"""The cluster as one broker sees it: the live brokers, the leader, the configuration, and the URLs of brokers.
 
-Begin with `registration`, the ephemeral key by which a broker is one of the cluster, and `leadership`, the election and
-the duties of its winner, whose states are in `leader_term`. `service_urls` says under which id and URLs a broker is
-reached, `lookup_answers` what it may answer a lookup with, errors included; most chapters speak in these values.
-`dynamic_configuration` lays the cluster's overrides upon the file's settings, and `configuration_warnings` tells the
-log what is odd about the result; `setting_changes` keeps who changed what. `http_peers` carries commands to other
-brokers. `metadata_writing` says who writes: each broker for itself, or the leader for all, as `leader_writes` has it
-do; `writing_modes` keeps the two from running beside each other. What administrators change the leader writes by
-`administration`.
+Rule: a broker relies on nothing that it knows about others without a check at the store. It may be paused, or cut off,
+while another broker becomes leader. So the leader has an epoch, each of its writes depends on it, and a broker is alive
+while its session has an ephemeral key.
 
-Which bundles a broker owns is the subject of `ownership`; what the leader decides, that of `load_manager`.
+- Members: `registration` (the ephemeral key of each broker, and the list of all); `service_urls` (id and URLs of a
+  broker); `lookup_answers` (the answers and errors of a look-up, which many packages use).
+- Leader: `leadership` (election and duties); `leader_term` (its states and events); `http_peers` (commands to other
+  brokers).
+- Configuration: `dynamic_configuration` (overrides of the file, for the whole cluster); `configuration_warnings` (logs
+  advice on the result); `setting_changes` (who changed which setting).
+- Writing: `metadata_writing` (each broker writes for itself, or the leader for all); `leader_writes` (the leader
+  writes for all brokers); `administration` (the leader writes what administrators change); `writing_modes` (prevents
+  that brokers of different modes run together).
+
+`ownership` decides which bundles a broker owns; `load_manager` has the decisions of the leader.
 """

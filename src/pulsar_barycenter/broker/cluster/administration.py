@@ -1,9 +1,9 @@
-"""What administrators change, written by the leader alone where `leaderOnlyMetadataWrites=administration`.
+"""Makes the writes of administrators depend on the leader's epoch (`leaderOnlyMetadataWrites=administration`).
 
-A request that changes tenants, namespaces, policies, clusters, partitioned topics or dynamic configuration is answered
-on the leader, under the epoch of the term in which it came in; see `rest/leader_requests.py`. Whatever it writes to an
-`administered` store depends on that epoch. Outside of such a request that is a store as any other: brokers go on to
-store what they find out or make themselves.
+In this mode only the leader answers a request that changes tenants, namespaces, policies, clusters, partitioned topics
+or dynamic configuration; see `rest/leader_requests.py`. Everything that such a request writes to an `administered`
+store depends on the epoch of the term in which it arrived, so that a former leader cannot write. Other writes to this
+store are not restricted: each broker still stores its own records.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ _EPOCH: Final[ContextVar[Epoch | None]] = ContextVar("epoch of the request", def
 
 @contextmanager
 def under(epoch: Epoch) -> Iterator[None]:
-    """Have what this task writes to an administered store depend on a leader's epoch."""
+    """Make the writes of this task to an administered store depend on a leader's epoch."""
     before = _EPOCH.set(epoch)
     try:
         yield
@@ -28,5 +28,5 @@ def under(epoch: Epoch) -> Iterator[None]:
 
 
 def administered(store: MetadataStore, refused: Callable[[Epoch], None]) -> FencedStore:
-    """Return the store as requests of administrators write to it; `refused` hears of an epoch that was passed."""
+    """Return the store for requests of administrators. `refused` is called with an epoch that is not the latest."""
     return FencedStore(store, _EPOCH.get, refused)

@@ -1,4 +1,4 @@
-"""Tells the log what `load.advice.configuration_advice` says: at the start, and after a dynamic change what is new."""
+"""Logs the advice of `load.advice.configuration_advice`: at the start, and new advice after a dynamic change."""
 
 import structlog
 
@@ -10,31 +10,31 @@ log = structlog.get_logger(__name__)
 
 
 class ConfigurationWarnings:
-    """Tells each advice once for as long as it holds; one that was mended and is true again is told again."""
+    """Logs each advice once while it applies. Advice that was followed and applies again is logged again."""
 
     def __init__(self, config: ConfigHolder) -> None:
-        self._told: frozenset[Advice] = frozenset()
+        self._logged: frozenset[Advice] = frozenset()
         self._config = config
         self._following = False
         self._network_bytes_per_s: float | None = None
 
     def start(self) -> None:
-        """Tell what holds now, and follow the configuration from now on. Idempotent."""
+        """Log the present advice, and watch the configuration from now on. Idempotent."""
         if not self._following:
             self._following = True
             self._config.on_any_change(self._log_new_advice)
             self._log_new_advice(self._config.current)
 
     def learn_network(self, limit_kbps: float) -> None:
-        """Judge from now on by what this broker's network carries each way; 0 or less is not known."""
+        """Use the capacity of this broker's network, in kbit/s for each direction; 0 or less: not known."""
         if limit_kbps > 0:
             self._network_bytes_per_s = limit_kbps * 125
             self._log_new_advice(self._config.current)
 
     def _log_new_advice(self, config: BrokerConfig) -> None:
         found = advice(config, network_bytes_per_s=self._network_bytes_per_s)
-        for each in found:
-            if each not in self._told:
-                tell = log.info if each.severity is Severity.NOTE else log.warning
-                tell("configuration_advice", key=each.key, value=each.value, reason=each.sentence, mend=each.mend)
-        self._told = frozenset(found)
+        for new in found:
+            if new not in self._logged:
+                write = log.info if new.severity is Severity.NOTE else log.warning
+                write("configuration_advice", key=new.key, value=new.value, reason=new.sentence, mend=new.mend)
+        self._logged = frozenset(found)

@@ -1,6 +1,6 @@
-"""The configuration in force: what the file said, overridden by the map at /admin/configuration.
+"""The configuration in force: that of the file, with the overrides in the map at /admin/configuration.
 
-Every broker reads the map at start and watches it. Removing an override leaves the value in force until the
+Every broker reads the map at its start and watches it. If an override is removed, its value stays in force until the
 broker restarts, as in Pulsar. Source: `BrokerService.updateDynamicServiceConfiguration`.
 """
 
@@ -30,16 +30,16 @@ log = structlog.get_logger(__name__)
 
 CONFIGURATION_PATH: Final = "/admin/configuration"
 _RELOAD_S: Final = 30.0
-"""How often the map is read without having been told of a change: a notification may be lost."""
+"""The time between two reads of the map without a notification, in seconds: a notification may be lost."""
 
 Listener: TypeAlias = Callable[[BrokerConfig], None]
 
 Check: TypeAlias = Callable[[BrokerConfig, BrokerConfig], None]
-"""Raises a ValueError that says in a sentence why brokers cannot go from the first configuration to the second."""
+"""Raises ValueError, with a sentence as message, if brokers cannot change from the first configuration to the other."""
 
 
 class ChangeRefusedError(ConfigError):
-    """The value is allowed, but brokers cannot take it while they run, or not beside the others."""
+    """The value is allowed, but running brokers cannot apply it, or not together with other values."""
 
     def __init__(self, key: str, value: str, reason: str) -> None:
         ValueError.__init__(self, reason)
@@ -49,16 +49,16 @@ class ChangeRefusedError(ConfigError):
 
 
 class ChangedMeanwhileError(Exception):
-    """The setting is not what somebody expected who asked for a change of it."""
+    """The present value is not the one that the request expects."""
 
     def __init__(self, key: str) -> None:
-        super().__init__(f"{key} is not what was expected: somebody else changed it meanwhile. Read it again.")
+        super().__init__(f"{key} does not have the expected value: another request changed it. Read it again.")
         self.key = key
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedBy:
-    """Who changes a setting, at which epoch ms, why, by which request."""
+    """Who changed a setting (`by`), when (`at`, ms since 1970), why, and by which request."""
 
     by: str = ""
     at: int = 0
@@ -67,7 +67,7 @@ class ChangedBy:
 
 
 class ConfigHolder:
-    """The configuration of now. Read `current` anew each time; values change at run time."""
+    """The present configuration. Read `current` each time: values change while the broker runs."""
 
     __slots__ = ("_any_listeners", "_checks", "_listeners", "current", "from_file")
 
@@ -79,11 +79,11 @@ class ConfigHolder:
         self._checks: list[Check] = []
 
     def add_check(self, check: Check) -> None:
-        """Ask `check` before each change; one that it refuses is told in the log, and the value before stays."""
+        """Call `check` before each change. If it refuses one, this is logged and the former value stays."""
         self._checks.append(check)
 
     def changed(self, key: str, text: str) -> BrokerConfig:
-        """Return the configuration that would be in force after a change; changes nothing.
+        """Return the configuration after a change, without making the change.
 
         Raises:
             ConfigError: the key is not dynamic, or the value is not allowed.
@@ -99,16 +99,19 @@ class ConfigHolder:
         return after
 
     def on_any_change(self, listener: Listener) -> None:
-        """Call `listener` with the new configuration after any key changed, before those of single keys."""
+        """Call `listener` with the new configuration after any change, before the listeners of single keys."""
         self._any_listeners.append(listener)
 
     def on_change(self, key: str, listener: Listener) -> Callable[[], None]:
-        """Call `listener` with the new configuration when `key` (Pulsar's spelling) changed; return the way to stop."""
+        """Call `listener` with the new configuration after `key` changed; return a function that ends this.
+
+        `key` is in Pulsar's spelling.
+        """
         self._listeners.setdefault(key, []).append(listener)
         return lambda: self._listeners[key].remove(listener)
 
     def apply(self, overrides: Mapping[str, str]) -> list[str]:
-        """Put the overrides in force that are dynamic and valid; return the keys whose value changed."""
+        """Apply the overrides that are dynamic and valid; log the others. Return the keys whose values changed."""
         changed = []
         for key in sorted(overrides):
             try:
@@ -135,7 +138,7 @@ class ConfigHolder:
 
 
 class DynamicConfiguration:
-    """Reads, writes and watches the overrides."""
+    """Reads, writes and watches the overrides in the store."""
 
     def __init__(self, store: MetadataStore, holder: ConfigHolder) -> None:
         self._store = store
@@ -153,16 +156,16 @@ class DynamicConfiguration:
 
     @property
     def overrides(self) -> Mapping[str, str]:
-        """The overrides as last read, also those that this broker could not put in force."""
+        """The overrides that were read last, including those that this broker could not apply."""
         return self._overrides
 
     @property
     def shown(self) -> Mapping[str, str]:
-        """The same, as they may be shown: brokers of Apache Pulsar may store secrets there, too."""
+        """The same without secrets: brokers of Apache Pulsar may store secrets there."""
         return {key: shown(key, text) for key, text in self._overrides.items()}
 
     async def start(self) -> None:
-        """Put the stored overrides in force and begin to watch them."""
+        """Apply the stored overrides, and watch them from now on."""
         await self._watch.start(self._reload)
 
     async def close(self) -> None:
@@ -171,25 +174,25 @@ class DynamicConfiguration:
     async def set(
         self, key: str, text: str, *, changed_by: ChangedBy | None = None, expected: str | None = None
     ) -> None:
-        """Store an override for the whole cluster; it is in force here on return.
+        """Store an override for the whole cluster, and apply it here.
 
-        Unless None, `expected` is what the key has to be until then: what is stored, or what is in force here if
-        nothing is. `changed_by` is noted beside it.
+        `expected`, unless None, has to be the present value: the stored one, or the one in force here if none is
+        stored. `changed_by` is recorded with the change.
 
         Raises:
-            ConfigError: the key is not dynamic, or the value is not allowed, or brokers cannot take it now.
-            ChangedMeanwhileError: it is not what was expected; nothing was changed.
+            ConfigError: the key is not dynamic, the value is not allowed, or running brokers cannot apply it.
+            ChangedMeanwhileError: the present value is not `expected`; nothing was changed.
         """
         self._holder.changed(key, text)
         before = await self._modify(key, text, expected)
         await self._note(key, before, text, changed_by)
 
     async def remove(self, key: str, *, changed_by: ChangedBy | None = None, expected: str | None = None) -> None:
-        """Remove an override; the value stays in force until a broker restarts.
+        """Remove an override. Its value stays in force on each broker until it restarts.
 
         Raises:
             ConfigError: the key is not dynamic.
-            ChangedMeanwhileError: it is not what was expected; nothing was changed.
+            ChangedMeanwhileError: the present value is not `expected`; nothing was changed.
         """
         if key not in dynamic_keys():
             raise ConfigError(key, "", "a dynamic key")
@@ -210,7 +213,7 @@ class DynamicConfiguration:
         await self.changes.note(key, change)
 
     async def _modify(self, key: str, text: str | None, expected: str | None) -> str:
-        """Store an override, or remove it if `text` is None; return what the key was before."""
+        """Store an override, or remove it if `text` is None; return the former value."""
         while True:
             record = await self._store.get(CONFIGURATION_PATH)
             overrides = {} if record is None else _decode(record.value)
@@ -223,13 +226,13 @@ class DynamicConfiguration:
             try:
                 await self._store.put(CONFIGURATION_PATH, value, expected_version=version)
             except BadVersionError:
-                continue  # somebody else changed the map meanwhile: read it again
+                continue  # another request changed the map meanwhile: read it again
             break
         await self._reload()
         return was
 
     def _texts_of(self, key: str, text: str) -> Sequence[str]:
-        """Return a value as it was stored, and as brokers tell it."""
+        """Return the spellings of a value: the stored one, and the one that brokers return."""
         try:
             return text, runtime_values(with_overrides(self._holder.current, {key: text}))[key]
         except ConfigError:

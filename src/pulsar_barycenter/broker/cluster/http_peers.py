@@ -1,4 +1,4 @@
-"""The commands of a leader to other brokers, sent to their admin REST with the id of the request that they are for."""
+"""Sends commands of a leader to other brokers, by their admin REST, with the id of the request that caused them."""
 
 from dataclasses import replace
 from typing import Final
@@ -16,23 +16,24 @@ from pulsar_barycenter.naming.bundle import Bundle
 
 LEADER_WRITES_PATH: Final = "/barycenter/v1/leader-writes"
 PARTITION_CHANGES_PATH: Final = "/barycenter/v1/partition-changes"
-SECRET_HEADER: Final = "Barycenter-Leader-Secret"  # noqa: S105  # it is where one stands
-"""With a request to write by the leader: the secret that its body has, too, to be looked at before the body is read."""
+SECRET_HEADER: Final = "Barycenter-Leader-Secret"  # noqa: S105  # the name of a header
+"""The header of a request to write by the leader. It has the same secret as the body, and is checked before the body is
+read."""
 LEADER_EPOCH: Final = "leaderEpoch"
-"""The parameter that says by which term of a leader a broker is commanded."""
+"""The parameter of a command that has the epoch of the leader that sends it."""
 COMMANDED: Final = "Barycenter-Commanded"
-"""The header of a load manager's command, which that manager keeps among its decisions: the broker that carries it out
-does not keep it once more, as it does what people ask for."""
+"""The header of a command of a load manager. The load manager records it among its decisions, so the broker that
+carries it out does not record it again, unlike a request of an operator."""
 _COMMAND: Final = {COMMANDED: "true"}
 TOO_MANY: Final = "Too many requests under way"
-"""How the answer begins of a broker that has so many to do that it has not looked at this request."""
+"""The start of the answer of a broker that refused a request unread, because too many requests are under way."""
 
 
 def broker_client(config: BrokerConfig) -> AdminClient:
-    """Return a client that comes as a broker of this configuration.
+    """Return a client with the credentials of a broker of this configuration.
 
     Raises:
-        ConfigError, KeyMaterialError: it has nothing to show to others.
+        ConfigError, KeyMaterialError: the broker has no credentials.
     """
     tls = own_tls(config)
     return AdminClient(shows=tls.shows, tls=tls, bears=request_headers)
@@ -54,20 +55,20 @@ class HttpPeers:
 
     @classmethod
     def of(cls, config: BrokerConfig) -> "HttpPeers":
-        """Return those that a broker of this configuration gives.
+        """Return the peers of a broker of this configuration.
 
         Raises:
-            ConfigError, KeyMaterialError: it has nothing to show to others.
+            ConfigError, KeyMaterialError: the broker has no credentials.
         """
         return cls(broker_client(config))
 
     async def unload_bundle(
         self, broker_url: str, bundle: Bundle, *, destination: str | None, epoch: int | None
     ) -> None:
-        """Have `bundle` unloaded by its owner.
+        """Make the owner of `bundle` unload it.
 
         Raises:
-            AdminRequestError: it was refused, or no broker answered.
+            AdminRequestError: the broker refused, or did not answer.
         """
         params = _epoch_of(epoch) | ({} if destination is None else {"destinationBroker": destination})
         path = f"{_bundle_path(bundle)}/unload"
@@ -76,20 +77,20 @@ class HttpPeers:
     async def split_bundle(
         self, broker_url: str, bundle: Bundle, *, algorithm: str, unload: bool, epoch: int | None
     ) -> None:
-        """Have `bundle` split by its owner.
+        """Make the owner of `bundle` split it.
 
         Raises:
-            AdminRequestError: it was refused, or no broker answered.
+            AdminRequestError: the broker refused, or did not answer.
         """
         params = _epoch_of(epoch) | {"splitAlgorithmName": algorithm, "unload": "true" if unload else "false"}
         await self.client.call("PUT", broker_url, f"{_bundle_path(bundle)}/split", params=params, headers=_COMMAND)
 
     async def write_by_leader(self, broker_url: str, secret: str, request: bytes) -> bytes:
-        """Bring a request to write to the leader, and return its answer.
+        """Send a write request to the leader, and return its answer.
 
         Raises:
-            ConnectionRefusedError: that broker is not reached, or refused to look at the request.
-            AdminRequestError: unknown what became of it.
+            ConnectionRefusedError: the broker could not be reached, or refused the request unread.
+            AdminRequestError: the outcome is not known.
         """
         try:
             answer = await self.client.call(
@@ -106,10 +107,10 @@ class HttpPeers:
         return msgspec.json.encode(answer)
 
     async def change_partition(self, broker_url: str, request: bytes) -> bytes:
-        """Bring a request about a partition to its owner, and return the owner's answer.
+        """Send a request about a partition to its owner, and return the answer.
 
         Raises:
-            AdminRequestError: it was refused, or no broker answered.
+            AdminRequestError: the broker refused, or did not answer.
         """
         body = msgspec.Raw(request)
         return msgspec.json.encode(await self.client.call("POST", broker_url, PARTITION_CHANGES_PATH, body=body))
@@ -119,8 +120,8 @@ class HttpPeers:
 
 
 def _is_unread(error: AdminRequestError) -> bool:
-    """Tell whether a broker refused a request before anything was done about it: who asks is not known, may not, or
-    asks while too many others do. Other answers of 503 may be of somebody in between, who does not know."""
+    """Return whether a broker refused a request before it did anything: the sender is not authenticated or has no
+    right, or too many requests are under way. Another answer 503 may be that of a proxy, which cannot know."""
     return error.status in (401, 403) or (error.status == 503 and error.reason.startswith(TOO_MANY))
 
 

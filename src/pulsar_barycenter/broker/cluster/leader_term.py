@@ -1,10 +1,10 @@
-"""The states of a broker that takes part in an election: elected is not yet leading. No clock, no I/O.
+"""The states of a broker in the election of the leader. No clock, no I/O.
 
-Whoever is elected takes an epoch before anything else, and leads from then on, until it is elected no more or another
-epoch than its own is in the record. Then every write of its own would be refused, so it ends its duties; if it is
-still elected, it begins another term.
+A broker that is elected does not lead yet. First it takes an epoch: it writes a number that is higher than all former
+ones to a record. It leads from then on, until it is no longer elected, or the record has another epoch. In the second
+case the store would refuse all its writes, so it ends its duties; if it is still elected, it begins a new term.
 
-TRANSITIONS has what is done on the way. What is not there changes nothing.
+TRANSITIONS has the next state and the actions. An event that a state does not have there changes nothing.
 """
 
 import enum
@@ -15,18 +15,18 @@ from typing import Final
 class TermState(enum.Enum):
     FOLLOWS = "follows"
     TAKES = "takes"
-    """Elected, and about to take an epoch."""
+    """It is elected and takes an epoch."""
     LEADS = "leads"
 
 
 class TermEvent(enum.Enum):
     ELECTED = "elected"
-    """The key is this broker's, its session stands, and it has not resigned."""
+    """This broker has the leader's key, its session is valid, and it has not resigned."""
     NOT_ELECTED = "not elected"
     TAKEN = "taken"
-    """The epoch of this term is in the record."""
+    """The epoch of this term was written to the record."""
     SUPERSEDED = "superseded"
-    """Another epoch is in the record: a write was refused, or the record was read."""
+    """The record has another epoch: a write was refused, or the record was read."""
 
 
 class TermAction(enum.Enum):

@@ -1,10 +1,10 @@
-"""`leaderOnlyMetadataWrites=true`: this broker's store, and its part as leader, who writes for all.
+"""`leaderOnlyMetadataWrites=true`: only the leader writes to the metadata store, for all brokers.
 
-Every broker has a `LeasedStore`. What it wants written goes to whoever leads: to this very process, or by a request to
-the web port of the leader's broker. Whoever begins to lead begins a term of a `LeaderWriter`, and whoever ends to lead
-ends it.
+Every broker has a `LeasedStore`. It sends each write to the leader: to this process if it leads, else by a request to
+the web port of the leader's broker. While this broker leads it has a `LeaderWriter`, one for each term, which carries
+the requests out.
 
-Source: no class of Pulsar; the proposal of a cluster whose leader alone writes.
+Source: no class of Pulsar; the proposal of a cluster in which only the leader writes.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.broker.background import BackgroundTasks
 from pulsar_barycenter.broker.cluster.leadership import CHANNEL_LEADER_PATH, LEADER_PATH, Leadership
 from pulsar_barycenter.broker.cluster.registration import BROKERS_ROOT
-from pulsar_barycenter.broker.cluster.writing_modes import refuse_who_writes_himself
+from pulsar_barycenter.broker.cluster.writing_modes import refuse_direct_writers
 from pulsar_barycenter.metadata.coordination.epochs import Epoch, epoch_path, read_epoch
 from pulsar_barycenter.metadata.errors import MetadataError, NotLeadingError, StoreUnavailableError
 from pulsar_barycenter.metadata.leader_writes.leader_writer import LeaderWriter
@@ -43,9 +43,9 @@ log = structlog.get_logger(__name__)
 
 NUMBERS_ROOT: Final = "/counters"
 OF_BROKERS: Final = (BROKERS_ROOT, "/loadbalance/extension/sessions", "/loadbalance/extension/records-readers")
-"""Below these each broker has a key that ends with its session."""
+"""The roots below which each broker has a key that is deleted when its session expires."""
 LEASED_ROOTS: Final = ("/namespace", *OF_BROKERS)
-"""Below these are keys that end with a session."""
+"""The roots below which keys are deleted when a session expires."""
 _OWNERS_ROOTS: Final = ("/managed-ledgers/", f"{NUMBERS_ROOT}/")
 _LEADERS_OWN: Final = frozenset(
     path for leader in (LEADER_PATH, CHANNEL_LEADER_PATH) for path in (leader, epoch_path(leader))
@@ -53,11 +53,11 @@ _LEADERS_OWN: Final = frozenset(
 _PATIENCE_S: Final = 5.0
 
 SendToLeader = Callable[[str, str, bytes], Awaitable[bytes]]
-"""Bring a request, whose secret is shown, to the broker at a web URL, and return its answer."""
+"""Takes a web URL, the secret and a request; sends the request to the broker at the URL, and returns its answer."""
 
 
 def is_own(path: str) -> bool:
-    """Tell of a path whether whoever writes there does so himself: owners of topics, and candidates."""
+    """Return whether brokers write a path themselves: records of topics that they own, and of the election."""
     return path.startswith(_OWNERS_ROOTS) or path in _LEADERS_OWN
 
 
@@ -79,13 +79,13 @@ class LeaderWrites:
             patience_s=_PATIENCE_S,
             source=source,
         )
-        """The store that all of this broker goes by."""
+        """The store that all parts of this broker use."""
         self._leadership: Leadership | None = None
         self._writer: LeaderWriter | None = None
         self._run: asyncio.Task[None] | None = None
         self._tasks = BackgroundTasks("leader_writes_failed", expected=(MetadataError,))
         self._known: tuple[int, str] | None = None
-        """The epoch and the secret, as last read; None: to be read again, as a leader did not know them."""
+        """The epoch and the secret that were read last; None: read them again, because a leader did not accept them."""
         self._learning: asyncio.Task[tuple[int, str]] | None = None
         self._closed = False
 
@@ -102,7 +102,7 @@ class LeaderWrites:
         """Return this broker's part in the election, which says when it writes for all."""
         leadership = Leadership(self._store, path, writes=self.store, refresh_after_s=refresh_after_s, source=source)
         self._leadership = leadership
-        leadership.on_change(self._look)
+        leadership.on_change(self._update_term)
         return leadership
 
     async def open(self, broker_id: str, lead: Callable[[], Awaitable[None]]) -> None:
@@ -116,7 +116,7 @@ class LeaderWrites:
         assert self._leadership is not None
         await lead()
         await self.store.open(broker_id, within_s=self.times.timeout_s * 3 + _PATIENCE_S)
-        await refuse_who_writes_himself(self._store, self._leadership.path, within_s=self.times.timeout_s * 1.2 + 2)
+        await refuse_direct_writers(self._store, self._leadership.path, within_s=self.times.timeout_s * 1.2 + 2)
 
     async def refuse_others(self) -> None:
         """`open` did: others cannot begin beside this one."""
@@ -128,7 +128,7 @@ class LeaderWrites:
         self.store.be_brief()
 
     async def close(self) -> None:
-        """Let the session go, and write for nobody any more. Idempotent."""
+        """Close the session, and stop writing for other brokers. Idempotent."""
         await self.store.close()
         self._closed = True
         self._end_term()
@@ -136,10 +136,10 @@ class LeaderWrites:
             self._learning.cancel()
         await self._tasks.ended()
 
-    # ---- asking ----
+    # ---- requests of this broker ----
 
     async def _ask(self, session: str, number: int, over_below: int, change: Change) -> Answer:
-        """Ask whoever leads, once."""
+        """Send one write request to the leader, once; return its answer."""
         leadership = self._leadership
         assert leadership is not None, "it is attached before anything is written"
         epoch, secret = self._known or await self._learnt()
@@ -148,7 +148,7 @@ class LeaderWrites:
         if self._writer is not None or leadership.has_duties:
             answer = await self.answer(request)
         elif leader is None or not leader.service_url:
-            answer = not_done("/", "nobody leads")
+            answer = not_done("/", "no broker leads")
         else:
             answer = await self._sent(leader.service_url, secret, encode(request))
         if isinstance(answer, Failed) and answer.kind == "not done":
@@ -156,7 +156,7 @@ class LeaderWrites:
         return answer
 
     async def _learnt(self) -> tuple[int, str]:
-        """Return what is known once it has been read; whoever gives up waiting leaves the reading to the next."""
+        """Return epoch and secret when they have been read. The read continues if one caller stops waiting."""
         if self._learning is None:
             self._learning = self._tasks.start(self._learn(), "learn leader epoch")
             self._learning.add_done_callback(self._learning_done)
@@ -168,10 +168,10 @@ class LeaderWrites:
             self._known = task.result()
 
     async def _learn(self) -> tuple[int, str]:
-        """Read the epoch of now and the secret.
+        """Read the present epoch and the secret.
 
         Raises:
-            NotLeadingError: there is none yet.
+            NotLeadingError: no leader has written them yet.
         """
         assert self._leadership is not None
         reads = read_epoch(self._store, self._leadership.path), read_secret(self._store)
@@ -184,22 +184,22 @@ class LeaderWrites:
         try:
             return answer_decoder.decode(await self._send(web_url, secret, request))
         except ConnectionRefusedError as error:
-            return not_done("/", f"the leader is not reached: {error}")
+            return not_done("/", f"the leader cannot be reached: {error}")
         except (AdminRequestError, OSError, msgspec.DecodeError, msgspec.ValidationError) as error:
-            raise StoreUnavailableError("/", f"unknown what the leader did: {error}") from error
+            raise StoreUnavailableError("/", f"it is not known whether the leader wrote: {error}") from error
 
-    # ---- answering ----
+    # ---- requests of other brokers ----
 
     async def answer_to(self, body: bytes) -> bytes:
-        """Answer a request that another broker sent.
+        """Carry out a request of another broker; return the encoded answer.
 
         Raises:
-            msgspec.ValidationError, msgspec.DecodeError: it is none.
+            msgspec.ValidationError, msgspec.DecodeError: `body` is not a request.
         """
         return encode(await self.answer(request_decoder.decode(body)))
 
     def knows(self, secret: str) -> bool:
-        """Tell whether this broker writes for all, and whoever shows this secret may ask it to."""
+        """Return whether this broker writes for all brokers, and `secret` is that of its term."""
         return self._writer is not None and self._writer.knows(secret)
 
     async def answer(self, request: Request) -> Answer:
@@ -210,8 +210,8 @@ class LeaderWrites:
 
     # ---- terms ----
 
-    def _look(self) -> None:
-        """Begin or end a term, as this broker leads or not."""
+    def _update_term(self) -> None:
+        """Begin or end a term, after the leadership of this broker changed."""
         leadership = self._leadership
         assert leadership is not None
         epoch = None if self._closed else leadership.epoch_of_term()
@@ -229,7 +229,7 @@ class LeaderWrites:
             small_roots=OF_BROKERS,
             numbers=NUMBERS_ROOT,
             may_write=lambda path: not is_own(path),
-            draw_secret=lambda: secrets.token_hex(16),  # nothing but its being unknown depends on it
+            draw_secret=lambda: secrets.token_hex(16),  # must not be predictable; no result depends on it
             end_term=leadership.superseded,
         )
         self._run = self._tasks.start(self._writer.run(), "leader writes for all")

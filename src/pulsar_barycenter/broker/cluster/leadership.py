@@ -1,19 +1,20 @@
-"""Who leads the cluster, and the duties that only the leader has.
+"""Takes part in the election of the leader, and runs the duties of the leader while this broker leads.
 
 | event | this broker | duties |
 |---|---|---|
 | elected | takes an epoch, then leads | start |
-| another elected, own key gone | follows | stop |
-| session lost | follows, though its key may stand for a while | stop |
-| session re-established, key survived or won again | takes an epoch, then leads | start |
-| another epoch was taken, though nobody told that another leads | takes one itself if its key stands | stop |
-| resigned (it is about to stop) | follows, its key is deleted; it still sees who leads | stop |
+| another broker elected, own key deleted | follows | stop |
+| session lost | follows, though its key may exist for a while | stop |
+| session re-established, key still there or won again | takes an epoch, then leads | start |
+| another epoch was taken, without a notification of another leader | takes an epoch again if it has the key | stop |
+| resigned (it is about to stop) | follows, and deletes its key; it still knows the leader | stop |
 
-The election itself never tells a leader that it was deposed while it could not reach the store; this class does,
-at SESSION_LOST. A leader that stood still is not told in time: the store refuses what it writes through `store`, and
-other brokers what it commands under its `epoch`. See `leader_term` for the states.
+The election itself does not notify a leader that cannot reach the store; this class stops leading at SESSION_LOST. A
+process that was paused gets this notification late. So two checks do not depend on it: the store refuses its writes
+through `store`, and other brokers refuse its commands, because their `epoch` is not the latest. See `leader_term` for
+the states.
 
-Source: Pulsar's `LeaderElectionService`, where the same broker goes on believing, and writes on.
+Source: Pulsar's `LeaderElectionService`. There such a broker continues to lead and to write.
 """
 
 import asyncio
@@ -47,13 +48,13 @@ log = structlog.get_logger(__name__)
 
 LEADER_PATH: Final = "/loadbalance/leader"
 CHANNEL_LEADER_PATH: Final = "/loadbalance/extension/leader"
-"""Where brokers of the extensible load manager elect theirs: it leads those of no other."""
+"""The path of the election among brokers with the extensible load manager; that leader leads only these brokers."""
 _AGREE_PAUSE_S: Final = 0.1
 _FAILED_PAUSE_S: Final = 1.0
 _RELEASE_S: Final = 2.0
-"""How long a leader that leaves tries to say so."""
+"""How long a leader that resigns tries to announce it, in seconds."""
 _FIRST_EPOCH_S: Final = 5.0
-"""How long the start of a broker waits for the epoch of the term that it won."""
+"""How long the start of an elected broker waits for its epoch, in seconds."""
 
 
 class LeaderValue(msgspec.Struct, frozen=True, rename="camel"):
@@ -63,13 +64,13 @@ class LeaderValue(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Duty:
-    """Something the leader does again and again. `interval_s` is asked before each pause, so it may change."""
+    """Periodic work of the leader. `interval_s` is called before each pause, so that the interval may change."""
 
     name: str
     run: Callable[[], Awaitable[None]]
     interval_s: Callable[[], float]
     wake: asyncio.Event | None = None
-    """If given, setting it ends the pause early, though not before `min_pause_s()`."""
+    """If given, setting it ends the pause, but not before `min_pause_s()`."""
     min_pause_s: Callable[[], float] = lambda: 1.0
 
 
@@ -78,6 +79,8 @@ def _never(_stored: LeaderValue, _mine: LeaderValue) -> bool:
 
 
 class Leadership:
+    """This broker's part in the election at `path`."""
+
     def __init__(
         self,
         store: MetadataStore,
@@ -87,9 +90,12 @@ class Leadership:
         refresh_after_s: float = REFRESH_AFTER_S,
         source: random.Random | None = None,
     ) -> None:
-        """`writes` is the store that leaders write to, where that is not the one that they are elected in: there a key
-        of a former life of this broker is left to the end of its session, for whoever leads does more than that.
-        `source` is what pauses between attempts are drawn from, the system's randomness unless given."""
+        """Prepare the election; `start` takes part in it.
+
+        `writes` is the store that the leader writes to, if it is not that of the election. Then this broker does not
+        take over a key that its former process left: it waits until that one's session has expired. `source`
+        randomizes the pauses between attempts; default: the system's randomness.
+        """
         self._store = store
         self._source = source
         self.path = path
@@ -102,9 +108,9 @@ class Leadership:
         self._epoch: Epoch | None = None
         self._taking: asyncio.Task[None] | None = None
         self.store = FencedStore(writes or store, self.epoch, self.superseded)
-        """The metadata store, for what only the leader writes."""
+        """The metadata store for writes that only the leader may make."""
         self.times_won = 0
-        """How often this broker began to lead."""
+        """The number of terms that this broker has begun."""
         self._duties: tuple[Duty, ...] = ()
         self._broker_id = ""
         self._tasks = BackgroundTasks("leadership_task_failed", expected=(MetadataError,))
@@ -116,18 +122,18 @@ class Leadership:
 
     @property
     def is_started(self) -> bool:
-        """Whether this broker takes part, or did until it resigned."""
+        """Whether this broker takes part in the election, or did so until it resigned."""
         return self._election is not None
 
     def is_leader(self) -> bool:
-        """Whether this broker leads now, as far as it can know."""
+        """Return whether this broker leads now, as far as it can know."""
         return self._state is TermState.LEADS and self._is_elected()
 
     def epoch(self) -> Epoch:
         """Return the epoch of the term in which this broker leads.
 
         Raises:
-            NotLeadingError: it does not.
+            NotLeadingError: this broker does not lead.
         """
         if self._epoch is None or not self.is_leader():
             raise NotLeadingError(epoch_path(self.path))
@@ -146,22 +152,22 @@ class Leadership:
         )
 
     def may_act(self) -> bool:
-        """Whether this broker may do now what only a leader may: it leads, and its session cannot be over.
+        """Return whether this broker may act as leader now: it leads, and its session cannot have expired.
 
-        A process that stood still finds that out before it hears of a lost session.
+        A process that was paused finds this out here, before it gets the notification of the lost session.
         """
         return self.is_leader() and not self._store.session_is_overdue
 
     @property
     def has_duties(self) -> bool:
-        """Whether this broker leads as far as it was told: listeners hear of each change.
+        """Whether this broker is in a term; listeners are called after each change.
 
-        `is_leader` may be false for a moment in between, while the election looks at the key again.
+        `is_leader` may be false for a moment during a term, while the election reads the key again.
         """
         return self._state is TermState.LEADS
 
     def leader(self) -> LeaderValue | None:
-        """Return the leader as known now; None while there is none. Never waits."""
+        """Return the leader as far as it is known now, None if there is none. This does not wait."""
         if self._election is None or self._resigned:
             return self._cache.get_if_cached(self.path)
         return self._election.leader_if_known()
@@ -171,8 +177,8 @@ class Leadership:
         return self.leader() or await self._cache.get(self.path)
 
     async def start(self, broker_id: str, web_url: str | None, duties: tuple[Duty, ...] = ()) -> None:
-        """Enter the election and return when the first round is over. Duties start as soon as it is won and an epoch
-        taken."""
+        """Take part in the election; return when its first round is over. The duties start when this broker is elected
+        and has taken an epoch."""
         self._duties, self._broker_id = duties, broker_id
         proposal = LeaderValue(broker_id, web_url or "")
         self._stop_listening = [
@@ -184,7 +190,7 @@ class Leadership:
             self.path,
             LeaderValue,
             proposal,
-            on_state=lambda state: self._look(),
+            on_state=lambda state: self._update_term(),
             same_owner=self._same_owner,
             source=self._source,
         )
@@ -192,22 +198,22 @@ class Leadership:
             await self._election.elect()
         except MetadataError as error:
             log.warning("leader_not_elected", reason=str(error))  # goes on in the background
-        self._look()
+        self._update_term()
         if self._taking is not None:
             await asyncio.wait([self._taking], timeout=_FIRST_EPOCH_S)
 
     def decline(self) -> None:
-        """Begin to lead no more, from now on; whoever leads does so until it resigns."""
+        """Do not become leader from now on. If this broker leads, it leads until it resigns."""
         if self._election is not None:
             self._election.decline()
 
     async def resign(self) -> None:
-        """Leave the election and give the leader's key up, if it is ours. Idempotent."""
+        """Leave the election, and delete the leader's key if this broker has it. Idempotent."""
         if self._resigned:
             return
         self._resigned = True
         epoch = self.epoch_of_term()
-        self._look()
+        self._update_term()
         for stop in self._stop_listening:
             stop()
         await self._tasks.ended()
@@ -231,20 +237,20 @@ class Leadership:
         await self._change.wait(timeout_s)
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when somebody else may lead, or this broker may have begun or ceased to."""
+        """Call `listener` when the leader may have changed, or this broker may have begun or ended a term."""
         self._listeners.append(listener)
 
     def on_begin(self, listener: Callable[[Epoch], None]) -> None:
-        """Call `listener` with the epoch of each term in which this broker begins to lead."""
+        """Call `listener` with the epoch of each term that this broker begins."""
         self._begin_listeners.append(listener)
 
     def _on_session_event(self, event: SessionEvent) -> None:
         if event is SessionEvent.SESSION_LOST:
             self._session_lost = True
-            self._look()
+            self._update_term()
         elif event is SessionEvent.SESSION_REESTABLISHED:
-            self._session_lost = False  # what the election believes is of the former session, until the key was read
-            self._look()
+            self._session_lost = False  # the election's state is of the former session until it has read the key
+            self._update_term()
 
     def _on_notification(self, change: Notification) -> None:
         is_told = change.path == epoch_path(self.path) and change.type is not NotificationType.CHILDREN_CHANGED
@@ -252,19 +258,19 @@ class Leadership:
             self._tasks.start(self._check_epoch(), "epoch of the leader")
 
     async def _check_epoch(self) -> None:
-        """End the term if another epoch than its own is in the record."""
+        """End the term if the record has another epoch."""
         epoch = self._epoch
         with suppress(MetadataError):
             if epoch is not None and await read_epoch(self._store, self.path) != epoch:
                 self.superseded(epoch)
 
     def superseded(self, epoch: Epoch) -> None:
-        """Hear that another epoch than this one, which was this broker's, is in the record."""
+        """Called when the record has another epoch than `epoch`: end the term if it is that of this broker."""
         if epoch is self._epoch:
             self._feed(TermEvent.SUPERSEDED)
 
     async def _take(self) -> None:
-        """Take an epoch, as soon as the key is this session's own as the store has it."""
+        """Take an epoch as soon as the store confirms that this session has the leader's key."""
         assert self._election is not None
         while True:
             pause_s = _AGREE_PAUSE_S
@@ -279,7 +285,7 @@ class Leadership:
                 pause_s = _FAILED_PAUSE_S
             await asyncio.sleep(pause_s)
 
-    def _look(self) -> None:
+    def _update_term(self) -> None:
         """Bring the term in line with the election. Safe to call at any time."""
         self._feed(TermEvent.ELECTED if self._is_elected() else TermEvent.NOT_ELECTED)
 
@@ -289,7 +295,7 @@ class Leadership:
         self._state = after
         for action in actions:
             self._do(action)
-        self._tell_listeners()
+        self._notify_listeners()
 
     def _do(self, action: TermAction) -> None:
         match action:
@@ -311,12 +317,12 @@ class Leadership:
                 log.info("leadership_changed", leads=False, leader=getattr(self.leader(), "broker_id", None))
                 self._performing.cancel()
 
-    def _tell_listeners(self) -> None:
+    def _notify_listeners(self) -> None:
         for listener in self._listeners:
             listener()
 
     async def _perform(self, duty: Duty) -> None:
-        """Pause, run, and again: the period is run time plus interval, and a changed interval takes effect."""
+        """Pause and run the duty, forever. The period is its run time plus the interval."""
         while True:
             await self._pause(duty)
             await self._check_epoch()  # a notification may have been lost

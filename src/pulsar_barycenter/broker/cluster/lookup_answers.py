@@ -1,16 +1,16 @@
-"""What a lookup can answer: an owner to connect to, another broker to ask, or a reason to try again.
+"""The answers of a look-up: an owner to connect to, another broker to ask, or an error.
 
     LookupFailedError
     ├── LookupNotReadyError     this broker is starting or stopping
-    ├── TooManyLookupsError     the lookup limit is used up
-    ├── BundleUnloadingError    the bundle is in transit and did not arrive within the bound
-    ├── BundleNotAcquiredError  the bundle could not be acquired here; another broker may have been faster
-    ├── ListenerNotFoundError   the owner has no listener of the name asked for
+    ├── TooManyLookupsError     the limit of concurrent look-ups is reached
+    ├── BundleUnloadingError    the bundle is in transit, and no broker opened it in time
+    ├── BundleNotAcquiredError  the bundle could not be acquired here; another broker may have acquired it first
+    ├── ListenerNotFoundError   the owner has no listener with the requested name
     ├── BundleNotFoundError     the range is not a bundle of the namespace
     └── NamespaceNotFoundError  the namespace does not exist
 
-Besides these a lookup fails with MetadataError (the store could not be read) and InvalidNameError. How the two
-front ends say it:
+A look-up also fails with MetadataError (the store could not be read) and InvalidNameError. The two front ends encode
+the answers as follows:
 
 | answer                       | binary lookup                | HTTP lookup                              |
 |------------------------------|------------------------------|------------------------------------------|
@@ -23,9 +23,9 @@ front ends say it:
 | any other LookupFailedError, MetadataError | Failed / MetadataError | 503                     |
 | InvalidNameError             | Failed / InvalidTopicName    | 412                                      |
 
-A client treats MetadataError as retriable on its own and waits; ServiceNotReady on a lookup can make it drop the
-connection, so it is kept for a broker that is not (or no longer) in service. NotAllowedError and 404 are final. Pulsar
-answers an unknown listener with ServiceNotReady, which clients take for final only in the words of its own tests.
+A client waits and tries again after MetadataError. After ServiceNotReady in a look-up it may close the connection, so
+this code is used only if the broker is starting or stopping. NotAllowedError and 404 are final. Pulsar answers an
+unknown listener with ServiceNotReady; clients treat that as final only if the text is that of Pulsar's own tests.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,8 @@ _SHOWN: Final = 100
 
 
 class LookupFailedError(Exception):
-    """A lookup that has no answer now. All are retriable but NamespaceNotFoundError and ListenerNotFoundError."""
+    """A look-up without an answer. The client may try again, except after NamespaceNotFoundError and
+    ListenerNotFoundError."""
 
 
 class LookupNotReadyError(LookupFailedError):
@@ -63,7 +64,7 @@ class BundleNotAcquiredError(LookupFailedError):
 
 class ListenerNotFoundError(LookupFailedError):
     def __init__(self, broker_id: str, listener: str) -> None:
-        # the words of Pulsar, which clients look for
+        # Pulsar's text, which clients search for
         super().__init__(f"the broker do not have {listener[:_SHOWN]} listener (broker {broker_id})")
         self.listener = listener
 
@@ -92,10 +93,10 @@ class ListenerUrls:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The broker that serves the topic's bundle: connect there.
+    """The broker that serves the topic's bundle: the client connects there.
 
-    `is_local` says that it is the broker that was asked. `epoch` is that of the ownership record, None if the
-    record carries none (a broker of Apache Pulsar).
+    `is_local` says that this broker is the owner. `epoch` is that of the ownership record, None if the record has none
+    (a broker of Apache Pulsar wrote it).
     """
 
     broker_id: str
@@ -110,7 +111,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """Ask the broker at these URLs instead, passing on `authoritative`."""
+    """Another broker: the client sends the look-up there, with this value of `authoritative`."""
 
     broker_id: str
     broker_url: str | None

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 from pulsar_barycenter.broker.cluster.leadership import Leadership
-from pulsar_barycenter.broker.cluster.writing_modes import refuse_beside_leased
+from pulsar_barycenter.broker.cluster.writing_modes import refuse_leader_writers
 from pulsar_barycenter.metadata.store import MetadataStore
 
 _STORE_ANSWERS_S: Final = 15.0
@@ -101,7 +101,7 @@ class EachBrokerWrites:
         """A broker writes as soon as it has a store."""
 
     async def refuse_others(self) -> None:
-        await refuse_beside_leased(self.store, within_s=_STORE_ANSWERS_S)
+        await refuse_leader_writers(self.store, within_s=_STORE_ANSWERS_S)
 
     async def resign(self) -> None:
         assert self._leadership is not None

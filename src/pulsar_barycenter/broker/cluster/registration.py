@@ -1,11 +1,11 @@
-"""Which brokers are alive: the ephemeral keys under /loadbalance/brokers, and this broker's own.
+"""The live brokers: the ephemeral keys under /loadbalance/brokers, one of which is this broker's.
 
-A broker registers last in its start and leaves first in its stop; only registered brokers are given bundles. The
-key is a lock: the first process that holds a broker id keeps it, and a second one is refused. A process that was
-killed holds its id until its session expires, so a restarted broker waits that long, no longer.
+A broker registers as the last step of its start, and unregisters as the first step of its stop. Only registered brokers
+get bundles. The key is a lock: the first process with a broker id has it, and a second one is refused. A process that
+was killed has its id until its session expires, so a broker that restarts waits at most that long.
 
-Source: the lock that `ModularLoadManagerImpl.start` takes; who may hold an id is stricter here (Pulsar lets a
-second process with the same URLs take the key over).
+Source: the lock that `ModularLoadManagerImpl.start` takes. Pulsar lets a second process with the same URLs take the key
+over; here that is refused.
 """
 
 import asyncio
@@ -34,23 +34,23 @@ log = structlog.get_logger(__name__)
 BROKERS_ROOT: Final = "/loadbalance/brokers"
 _REGAIN_PAUSE_S: Final = 1.0
 _REFRESH_S: Final = 5.0
-"""How often the list is read without a notification: one may be late or lost."""
+"""The time between two reads of the list without a notification, in seconds: one may be late or lost."""
 
 
 class BrokerRecord(Protocol):
-    """What a broker registers: a report that names its process, and its URLs as LocalBrokerData does."""
+    """The value of a broker's key: a load report with the id of its process, and its URLs as in LocalBrokerData."""
 
     @property
     def incarnation(self) -> str: ...
 
 
 def same_process(stored: BrokerRecord, mine: BrokerRecord) -> bool:
-    """Tell whether a registration found in the store was written by this very process, in any session."""
+    """Return whether this process wrote a registration that is in the store, in this session or a former one."""
     return bool(mine.incarnation) and stored.incarnation == mine.incarnation
 
 
 class RecordCodec:
-    """JSON of the report of any load manager; read are the parts that all have, as LocalBrokerData."""
+    """Encodes the report of any load manager as JSON. Decodes the fields that all have, as LocalBrokerData."""
 
     def __init__(self) -> None:
         self._json = JsonCodec(LocalBrokerData)
@@ -64,7 +64,7 @@ class RecordCodec:
 
 
 class Registration:
-    """This broker's key and the list of all; the load manager decides what the key says."""
+    """This broker's key, and the list of all brokers. The load manager decides the value of the key."""
 
     def __init__(
         self,
@@ -106,21 +106,21 @@ class Registration:
 
     @property
     def times_taken(self) -> int:
-        """How often this broker took its key: more than once if it lost it."""
+        """The number of times this broker has taken its key: more than 1 if it lost the key."""
         return self._times_taken
 
     @property
     def brokers(self) -> frozenset[str]:
-        """The ids of the registered brokers, as last read."""
+        """The ids of the registered brokers, as they were read last."""
         return self._brokers
 
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener` after anything under /loadbalance/brokers changed; return the way to stop."""
+        """Call `listener` after each change under /loadbalance/brokers; return a function that ends this."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
     async def start(self) -> None:
-        """Read the list and begin to watch it; registers nothing."""
+        """Read the list, and watch it from now on. This does not register this broker."""
         await self._watch.start(self.refresh)
 
     async def close(self) -> None:
@@ -131,10 +131,10 @@ class Registration:
         self._cache.close()
 
     async def await_id_free(self, broker_id: str) -> None:
-        """Return when no process is registered as `broker_id`; a dead one's key is waited for until it expires.
+        """Wait until no process is registered as `broker_id`. The key of a dead process expires with its session.
 
         Raises:
-            BrokerIdInUseError: the key outlived a session, so its process is alive.
+            BrokerIdInUseError: the key exists for longer than a session timeout, so its process is alive.
         """
         loop = asyncio.get_running_loop()
         started = loop.time()
@@ -148,11 +148,11 @@ class Registration:
             await self.wait_change(min(0.5, limit_s - waited_s))
 
     async def register(self, broker_id: str, data: BrokerRecord) -> None:
-        """Take this broker's key with `data`.
+        """Create this broker's key with the value `data`.
 
         Raises:
-            BrokerIdInUseError: another process was faster.
-            LockBusyError: the registration is kept (`kept`), but was lost just now.
+            BrokerIdInUseError: another process has the key.
+            LockBusyError: during `kept`: the key was lost just now.
         """
         if self._is_kept:
             await self.update(data)
@@ -169,11 +169,11 @@ class Registration:
         lock.expired.add_done_callback(lambda _: self._on_expired(lock))
 
     def _on_expired(self, lock: ResourceLock[BrokerRecord]) -> None:
-        if self._lock is lock:  # not by `unregister`
+        if self._lock is lock:  # else `unregister` released it
             self._regaining = asyncio.create_task(self._regain(lock), name="regain registration")
 
     async def _regain(self, lost: ResourceLock[BrokerRecord]) -> None:
-        """Take the key again as soon as it is free; until then this broker is given no new bundles."""
+        """Take the key again as soon as it is free. Until then this broker gets no new bundles."""
         log.error("registration_lost", path=lost.path)
         while self._lock is lost:
             try:
@@ -186,17 +186,17 @@ class Registration:
                 log.info("registration_regained", path=lost.path)
 
     async def update(self, data: BrokerRecord) -> None:
-        """Write a new load report into the key.
+        """Write a new load report to the key.
 
         Raises:
-            LockBusyError: this broker is not registered, or no longer.
+            LockBusyError: this broker is not registered.
         """
         if self._lock is None:
             raise LockBusyError(BROKERS_ROOT)
         await self._lock.update(data)
 
     async def unregister(self) -> None:
-        """Leave the list; a key that is gone already is no error. Idempotent."""
+        """Delete this broker's key. It is no error if the key does not exist. Idempotent."""
         if self._is_kept:
             return
         lock, self._lock = self._lock, None
@@ -209,7 +209,7 @@ class Registration:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """While one load manager takes the place of another: `unregister` does nothing, `register` writes a report."""
+        """Keep the key while this broker changes its load manager: `unregister` has no effect, `register` updates."""
         self._is_kept = True
         try:
             yield
@@ -217,14 +217,15 @@ class Registration:
             self._is_kept = False
 
     async def data_of(self, broker_id: str) -> LocalBrokerData | None:
-        """Return what a broker registered, its last load report included; None if it is gone.
+        """Return the registration of a broker with its last load report, None if it is not registered.
 
-        Of the report of another load manager than the modular one: its names, URLs and usage, but not its bundles.
+        If the broker has another load manager than the modular one, the report has its names, URLs and usage, but not
+        its bundles.
         """
         return await self._cache.get(f"{BROKERS_ROOT}/{broker_id}")
 
     async def read(self, broker_id: str) -> LocalBrokerData | None:
-        """Return the same as the store has it now, whatever was told of changes."""
+        """Return the same, read from the store now."""
         self._cache.invalidate(f"{BROKERS_ROOT}/{broker_id}")
         return await self.data_of(broker_id)
 
@@ -233,7 +234,8 @@ class Registration:
         return None if data is None else urls_of_report(broker_id, data)
 
     async def refresh(self) -> frozenset[str]:
-        """Read the list from the store. Of who came, nothing counts that was read before, its absence above all."""
+        """Read the list from the store, and return it. Cached registrations of brokers that joined are dropped: the
+        cache may have recorded that they are absent."""
         before, self._brokers = self._brokers, frozenset(await self._store.children(BROKERS_ROOT))
         for broker_id in self._brokers - before:
             self._cache.invalidate(f"{BROKERS_ROOT}/{broker_id}")
@@ -243,12 +245,12 @@ class Registration:
         """Return at the next change of the list, or after `timeout_s`."""
         await self._change.wait(timeout_s)
 
-    async def _reload(self, was_told: bool) -> None:
+    async def _reload(self, was_notified: bool) -> None:
         before = self._brokers
         await self.refresh()
         if before != self._brokers:
             log.info("brokers_changed", joined=sorted(self._brokers - before), left=sorted(before - self._brokers))
-        if was_told or before != self._brokers:
+        if was_notified or before != self._brokers:
             self._notify()
 
     def _notify(self) -> None:
@@ -261,9 +263,9 @@ class Registration:
 
 
 def owns_by_records(data: LocalBrokerData) -> bool:
-    """Tell of a registered broker whether its load manager keeps ownership in the channel; else it owns by locks.
+    """Return whether the load manager of a registered broker keeps ownership in the channel, not in locks.
 
-    A manager that is not known here owns by locks, as all but the extensible one do.
+    False for a load manager that is unknown here: all except the extensible one use locks.
     """
     try:
         return manager_kind(data.load_manager_class_name or "") is ManagerKind.EXTENSIBLE
@@ -272,7 +274,7 @@ def owns_by_records(data: LocalBrokerData) -> bool:
 
 
 def urls_of_report(broker_id: str, data: LocalBrokerData) -> ServiceUrls:
-    """Return the URLs that a load report carries."""
+    """Return the URLs in a load report."""
     return ServiceUrls(
         broker_id=broker_id,
         broker_url=data.pulsar_service_url,
@@ -281,8 +283,8 @@ def urls_of_report(broker_id: str, data: LocalBrokerData) -> ServiceUrls:
         web_url_tls=data.web_service_url_tls,
         listeners={
             name: ListenerUrls(
-                each.broker_service_url, each.broker_service_url_tls, each.broker_http_url, each.broker_https_url
+                urls.broker_service_url, urls.broker_service_url_tls, urls.broker_http_url, urls.broker_https_url
             )
-            for name, each in data.advertised_listeners.items()
+            for name, urls in data.advertised_listeners.items()
         },
     )

@@ -1,4 +1,4 @@
-"""Under which addresses a broker is reached, and how it is called.
+"""The id and the URLs of a broker.
 
 Source: Pulsar's `PulsarService.brokerUrl/webAddress/getBrokerId` and `MultipleListenerValidator`.
 """
@@ -13,8 +13,10 @@ from pulsar_barycenter.config.addresses import listener_urls
 
 @dataclass(frozen=True, slots=True)
 class ServiceUrls:
-    """One broker's id and URLs. The id is `<advertised address>:<web port>`, never the binary port; the port is that
-    of TLS only where there is no other."""
+    """The id and the URLs of one broker.
+
+    The id is `<advertised address>:<web port>`. The port is that for TLS if there is no other web port.
+    """
 
     broker_id: str
     broker_url: str | None
@@ -35,12 +37,12 @@ class ServiceUrls:
         web_port_tls: int | None = None,
         internal_listener: str = "",
     ) -> "ServiceUrls":
-        """Compute the URLs from the ports that were really bound; `listeners` is `advertisedListeners`.
+        """Return the URLs for the ports that were bound; `listeners` is `advertisedListeners`.
 
-        What the `internal_listener`, if there is one, has of broker URLs are those of whoever names no listener.
+        The broker URLs of the `internal_listener`, if there is one, are for clients that name no listener.
 
         Raises:
-            ListenerError: the listeners cannot be read; the text says which.
+            ListenerError: a listener cannot be parsed; the message says which.
         """
         host = f"[{advertised_address}]" if ":" in advertised_address else advertised_address
         found = parse_advertised_listeners(listeners)
@@ -79,7 +81,7 @@ class ServiceUrls:
 
 
 def between_brokers(plain: str | None, tls: str | None, *, by_tls: bool) -> str | None:
-    """Return the URL by which brokers reach one another; `by_tls` is `brokerClientTlsEnabled`. None: there is none."""
+    """Return the URL for connections between brokers, None if there is none; `by_tls` is `brokerClientTlsEnabled`."""
     return (tls or plain) if by_tls else (plain or tls)
 
 
@@ -88,14 +90,14 @@ def _url(scheme: str, host: str, port: int | None) -> str | None:
 
 
 NextOwner: TypeAlias = ServiceUrls | Owner
-"""The broker that a bundle went to, as its former owner tells clients of it."""
+"""The next owner of a bundle, to which the former owner sends its clients."""
 
 
 def assigned_urls(owner: NextOwner | None, listener: str | None) -> tuple[str | None, str | None]:
-    """Return the plain and the TLS broker URL under which a client reaches `owner`, or None for what is not known.
+    """Return the plain and the TLS broker URL of `owner` for a client; each is None if it is not known.
 
-    `listener` is the one through which the client came, "" the default one. With None, which is any of them, only an
-    owner without listeners has a URL that is right for sure; a client that is told none looks the topic up.
+    `listener` is the client's listener, "" the default one, None an unknown one. If it is unknown, and the owner has
+    listeners, no URL is certain. A client that gets no URL looks the topic up.
     """
     if owner is None or (listener is None and owner.listeners):
         return None, None
@@ -129,10 +131,10 @@ def at_listener(owner: Owner, listener: str | None) -> Owner:
 
 
 def parse_advertised_listeners(text: str) -> dict[str, ListenerUrls]:
-    """Read `name:pulsar://host:port,name:pulsar+ssl://host:port,…`.
+    """Return the URLs by listener of a text `name:pulsar://host:port,name:pulsar+ssl://host:port,…`.
 
     Raises:
-        ListenerError: an entry is not of that form, or repeats one; the text says which.
+        ListenerError: an entry does not have this form, or repeats another; the message says which.
     """
     return {
         name: ListenerUrls(urls.get("pulsar"), urls.get("pulsar+ssl")) for name, urls in listener_urls(text).items()

@@ -1,11 +1,11 @@
-"""Who changed which dynamic setting, when and why: the last change of each key, beside the map of overrides.
+"""Records the last change of each dynamic setting: who changed it, when and why.
 
     /barycenter/setting-changes      JSON: key -> `NotedChange`
 
-The map itself is Pulsar's, which its tools read and write; so what is ours has a key of its own. It is written after
-the map, without waiting for one another: a change whose note is lost is in force all the same, and a note of a value
-that was overwritten without one is not shown (`NotedChange.is_of`). The note of the drained brokers keeps who drained
-each (`drain_notes`).
+The map of overrides is Pulsar's, and Pulsar's tools read and write it. So these records have a key of their own. A
+record is written after the map, not together with it: if a record is lost, the change is in force anyway. If a tool
+changes a value without a record, the old record is not shown (`NotedChange.is_of`). The record of the drained brokers
+keeps who drained each of them (`drain_notes`).
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ class SettingChanges:
         self._store = store
 
     async def all(self) -> Mapping[str, NotedChange]:
-        """Return the last change of each key that was changed; what cannot be read counts as none.
+        """Return the last recorded change by key; records that cannot be decoded are left out.
 
         Raises:
             MetadataError: the store does not answer.
@@ -40,7 +40,7 @@ class SettingChanges:
         return {} if record is None else _decode(record.value)
 
     async def note(self, key: str, change: NotedChange) -> None:
-        """Remember a change; one that cannot be costs a line in the log."""
+        """Record a change. If this fails, it is logged."""
         try:
             while True:
                 record = await self._store.get(CHANGES_PATH)
@@ -52,7 +52,7 @@ class SettingChanges:
                     await self._store.put(CHANGES_PATH, value, expected_version=version)
                     return
                 except BadVersionError:
-                    continue  # somebody else noted a change meanwhile: read it again
+                    continue  # another broker recorded a change meanwhile: read the record again
         except MetadataError as error:
             log.warning("setting_change_not_noted", key=key, reason=str(error))
 

@@ -1,12 +1,12 @@
-"""Which brokers may run beside each other, by who writes the metadata.
+"""Prevents that brokers run together of which some write metadata themselves and some by the leader.
 
-| this broker                      | beside                                                   | allowed                |
-|----------------------------------|----------------------------------------------------------|------------------------|
-| `leaderOnlyMetadataWrites=true`  | a broker that registers by a session of the store itself | no: it writes, too     |
-|                                  | a leader that is elected at another path                 | no: two would write    |
-| any other                        | a session that a leader granted                          | no: it writes, too     |
+| this broker                      | there is                                              | result                    |
+|----------------------------------|-------------------------------------------------------|---------------------------|
+| `leaderOnlyMetadataWrites=true`  | a broker that is registered by a session of the store | refused: it writes, too   |
+|                                  | a leader that is elected at another path              | refused: two would write  |
+| any other value                  | a session that a leader granted                       | refused: both would write |
 
-A broker looks once its own session or registration is there, so that of two that start at once one sees the other.
+A broker checks this after it has its own session or registration. So if two brokers start at once, one sees the other.
 """
 
 import asyncio
@@ -23,24 +23,25 @@ from pulsar_barycenter.naming.counted import count_of
 _AGAIN_S = 0.5
 
 
-async def refuse_who_writes_himself(store: MetadataStore, leader_path: str, *, within_s: float) -> None:
-    """Look for brokers that do not leave writing to whoever leads at `leader_path`; of those that died the keys are
-    waited for.
+async def refuse_direct_writers(store: MetadataStore, leader_path: str, *, within_s: float) -> None:
+    """Check that no broker writes metadata itself, instead of by the leader at `leader_path`.
+
+    This waits up to `within_s` for the keys of dead brokers to expire.
 
     Raises:
-        MixedWritersError: there are some.
+        MixedWritersError: there are such brokers.
         MetadataError: the store did not answer.
     """
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + within_s
-    while others := await _writers_of_their_own(store, leader_path):
+    while others := await _direct_writers(store, leader_path):
         if loop.time() >= deadline_s:
             raise MixedWritersError("true", others)
         await asyncio.sleep(_AGAIN_S)
 
 
-async def refuse_beside_leased(store: MetadataStore, *, within_s: float) -> None:
-    """Look for brokers that leave writing to the leader; a store that is silent, as while it elects, is asked again.
+async def refuse_leader_writers(store: MetadataStore, *, within_s: float) -> None:
+    """Check that no broker writes by the leader. If the store does not answer, ask again for up to `within_s`.
 
     Raises:
         MixedWritersError: there is a session that a leader granted.
@@ -61,7 +62,7 @@ async def refuse_beside_leased(store: MetadataStore, *, within_s: float) -> None
         raise MixedWritersError("false", [f"{count_of(len(sessions), 'session')} at {SESSIONS_ROOT}"])
 
 
-async def _writers_of_their_own(store: MetadataStore, leader_path: str) -> list[str]:
+async def _direct_writers(store: MetadataStore, leader_path: str) -> list[str]:
     found = []
     for broker in await store.children(BROKERS_ROOT):
         record = await store.get(f"{BROKERS_ROOT}/{broker}")

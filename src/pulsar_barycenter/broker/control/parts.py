@@ -23,10 +23,10 @@ from pulsar_barycenter.broker.environment import Environment
 from pulsar_barycenter.broker.load_manager.contract import LoadManagerFactory
 from pulsar_barycenter.broker.load_manager.switch import LoadManagerSwitch
 from pulsar_barycenter.broker.lookup.channel_search import ChannelSearch
-from pulsar_barycenter.broker.lookup.dead_ends import DeadEnds, refuses_connections
+from pulsar_barycenter.broker.lookup.load_manager_migration import LoadManagerMigration
 from pulsar_barycenter.broker.lookup.namespace_service import NamespaceService
-from pulsar_barycenter.broker.lookup.newest_manager import NewestManager
 from pulsar_barycenter.broker.lookup.owner_search import Affinities, OwnerSearch
+from pulsar_barycenter.broker.lookup.refusing_brokers import RefusingBrokers, refuses_connections
 from pulsar_barycenter.broker.lookup.service import ClusterLookup, TopicDirectory
 from pulsar_barycenter.broker.namespaces.bundle_cache import BundleCache
 from pulsar_barycenter.broker.namespaces.cluster_policies import ClusterPolicyWatch
@@ -93,7 +93,7 @@ class _WayBase:
     leadership: Leadership
     serving_log: ServingLog
     affinities: Affinities
-    newest_manager: NewestManager
+    migration: LoadManagerMigration
 
 
 def metadata_writing(config: BrokerConfig, env: Environment) -> MetadataWriting:
@@ -143,7 +143,7 @@ def control_parts(
         leadership=writing.leadership(kind.leader_path, refresh_after_s=refresh_after_s, source=env.random),
         serving_log=serving_log,
         affinities=Affinities(),
-        newest_manager=NewestManager(config, registration, env.random, lambda: serving_log.broker_id),
+        migration=LoadManagerMigration(config, registration, env.random, lambda: serving_log.broker_id),
     )
     way = kind.make(base)
     way.ownership.handovers.observe = env.instruments.handed_over
@@ -170,8 +170,8 @@ def control_parts(
             registration,
             way.search,
             directory,
-            base.newest_manager,
-            DeadEnds(refuses_connections, longest_s=writing.former_session_s * 1.2 + 2),
+            base.migration,
+            RefusingBrokers(refuses_connections, longest_s=writing.former_session_s * 1.2 + 2),
             leaders_term=way.leaders_term,
         ),
         namespaces=NamespaceService(
@@ -211,7 +211,7 @@ def _lock_way(base: _WayBase) -> OwnershipWay:
         base.leadership,
         lambda: base.switch.current,
         base.affinities,
-        elsewhere=base.newest_manager.candidate,
+        elsewhere=base.migration.candidate,
     )
     return LockWay(ownership, search, leaders_term)
 
@@ -227,7 +227,7 @@ def _record_way(base: _WayBase) -> OwnershipWay:
         base.incarnation,
         SuccessorChoice(base.switch).choose,
     )
-    search = ChannelSearch(channel.ownership, lambda: base.switch.current, elsewhere=base.newest_manager.candidate)
+    search = ChannelSearch(channel.ownership, lambda: base.switch.current, elsewhere=base.migration.candidate)
     return RecordWay(channel, search, base.leadership, base.switch, lambda: base.serving_log.broker_id)
 
 

@@ -1,11 +1,14 @@
-"""Where a client finds its topic, and what is done to the bundles of a namespace on request.
+"""Answers look-ups: which broker serves a topic. Also unloads and splits bundles on request.
 
-`service` answers lookups, for the binary protocol and for HTTP alike; it begins at what is known without waiting and
-ends in a search that all who ask share. One attempt of that search says who owns the bundle, or who shall, and who may
-decide it: `owner_search` where bundles are owned by locks, `channel_search` where by records of the ownership channel.
-Answers that lead to a dead broker are found by `dead_ends`. While a cluster changes over to another load manager,
-`newest_manager` sends clients to brokers that run it. `namespace_service` unloads and splits bundles, and hands all of
-them over when the broker leaves.
+Problem: many clients look the same bundles up at once, above all after a broker failed. A refused client waits longer
+after each refusal. So a look-up that cannot be answered yet is held, and all look-ups of a bundle share one search.
 
-The lock itself is taken in `ownership`; the choice of a broker is the load manager's.
+- `service` answers look-ups of the binary protocol and of HTTP: from the cache without waiting, else by a search.
+- One attempt of a search finds the owner of a bundle, or the broker that should own it, or the broker that may decide
+  this: `owner_search` if bundles are owned by locks, `channel_search` if by records in the ownership channel.
+- `refusing_brokers` knows brokers that refuse connections, so that no answer leads to a dead broker.
+- `load_manager_migration`: while a cluster changes its load manager, it sends clients to brokers with the new one.
+- `namespace_service` unloads, splits and deletes bundles, and hands all bundles over when the broker stops.
+
+`ownership` takes the lock; the load manager chooses the broker.
 """

@@ -1,13 +1,14 @@
-"""Who shall own a bundle that nobody owns, where ownership is kept in the channel: any broker that is asked decides.
+"""Finds or assigns the owner of a bundle where ownership is kept in the ownership channel.
 
-The broker asked chooses, has the bundle assigned, and waits for the chosen one to say that it owns it; whoever asks
-meanwhile, here or elsewhere, finds the assignment and waits, too. Two that choose at once: the first record counts.
+Every broker may decide about a bundle without an owner. The broker that gets the look-up chooses a broker, publishes
+the assignment, and waits until the chosen one publishes that it owns the bundle. Other look-ups meanwhile, here or at
+other brokers, see the assignment and wait, too. If two brokers choose at once, the first record in the channel counts.
 
-| the bundle                                 | goes to                              |
-|--------------------------------------------|--------------------------------------|
-| heartbeat or live SLA-monitor namespace    | the broker in the name               |
-| any other, and another manager is newest   | whom a broker of that one chooses    |
-| any other                                  | whom the load manager chooses        |
+| the bundle                                              | goes to                                            |
+|---------------------------------------------------------|----------------------------------------------------|
+| of a heartbeat namespace, or a live SLA-monitor one     | the broker in the name of the namespace            |
+| any other, during a migration to another load manager   | the choice of a broker with the newest manager     |
+| any other                                               | the choice of the load manager                     |
 
 Source: Pulsar's `ExtensibleLoadManagerImpl.assign`.
 """
@@ -36,7 +37,7 @@ log = structlog.get_logger(__name__)
 
 
 class ChannelSearch:
-    """One attempt after the other to find, or to make, the owner of a bundle. Implements `Search`."""
+    """Makes attempts to find or assign the owner of a bundle. Implements `Search`."""
 
     def __init__(
         self,
@@ -54,10 +55,10 @@ class ChannelSearch:
         self._urls = urls
 
     async def attempt(self, bundle: Bundle, *, authoritative: bool) -> Owner | Candidate | Wait:
-        """Answer with the owner, or with what to wait for; `authoritative`: ask nobody else who shall own the bundle.
+        """Return the owner, the broker to ask instead, or what to wait for. `authoritative`: do not ask another broker.
 
         Raises:
-            BundleNotFoundError: the range is not a bundle (any more).
+            BundleNotFoundError: the range is not a bundle, or no longer.
             MetadataError: the store did not answer.
         """
         if self._urls is None:
@@ -80,10 +81,10 @@ class ChannelSearch:
         except ChannelUnavailableError as error:
             return Wait("bundle", error)
         owner = self._ownership.owner_cached(bundle)
-        return owner or Wait("bundle", BundleNotAcquiredError(bundle, f"broker {broker_id} has not taken it yet"))
+        return owner or Wait("bundle", BundleNotAcquiredError(bundle, f"broker {broker_id} has not acquired it yet"))
 
     async def choose(self, bundle: Bundle) -> str | None:
-        """Return who shall own a bundle.
+        """Return the id of the broker that should own a bundle, None if no broker is available.
 
         Raises:
             BundleNotAcquiredError: the choice failed.

@@ -1,11 +1,12 @@
-"""What is done to the bundles of a namespace: unload, split, give up, hand over.
+"""Unloads, splits and deletes bundles of a namespace, and hands all bundles of this broker over.
 
     NamespaceServiceError
     ├── BrokerNotActiveError   the destination of an unload is not registered
     ├── BundleNotEmptyError    a bundle with topics is deleted without force
-    └── SplitConflictError     other changes of the namespace were faster too often
+    └── SplitConflictError     other changes of the namespace came first, too often
 
-Every call works on this broker's own bundles; who asks for another broker's is sent there by the REST layer.
+Every call works on bundles that this broker owns; the REST layer redirects requests about other bundles to their
+owners.
 Source: Pulsar's `NamespaceService` (unload, split) and `OwnedBundle.handleUnloadRequest`.
 """
 
@@ -43,12 +44,12 @@ SPLIT_ATTEMPTS: Final = 8
 
 _FOR_EACH_AT_ONCE: Final = 100
 _MOST_AT_ONCE: Final = 8
-"""How many bundles a broker that leaves hands over side by side: one for each hundred that it has, and at most eight.
-A few go one after the other, which clients feel least; many have to be gone within `brokerShutdownTimeoutMs`."""
+"""How many bundles a broker that stops hands over in parallel: one for each hundred that it has, and at most eight. A
+few go one after the other, because clients notice this least. Many have to fit into `brokerShutdownTimeoutMs`."""
 
 
 class NamespaceServiceError(Exception):
-    """A request about bundles that was refused."""
+    """A refused request about bundles."""
 
 
 class BrokerNotActiveError(NamespaceServiceError):
@@ -76,6 +77,8 @@ class SplitConflictError(NamespaceServiceError):
 
 
 class NamespaceService:
+    """The operations on the bundles that this broker owns."""
+
     def __init__(
         self,
         store: MetadataStore,
@@ -104,26 +107,26 @@ class NamespaceService:
         await self._tasks.close()
 
     async def bundles_of(self, namespace: NamespaceName) -> NamespaceBundles:
-        """Return the bundles of a namespace; a namespace without any record is one bundle without version."""
+        """Return the bundles of a namespace, from the cache. A namespace without a record is one bundle, no version."""
         return await self._bundles.get(namespace)
 
     async def bundles_of_now(self, namespace: NamespaceName) -> NamespaceBundles:
-        """The same, read from the store."""
+        """Return the bundles of a namespace, read from the store."""
         return await self._bundles.fresh(namespace)
 
     async def admit(self, leader_epoch: int) -> Guard:
-        """Return what the writes of a leader's command depend on.
+        """Check the epoch of a leader that sent a command; return the guard for the writes of this command.
 
         Raises:
             FormerEpochError: another leader has a later epoch.
-            MetadataError: the store does not answer, or has not heard of so late an epoch.
+            MetadataError: the store does not answer, or does not have this epoch yet.
         """
         return await self._epochs.admit(leader_epoch)
 
     # ---- unload ----
 
     def set_destination(self, bundle: Bundle, broker_id: str) -> None:
-        """Have `bundle` assigned to `broker_id` next time; called on the leader, before the unload.
+        """Make `broker_id` the next owner of `bundle`. Call this on the leader, before the unload.
 
         Raises:
             BrokerNotActiveError: that broker is not registered.
@@ -141,11 +144,11 @@ class NamespaceService:
         destination: str | None = None,
         leader_epoch: int | None = None,
     ) -> int | None:
-        """Close the bundle's topics and give it up; return how many there were, None if it is not owned here.
+        """Unload a bundle: close its topics and release it. Return the number of topics, None if it is not owned here.
 
-        It goes to `destination` where ownership is handed over from one broker to the next; else see `set_destination`.
-        A call during another unload of the bundle waits for that one, and returns None. `leader_epoch` is that of the
-        leader whose command it is; see `admit`.
+        `destination` is the next owner if ownership is kept in the channel; else see `set_destination`. A call during
+        another unload of the bundle waits for that one, and returns None. `leader_epoch` is the epoch of the leader
+        that sent the command; see `admit`.
         """
         if leader_epoch is not None:
             await self.admit(leader_epoch)
@@ -154,10 +157,10 @@ class NamespaceService:
     async def hand_over_all(
         self, *, reason: str, max_per_second: float = 0, tell: Callable[[Bundle], None] = lambda _: None
     ) -> int:
-        """Unload every bundle, in the order of their names, many of them side by side; return how many.
+        """Unload every bundle of this broker, in the order of their names; return the number of unloaded bundles.
 
-        `max_per_second` 0 sets no limit; else they are unloaded one after the other. `tell` hears of each that was.
-        What fails is logged, and the next one taken.
+        Several are unloaded in parallel if `max_per_second` is 0 (no limit); else one after the other. `tell` is called
+        with each unloaded bundle. A failure is logged, and the next bundle follows.
         """
         bundles = self._ownership.owned_bundles()
         at_once = 1 if max_per_second > 0 else min(1 + len(bundles) // _FOR_EACH_AT_ONCE, _MOST_AT_ONCE)
@@ -182,10 +185,10 @@ class NamespaceService:
         return done
 
     async def delete_bundle(self, bundle: Bundle, *, force: bool) -> None:
-        """Give up an empty bundle on the way to deleting its namespace.
+        """Release a bundle before its namespace is deleted.
 
         Raises:
-            BundleNotEmptyError: it has topics, and not `force`.
+            BundleNotEmptyError: it has topics, and `force` is not set.
         """
         topics = await self.topics_in(bundle)
         if topics and not force:
@@ -203,19 +206,19 @@ class NamespaceService:
         unload: bool = False,
         leader_epoch: int | None = None,
     ) -> list[Bundle]:
-        """Split a bundle that is owned here, and return its children; none if the algorithm found no boundary.
+        """Split a bundle that this broker owns; return the new bundles, none if the algorithm found no boundary.
 
-        Topics stay open and clients notice nothing, unless `unload`, which unloads the children afterwards, in
-        the background. Repeats the whole attempt while other changes of the namespace come in between.
-        `leader_epoch` is that of the leader whose command it is: boundaries are written only while it is that of now.
+        Topics stay open, and clients notice nothing. With `unload` the new bundles are unloaded afterwards, in the
+        background. The whole attempt is repeated if the namespace changes meanwhile. `leader_epoch` is the epoch of the
+        leader that sent the command: boundaries are written only while it is the present epoch.
 
         Raises:
             FormerEpochError: another leader has a later epoch.
-            SplitRefusedError: no such algorithm, or it misses something.
-            InvalidSplitError: the bundle cannot be cut there, or belongs to a broker's own namespace.
-            BundleNotFoundError: it is no bundle of the namespace (any more).
-            BundleNotAcquiredError: it is not owned here.
-            SplitConflictError: every attempt met another change.
+            SplitRefusedError: the algorithm is unknown, or misses an argument.
+            InvalidSplitError: the bundle cannot be split there, or it is of a broker's own namespace.
+            BundleNotFoundError: it is not a bundle of the namespace, or no longer.
+            BundleNotAcquiredError: this broker does not own it.
+            SplitConflictError: the namespace changed during every attempt.
         """
         if is_broker_bound(bundle.namespace):
             raise InvalidSplitError(bundle, "the namespace belongs to one broker and stays one bundle")
@@ -234,10 +237,10 @@ class NamespaceService:
         raise SplitConflictError(bundle, SPLIT_ATTEMPTS)
 
     async def boundaries_of(self, bundle: Bundle, algorithm: str) -> Sequence[int]:
-        """Return where that algorithm would split a bundle that is owned here; nothing if nowhere.
+        """Return the hashes at which an algorithm would split a bundle that this broker owns; may be empty.
 
         Raises:
-            SplitRefusedError: no such algorithm, or it misses something.
+            SplitRefusedError: the algorithm is unknown, or misses an argument.
         """
         return split_algorithm(algorithm)(await self._split_request(bundle, ()))
 
@@ -267,7 +270,8 @@ class NamespaceService:
         return children
 
     async def _after_split(self, parent: Bundle, children: list[Bundle], *, unload: bool) -> None:
-        """The split stands; what follows is repeated by others if it fails here."""
+        """Do what follows a split: copy the boundaries, report the load, unload. If a step fails here, it is logged; a
+        later one, here or at another broker, repeats it."""
         try:
             await copy_boundaries_to_policies(self._store, parent.namespace)
         except MetadataError as error:
@@ -287,6 +291,6 @@ class NamespaceService:
                 log.warning("bundle_not_unloaded", bundle=str(child), after="split", reason=str(error))
 
     async def topics_in(self, bundle: Bundle) -> list[TopicName]:
-        """Return the persistent topics that there are in a bundle."""
+        """Return the persistent topics of a bundle, loaded or not."""
         names = await self._directory.topics_of_namespace(bundle.namespace, "PERSISTENT")
         return [topic for topic in map(TopicName.parse, names) if bundle.range.contains(topic.hash32)]

@@ -1,17 +1,19 @@
-"""Who shall own a bundle that nobody owns, and who decides that.
+"""Finds or assigns the owner of a bundle where bundles are owned by locks.
 
-| the asked broker                                   | its answer                                          |
-|----------------------------------------------------|-----------------------------------------------------|
-| any, heartbeat or live SLA-monitor namespace       | the broker in the name                              |
-| asked with `authoritative`                         | itself: some leader chose it, and is believed       |
-| runs another load manager than the newest          | ask a broker of the newest one (`newest_manager`)   |
-| leads, or its load manager is not centralised      | whom the load manager chooses (authoritative)       |
-| follows, leader known and registered               | the leader (not authoritative): ask there           |
-| follows, no leader, or one that is not registered  | whom its own load manager chooses (authoritative)   |
+The broker that gets a look-up of a bundle without an owner answers:
 
-A broker that is to be itself acquires the bundle and can serve before it answers. Where several decide at once the
-lock decides, and the loser answers with the winner. What is in transit is waited for by the caller: an attempt
-never waits for anything but the store.
+| the broker                                               | its answer                                               |
+|----------------------------------------------------------|----------------------------------------------------------|
+| any; heartbeat namespace, or a live SLA-monitor one      | the broker in the name of the namespace                  |
+| any; the look-up is `authoritative`                      | itself: a leader has chosen it                           |
+| has a former load manager (`load_manager_migration`)     | a broker with the newest one: ask there                  |
+| leads, or its load manager is not centralized            | the choice of its load manager (authoritative)           |
+| does not lead; the leader is registered                  | the leader (not authoritative): ask there                |
+| does not lead; there is no leader, or not registered     | the choice of its own load manager (authoritative)       |
+
+If the answer is the broker itself, it acquires the bundle and can serve it before it answers. If several brokers decide
+at once, the lock decides, and the others answer with its holder. An attempt waits only for the store: the caller waits
+while a bundle is in transit.
 
 Source: Pulsar's `NamespaceService.searchForCandidateBroker`.
 """
@@ -48,7 +50,7 @@ _WARN_EVERY_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Another broker, to which the client is redirected."""
+    """Another broker, to which the look-up is redirected. `authoritative`: that broker need not ask a leader."""
 
     urls: ServiceUrls
     authoritative: bool
@@ -56,17 +58,17 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """No answer yet. Try again when `on` changed; `error` is what to say when there is no more time."""
+    """No answer yet: try again when the bundle, or the list of brokers, has changed. `error` is for the time limit."""
 
     on: Literal["bundle", "brokers"]
     error: LookupFailedError | MetadataError
 
 
 class Affinities:
-    """Where an administrator or a shedder wants a bundle to go when it is assigned next.
+    """The next owners of bundles, as an administrator or a shedder wants them.
 
-    Kept by the leader, in memory, under the bundle's full name. An entry holds until somebody takes the bundle, so
-    that all who look it up meanwhile are sent to one broker, or for AFFINITY_LIFE_S.
+    The leader has them in memory. An entry is valid until a broker acquires the bundle, at most for AFFINITY_LIFE_S, so
+    that all look-ups meanwhile are sent to the same broker.
     """
 
     def __init__(self) -> None:
@@ -89,24 +91,24 @@ class Affinities:
 
 
 class Search(Protocol):
-    """How an owner is found, or made."""
+    """Finds or assigns the owner of a bundle."""
 
     def set_identity(self, urls: ServiceUrls) -> None:
-        """Say under which URLs this broker is reached."""
+        """Set the URLs of this broker, when its ports are known."""
         ...
 
     async def attempt(self, bundle: Bundle, *, authoritative: bool) -> Owner | Candidate | Wait:
-        """Answer with the owner, with the broker to ask instead, or with what to wait for.
+        """Return the owner, the broker to ask instead, or what to wait for.
 
         Raises:
-            BundleNotFoundError: the range is not a bundle (any more).
+            BundleNotFoundError: the range is not a bundle, or no longer.
             MetadataError: the store did not answer.
         """
         ...
 
 
 class OwnerSearch:
-    """One attempt after the other to find, or to make, the owner of a bundle."""
+    """Makes attempts to find or assign the owner of a bundle. Implements `Search`."""
 
     def __init__(
         self,
@@ -117,8 +119,8 @@ class OwnerSearch:
         affinities: Affinities,
         elsewhere: Callable[[Bundle], Awaitable["Candidate | None"]],
     ) -> None:
-        """`elsewhere` names a broker that decides about a bundle that nobody owns, in place of all who run this load
-        manager."""
+        """`elsewhere` returns the broker that decides about a bundle without an owner, if no broker with this load
+        manager may; see `LoadManagerMigration.candidate`."""
         self._ownership = ownership
         self._registration = registration
         self._leadership = leadership
@@ -132,10 +134,10 @@ class OwnerSearch:
         self._urls = urls
 
     async def attempt(self, bundle: Bundle, *, authoritative: bool) -> Owner | Candidate | Wait:
-        """Answer with the owner, with the broker to ask instead, or with what to wait for.
+        """Return the owner, the broker to ask instead, or what to wait for.
 
         Raises:
-            BundleNotFoundError: the range is not a bundle (any more).
+            BundleNotFoundError: the range is not a bundle, or no longer.
             MetadataError: the store did not answer.
         """
         owner = await self._ownership.owner_of(bundle)
@@ -155,11 +157,12 @@ class OwnerSearch:
             return await self._acquire(bundle)
         urls = await self._registration.urls_of(broker_id)
         if urls is None:
-            return Wait("brokers", BundleNotAcquiredError(bundle, f"broker {broker_id}, chosen for it, is gone"))
+            error = BundleNotAcquiredError(bundle, f"broker {broker_id} was chosen for it, but is not registered now")
+            return Wait("brokers", error)
         return Candidate(urls, authoritative_redirect)
 
     async def _candidate(self, bundle: Bundle, me: str, *, authoritative: bool) -> tuple[str | None, bool]:
-        """Return the broker to own the bundle, or to be asked, and whether he may take that for granted."""
+        """Return the broker that should own the bundle or decide about it, and whether a redirect is authoritative."""
         leads = self._leadership.is_leader()
         bound = heartbeat_broker(bundle.namespace)
         if bound is None:
@@ -176,7 +179,7 @@ class OwnerSearch:
         return leader, False
 
     async def _leader_to_ask(self) -> str | None:
-        """Return who decides in place of this broker; None if it decides itself."""
+        """Return the leader if it decides instead of this broker; None if this broker decides itself."""
         if not self._load_manager().is_centralized:
             return None
         leader = await self._leadership.current_leader()

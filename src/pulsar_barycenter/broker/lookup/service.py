@@ -1,13 +1,14 @@
-"""Which broker serves a topic: the service behind both lookup front ends.
+"""Answers which broker serves a topic, for look-ups of the binary protocol and of HTTP.
 
-The hot path is `lookup_cached`: bundles and owner known, no wait, no allocation of a task. Everything else goes through
-one search per bundle, which all lookups of it share; authoritative and other calls have one each.
-While a bundle is in transit (its owner closes it or prepares to serve, its candidate is gone), while this broker
-starts, while the store does not answer, and while the answer would lead to a dead broker (`dead_ends`), it is held for
-up to HOLD_S. A client doubles its back-off with each refusal, up to a minute, so a refusal costs it more time than it
-waits here.
+The frequent case is `lookup_cached`: bundle and owner are known, so that nothing waits and no task is created. All
+other look-ups of a bundle share one search (authoritative look-ups share another one).
 
-Source: Pulsar's `NamespaceService.findBrokerServiceUrl`; Pulsar fails at once where answers are held here.
+A look-up is held for up to HOLD_S while it has no useful answer: while the bundle is in transit (its owner closes or
+opens it, or the chosen broker has left), while this broker starts, while the store does not answer, and while the owner
+refuses connections (`refusing_brokers`). A client doubles its back-off with each refusal, up to a minute, so that a
+refusal would cost it more time than the wait.
+
+Source: Pulsar's `NamespaceService.findBrokerServiceUrl`. There such look-ups fail at once.
 """
 
 import asyncio
@@ -31,9 +32,9 @@ from pulsar_barycenter.broker.cluster.lookup_answers import (
 from pulsar_barycenter.broker.cluster.registration import Registration
 from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls, at_listener
 from pulsar_barycenter.broker.errors import TopicNotFoundError
-from pulsar_barycenter.broker.lookup.dead_ends import DeadEnds
-from pulsar_barycenter.broker.lookup.newest_manager import NewestManager
+from pulsar_barycenter.broker.lookup.load_manager_migration import LoadManagerMigration
 from pulsar_barycenter.broker.lookup.owner_search import Candidate, Search, Wait
+from pulsar_barycenter.broker.lookup.refusing_brokers import RefusingBrokers
 from pulsar_barycenter.broker.namespaces.boundaries import needs_no_record
 from pulsar_barycenter.broker.namespaces.bundle_cache import BundleCache
 from pulsar_barycenter.broker.ownership.contract import InTransit, LeadersTerm, Ownership
@@ -47,29 +48,31 @@ from pulsar_barycenter.naming.topic import TopicName
 log = structlog.get_logger(__name__)
 
 HOLD_S: Final = 12.0
-"""How long a lookup is held that cannot be answered yet. A client gives up after 30 s, which a lookup that is held,
-redirected and held again does not reach."""
+"""How long a look-up without an answer is held, in seconds. A client gives up after 30 s; a look-up that is held,
+redirected and held again takes less."""
 _HOLD_READ_S: Final = 5.0
-"""The same for a question about who owns a bundle, which assigns it to nobody."""
+"""The same for a request that asks for the owner of a bundle without assigning it."""
 _UNANSWERED: Final = (StoreUnavailableError, SessionLostError)
 _LOOK_AGAIN_S: Final = 0.25
-"""How often a held lookup looks without having been told of a change: a notification may be lost."""
+"""The time between two attempts of a held look-up without a notification, in seconds: a notification may be lost."""
 
 
 class LookupService(Protocol):
-    """What connections and REST handlers ask. Errors: see `lookup_answers`."""
+    """The look-ups that connections and REST handlers use. Errors: see `lookup_answers`."""
 
     def lookup_cached(self, topic: TopicName, listener: str | None = None) -> Owner | None:
-        """Return the owner of the topic's bundle if it is known now; never waits, takes no lookup permit.
+        """Return the owner of the topic's bundle if it is known now. This does not wait and needs no permit.
 
-        Ask this first. None says nothing about ownership: call `lookup`.
+        Call this first. None does not mean that there is no owner: call `lookup` then.
         """
         ...
 
     async def lookup(
         self, topic: TopicName, *, authoritative: bool = False, listener: str | None = None
     ) -> LookupAnswer:
-        """Find the owner of the topic's bundle, or have one chosen. Held while the bundle is in transit.
+        """Return the owner of the topic's bundle, or the broker to ask; assign the bundle if it has no owner.
+
+        This waits while the bundle is in transit.
 
         Raises:
             LookupFailedError: see `lookup_answers`.
@@ -80,18 +83,18 @@ class LookupService(Protocol):
     async def lookup_bundle(
         self, bundle: Bundle, *, authoritative: bool = False, read_only: bool = False, listener: str | None = None
     ) -> LookupAnswer | None:
-        """The same for a bundle, for admin requests. `read_only` never assigns: None if nobody owns the bundle."""
+        """Do the same for a bundle, for admin requests. `read_only`: do not assign; None if the bundle has no owner."""
         ...
 
     async def bundle_of(self, topic: TopicName) -> Bundle:
-        """Return the bundle that the topic belongs to; needs no owner."""
+        """Return the bundle of a topic, with or without an owner."""
         ...
 
     async def partitions(self, topic: TopicName, *, auto_create: bool) -> int:
-        """Return the number of partitions, 0 for a topic that is not partitioned; may create the record.
+        """Return the number of partitions, 0 for a topic that is not partitioned. `auto_create` may create the record.
 
-        Without `auto_create` the question is also whether the topic exists: a persistent one that does not raises
-        TopicNotFoundError. (Of a non-persistent one nobody but its owner knows; the answer is 0, as Pulsar's.)
+        Without `auto_create`, a persistent topic that does not exist raises TopicNotFoundError. For a non-persistent
+        topic the result is 0, as in Pulsar: only its owner knows whether it exists.
         """
         ...
 
@@ -101,7 +104,7 @@ class LookupService(Protocol):
 
 
 class TopicDirectory(Protocol):
-    """What is known of topics without owning them (`Resources`)."""
+    """What every broker can know about topics, also without owning them (`Resources`)."""
 
     async def partitions(self, topic: TopicName, *, auto_create: bool) -> int: ...
 
@@ -111,9 +114,9 @@ class TopicDirectory(Protocol):
 
 
 class LookupCounts:
-    """Look-ups of topics since the broker started, by what came of them; they only grow.
+    """Counters of look-ups of topics since the broker started, by result; they only grow.
 
-    `seconds` is the time that all of them took together; one whose answer is known takes none.
+    `seconds` is the sum of their times; a look-up from the cache counts 0.
     """
 
     __slots__ = ("answers", "failures", "redirects", "seconds")
@@ -131,13 +134,13 @@ class LookupCounts:
 
 @dataclass(eq=False, slots=True)
 class _SharedSearch:
-    """One search for a bundle that lookups share; `wait` is what came of its last attempt, `is_told` whether it was
-    logged that it failed."""
+    """One search for a bundle that look-ups share. `wait` is the result of its last attempt; `is_logged` says whether
+    its failure was logged."""
 
     deadline: float
     wait: Wait | None = None
     task: asyncio.Task[Owner | Candidate] | None = None
-    is_told: bool = False
+    is_logged: bool = False
 
 
 class ClusterLookup:
@@ -151,21 +154,21 @@ class ClusterLookup:
         registration: Registration,
         search: Search,
         directory: TopicDirectory,
-        newest_manager: NewestManager,
-        dead_ends: DeadEnds,
+        migration: LoadManagerMigration,
+        refusing_brokers: RefusingBrokers,
         *,
         leaders_term: LeadersTerm,
     ) -> None:
-        """`dead_ends` knows which brokers refuse connections, `leaders_term` who serves the internal topics where the
-        leader does, and `newest_manager` who reads them, where others do."""
+        """`refusing_brokers` knows which brokers refuse connections, `leaders_term` which broker serves the internal
+        topics if the leader serves them, and `migration` which broker reads them if another one does."""
         self._config = config
         self._bundles = bundles
         self._ownership = ownership
         self._registration = registration
         self._search = search
         self._directory = directory
-        self._newest_manager = newest_manager
-        self._dead_ends = dead_ends
+        self._migration = migration
+        self._refusing_brokers = refusing_brokers
         self._leaders_term = leaders_term
         self.counts = LookupCounts()
         self._in_flight = 0
@@ -174,7 +177,7 @@ class ClusterLookup:
 
     @property
     def in_flight(self) -> int:
-        """How many lookups hold a permit of `maxConcurrentLookupRequest`."""
+        """The number of look-ups that have a permit of `maxConcurrentLookupRequest`."""
         return self._in_flight
 
     def lookup_cached(self, topic: TopicName, listener: str | None = None) -> Owner | None:
@@ -192,13 +195,13 @@ class ClusterLookup:
         if self._leaders_term.has(topic):
             leader = self._leaders_term.owner()
             return None if leader is None else at_listener(leader, listener)
-        if self._newest_manager.is_followed and is_internal_topic(topic):
+        if self._migration.is_followed and is_internal_topic(topic):
             return None
         bundle = self._bundles.cached_bundle_of(topic)
         if bundle is None:
             return None
         owner = self._ownership.owner_cached(bundle)
-        if owner is None or (not owner.is_local and self._is_dead_end(owner)):
+        if owner is None or (not owner.is_local and self._refuses(owner)):
             return None
         return at_listener(owner, listener) if listener else owner
 
@@ -231,8 +234,8 @@ class ClusterLookup:
         try:
             if self._leaders_term.has(topic):
                 return await self._lookup_leader(topic, listener)
-            if self._newest_manager.is_followed and is_internal_topic(topic):
-                reader = await self._newest_manager.reader_of_records()
+            if self._migration.is_followed and is_internal_topic(topic):
+                reader = await self._migration.reader_of_records()
                 if reader is not None:
                     return _answer(reader, listener)
             return await self._lookup_topic(topic, authoritative, listener)
@@ -260,7 +263,7 @@ class ClusterLookup:
         return count
 
     async def _exists(self, topic: TopicName) -> bool:
-        """Tell whether a persistent topic exists, if only as a partition that nobody used yet."""
+        """Return whether a persistent topic exists. A partition exists also before its first use."""
         directory = self._directory
         if await directory.topic_exists(topic):
             return True
@@ -272,16 +275,16 @@ class ClusterLookup:
         return await self._directory.topics_of_namespace(namespace, mode)
 
     async def close(self) -> None:
-        """Answer every held lookup with LookupNotReadyError, and every later one. Idempotent."""
+        """Answer all held and all later look-ups with LookupNotReadyError. Idempotent."""
         self._closed = True
         tasks = [search.task for search in self._searches.values() if search.task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._dead_ends.close()
+        await self._refusing_brokers.close()
 
     async def _lookup_topic(self, topic: TopicName, authoritative: bool, listener: str | None) -> LookupAnswer:
-        """Search for the topic's bundle; when that bundle was split meanwhile, for the topic's new one."""
+        """Search for the owner of the topic's bundle. If the bundle is split meanwhile, search for the new bundle."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + HOLD_S
         while True:
@@ -322,7 +325,11 @@ class ClusterLookup:
         return bundles is not None and bundles.find_hash(bundle.range.lower) == bundle
 
     async def _shared_search(self, bundle: Bundle, authoritative: bool, deadline: float) -> Owner | Candidate:
-        """Take part in the search for a bundle, or begin one; until `deadline`, whenever the search began."""
+        """Join the search for a bundle, or start one; wait for it until `deadline`.
+
+        Raises:
+            LookupFailedError, MetadataError: the error of the last attempt, when the time is over.
+        """
         if self._closed:
             raise LookupNotReadyError("This broker is shutting down")
         key = (bundle, authoritative)
@@ -335,7 +342,7 @@ class ClusterLookup:
         assert search.task is not None
         done, _ = await asyncio.wait([search.task], timeout=deadline - asyncio.get_running_loop().time())
         if not done and search.wait is not None:
-            self._tell_failed(key, search, search.wait.error)
+            self._log_failed(key, search, search.wait.error)
             raise search.wait.error
         try:
             return await asyncio.shield(search.task)
@@ -348,12 +355,12 @@ class ClusterLookup:
         self, key: tuple[Bundle, bool], search: _SharedSearch, task: asyncio.Task[Owner | Candidate]
     ) -> None:
         del self._searches[key]
-        if not task.cancelled() and (error := task.exception()) is not None:  # its callers have it too
-            self._tell_failed(key, search, error)
+        if not task.cancelled() and (error := task.exception()) is not None:  # its callers get the error, too
+            self._log_failed(key, search, error)
 
-    def _tell_failed(self, key: tuple[Bundle, bool], search: _SharedSearch, error: BaseException) -> None:
-        if not search.is_told:
-            search.is_told = True
+    def _log_failed(self, key: tuple[Bundle, bool], search: _SharedSearch, error: BaseException) -> None:
+        if not search.is_logged:
+            search.is_logged = True
             log.info("lookup_failed", bundle=str(key[0]), authoritative=key[1], reason=str(error))
 
     async def _search_until_found(
@@ -372,29 +379,29 @@ class ClusterLookup:
             await wait(bundle, min(left_s, _LOOK_AGAIN_S))
 
     async def _attempt(self, bundle: Bundle, authoritative: bool) -> Owner | Candidate | Wait:
-        """Attempt once; a store that does not answer, or an answer that leads to a dead broker, is waited for."""
+        """Make one attempt. Return Wait if the store does not answer, or the found broker refuses connections."""
         try:
             await self._require_bundle(bundle)
             step = await self._search.attempt(bundle, authoritative=authoritative)
         except _UNANSWERED as error:
             return Wait("bundle", error)
         match step:
-            case Owner(is_local=False) if self._is_dead_end(step):
+            case Owner(is_local=False) if self._refuses(step):
                 detail = f"belongs to broker {step.broker_id}, which refuses connections"
                 return Wait("bundle", BundleUnloadingError(bundle, detail))
-            case Candidate() if self._is_dead_end(step.urls):
-                detail = f"broker {step.urls.broker_id}, which is to be asked for it, refuses connections"
+            case Candidate() if self._refuses(step.urls):
+                detail = f"broker {step.urls.broker_id}, which decides about it, refuses connections"
                 return Wait("brokers", BundleNotAcquiredError(bundle, detail))
         return step
 
-    def _is_dead_end(self, broker: Owner | ServiceUrls) -> bool:
-        return self._dead_ends.leads_to(broker.broker_url or broker.broker_url_tls)
+    def _refuses(self, broker: Owner | ServiceUrls) -> bool:
+        return self._refusing_brokers.refuses(broker.broker_url or broker.broker_url_tls)
 
     async def _wait_brokers(self, bundle: Bundle, timeout_s: float) -> None:
         await self._registration.wait_change(timeout_s)
 
     async def _owner_of(self, bundle: Bundle) -> Owner | None:
-        """Who owns the bundle, without assigning it; for a bundle in transit this waits, too."""
+        """Return the owner of the bundle without assigning it. This waits while the bundle is in transit."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _HOLD_READ_S
         while True:

@@ -1,12 +1,17 @@
-"""What the store holds of clusters, tenants, namespaces and topics, in Pulsar's paths and JSON.
+"""The records of clusters, tenants, namespaces and topics in the metadata store, with Pulsar's paths and JSON.
 
-`policies` has the records as types and `records` reads and writes them, keeping fields that nobody here knows;
-`resources` brings all of them together with the rules by which topics come into being, which the registry asks for as
-`topic_policies`. `partitioned_changes` are the changes that a partitioned topic's record keeps until all of its
-partitions are changed. `boundaries` and `bundle_cache` are about the bundles of a namespace: how they are stored, and
-what this broker knows of them without asking. `split_boundaries` writes those of a split, and knows afterwards whether
-they were written. `cluster_policies` watches what binds placement: isolation policies, failure domains, anti-affinity
-groups. `cluster_metadata` writes the first records of a new cluster, and `indispensable` says what nobody may delete.
+Other programs, above all Pulsar's tools, write the same records. Rules: an update keeps fields that this program does
+not know; every update is a compare-and-set; a cached record may be old, so a caller that depends on it reads it again.
 
-Nothing here knows who owns a bundle, or whether a topic is loaded.
+- Records: `policies` has their types; `records` reads and writes them; `resources` has all of them, and the rules for
+  creating topics by use. `topic_policies` is the part of `resources` that the topic registry needs.
+- Partitioned topics: `partitioned_changes` has the change that a record keeps until all partitions have made it.
+- Bundles: `boundaries` reads and writes the boundaries of a namespace; `bundle_cache` caches them; `split_boundaries`
+  writes those of a split, and makes sure whether they were written.
+- `cluster_policies` watches the policies for the assignment of bundles: isolation policies, failure domains, drained
+  brokers, anti-affinity groups.
+- `cluster_metadata` writes the first records of a new cluster; `indispensable` knows the records that must not be
+  deleted.
+
+This package does not know which broker owns a bundle, nor which topics are loaded.
 """

@@ -1,6 +1,6 @@
-"""The boundaries of a namespace's bundles as the store holds them: read, replaced by compare-and-set, copied.
+"""Reads, replaces and copies the stored boundaries of a namespace's bundles.
 
-The authoritative ones are those of `/admin/local-policies/<namespace>`; the policies hold a copy.
+The authoritative boundaries are in `/admin/local-policies/<namespace>`; the namespace's policies have a copy.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ POLICIES_ROOT: Final = "/admin/policies/"
 
 
 class _WithBundles(msgspec.Struct, frozen=True):
-    """The part that matters here of both records, Policies and LocalPolicies."""
+    """The common part of the records Policies and LocalPolicies that has the bundles."""
 
     bundles: BundlesData | None = None
 
@@ -31,15 +31,15 @@ def local_policies_path(namespace: NamespaceName) -> str:
 
 
 def needs_no_record(namespace: NamespaceName) -> bool:
-    """Tell whether a namespace exists without policies, as one bundle: those of brokers and of the system."""
+    """Return whether a namespace exists without a record: a broker's own and the system's. It is one bundle then."""
     return is_broker_bound(namespace) or is_system_namespace(namespace)
 
 
 def bundles_of_record(namespace: NamespaceName, record: Record) -> NamespaceBundles:
-    """Return the bundles that a record says.
+    """Return the bundles in a policies or local-policies record.
 
     Raises:
-        InvalidValueError: its boundaries are none.
+        InvalidValueError: the boundaries are not valid.
     """
     bundles = bundles_data(record)
     version = record.stat.version
@@ -53,10 +53,10 @@ def bundles_of_record(namespace: NamespaceName, record: Record) -> NamespaceBund
 
 
 def bundles_data(record: Record) -> BundlesData | None:
-    """Return the part of a policies or local-policies record that tells its bundles.
+    """Return the field `bundles` of a policies or local-policies record, None if it has none.
 
     Raises:
-        InvalidValueError: it is neither.
+        InvalidValueError: it is neither of these records.
     """
     try:
         return msgspec.json.decode(record.value, type=_WithBundles).bundles
@@ -72,12 +72,12 @@ async def replace_boundaries(
     *,
     check: Callable[[], None] = lambda: None,
 ) -> int:
-    """Write the boundaries of `new` where those of `old` are, all other fields carried over; return the version.
+    """Replace the boundaries of `old` by those of `new`, and keep all other fields; return the record's new version.
 
-    `check` is called at the moment in which the write begins, and may raise what keeps it from being.
+    `check` is called immediately before the write, and may raise to prevent it.
 
     Raises:
-        BadVersionError: the record is no longer the one that `old` was read from, or `guard` does not hold.
+        BadVersionError: the record has changed since `old` was read, or `guard` does not match.
     """
     path = local_policies_path(old.namespace)
     record = await store.get(path)
@@ -92,10 +92,9 @@ async def replace_boundaries(
 
 
 async def copy_boundaries_to_policies(store: MetadataStore, namespace: NamespaceName) -> None:
-    """Bring the copy in the namespace's policies in step with the local record as it is now.
+    """Copy the boundaries of the local record to the namespace's policies, if it has any.
 
-    Reads the local record anew in each attempt, so of two brokers that copy at once the later copies the newer
-    list. A namespace without policies gets none.
+    Each attempt reads the local record again. So if two brokers copy at once, the later one copies the newer list.
     """
     path = f"{POLICIES_ROOT}{namespace}"
     while True:
@@ -110,7 +109,7 @@ async def copy_boundaries_to_policies(store: MetadataStore, namespace: Namespace
 
 
 def boundaries_value(record: bytes | None, bundles: NamespaceBundles) -> bytes:
-    """Return a policies or local-policies record with the boundaries of `bundles`; None makes a new one."""
+    """Return a policies or local-policies record with the boundaries of `bundles`. `record` None: a new record."""
     fields = {} if record is None else msgspec.json.decode(record, type=dict[str, object])
     boundaries = bundles.boundary_texts()
     fields["bundles"] = {"boundaries": boundaries, "numBundles": len(boundaries) - 1}

@@ -1,12 +1,12 @@
-"""The bundles of each namespace as this broker knows them.
+"""Caches the bundles of each namespace.
 
-Source: Pulsar's `NamespaceBundleFactory`. The authoritative boundaries are those of
-`/admin/local-policies/<namespace>`; a namespace without that record gets one made from its policies at first
-use, and a namespace without policies (heartbeat and SLA namespaces) is one bundle over the whole range.
+The authoritative boundaries are in `/admin/local-policies/<namespace>`. If a namespace does not have this record, its
+first use creates it from the policies. A namespace without policies (heartbeat and SLA namespaces) is one bundle over
+the whole range.
 
-A cached entry may be old: notifications come late and can be lost, so whoever is about to act on a boundary
-(acquire, split) calls `fresh`. What is only shown or used to find an owner may come from the cache, because an
-owner is held to the boundaries at acquisition.
+A cached entry may be old: notifications may be late or lost. So a caller that acts on a boundary (acquire, split) calls
+`fresh`. A cached entry is enough to show bundles or to find an owner, because a broker checks the boundaries when it
+acquires a bundle. Source: Pulsar's `NamespaceBundleFactory`.
 """
 
 import asyncio
@@ -44,14 +44,14 @@ from pulsar_barycenter.naming.topic import TopicName
 log = structlog.get_logger(__name__)
 
 ENTRY_LIFE_S: Final = 60.0
-"""After this an entry is read again although nobody told of a change."""
+"""The age at which an entry is read again without a notification of a change, in seconds."""
 
 Listener: TypeAlias = Callable[[NamespaceName, NamespaceBundles], None]
 
 
 @dataclass(slots=True, eq=False)
 class _Entry:
-    """`value` is the record that `bundles` were made of, None if it is not known."""
+    """`value` is the record from which `bundles` were decoded, None if it is not known."""
 
     bundles: NamespaceBundles
     read_at: float
@@ -59,7 +59,7 @@ class _Entry:
 
 
 class BundleCache:
-    """Namespace -> bundles, loaded on demand; concurrent loads of one namespace share one read."""
+    """The bundles by namespace, loaded on demand. Concurrent loads of one namespace share one read."""
 
     def __init__(self, store: MetadataStore, *, default_bundles: Callable[[], int] = lambda: 4) -> None:
         self._store = store
@@ -68,13 +68,13 @@ class BundleCache:
         self._loads: dict[NamespaceName, asyncio.Task[NamespaceBundles]] = {}
         self._tasks = BackgroundTasks("bundles_not_read", expected=(Exception,))
         self._generations: dict[NamespaceName, int] = {}
-        self._last_told: dict[NamespaceName, tuple[int, ...]] = {}
+        self._last_notified: dict[NamespaceName, tuple[int, ...]] = {}
         self._non_persistent: set[Bundle] = set()
         self._listeners: list[Listener] = []
         self._stop_listening = store.add_invalidator(self._on_change)
 
     def cached(self, namespace: NamespaceName) -> NamespaceBundles | None:
-        """Return what is known without waiting; an old entry is returned once more and read again meanwhile."""
+        """Return the cached bundles, None if there are none. If they are old, a new read starts in the background."""
         entry = self._entries.get(namespace)
         if entry is None:
             return None
@@ -83,45 +83,45 @@ class BundleCache:
         return entry.bundles
 
     async def get(self, namespace: NamespaceName) -> NamespaceBundles:
-        """Return the bundles of `namespace`, from the cache if they are there and not too old."""
+        """Return the bundles of `namespace`, from the cache unless they are missing or too old."""
         entry = self._entries.get(namespace)
         if entry is not None and asyncio.get_running_loop().time() - entry.read_at < ENTRY_LIFE_S:
             return entry.bundles
         return await self._shared_load(namespace)
 
     async def fresh(self, namespace: NamespaceName) -> NamespaceBundles:
-        """Return the bundles as the store has them after this call began."""
+        """Return the bundles, read from the store after this call began."""
         return await self._load(namespace)
 
     async def bundle_of(self, topic: TopicName) -> Bundle:
         return self._found(topic, await self.get(topic.namespace))
 
     def cached_bundle_of(self, topic: TopicName) -> Bundle | None:
-        """Return the topic's bundle if it is known without waiting."""
+        """Return the topic's bundle if its namespace is cached, else None."""
         bundles = self.cached(topic.namespace)
         return None if bundles is None else self._found(topic, bundles)
 
     def has_non_persistent_topic(self, bundle: Bundle) -> bool:
-        """Whether the bundle of a non-persistent topic was asked for here, and this was the answer.
+        """Return whether this broker was asked for a non-persistent topic of this bundle.
 
-        Forgotten when the bundle is split; clients look the topics of its children up again sooner or later.
+        A split of the bundle resets this; clients look their topics up again sooner or later.
         Source: `NamespaceBundle.hasNonPersistentTopic`.
         """
         return bundle in self._non_persistent
 
     def invalidate(self, namespace: NamespaceName) -> None:
-        """Forget `namespace`; a load under way is not kept either."""
+        """Drop the entry of `namespace`. The result of a load that is under way will not be cached either."""
         self._generations[namespace] = self._generations.get(namespace, 0) + 1
         self._entries.pop(namespace, None)
         self._loads.pop(namespace, None)
 
     def accept(self, bundles: NamespaceBundles) -> None:
-        """Take over boundaries that this broker itself just wrote; what is being read is older."""
+        """Cache boundaries that this broker has just written. Loads that are under way are older, and are dropped."""
         self.invalidate(bundles.namespace)
         self._keep(bundles.namespace, bundles, self._generations[bundles.namespace])
 
     def on_change(self, listener: Listener) -> None:
-        """Call `listener` with the bundles of a namespace whenever other boundaries than before were read."""
+        """Call `listener` with the bundles of a namespace whenever changed boundaries were read."""
         self._listeners.append(listener)
 
     def close(self) -> None:
@@ -141,11 +141,11 @@ class BundleCache:
     def _forget_load(self, namespace: NamespaceName, done: asyncio.Task[NamespaceBundles]) -> None:
         if self._loads.get(namespace) is done:
             del self._loads[namespace]
-        if not done.cancelled() and (error := done.exception()) is not None:  # its waiters, if any, got it too
+        if not done.cancelled() and (error := done.exception()) is not None:  # callers that wait get the error, too
             log.warning("bundles_not_read", namespace=str(namespace), reason=str(error))
 
     async def _load(self, namespace: NamespaceName) -> NamespaceBundles:
-        """Read the record, making it from the policies if need be; a lost race of making it reads again."""
+        """Read the record. If it does not exist, create it from the policies; if another broker does so first, read."""
         path = local_policies_path(namespace)
         while True:
             generation = self._generations.get(namespace, 0)
@@ -155,15 +155,15 @@ class BundleCache:
             policies = await self._store.get(f"{POLICIES_ROOT}{namespace}")
             if policies is None:
                 return self._keep(namespace, NamespaceBundles.equal(namespace, 1), generation)
-            made = self._bundles_of_policies(namespace, policies)
+            new = self._bundles_of_policies(namespace, policies)
             with suppress(BadVersionError):
-                await self._store.put(path, boundaries_value(None, made), expected_version=MUST_NOT_EXIST)
+                await self._store.put(path, boundaries_value(None, new), expected_version=MUST_NOT_EXIST)
 
     def _bundles_of(self, namespace: NamespaceName, record: Record) -> NamespaceBundles:
-        """Return the bundles that a record says, those at hand if it is the one they were made of.
+        """Return the bundles of a record: the cached object if it was decoded from an equal record.
 
-        Each acquisition reads the record, which may name thousands. Values are compared since a version alone does
-        not tell a namespace from one that was made anew.
+        This saves time, because each acquisition reads the record, which may have thousands of bundles. The values are
+        compared, because the version is not enough: a deleted namespace that is created again starts at version 0.
         """
         entry = self._entries.get(namespace)
         if entry is not None and entry.value == record.value and entry.bundles.version == record.stat.version:
@@ -185,33 +185,35 @@ class BundleCache:
     def _keep(
         self, namespace: NamespaceName, bundles: NamespaceBundles, generation: int, value: bytes | None = None
     ) -> NamespaceBundles:
-        """Cache what was read, unless the namespace was invalidated while it was on its way.
+        """Cache bundles that were read, unless the namespace was invalidated since the read began.
 
-        That a namespace does not exist is not kept: it may be made in the next moment, by the very client that
-        asks, and names that never exist would fill the memory.
+        The absence of a namespace is not cached: it may be created at once, by the same client, and names of namespaces
+        that never exist would fill the memory.
         """
         if self._generations.get(namespace, 0) != generation:
             return bundles
-        told = self._last_told.get(namespace)
+        former = self._last_notified.get(namespace)
         if bundles.version is not None or needs_no_record(namespace):
             self._entries[namespace] = _Entry(bundles, asyncio.get_running_loop().time(), value)
-            self._last_told[namespace] = bundles.boundaries
+            self._last_notified[namespace] = bundles.boundaries
         else:
             self._entries.pop(namespace, None)
-            if self._last_told.pop(namespace, None) is None:
+            if self._last_notified.pop(namespace, None) is None:
                 return bundles
-        if told != bundles.boundaries:
+        if former != bundles.boundaries:
             self._notify_listeners(namespace, bundles)
         return bundles
 
     def _notify_listeners(self, namespace: NamespaceName, bundles: NamespaceBundles) -> None:
         current = set(bundles.bundles)
-        self._non_persistent = {each for each in self._non_persistent if each.namespace != namespace or each in current}
+        self._non_persistent = {
+            bundle for bundle in self._non_persistent if bundle.namespace != namespace or bundle in current
+        }
         for listener in self._listeners:
             listener(namespace, bundles)
 
     def _on_change(self, change: Notification | None) -> None:
-        """Forget what changed; None stands for a time in which changes may not have been told."""
+        """Drop the entry of a changed record; None means that notifications may be missing: drop all entries."""
         if change is None:
             for namespace in list(self._entries):
                 self._reload(namespace)
@@ -228,7 +230,7 @@ class BundleCache:
                 self._reload(namespace)
 
     def _reload(self, namespace: NamespaceName) -> None:
-        """Forget an entry, and read it again at once if it was in use, so that listeners hear of the change."""
+        """Drop an entry. If it was cached, read it again at once, so that listeners are notified of the change."""
         in_use = namespace in self._entries
         self.invalidate(namespace)
         if in_use:

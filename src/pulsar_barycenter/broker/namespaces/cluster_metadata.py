@@ -1,6 +1,6 @@
-"""What a new cluster starts with: its own record, the tenants `public` and `pulsar`, and their first namespaces.
+"""Writes the first records of a new cluster: its own, the tenants `public` and `pulsar`, and their first namespaces.
 
-Pulsar has an operator run `initialize-cluster-metadata` and its standalone mode create `public/default`; here the
+In Pulsar an operator runs `initialize-cluster-metadata`, and the standalone mode creates `public/default`. Here the
 first broker does both.
 """
 
@@ -23,10 +23,10 @@ TENANTS: Final = ("public", "pulsar")
 
 
 async def initialize_cluster(resources: Resources, config: BrokerConfig, urls: ServiceUrls) -> None:
-    """Write the first records of a cluster that has none; does nothing to one that was initialised before.
+    """Write the first records of a cluster, unless it was initialized before. Several brokers may do this at once.
 
-    The cluster's own record is written last and says that the rest was, so a broker that dies on the way is
-    followed by another, and what an operator deletes later does not come back. Several brokers may do this at once.
+    The cluster's own record is written last; it marks the cluster as initialized. So if a broker dies before, the next
+    one completes the work, and records that an operator deletes later are not created again.
     """
     cluster = config.cluster_name
     if await resources.clusters.exists(cluster):

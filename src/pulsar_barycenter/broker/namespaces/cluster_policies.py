@@ -1,17 +1,17 @@
-"""The policies of the cluster as this broker knows them, for whoever places bundles.
+"""Watches the cluster's policies for the assignment of bundles.
 
-| what                | where it is stored                                     | when it is read                       |
+| policy              | where it is stored                                     | when it is read                       |
 |---------------------|--------------------------------------------------------|---------------------------------------|
 | isolation policies  | `/admin/clusters/<cluster>/namespaceIsolationPolicies` | at start and after each change        |
 | failure domains     | `/admin/clusters/<cluster>/failureDomain/<domain>`     | at start and after each change        |
-| drained brokers     | the dynamic key `barycenterDrainedBrokers`             | whenever somebody asks                |
-| anti-affinity group | `/admin/local-policies/<tenant>/<namespace>`           | when the namespace is placed or moved |
+| drained brokers     | the dynamic key `barycenterDrainedBrokers`             | whenever `current` is read            |
+| anti-affinity group | `/admin/local-policies/<tenant>/<namespace>`           | when a bundle is assigned or moved    |
 
-A namespace in a group needs the groups of all others that have bundles; without groups each namespace is read once.
-Isolation policies are looked at once more for each bundle that is placed, as notifications come late: what is unloaded
-because a policy was set must not be placed by the one before.
+For a namespace in an anti-affinity group, the groups of all namespaces with bundles are needed. Without groups each
+namespace is read once. Isolation policies are read again for each bundle that is assigned, because a notification may
+be late: a bundle that was unloaded because of a new policy must not be assigned by the former one.
 
-What cannot be read counts as no policy until it can, or as what was read last, and is logged.
+A policy that cannot be read is logged. Its last value counts, or no policy if it was never read.
 Source: Pulsar's `SimpleResourceAllocationPolicies`, `LoadManagerShared.refreshBrokerToFailureDomainMap`,
 `getNamespaceAntiAffinityGroupAsync`.
 """
@@ -40,36 +40,36 @@ log = structlog.get_logger(__name__)
 
 CLUSTERS_ROOT: Final = "/admin/clusters"
 _REFRESH_S: Final = 30.0
-"""How often policies and domains are read without having been told of a change: a notification may be lost."""
+"""The time between two reads of policies and domains without a notification, in seconds: one may be lost."""
 _GROUPS_LIFE_S: Final = 300.0
-"""After this the groups are read again although nobody told of a change."""
+"""The age at which the groups are read again without a notification of a change, in seconds."""
 _READS_AT_ONCE: Final = 100
 _ATTEMPTS: Final = 3
 
 
 def isolation_policies_of(cluster: str) -> str:
-    """Return the name of the record below CLUSTERS_ROOT that holds a cluster's isolation policies."""
+    """Return the name, below CLUSTERS_ROOT, of the record with a cluster's isolation policies."""
     return f"{cluster}/namespaceIsolationPolicies"
 
 
 def failure_domains_of(cluster: str) -> str:
-    """Return the name of the folder below CLUSTERS_ROOT that holds a cluster's failure domains."""
+    """Return the name, below CLUSTERS_ROOT, of the folder with a cluster's failure domains."""
     return f"{cluster}/failureDomain"
 
 
 class _Group(msgspec.Struct, frozen=True, rename="camel"):
-    """The part of LocalPolicies that matters here."""
+    """The field of LocalPolicies with the anti-affinity group."""
 
     namespace_anti_affinity_group: str | None = None
 
 
 class ClusterPolicyWatch:
-    """Keeps `current` in step with the store."""
+    """Keeps `current` up to date with the store."""
 
     def __init__(
         self, store: MetadataStore, cluster: str, *, drained: Callable[[], tuple[str, ...]] = lambda: ()
     ) -> None:
-        """`drained` says which brokers are drained now."""
+        """`drained` returns the brokers that are drained now."""
         self._store = store
         self._drained = drained
         self._drained_read: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class ClusterPolicyWatch:
         self._domains_path = f"{CLUSTERS_ROOT}/{failure_domains_of(cluster)}"
         self._current = ClusterPolicies()
         self._isolation_read: bytes | None = None
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._groups: dict[str, str | None] = {}
         self._groups_since = 0.0
         self._forgotten = 0
@@ -87,14 +87,14 @@ class ClusterPolicyWatch:
             store,
             name="cluster policies",
             concerns=lambda path: path == self._isolation_path or path.startswith(self._domains_path),
-            read=lambda was_told: self._read(),
+            read=lambda was_notified: self._read(),
             interval_s=_REFRESH_S,
             failure="cluster_policies_not_read",
         )
 
     @property
     def current(self) -> ClusterPolicies:
-        """The policies of now; another object after each change. `groups` holds what `learn_groups` was asked for."""
+        """The present policies; a new object after each change. `groups` has the groups that `learn_groups` read."""
         drained = self._drained()
         if drained is not self._drained_read:
             self._drained_read = drained
@@ -102,11 +102,11 @@ class ClusterPolicyWatch:
         return self._current
 
     async def start(self) -> None:
-        """Read the policies and begin to watch them."""
+        """Read the policies, and watch them from now on."""
         await self._watch.start(self._read_first)
 
     async def close(self) -> None:
-        """Idempotent."""
+        """Stop watching. Idempotent."""
         self._stop_listening()
         await self._watch.close()
 
@@ -124,7 +124,7 @@ class ClusterPolicyWatch:
 
     async def _read_isolation(self) -> None:
         record = await self._store.get(self._isolation_path)
-        read = None if record is None else record.value  # a version does not tell lives of a key apart
+        read = None if record is None else record.value  # a version repeats if the key is created again
         if read == self._isolation_read:
             return
         self._isolation_read = read
@@ -155,14 +155,14 @@ class ClusterPolicyWatch:
             self._current = replace(self._current, domains=domains)
 
     def _warn_once(self, event: str, path: str, reason: str) -> None:
-        if f"{path} {reason}" not in self._told:
-            self._told.add(f"{path} {reason}")
+        if f"{path} {reason}" not in self._logged:
+            self._logged.add(f"{path} {reason}")
             log.warning(event, path=path, reason=reason)
 
     # ---- anti-affinity groups ----
 
     async def refresh(self, namespace: str) -> None:
-        """Bring up to date what a bundle of `namespace` is placed by; a policy that was set before is respected."""
+        """Read the policies for a bundle of `namespace` again, so that every policy that was set before counts."""
         try:
             await self._read_isolation()
         except MetadataError as error:
@@ -170,7 +170,7 @@ class ClusterPolicyWatch:
         await self.learn_groups(namespace, lambda: ())
 
     async def learn_groups(self, namespace: str, others: Callable[[], Iterable[str]]) -> None:
-        """See to it that `current` holds the group of `namespace` and, if it has one, those of `others`."""
+        """Read the group of `namespace` into `current` and, if it has one, the groups of the namespaces `others`."""
         now = asyncio.get_running_loop().time()
         if now - self._groups_since >= _GROUPS_LIFE_S:
             self._forget_groups()
@@ -178,7 +178,7 @@ class ClusterPolicyWatch:
         for _ in range(_ATTEMPTS):
             forgotten = self._forgotten
             await self._learn_unknown(namespace, others)
-            if forgotten == self._forgotten:  # else what was known when the reads began may be gone
+            if forgotten == self._forgotten:  # else the groups may have been dropped during the reads
                 return
 
     async def _learn_unknown(self, namespace: str, others: Callable[[], Iterable[str]]) -> None:
@@ -197,7 +197,7 @@ class ClusterPolicyWatch:
             self._set_groups({**self._current.groups, **added})
 
     async def _read_group(self, namespace: str) -> None:
-        """Keep the group as the store had it when the read ended, or nothing if that was not possible."""
+        """Read and cache a group. If it changes during the read, read again; cache nothing if that does not succeed."""
         for _ in range(_ATTEMPTS):
             changes = self._changes_of(namespace)
             try:
@@ -206,7 +206,7 @@ class ClusterPolicyWatch:
             except (MetadataError, msgspec.DecodeError) as error:
                 log.warning("anti_affinity_group_not_read", namespace=namespace, reason=str(error))
                 return
-            if changes == self._changes_of(namespace):  # else what was read is old already
+            if changes == self._changes_of(namespace):  # else the value may be old already
                 self._groups[namespace] = group_key(stored.namespace_anti_affinity_group) if stored else None
                 return
 

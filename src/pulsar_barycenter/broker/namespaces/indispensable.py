@@ -1,15 +1,15 @@
-"""What the brokers themselves need, and nobody may delete.
+"""Protects what the brokers themselves need from being deleted.
 
-| name                                             | why                                                              |
+| name                                             | reason                                                           |
 |--------------------------------------------------|------------------------------------------------------------------|
-| tenant `pulsar`                                  | it holds `pulsar/system`                                         |
-| namespace `pulsar/system`                        | its topics are the brokers' own, ownership records among them    |
+| tenant `pulsar`                                  | it contains `pulsar/system`                                      |
+| namespace `pulsar/system`                        | its topics are the brokers' own, for example ownership records   |
 | the internal topics (`naming/internal_topics`)   | brokers exchange ownership and load in them                      |
 | their subscription `__compaction`                | without it ownership records that were compacted are lost        |
 | the brokers' own cluster                         | namespaces are created for it                                    |
 
-Heartbeat namespaces may be deleted: they exist without a record, and their topics are made again. Each function returns
-why something must stay, None if it may be deleted.
+Heartbeat namespaces may be deleted: they exist without a record, and their topics are created again. Each function
+returns the reason as an error message, or None if it may be deleted.
 """
 
 from pulsar_barycenter.naming.internal_topics import is_internal_topic

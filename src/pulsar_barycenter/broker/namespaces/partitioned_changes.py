@@ -1,10 +1,11 @@
-"""A change of a partitioned topic that several brokers carry out, as the topic's record keeps it until it is done.
+"""A change of a partitioned topic, as the topic's record has it until all partitions have made it.
 
-The owners of the partitions are asked first (ASKING); when all agree, the change is decided (DOING). A change that is
-DOING is always completed, one that is ASKING may be undone by any broker. See `partition_changes`.
+The partitions have different owners, so the change has two phases. ASKING: the owners are asked whether they agree; any
+broker may undo the change. DOING: all have agreed; the change is always completed. See `partition_changes`.
 
-The record of the topic has the change in a field of its own, so a compare-and-set of that one record begins, decides
-and ends it. Pulsar's brokers ignore the field. Source: the mark `deleted` of Pulsar's `PartitionedTopicMetadata`.
+The record of the topic has the change in a field of its own. So a compare-and-set of this one record begins, decides
+and ends the change. Pulsar's brokers ignore the field. Source: the mark `deleted` of Pulsar's
+`PartitionedTopicMetadata`.
 """
 
 import enum
@@ -14,11 +15,11 @@ import msgspec
 
 class ChangeKind(enum.Enum):
     DELETE = "delete"
-    """The topic with its partitions."""
+    """Delete the topic with all its partitions."""
     CREATE_SUBSCRIPTION = "create-subscription"
     DELETE_SUBSCRIPTION = "delete-subscription"
     ENLARGE = "enlarge"
-    """More partitions, each with the subscriptions of partition 0."""
+    """Add partitions; each gets the subscriptions of partition 0."""
 
 
 class ChangePhase(enum.Enum):
@@ -29,11 +30,11 @@ class ChangePhase(enum.Enum):
 
 
 class PartitionedChange(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """`id` is unique; `requester` is the id of the broker that began the change.
+    """One change. `id` is unique; `requester` is the id of the broker that began it.
 
-    `subscription`, `position` (ledger, entry) and `properties` are those of a subscription; `partitions` is the new
-    number of partitions, `subscriptions` are the names that the new ones get, `subscription_properties` the properties
-    of those that have some.
+    For a subscription: its name, `position` (ledger, entry) and `properties`. To enlarge: `partitions` is the new
+    number of partitions, `subscriptions` are the names of the subscriptions of the new partitions,
+    `subscription_properties` their properties, for those that have any.
     """
 
     id: str
@@ -54,11 +55,11 @@ class PartitionedChange(msgspec.Struct, frozen=True, rename="camel", omit_defaul
         return self.kind is ChangeKind.DELETE
 
     def blocks_subscription(self, name: str) -> bool:
-        """Whether no consumer may attach to the subscription, and nobody may create it."""
+        """Return whether consumers may not attach to the subscription, and clients may not create it."""
         return self.blocks_clients or (self.kind is ChangeKind.DELETE_SUBSCRIPTION and name == self.subscription)
 
     def has_purpose_of(self, other: "PartitionedChange") -> bool:
-        """Whether completing this change does what `other` asks for."""
+        """Return whether this change has the same effect as `other` when it is complete."""
         return (self.kind, self.subscription, self.partitions) == (other.kind, other.subscription, other.partitions)
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
-"""The stored records of clusters, tenants, namespaces and partitioned topics, with Pulsar's JSON names.
+"""The types of the stored records: clusters, tenants, namespaces and partitioned topics, with Pulsar's JSON names.
 
-Fields of Pulsar that nothing here acts on are carried as they are (type `Any`), so that what a user stored comes
-back; fields that nobody knows are kept by `records`, which overlays a record instead of replacing it.
+Fields of Pulsar that this program does not use have the type `Any`: they are stored and returned unchanged. Fields that
+it does not know are kept by `records`, which updates the fields of a record instead of replacing it.
 
 Source: Pulsar's `Policies`, `LocalPolicies`, `BundlesData`, `TenantInfo`, `ClusterData`,
 `PartitionedTopicMetadata`, `AutoTopicCreationOverride`.
@@ -18,7 +18,7 @@ from pulsar_barycenter.naming.namespace import NamespaceName
 
 
 class BundlesData(msgspec.Struct, frozen=True, rename="camel"):
-    """The boundaries of a namespace as texts `0x%08x`, ascending, and the number of bundles between them."""
+    """The boundaries of a namespace in the form `0x%08x`, ascending, and the number of bundles between them."""
 
     boundaries: tuple[str, ...] | None = None
     num_bundles: int = 0
@@ -30,7 +30,7 @@ class BundlesData(msgspec.Struct, frozen=True, rename="camel"):
     def to_bundles(
         self, namespace: NamespaceName, *, default_count: int = 1, version: int | None = None
     ) -> NamespaceBundles:
-        """Return the bundles these data describe: boundaries first, else an equal count, else the default count.
+        """Return the bundles: by the boundaries if there are any, else equal ones by number, else by `default_count`.
 
         Raises:
             InvalidBundlesError: the boundaries do not cover the hash range, or the count is out of range.
@@ -41,7 +41,7 @@ class BundlesData(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class LocalPolicies(msgspec.Struct, frozen=True, rename="camel"):
-    """What a cluster alone decides of a namespace; `bundles` is the list that serving goes by."""
+    """The policies of a namespace that are local to one cluster. `bundles` is the authoritative list of bundles."""
 
     bundles: BundlesData
     bookie_affinity_group: Any = None
@@ -54,7 +54,7 @@ class LocalPolicies(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class AutoTopicCreationOverride(msgspec.Struct, frozen=True, rename="camel"):
-    """A namespace's own rule for topics that are used before they were created."""
+    """A namespace's own rule for creating topics by use."""
 
     allow_auto_topic_creation: bool = False
     topic_type: str | None = None
@@ -66,7 +66,7 @@ class AutoSubscriptionCreationOverride(msgspec.Struct, frozen=True, rename="came
 
 
 class Policies(msgspec.Struct, frozen=True):
-    """The policies of a namespace. `bundles` is a copy of the local policies' list, which wins."""
+    """The policies of a namespace. `bundles` is a copy of the list in the local policies, which is authoritative."""
 
     auth_policies: Any = field(
         default_factory=lambda: {
@@ -142,9 +142,9 @@ class ClusterData(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PartitionedTopicMetadata(msgspec.Struct, frozen=True):
-    """The record of a partitioned topic; `deleted` is set while its partitions are being deleted.
+    """The record of a partitioned topic. `deleted` is set while its partitions are being deleted.
 
-    `change` is there while owners of partitions are asked about a change, and until all of them have made it.
+    `change` is set from the moment in which the owners of the partitions are asked, until all of them have made it.
     """
 
     partitions: int = 0

@@ -1,6 +1,6 @@
-"""Folders of typed records in the metadata store: cached reads, and updates that keep what others stored.
+"""Reads and updates typed records in a folder of the metadata store, with a cache.
 
-Source: Pulsar's `BaseResources`; unlike it, an update keeps fields that this program does not know.
+Source: Pulsar's `BaseResources`. Unlike there, an update keeps fields that this program does not know.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _PAUSE_S: Final = 0.02
 
 
 class Records(Generic[T]):
-    """The records of one type below `root`; `name` is the path below it, without a leading slash."""
+    """The records of one type below the path `root`. The `name` of a record is its path below it, no leading slash."""
 
     def __init__(
         self, store: MetadataStore, value_type: type[T], root: str, refresh_after_s: float = REFRESH_AFTER_S
@@ -35,19 +35,19 @@ class Records(Generic[T]):
         return f"{self.root}/{name}"
 
     def get_if_cached(self, name: str) -> T | None:
-        """Return the record if it is in memory; None means absent or not known."""
+        """Return the record if it is cached; None means absent or not known."""
         return self._cache.get_if_cached(self.path(name))
 
     async def get(self, name: str) -> T | None:
-        """Return the record, from the cache if it is there.
+        """Return the record, from the cache if possible; None if there is none.
 
         Raises:
-            InvalidValueError: something else is stored there.
+            InvalidValueError: the stored value cannot be decoded.
         """
         return await self._cache.get(self.path(name))
 
     async def get_fresh(self, name: str) -> T | None:
-        """Return the record as the store has it now."""
+        """Return the record, read from the store now."""
         self._cache.invalidate(self.path(name))
         return await self.get(name)
 
@@ -67,13 +67,13 @@ class Records(Generic[T]):
         await self._cache.create(self.path(name), value)
 
     async def update(self, name: str, modify: Callable[[T], T]) -> T:
-        """Replace the record by `modify` of it, keep the fields that `T` does not have, and return it.
+        """Apply `modify` to the record, keep the fields that `T` does not have, and return the new record.
 
-        `modify` is called anew after each change that somebody else made in between.
+        `modify` is called again if another writer changed the record meanwhile.
 
         Raises:
             NotFoundError: there is no record.
-            BadVersionError: others were faster, too often.
+            BadVersionError: other writers changed it during every attempt.
         """
         path = self.path(name)
         for attempt in range(_ATTEMPTS):
@@ -97,17 +97,17 @@ class Records(Generic[T]):
         raise AssertionError("the last attempt returned or raised")
 
     async def modify(self, name: str, change: Callable[[T | None], T]) -> T:
-        """Replace the record by `change` of it, fields that `T` does not have included; None makes a new one.
+        """Replace the record by the result of `change`; fields that `T` does not have are lost.
 
-        `change` is called anew after each change that somebody else made in between.
+        `change` gets None if there is no record. It is called again if another writer changed the record meanwhile.
 
         Raises:
-            BadVersionError: others were faster, for long.
+            BadVersionError: other writers changed it during every attempt.
         """
         return await self._cache.read_modify_update_or_create(self.path(name), change)
 
     async def put(self, name: str, value: T) -> None:
-        """Store the record whatever was there."""
+        """Store the record, whether there is one or not."""
         await self._cache.put(self.path(name), value)
 
     async def delete(self, name: str) -> None:
@@ -115,7 +115,7 @@ class Records(Generic[T]):
 
         Raises:
             NotFoundError: there is none.
-            HasChildrenError: other records lie below it.
+            HasChildrenError: there are other records below it.
         """
         await self._cache.delete(self.path(name))
 
@@ -124,9 +124,10 @@ class Records(Generic[T]):
 
 
 async def delete_tree(store: MetadataStore, path: str) -> int:
-    """Delete everything below `path`, then `path` itself; return how many keys there were.
+    """Delete everything below `path`, then `path` itself; return the number of deleted keys.
 
-    What appears meanwhile may remain: HasChildrenError then says so.
+    Raises:
+        HasChildrenError: a key was created below it meanwhile.
     """
     deleted = 0
     for name in await store.children(path):

@@ -1,6 +1,6 @@
-"""What is stored about clusters, tenants, namespaces and topics, and the rules by which topics come into being.
+"""The records of clusters, tenants, namespaces and topics, and the rules for creating topics by use.
 
-A topic that is used before it exists is created if
+A topic that does not exist is created by its first use if all of these rules apply:
 
 | rule                                                                         | else                         |
 |------------------------------------------------------------------------------|------------------------------|
@@ -10,7 +10,7 @@ A topic that is used before it exists is created if
 | it is not itself a partitioned topic                                         | only its partitions exist    |
 | the namespace has fewer topics than `maxTopicsPerNamespace`                  | no more topics               |
 
-Namespaces of a broker itself (heartbeat, `pulsar/system`) need no record.
+The brokers' own namespaces (heartbeat, `pulsar/system`) need no record.
 Source: Pulsar's `PulsarResources`, `BrokerService.isAllowAutoTopicCreationAsync`, `NamespaceService`.
 """
 
@@ -51,7 +51,10 @@ POLICIES_READ_ONLY: Final = "/admin/flags/policies-readonly"
 
 
 class Resources:
-    """The records, and what is known of topics without owning them. Implements TopicDirectory and TopicPolicies."""
+    """The records, and what every broker knows about topics without owning them.
+
+    Implements TopicDirectory and TopicPolicies.
+    """
 
     def __init__(self, store: MetadataStore, config: ConfigHolder) -> None:
         self.store = store
@@ -68,7 +71,7 @@ class Resources:
         self.partitioned_topics = Records(store, PartitionedTopicMetadata, "/admin/partitioned-topics", age_s)
 
     def attach_loaded_topics(self, loaded_topics: Callable[[], Iterable[TopicName]]) -> None:
-        """Say which topics this broker has in memory; non-persistent topics exist nowhere else."""
+        """Set the function that returns the loaded topics: non-persistent topics exist only in memory."""
         self._loaded_topics = loaded_topics
 
     def close(self) -> None:
@@ -81,7 +84,7 @@ class Resources:
     # ---- namespaces ----
 
     async def namespaces_of(self, tenant: str) -> list[NamespaceName]:
-        """Return the namespaces of a tenant; left-overs that hold no policies are skipped."""
+        """Return the namespaces of a tenant; keys without valid policies are skipped."""
         found = []
         for name in await self.namespaces.names(tenant):
             try:
@@ -121,13 +124,13 @@ class Resources:
         return topics
 
     async def topic_exists(self, topic: TopicName) -> bool:
-        """Tell whether a persistent topic has a ledger, or a non-persistent one is in this broker's memory."""
+        """Return whether a persistent topic has a ledger, or a non-persistent one is in this broker's memory."""
         if topic.is_persistent:
             return await self.store.exists(f"{MANAGED_LEDGERS}/{topic.persistence_name}")
         return topic in set(self._loaded_topics())
 
     async def partitioned_topics_of(self, namespace: NamespaceName, domain: str | None = None) -> list[TopicName]:
-        """Return the partitioned topics by their base names, of one domain or of both."""
+        """Return the names of the partitioned topics, without partitions, of one domain or of both."""
         topics: list[TopicName] = []
         for of_domain in DOMAINS if domain is None else (domain,):
             encoded = await self.partitioned_topics.names(f"{namespace}/{of_domain}")
@@ -139,8 +142,8 @@ class Resources:
     async def partitioned_metadata(self, topic: TopicName, *, fresh: bool = False) -> PartitionedTopicMetadata | None:
         """Return the record of a partitioned topic, None if the topic is not partitioned.
 
-        A number of partitions that no topic can have is shown as the nearest one that it can have: what goes over the
-        partitions must end, so that the topic can be deleted.
+        A number of partitions out of range is replaced by the nearest allowed one: loops over the partitions must end,
+        so that the topic can be deleted.
         """
         name = partitioned_topic_name(topic)
         found = await (self.partitioned_topics.get_fresh(name) if fresh else self.partitioned_topics.get(name))
@@ -150,9 +153,9 @@ class Resources:
         return replace(found, partitions=min(max(0, found.partitions), MAX_PARTITIONS))
 
     async def pending_change(self, partition: TopicName) -> PartitionedChange | None:
-        """Return the change of the partitioned topic that is under way, as the store has it now.
+        """Return the pending change of a partition's partitioned topic, read from the store; None if there is none.
 
-        None of a topic that is no partition, and of a record that cannot be read: its partitions are served.
+        Also None for a topic that is no partition, and for a record that cannot be decoded: its partitions are served.
 
         Raises:
             MetadataError: the store did not answer.
@@ -169,7 +172,7 @@ class Resources:
     async def partitions(self, topic: TopicName, *, auto_create: bool) -> int:
         """Return the number of partitions, 0 for a topic that is not partitioned.
 
-        With `auto_create` the record is made if topics used for the first time are to be partitioned ones.
+        With `auto_create`, the record is created if the policies say that topics created by use are partitioned.
 
         Raises:
             NamespaceNotFoundError: the namespace does not exist.
@@ -197,7 +200,7 @@ class Resources:
     # ---- rules of creation by use ----
 
     async def may_create(self, topic: TopicName) -> bool:
-        """Tell whether a topic that does not exist is created when it is used as it is named."""
+        """Return whether a topic that does not exist is created by use, as itself and not as a partitioned topic."""
         if needs_no_record(topic.namespace):
             return True
         policies = await self.namespaces.get(str(topic.namespace))
@@ -211,7 +214,7 @@ class Resources:
         return await self._may_create_new(topic, policies)
 
     async def may_subscribe(self, topic: TopicName) -> bool:
-        """Tell whether a subscription that does not exist is created when it is used."""
+        """Return whether a subscription that does not exist is created by use."""
         if is_system_topic(topic):
             return True
         policies = await self.namespaces.get(str(topic.namespace))
@@ -221,34 +224,34 @@ class Resources:
         return self._config.current.allow_auto_subscription_creation
 
     async def deduplicates(self, namespace: NamespaceName) -> bool:
-        """Tell whether topics of the namespace drop what a producer sent twice: its policy, else the configuration."""
+        """Return whether topics of the namespace use deduplication: its policy, else the configuration."""
         policies = None if needs_no_record(namespace) else await self.namespaces.get(str(namespace))
         own = None if policies is None else policies.deduplication_enabled
         return self._config.current.broker_deduplication_enabled if own is None else own
 
     async def compaction_threshold(self, namespace: NamespaceName) -> int:
-        """Return how many bytes of a topic may wait to be compacted, 0 for any: its policy, else the configuration."""
+        """Return the uncompacted bytes above which a topic is compacted, 0: never; policy, else the configuration."""
         policies = None if needs_no_record(namespace) else await self.namespaces.get(str(namespace))
         own = None if policies is None else policies.compaction_threshold
         return self._config.current.broker_service_compaction_threshold_in_bytes if own is None else own
 
     async def limits(self, topic: TopicName) -> TopicLimits:
-        """Return how many clients and subscriptions a topic takes: its namespace's policies, else the configuration."""
+        """Return the limits of a topic: its namespace's policies, else the configuration."""
         if is_system_topic(topic) or needs_no_record(topic.namespace):
             return NO_LIMITS
         return limits_of(await self.namespaces.get(str(topic.namespace)) or Policies(), self._config.current)
 
     async def lookup_exists(self, topic: TopicName) -> bool:
-        """Tell whether a lookup of the topic makes sense: it exists, or would be created by use.
+        """Return whether the topic exists or would be created by use.
 
-        Non-persistent topics are taken to exist, as nobody can know.
+        True for every non-persistent topic: only its owner knows whether it exists.
         """
         if not topic.is_persistent or self.may_create_if_cached(topic) or await self.may_create(topic):
             return True
         return await self.topic_exists(topic) or await self.partitioned_metadata(topic) is not None
 
     def may_create_if_cached(self, topic: TopicName) -> bool:
-        """The same as `may_create` for the ordinary case, without waiting; False means: not known."""
+        """Return the result of `may_create` for the frequent case, without waiting; False may mean: not known."""
         if topic.is_partition or not topic.is_persistent:
             return not topic.is_persistent
         policies = self.namespaces.get_if_cached(str(topic.namespace))
@@ -257,7 +260,7 @@ class Resources:
         return self._allows(policies) and not self._topic_limit(policies)
 
     async def has_room_for_topics(self, namespace: NamespaceName, policies: Policies, new: int = 1) -> bool:
-        """Tell whether so many more topics stay within `maxTopicsPerNamespace`."""
+        """Return whether `new` more topics stay within `maxTopicsPerNamespace`."""
         limit = self._topic_limit(policies)
         if not limit:
             return True
@@ -282,7 +285,7 @@ class Resources:
         return self._config.current.max_topics_per_namespace if limit is None else limit
 
     def _partitions_to_create(self, policies: Policies) -> int:
-        """Return with how many partitions a topic comes into being by use; 0 for a topic without."""
+        """Return the number of partitions of a topic that is created by use; 0: it is not partitioned."""
         config = self._config.current
         override = policies.auto_topic_creation_override
         kind, count = config.allow_auto_topic_creation_type, config.default_num_partitions
@@ -294,7 +297,7 @@ class Resources:
 
 
 def limits_of(policies: Policies, config: BrokerConfig) -> TopicLimits:
-    """Return the limits of a namespace's topics; a policy that is not set, or below 0, goes by the configuration."""
+    """Return the limits of a namespace's topics: its policies, and the configuration for those not set or below 0."""
     pairs = (
         (policies.max_producers_per_topic, config.max_producers_per_topic),
         (policies.max_consumers_per_topic, config.max_consumers_per_topic),
@@ -305,7 +308,7 @@ def limits_of(policies: Policies, config: BrokerConfig) -> TopicLimits:
 
 
 def most_partitions(config: BrokerConfig) -> int:
-    """Return how many partitions a topic may have."""
+    """Return the most partitions that a topic may have."""
     return min(config.max_num_partitions_per_partitioned_topic or MAX_PARTITIONS, MAX_PARTITIONS)
 
 

@@ -1,4 +1,4 @@
-"""Writing the boundaries of a split, with certainty about whether they were written."""
+"""Writes the boundaries of a split, and makes sure whether they were written."""
 
 import asyncio
 from collections.abc import Callable
@@ -27,15 +27,17 @@ async def write_split(
     *,
     check: Callable[[], None],
 ) -> NamespaceBundles:
-    """Write by compare-and-set, and return what is written; an unknown outcome is cleared up before this returns.
+    """Write the boundaries of `after` by compare-and-set; return the stored bundles.
 
-    `check` raises once the parent is no longer this broker's: it is called at the moment in which a write begins, and a
-    store writes nothing for a session that has ended since. Without it, a broker that lost the parent while it tried
-    again would split what another one has found whole, and serves.
+    If the outcome of a write is not known, this reads and tries again until it is.
+
+    `check` has to raise if this broker no longer owns the parent bundle. It is called immediately before each write,
+    and the store writes nothing for a session that has expired since. Without this check, a broker that lost the parent
+    between two attempts would split a bundle that another broker serves as a whole.
 
     Raises:
-        BadVersionError: surely not written; a GuardError, because `guard` does not hold.
-        StoreUnavailableError: still unknown after many attempts.
+        BadVersionError: the boundaries were not written; GuardError (a subclass): `guard` does not match.
+        StoreUnavailableError: the outcome is not known after many attempts.
     """
     namespace, unknown = before.namespace, False
     for attempt in range(_UNKNOWN_OUTCOME_ATTEMPTS):
@@ -49,9 +51,9 @@ async def write_split(
                 raise
             found = await cache.fresh(namespace)
             if set(after.boundaries) <= set(found.boundaries):
-                return found  # an earlier attempt was written after all
+                return found  # an earlier attempt was written
             raise
         except StoreUnavailableError as error:
             unknown = True
             log.warning("bundle_split_outcome_unknown", namespace=str(namespace), reason=str(error))
-    raise StoreUnavailableError(str(namespace), "the boundaries were perhaps written")
+    raise StoreUnavailableError(str(namespace), "it is not known whether the boundaries of the split were written")

@@ -1,4 +1,4 @@
-"""What namespaces allow their topics, as the registry asks for it; answered by `resources`."""
+"""The policies of namespaces that the topic registry needs; `resources` implements them."""
 
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -10,7 +10,7 @@ from pulsar_barycenter.naming.topic import TopicName
 
 @dataclass(frozen=True, slots=True)
 class TopicLimits:
-    """The most of each that a topic takes; 0 is no limit."""
+    """The limits of a topic; 0 means no limit."""
 
     producers: int = 0
     consumers: int = 0
@@ -23,25 +23,25 @@ NO_LIMITS: Final = TopicLimits()
 
 class TopicPolicies(Protocol):
     async def limits(self, topic: TopicName) -> TopicLimits:
-        """Return how many clients and subscriptions a topic takes."""
+        """Return the limits of a topic."""
         ...
 
     async def deduplicates(self, namespace: NamespaceName) -> bool:
-        """Tell whether topics of the namespace drop what a producer sent twice."""
+        """Return whether topics of the namespace use deduplication."""
         ...
 
     async def compaction_threshold(self, namespace: NamespaceName) -> int:
-        """Return how many bytes of a topic of the namespace may wait to be compacted; 0 is no limit."""
+        """Return the uncompacted bytes above which a topic of the namespace is compacted; 0: it is never due."""
         ...
 
     async def may_create(self, topic: TopicName) -> bool:
-        """Tell whether a topic that does not exist is created when it is first used."""
+        """Return whether clients may create the topic by use."""
         ...
 
     async def may_subscribe(self, topic: TopicName) -> bool:
-        """Tell whether a subscription that does not exist is created when it is first used."""
+        """Return whether clients may create a subscription of the topic by use."""
         ...
 
     async def pending_change(self, partition: TopicName) -> PartitionedChange | None:
-        """Return the change of the partitioned topic that is under way, as the store has it now."""
+        """Return the pending change of a partition's partitioned topic, read from the store; None if there is none."""
         ...

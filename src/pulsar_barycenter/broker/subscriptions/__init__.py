@@ -1,11 +1,19 @@
-"""How the entries of a topic reach the consumers of a subscription.
+"""Delivers the entries of a topic to the consumers of its subscriptions.
 
-`types`, `sticky_keys` (Key_Shared), `failover_choice` and `turns` (Shared) say which consumer is due;
-`persistent_subscription` joins a cursor of the ledger with one dispatcher of the type that its consumers want. Of the
-dispatchers read `dispatch` first (reading ahead), then `single_active_dispatch` (Exclusive, Failover) and what
-`compacted_dispatch` adds to it, `shared_dispatch` (Shared: redelivery, delay) and what `key_shared_dispatch` adds to
-that; `source` is what they ask of their subscription. `non_persistent_subscription` needs `turns`, `sticky_keys` and
-`failover_choice` alone.
+Problem: the type of a subscription decides which consumer gets an entry. Delivery must not read more than the consumers
+can take, must deliver again what a consumer did not acknowledge, and must never stop when there is something to send.
 
-What is acknowledged is remembered by the cursor in `ledger`; topics create, find and delete subscriptions.
+Shape: a subscription has a cursor, which stores what is acknowledged, and a dispatcher, which reads ahead and sends.
+The type that the consumers ask for selects the dispatcher. `dispatch` is called after every event that may allow more
+to be sent; it sends what it can and returns. So no event is lost, and nothing waits in a loop of its own.
+
+- Which consumer is next: `types` has the types; `turns` is the order for Shared; `sticky_keys` maps keys to consumers
+  for Key_Shared; `failover_choice` selects the active consumer for Failover.
+- `persistent_subscription` joins cursor and dispatcher. Read the dispatchers in this order: `dispatch` (reads ahead,
+  base of all), `single_active_dispatch` (Exclusive, Failover), `compacted_dispatch` (the same on a compacted topic),
+  `shared_dispatch` (Shared: redelivery, delayed messages), `key_shared_dispatch` (the same by key). `source` is what
+  they need from their subscription.
+- `non_persistent_subscription` stores nothing, and uses only `turns`, `sticky_keys` and `failover_choice`.
+
+The cursor itself is in `ledger`. Topics create, find and delete subscriptions.
 """

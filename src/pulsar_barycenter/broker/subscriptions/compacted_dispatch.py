@@ -1,13 +1,13 @@
-"""Dispatch of a compacted topic to one active consumer: what was kept up to the horizon, then the topic as it is.
+"""Dispatches a compacted topic to one active consumer: the compacted entries up to the horizon, then all entries.
 
-A position up to the horizon is read from the compacted ledger, and that may happen at any time: the next compaction
-moves the horizon past where a consumer is.
+A position up to the compaction horizon is read from the compacted ledger. This may become true for any position at any
+time: the next compaction moves the horizon past the position of a consumer.
 
-**Acknowledgement.** What was compacted away is never delivered, so nobody acknowledges it, and it may be trimmed so
-that the cursor does not know it. Here the order of delivery is kept instead: the mark-delete position moves to the
-last entry before which everything that was delivered is acknowledged, over all that lies between. Entries acknowledged
-beyond a gap are known in memory alone, so they come again after a restart.
-Source: Pulsar's `CompactedTopicUtils`; its cursor keeps a gap at whatever was compacted away.
+**Acknowledgement.** Entries that compaction removed are never delivered, so no consumer acknowledges them. They may
+also be trimmed, and then the cursor does not know their positions. So this dispatcher records the order of delivery:
+the mark-delete position moves to the last delivered entry up to which every delivered entry is acknowledged, and skips
+the removed entries in between. Acknowledged entries after a gap are known only in memory: they are delivered again
+after a restart. Source: Pulsar's `CompactedTopicUtils`. There the cursor keeps a gap for each removed entry.
 """
 
 from collections import deque
@@ -26,8 +26,12 @@ log = structlog.get_logger(__name__)
 
 
 class CompactedDispatcher(SingleActiveDispatcher):
-    """`_delivered` are the entries beyond the mark since it was last rewound, in order; of those ever delivered
-    beyond the mark `_unacked` are not acknowledged, and `_acked` are."""
+    """Exclusive and Failover on a compacted topic.
+
+    `_delivered` has the entries after the mark-delete position that were delivered since the last rewind, in order. Of
+    all entries that were ever delivered after this position, `_unacked` has those that are not acknowledged, and
+    `_acked` those that are.
+    """
 
     __slots__ = ("_acked", "_delivered", "_next", "_unacked")
 
@@ -42,7 +46,7 @@ class CompactedDispatcher(SingleActiveDispatcher):
         self.read_position = self._after_mark()
 
     def _after_mark(self) -> Position:
-        # Not the first entry that the topic still has: what was trimmed may have been kept.
+        # Not the first entry of the topic: the compacted ledger may have entries that the topic has trimmed.
         mark = self.subscription.cursor.mark_delete
         return Position(mark.ledger_id, mark.entry_id + 1)
 
@@ -74,7 +78,8 @@ class CompactedDispatcher(SingleActiveDispatcher):
     def _read_done(self, start: Position, entries: Sequence[Entry]) -> None:
         super()._read_done(start, entries)
         if not entries and self._next is not None and self._next > start:
-            # Nothing more was kept: everything up to the horizon counts as acknowledged once the rest of it is.
+            # The compacted ledger has no more entries. When all delivered ones are acknowledged, the mark-delete
+            # position may move up to the horizon.
             self.read_position = self._next
             passed = Position(self._next.ledger_id, self._next.entry_id - 1)
             if passed > self.subscription.cursor.mark_delete:
@@ -89,7 +94,7 @@ class CompactedDispatcher(SingleActiveDispatcher):
     # ---- delivery ----
 
     def _deliver_run(self, consumer: Consumer) -> bool:
-        return False  # each entry is noted
+        return False  # each entry has to be recorded
 
     def _deliver(self, consumer: Consumer) -> None:
         subscription, ready = self.subscription, self._ready
@@ -103,8 +108,8 @@ class CompactedDispatcher(SingleActiveDispatcher):
                 self._acked.add(position)
                 continue
             self._unacked.add(position)
-            # Clients written in C++ give out what is compacted out as empty messages without a key, unless they are
-            # told not to. Being told, they never acknowledge the rest of the batch, which nobody asks of a reader.
+            # C++ clients return removed messages of a batch as empty messages without a key, unless an ack set
+            # excludes them. With an ack set they never acknowledge the rest of the batch. Readers do not need to.
             ack_set = entry.kept if isinstance(entry, KeptEntry) and not subscription.cursor.is_durable else ()
             consumer.link.send_message(consumer, position, 0, data, ack_set)
             messages += num_messages
@@ -126,7 +131,7 @@ class CompactedDispatcher(SingleActiveDispatcher):
         self._settle()
 
     def _settle(self) -> None:
-        """Move the mark to the last entry before which all that was delivered is acknowledged."""
+        """Move the mark-delete position to the last entry up to which all delivered entries are acknowledged."""
         mark = reached = self.subscription.cursor.mark_delete
         delivered = self._delivered
         while delivered and (delivered[0] <= mark or delivered[0] in self._acked):

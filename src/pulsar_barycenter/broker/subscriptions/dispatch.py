@@ -1,9 +1,9 @@
-"""Giving a subscription's entries to its consumers: what all dispatchers have in common.
+"""What all dispatchers have in common: they read entries ahead and send them to the consumers of a subscription.
 
-A dispatcher holds the position of the next entry to read, and the entries that were read and not given away yet.
-`dispatch` sends what can be sent now and returns; it is called again for every event that may allow more: new
-entries, new permits, a drained connection, an acknowledgement, a finished read. Entries at the tail come from the
-ledger's cache in the same step in which they became durable; older ones are read in a task, one at a time.
+A dispatcher has the position of the next entry to read, and the entries that it has read and not sent yet. `dispatch`
+sends what can be sent now and returns. It is called again after every event that may allow more: new entries, new
+permits, a drained connection, an acknowledgement, a finished read. Entries at the tail of the topic come from the
+ledger's cache, in the same step in which they became durable. Older entries are read by a task, one read at a time.
 
 Source: Pulsar's `AbstractBaseDispatcher`.
 """
@@ -21,7 +21,7 @@ from pulsar_barycenter.ledger.position import Entry, Position
 log = structlog.get_logger(__name__)
 
 READ_BYTES: Final = 1 << 20
-"""Most bytes of one read beyond its first entry; with `max_read_entries` it bounds what waits in a dispatcher."""
+"""The most bytes of one read after its first entry. With `max_read_entries` this bounds the memory of a dispatcher."""
 
 READ_RETRY_DELAY_S: Final = 1.0
 
@@ -31,7 +31,7 @@ delivered now, as they are delayed or acknowledged, cost no permits."""
 
 
 class Dispatcher:
-    """Reads ahead for `dispatch`, which subclasses define."""
+    """Reads ahead; subclasses define `dispatch`, which sends."""
 
     __slots__ = (
         "_generation",
@@ -46,7 +46,7 @@ class Dispatcher:
     )
 
     keeps_acks = False
-    """Whether the dispatcher tells the cursor itself what is acknowledged one by one."""
+    """Whether the dispatcher, not the subscription, passes individual acknowledgements to the cursor."""
 
     def __init__(self, subscription: DispatchSource) -> None:
         self.subscription = subscription
@@ -54,7 +54,7 @@ class Dispatcher:
         self.read_position = subscription.cursor.first_unacked
         self._ready: deque[Entry] = deque()
         self._reading = False
-        # A read that began before a rewind is of no use after it.
+        # Grows with each rewind. The result of a read is dropped if a rewind happened since it began.
         self._generation = 0
         self._retry_timer: object | None = None
         self._in_step = 0
@@ -67,7 +67,12 @@ class Dispatcher:
         raise NotImplementedError
 
     def add(self, consumer: Consumer) -> None:
-        """Attach a consumer; raises SubscriptionBusyError or ConsumerAssignError."""
+        """Attach a consumer.
+
+        Raises:
+            SubscriptionBusyError: the type allows one consumer, and one is attached.
+            ConsumerAssignError: its hash ranges are not valid.
+        """
         raise NotImplementedError
 
     def remove(self, consumers: Collection[Consumer]) -> None:
@@ -75,24 +80,24 @@ class Dispatcher:
         raise NotImplementedError
 
     def attached(self, consumer: Consumer) -> None:
-        """The client was told that `consumer` is attached: more may be said to it now."""
+        """Called when the client has got the answer that `consumer` is attached: messages may follow now."""
         self.dispatch()
 
     def flow(self, consumer: Consumer) -> None:
         self.dispatch()
 
     def redeliver(self, consumer: Consumer, positions: Sequence[Position] | None) -> None:
-        """Deliver unacknowledged entries again: those at `positions`, or all of `consumer` if None."""
+        """Deliver unacknowledged entries of `consumer` again: those at `positions`, or all if it is None."""
         raise NotImplementedError
 
     def acked(self, consumer: Consumer, positions: Iterable[Position]) -> None:
-        """Entries at `positions` were acknowledged one by one; the cursor knows already."""
+        """Called after individual acknowledgements; the cursor has them already, unless `keeps_acks`."""
 
     def acked_through(self, position: Position) -> None:
-        """Everything up to `position` was acknowledged; the cursor knows already."""
+        """Called after everything up to `position` (inclusive) was acknowledged; the cursor has it already."""
 
     def close(self) -> None:
-        """Forget the consumers: nothing is sent afterwards, also not by a read that is under way."""
+        """Remove the consumers. Nothing is sent after this, not even by a read that is under way."""
         self.consumers.clear()
         self._ready.clear()
         self._generation += 1
@@ -100,7 +105,7 @@ class Dispatcher:
     # ---- reading ----
 
     def rewind(self) -> None:
-        """Forget what was read ahead and go back to the first entry that is not acknowledged."""
+        """Drop the entries that were read ahead, and read again from the first entry that is not acknowledged."""
         self._ready.clear()
         self._generation += 1
         self.read_position = self.subscription.cursor.first_unacked
@@ -138,7 +143,7 @@ class Dispatcher:
         return True
 
     def _pass_over(self, position: Position, error: str) -> None:
-        """Acknowledge an entry whose metadata cannot be read, as Pulsar does: a client can do nothing with it."""
+        """Acknowledge an entry with unreadable metadata, as Pulsar does: no client can decode it."""
         log.warning("entry_unreadable", subscription=str(self.subscription), position=str(position), error=error)
         self.subscription.cursor.ack_individual((position,))
 
@@ -151,7 +156,7 @@ class Dispatcher:
     async def _read(self, start: Position, max_entries: int, max_messages: int | None, generation: int) -> None:
         try:
             entries = await self._fetch(start, max_entries, max_messages)
-        except Exception as error:  # noqa: BLE001 (a subscription must not stand still for good)
+        except Exception as error:  # noqa: BLE001 (a subscription must not stop forever)
             log.error("read_failed", subscription=str(self.subscription), position=str(start), error=str(error))
             self._reading = False
             if generation == self._generation:
@@ -170,7 +175,7 @@ class Dispatcher:
         self._add_ready(entries)
 
     def _read_failed(self) -> None:
-        """A read of the present generation failed; it is tried again after a while."""
+        """Called when a read of the present generation failed; it is tried again after READ_RETRY_DELAY_S."""
 
     def _retry(self) -> None:
         self._retry_timer = None

@@ -1,12 +1,16 @@
-"""Dispatch by key: Key_Shared. Entries of one key go to one consumer at a time, in order.
+"""Dispatches by key (Key_Shared): entries with one key go to one consumer at a time, in order.
 
-Each entry has a slot by its key, and a selector says whose a slot is. An entry waits while an older one of its slot
-waits or comes again, while its consumer has no permits, and while another consumer, to whom the slot belonged
-before, still holds unacknowledged entries of it (unless out-of-order delivery was allowed). So that one slow
-consumer does not hold up the others, entries are read past those that wait, up to a bound.
+The key of an entry gives its slot, and a selector gives the consumer of the slot. An entry has to wait
 
-Slots whose oldest entry waits for their consumer alone stand in its line, oldest first; those that wait for something
-else get there when that happens. So what happens to one slot or consumer costs nothing for those that wait elsewhere.
+- while an older entry of its slot waits or has to be delivered again,
+- while its consumer has no permits,
+- while another consumer, which had the slot before, has unacknowledged entries of it (unless out-of-order delivery is
+  allowed).
+
+Entries after those that wait are read and sent, up to a bound, so that one slow consumer does not block the others.
+
+Each consumer has a line of slots whose oldest entry waits only for its permits, oldest first. A slot that waits for
+another reason joins the line when that reason ends. So an event of one slot or consumer costs nothing for the others.
 
 Source: Pulsar's `PersistentStickyKeyDispatcherMultipleConsumers`, with the draining of slots of 4.0.
 """
@@ -61,7 +65,7 @@ class KeySharedDispatcher(SharedDispatcher):
         self._has_acked_heads = False
         self._waiting_entries = 0
         self._waiting_bytes = 0
-        # Who holds unacknowledged entries of a slot, and how many; one consumer at a time.
+        # The consumer that has unacknowledged entries of a slot, and their number; at most one consumer for each slot.
         self._in_flight: dict[int, tuple[Consumer, int]] = {}
         self._replay_slots: Counter[int] = Counter()
 
@@ -94,7 +98,7 @@ class KeySharedDispatcher(SharedDispatcher):
         self._replay_slots.clear()
         super()._reset()
 
-    # ---- who holds what ----
+    # ---- unacknowledged entries of a slot ----
 
     def _remove_pending(self, consumer: Consumer, position: Position) -> int | None:
         slot = super()._remove_pending(consumer, position)
@@ -136,18 +140,18 @@ class KeySharedDispatcher(SharedDispatcher):
             if not (self._ready or self._read_more_entries(max(1, LOOK_AHEAD_ENTRIES - self._waiting_entries))):
                 return
             self._dispatch_ready()
-            # What came again may have been what newer entries of its slot waited for.
+            # Newer entries of a slot may have waited for a redelivery that was just sent.
             if self._waiting:
                 self._send_waiting()
 
     def _may_look_ahead(self) -> bool:
-        # What comes again is always read: newer entries of its slot wait for it.
+        # Redeliveries are always read: newer entries of their slots wait for them.
         return bool(self._replay) or (
             self._waiting_entries < LOOK_AHEAD_ENTRIES and self._waiting_bytes < LOOK_AHEAD_BYTES
         )
 
     def _dispatch_ready(self) -> None:
-        """Send each entry that was read to its slot's consumer, or let it wait."""
+        """Send each entry that was read to the consumer of its slot, or let it wait."""
         ready = self._ready
         while ready and not self.is_blocked and self._may_look_ahead():
             entry = ready.popleft()
@@ -155,15 +159,15 @@ class KeySharedDispatcher(SharedDispatcher):
             if metadata is None:
                 continue
             slot = slot_of(sticky_key(metadata))
-            comes_again = entry.position in self._replay
+            is_redelivery = entry.position in self._replay
             consumer = self._available_owner(slot)
-            if consumer is None or slot in self._waiting or (slot in self._replay_slots and not comes_again):
+            if consumer is None or slot in self._waiting or (slot in self._replay_slots and not is_redelivery):
                 self._hold_back(slot, entry)
             else:
                 self._send_entry(consumer, entry, slot)
 
     def _available_owner(self, slot: int) -> Consumer | None:
-        """Return the consumer that can take an entry of the slot now."""
+        """Return the consumer of the slot if it can take an entry now, else None."""
         consumer = self.selector.select(slot)
         if consumer is None or not self._is_available(consumer):
             return None

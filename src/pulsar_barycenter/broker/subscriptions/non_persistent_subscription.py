@@ -1,6 +1,6 @@
-"""A subscription of a non-persistent topic: messages go to the consumers that are ready for them, or nowhere.
+"""A subscription of a non-persistent topic: each message goes to a consumer that is ready for it, or is dropped.
 
-Nothing is stored, so there is nothing to acknowledge, to deliver again or to seek.
+Nothing is stored. So acknowledgements and redelivery requests have no effect, and seek is refused.
 Source: Pulsar's `NonPersistentSubscription` and its dispatchers.
 """
 
@@ -28,7 +28,7 @@ from pulsar_barycenter.protocol.frames import read_metadata
 
 
 class NonPersistentSubscriptionHost(ConsumableTopic, Protocol):
-    """The topic of a subscription, as the subscription uses it; see `NonPersistentTopic`."""
+    """The part of its topic that a subscription needs; see `NonPersistentTopic`."""
 
     @property
     def clock(self) -> Clock: ...
@@ -70,7 +70,7 @@ class NonPersistentSubscription:
         self.properties = dict(properties)
         self.rates = Rates()
         self.dropped = 0
-        """Messages that no consumer was ready for."""
+        """The number of messages that were dropped, because no consumer was ready."""
         self._turns: ConsumerTurns[Consumer] = ConsumerTurns()
         self._active: Consumer | None = None
         self._choice: FailoverChoice[Consumer] = FailoverChoice(str(topic.name), topic.name.partition_index)
@@ -91,7 +91,7 @@ class NonPersistentSubscription:
 
         Raises:
             SubscriptionBusyError: an exclusive consumer is connected.
-            ConsumerAssignError: hash ranges that overlap.
+            ConsumerAssignError: the hash ranges are not valid, or overlap.
         """
         if self.type is SubscriptionType.EXCLUSIVE and self.members:
             raise SubscriptionBusyError(self.topic.name, self.name, "Exclusive consumer is already connected")
@@ -105,7 +105,7 @@ class NonPersistentSubscription:
         return consumer
 
     def attached(self, consumer: Consumer) -> None:
-        """The client knows that `consumer` is attached."""
+        """Called when the client has got the answer that `consumer` is attached."""
         if not consumer.closed and not self._pick_active_consumer() and self.type is SubscriptionType.FAILOVER:
             consumer.link.send_active_consumer(consumer, is_active=consumer is self._active)
 
@@ -128,7 +128,7 @@ class NonPersistentSubscription:
         self.topic.consumer_left(self)
 
     def hold(self) -> None:
-        """Take nothing more from the consumers; they stay until `disconnect_all`."""
+        """Ignore the requests of the consumers from now on; they stay attached until `disconnect_all`."""
         for consumer in self.members:
             consumer.closed = True
 
@@ -152,10 +152,10 @@ class NonPersistentSubscription:
         return True
 
     def flow(self, consumer: Consumer) -> None:
-        """Permits count for what comes from now on."""
+        """Nothing to do: the new permits count for messages that come from now on."""
 
     def deliver(self, position: Position, messages: int, entry: bytes) -> None:
-        """Give an entry to the consumer that is due, or drop it."""
+        """Send an entry to the consumer that is next, or drop it if that consumer is not ready."""
         consumer = self._next_consumer(entry)
         if consumer is None or not _is_able(consumer):
             self.dropped += messages
@@ -175,13 +175,13 @@ class NonPersistentSubscription:
         return self._turns.next(_is_able)
 
     def ack_individual(self, consumer: Consumer, positions: Sequence[Position]) -> None:
-        """Nothing is kept, so nothing changes."""
+        """Do nothing: no message is stored."""
 
     def ack_cumulative(self, consumer: Consumer, position: Position) -> bool:
         return True
 
     def redeliver(self, consumer: Consumer, positions: Sequence[Position] | None, epoch: int | None) -> None:
-        """Nothing is kept, so nothing comes again."""
+        """Do nothing: no message is stored."""
 
     async def seek(self, position: Position) -> None:
         raise NotAllowedError("a non-persistent topic keeps nothing to seek")

@@ -1,7 +1,7 @@
-"""A subscription of a persistent topic: its cursor, its type, and who consumes it.
+"""A subscription of a persistent topic: its cursor, its type and its consumers.
 
-The type is that of the consumers connected; when none is, the next one decides. The dispatcher is made with the
-first consumer, so that a subscription without any costs little.
+The connected consumers give the subscription its type. When no consumer is connected, the next one may bring another
+type. The dispatcher is created for the first consumer, so that a subscription without consumers needs little memory.
 Source: Pulsar's `PersistentSubscription`.
 """
 
@@ -33,7 +33,7 @@ log = structlog.get_logger(__name__)
 
 
 class SubscriptionHost(ConsumableTopic, Protocol):
-    """The topic of a subscription, as the subscription uses it; see `PersistentTopic`."""
+    """The part of its topic that a subscription needs; see `PersistentTopic`."""
 
     @property
     def ledger(self) -> ManagedLedger: ...
@@ -80,20 +80,21 @@ class PersistentSubscription:
         self._held: list[Consumer] = []
         self.rates: Rates | None = None
         self.redelivered = 0
-        """Messages in this interval that consumers had and gave back, or lost."""
+        """The number of messages that are delivered again, in this interval of the statistics."""
         self.redelivery_rate = 0.0
-        """The same, messages a second, in the last interval."""
+        """The same in the last interval, in messages a second."""
         self.last_flow_at_ms = 0
         self.last_acked_at_ms = 0
-        # Set while a seek or deletion is under way; done when consumers may attach again.
+        # Set while a seek is under way; done when consumers may attach again.
         self._opened: asyncio.Future[None] | None = None
         self.is_sought = False
-        """A reader was sought: its cursor waits for it to attach again, whatever start it brings."""
+        """Whether a seek closed the consumers and none has attached again. A non-durable cursor is kept meanwhile, and
+        the start position of the next SUBSCRIBE does not count."""
 
     def __str__(self) -> str:
         return f"{self.topic.name}/{self.name}"
 
-    # ---- what dispatchers ask (DispatchSource) ----
+    # ---- what dispatchers need (DispatchSource) ----
 
     @property
     def ledger(self) -> ManagedLedger:
@@ -117,7 +118,7 @@ class PersistentSubscription:
         return asyncio.get_running_loop().call_later(delay_s, callback)
 
     def sent(self, messages: int, size: int) -> None:
-        """Account for messages given to consumers, `size` bytes together."""
+        """Count messages that were sent to consumers, `size` bytes together."""
         rates = self.rates
         if rates is None:
             rates = self.rates = Rates()
@@ -126,11 +127,11 @@ class PersistentSubscription:
         self.topic.dispatched(messages, size)
 
     def given_back(self, messages: int) -> None:
-        """Account for messages that are to be delivered again."""
+        """Count messages that have to be delivered again."""
         self.redelivered += messages
 
     def update_rates(self, seconds: float) -> None:
-        """Set the rates to those of the `seconds` since the last update."""
+        """Compute the rates over the `seconds` since the last update."""
         self.redelivery_rate = self.redelivered / seconds
         self.redelivered = 0
         if self.rates is not None:
@@ -144,7 +145,7 @@ class PersistentSubscription:
 
     @property
     def active_consumer(self) -> Consumer | None:
-        """Who gets the messages of an Exclusive or Failover subscription."""
+        """The consumer that gets the messages of an Exclusive or Failover subscription; None for other types."""
         return self.dispatcher.active if isinstance(self.dispatcher, SingleActiveDispatcher) else None
 
     def attach(
@@ -157,11 +158,11 @@ class PersistentSubscription:
         *,
         allow_out_of_order: bool = False,
     ) -> Consumer:
-        """Add a consumer; it gets nothing before `Dispatcher.attached` is called for it.
+        """Add a consumer. It gets no messages before `attached` is called for it.
 
         Raises:
-            SubscriptionBusyError: consumers of another type or mode are connected, or an exclusive one is.
-            ConsumerAssignError: hash ranges that overlap.
+            SubscriptionBusyError: consumers of another type or mode, or an exclusive consumer, are connected.
+            ConsumerAssignError: the hash ranges are not valid, or overlap.
         """
         dispatcher = self._dispatcher_for(sub_type, key_shared_mode, allow_out_of_order, options.read_compacted)
         consumer = Consumer(link, consumer_id, self, options, self.now_ms())
@@ -178,9 +179,9 @@ class PersistentSubscription:
         if self.dispatcher is not None and wanted == present and read_compacted == was_compacted:
             return self.dispatcher
         if self.consumers:
-            how = "that read the compacted topic" if was_compacted and not read_compacted else self.type.label
+            present_kind = "that read the compacted topic" if was_compacted and not read_compacted else self.type.label
             raise SubscriptionBusyError(
-                self.topic.name, self.name, f"consumers of a different type are connected ({how})"
+                self.topic.name, self.name, f"consumers of a different type are connected ({present_kind})"
             )
         if self.dispatcher is not None:
             self.dispatcher.close()
@@ -196,7 +197,7 @@ class PersistentSubscription:
         return self.dispatcher
 
     def attached(self, consumer: Consumer) -> None:
-        """The client knows that `consumer` is attached: messages may follow."""
+        """Called when the client has got the answer that `consumer` is attached: messages may follow now."""
         if self.dispatcher is not None and not consumer.closed:
             self.dispatcher.attached(consumer)
 
@@ -215,7 +216,7 @@ class PersistentSubscription:
         self.topic.consumer_left(self)
 
     def hold(self) -> None:
-        """Dispatch nothing more; the consumers stay until `disconnect_all`, and what they ask for is ignored."""
+        """Stop dispatch and ignore the requests of the consumers; they stay attached until `disconnect_all`."""
         held = list(self.consumers)
         for consumer in held:
             consumer.closed = True
@@ -223,7 +224,7 @@ class PersistentSubscription:
         self._held = held
 
     def disconnect_all(self, owner: NextOwner | None = None) -> None:
-        """Close every consumer and tell the clients, also of the next owner if it is known."""
+        """Close every consumer and notify the clients; send them to the next owner if it is known."""
         for consumer in list(self.consumers):
             consumer.closed = True
             consumer.link.close_consumer(consumer, owner)
@@ -243,7 +244,7 @@ class PersistentSubscription:
             self.dispatcher.flow(consumer)
 
     def ack_individual(self, consumer: Consumer, positions: Sequence[Position]) -> None:
-        """Acknowledge whole entries; those acknowledged before, or unknown, change nothing."""
+        """Acknowledge whole entries. Positions that are acknowledged already, or unknown, are ignored."""
         self.last_acked_at_ms = self.now_ms()
         if self.dispatcher is None or not self.dispatcher.keeps_acks:
             self.cursor.ack_individual(positions)
@@ -251,7 +252,7 @@ class PersistentSubscription:
             self.dispatcher.acked(consumer, positions)
 
     def ack_cumulative(self, consumer: Consumer, position: Position) -> bool:
-        """Acknowledge everything up to and including `position`; False where the type does not allow it."""
+        """Acknowledge everything up to `position` (inclusive); return False if the type does not allow it."""
         if self.type.is_shared:
             log.warning("cumulative_ack_dropped", subscription=str(self), type=self.type.label, consumer=consumer.name)
             return False
@@ -262,7 +263,10 @@ class PersistentSubscription:
         return True
 
     def redeliver(self, consumer: Consumer, positions: Sequence[Position] | None, epoch: int | None) -> None:
-        """Deliver unacknowledged entries again; `epoch` marks what comes after this request."""
+        """Deliver unacknowledged entries of a consumer again: those at `positions`, or all if it is None.
+
+        Messages sent after this carry `epoch` if it is given, so that the client can drop earlier ones.
+        """
         if epoch is not None:
             consumer.epoch = epoch
         if self.dispatcher is not None:
@@ -276,9 +280,9 @@ class PersistentSubscription:
             await asyncio.shield(self._opened)
 
     async def seek(self, position: Position) -> None:
-        """Deliver `position` next, to consumers that attach again: those connected are closed.
+        """Continue at `position`. The connected consumers are closed, and attach again by themselves.
 
-        Without closing them the permits of what they have queued would be lost (reference 3.8).
+        If they stayed, the permits for the messages in their queues would be lost (reference 3.8).
         """
         await self.wait_open()
         self._opened = asyncio.get_running_loop().create_future()

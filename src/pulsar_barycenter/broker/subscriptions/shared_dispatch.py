@@ -1,9 +1,9 @@
-"""Dispatch to many consumers at once: Shared.
+"""Dispatches to many consumers at once (Shared).
 
-Consumers of the best priority that have permits take turns, see `turns`. What was delivered and not acknowledged is
-remembered with its consumer; it is delivered again, before anything new and with a count, when that consumer leaves or
-asks for it. Delayed messages wait for their time, and all chunks of one message go to one consumer.
-Source: Pulsar's `PersistentDispatcherMultipleConsumers`.
+Consumers of the best priority that have permits take turns, see `turns`. Each consumer has the list of the entries that
+were delivered to it and are not acknowledged. When the consumer leaves or asks for redelivery, these entries are
+delivered again, before new ones and with a redelivery count. Delayed messages wait until their delivery time. All
+chunks of one message go to one consumer. Source: Pulsar's `PersistentDispatcherMultipleConsumers`.
 """
 
 import heapq
@@ -22,10 +22,10 @@ from pulsar_barycenter.protocol.frames import read_metadata
 from pulsar_barycenter.protocol.pulsar_api_pb2 import MessageMetadata
 
 REPLAY_RUN_ENTRIES: Final = 100
-"""Most consecutive entries that are read at once to be delivered again."""
+"""The most consecutive entries of one read for redelivery."""
 
 CHUNKED_MESSAGES: Final = 10_000
-"""For so many messages with chunks to come it is known who gets them; of more, the oldest is forgotten."""
+"""The most incomplete chunked messages whose consumer is recorded; if there are more, the oldest is forgotten."""
 
 NO_SLOT: Final = -1
 
@@ -50,7 +50,8 @@ class SharedDispatcher(Dispatcher):
         self._turns: ConsumerTurns[Consumer] = ConsumerTurns()
         self._unacked = 0
         self.is_blocked = False
-        # Entries to be delivered again: members with their slots, and a heap of positions that may lag behind them.
+        # Entries to deliver again. `_replay` has the slot by position and is authoritative. `_replay_order` is a heap
+        # of positions; it may still have some that were removed from `_replay`.
         self._replay: dict[Position, int] = {}
         self._replay_order: list[Position] = []
         self._redelivery_counts: dict[Position, int] = {}
@@ -64,7 +65,7 @@ class SharedDispatcher(Dispatcher):
 
     @property
     def delayed(self) -> int:
-        """Entries that wait for their delivery time."""
+        """The number of entries that wait for their delivery time."""
         return len(self._delayed)
 
     # ---- consumers ----
@@ -96,7 +97,7 @@ class SharedDispatcher(Dispatcher):
         self._cancel_delay()
 
     def _reset(self) -> None:
-        """Nobody holds anything: deliver from mark-delete on, as for the first time."""
+        """Forget all deliveries, and deliver from the mark-delete position on as for the first time."""
         self._replay.clear()
         self._replay_order.clear()
         self._redelivery_counts.clear()
@@ -116,7 +117,7 @@ class SharedDispatcher(Dispatcher):
         self.dispatch()
 
     def _move_to_replay(self, consumer: Consumer, positions: Iterable[Position]) -> None:
-        """Take entries from a consumer and have them delivered again."""
+        """Take entries away from a consumer, and deliver them again."""
         cursor = self.subscription.cursor
         counts, unacked = self._redelivery_counts, self._unacked
         for position in positions:
@@ -136,7 +137,7 @@ class SharedDispatcher(Dispatcher):
         self._replay.pop(position, None)
 
     def _remove_pending(self, consumer: Consumer, position: Position) -> int | None:
-        """Forget that `consumer` holds an entry; return its slot, or None if it holds none there."""
+        """Remove an entry from the unacknowledged ones of `consumer`; return its slot, or None if it was not there."""
         held = consumer.pending.pop(position, None)
         if held is None:
             return None
@@ -162,7 +163,7 @@ class SharedDispatcher(Dispatcher):
         return next((consumer for consumer in self.consumers if position in consumer.pending), None)
 
     def _unblock(self, consumer: Consumer) -> bool:
-        """Let a blocked consumer, or a blocked subscription, go on once it is down to half its limit."""
+        """Unblock the consumer, and the subscription, when it is down to half its limit; return whether one was."""
         unblocked = False
         if consumer.is_blocked and consumer.unacked <= self.subscription.settings.max_unacked_per_consumer // 2:
             consumer.is_blocked = False
@@ -190,11 +191,11 @@ class SharedDispatcher(Dispatcher):
         return True
 
     def _deliver(self, consumer: Consumer) -> None:
-        """Give a consumer entries that are ready: one turn's worth, or all if it is the only consumer."""
+        """Send ready entries to a consumer: those of one turn, or all if it is the only consumer."""
         ready = self._ready
-        most = TURN_MESSAGES if len(self.consumers) > 1 else sys.maxsize
+        limit = TURN_MESSAGES if len(self.consumers) > 1 else sys.maxsize
         taken = 0
-        while ready and taken < most and consumer.permits > 0 and not self.is_blocked and not consumer.is_blocked:
+        while ready and taken < limit and consumer.permits > 0 and not self.is_blocked and not consumer.is_blocked:
             entry = ready.popleft()
             metadata = self._due_metadata(entry)
             if metadata is None:
@@ -209,7 +210,10 @@ class SharedDispatcher(Dispatcher):
             self._turns.took(consumer, taken)
 
     def _due_metadata(self, entry: Entry) -> MessageMetadata | None:
-        """Return the entry's metadata if it is to be delivered now; None if acknowledged, not due or unreadable."""
+        """Return the metadata of an entry that has to be delivered now.
+
+        None if the entry is acknowledged, unreadable (then it is acknowledged), or not due yet (then it is delayed).
+        """
         position = entry.position
         if self.subscription.cursor.is_acked(position):
             self._remove_replay(position)
@@ -227,7 +231,7 @@ class SharedDispatcher(Dispatcher):
     def _chunk_owner(self, metadata: MessageMetadata, consumer: Consumer) -> Consumer:
         if metadata.num_chunks_from_msg <= 1:
             return consumer
-        message = hash(metadata.uuid)  # of any length
+        message = hash(metadata.uuid)  # the client may send an uuid of any length: do not keep it
         owner = self._chunked.get(message)
         if metadata.chunk_id >= metadata.num_chunks_from_msg - 1:
             self._chunked.pop(message)
@@ -254,7 +258,7 @@ class SharedDispatcher(Dispatcher):
         if 0 < limits.max_unacked_per_subscription < self._unacked:
             self.is_blocked = True
 
-    # ---- reading: what comes again comes first ----
+    # ---- reading: redeliveries before new entries ----
 
     def _read_more_entries(self, max_messages: int) -> bool:
         if self._reading or not self._replay_order:
@@ -262,7 +266,7 @@ class SharedDispatcher(Dispatcher):
         run = self._next_replay_run()
         if not run:
             return super()._read_more_entries(max_messages)
-        # Without a limit of messages: these are to be sent again whoever pays for them.
+        # Without a limit of messages: redeliveries do not depend on the permits of one consumer.
         entries = self.subscription.ledger.read_cached(run[0], len(run), READ_BYTES, None)
         if entries is None:
             self._replay_run = run
@@ -285,7 +289,7 @@ class SharedDispatcher(Dispatcher):
         return run
 
     def _add_ready_run(self, run: Sequence[Position], entries: Sequence[Entry]) -> None:
-        """Make entries ready that were read for `run`; what the read left out is read next."""
+        """Add entries that were read for `run` to `_ready`; positions that the read did not reach are read next."""
         members = self._replay
         self._ready.extend(entry for entry in entries if entry.position in members)
         read_to = entries[-1].position if entries else run[-1]
@@ -294,7 +298,7 @@ class SharedDispatcher(Dispatcher):
             if position > read_to:
                 heapq.heappush(self._replay_order, position)
             elif position not in found:
-                self._remove_replay(position)  # deleted with its ledger, so it was acknowledged
+                self._remove_replay(position)  # trimmed with its ledger, so it was acknowledged
 
     def _read_done(self, start: Position, entries: Sequence[Entry]) -> None:
         run, self._replay_run = self._replay_run, []
@@ -323,7 +327,7 @@ class SharedDispatcher(Dispatcher):
     def _arm_delay(self) -> None:
         self._cancel_delay()
         if self._delayed:
-            # It is looked again each day: timers take no delay of any length.
+            # The timer fires at least once a day: the event loop limits the delay of a timer.
             wait_s = min(max(0.0, (self._delayed[0][0] - self.subscription.now_ms()) / 1000), 86_400.0)
             self._delay_timer = self.subscription.call_later(wait_s, self._on_delay_timer)
 

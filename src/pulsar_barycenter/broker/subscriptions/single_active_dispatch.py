@@ -1,5 +1,7 @@
-"""Dispatch to one active consumer: Exclusive and Failover.
+"""Dispatches to one active consumer (Exclusive and Failover).
 
+A new active consumer starts at the first entry that is not acknowledged. With Failover it waits `failover_delay_s`
+first, if the former active consumer is still connected: acknowledgements of that one may be under way.
 Source: Pulsar's `PersistentDispatcherSingleActiveConsumer`.
 """
 
@@ -16,7 +18,7 @@ from pulsar_barycenter.protocol.frames import is_readable
 
 
 class SingleActiveDispatcher(Dispatcher):
-    """Exclusive and Failover: one consumer gets everything, in order; a failover subscription has others in wait."""
+    """One consumer gets all entries, in order. A failover subscription has standby consumers."""
 
     __slots__ = ("_choice", "_paused", "active", "is_failover")
 
@@ -57,7 +59,7 @@ class SingleActiveDispatcher(Dispatcher):
         self.active = None
 
     def _pick_active_consumer(self) -> bool:
-        """Choose the active consumer anew; tell all consumers if it changed and return whether it did."""
+        """Choose the active consumer; if it changed, notify all consumers and return True."""
         previous = self.active
         chosen = self._choice.active
         if chosen is previous:
@@ -67,7 +69,7 @@ class SingleActiveDispatcher(Dispatcher):
         if self.is_failover:
             for consumer in self.consumers:
                 consumer.link.send_active_consumer(consumer, is_active=consumer is chosen)
-            # A consumer that left has no acks under way; one that was merely displaced may have.
+            # A consumer that left has no acknowledgements under way; one that became standby may have.
             if previous is not None and previous in self.consumers:
                 self._pause()
         return True
@@ -83,7 +85,7 @@ class SingleActiveDispatcher(Dispatcher):
         self.dispatch()
 
     def redeliver(self, consumer: Consumer, positions: Sequence[Position] | None) -> None:
-        # Single ids are ignored: order is kept by sending everything unacknowledged again.
+        # `positions` is ignored: to keep the order, everything that is not acknowledged is sent again.
         if consumer is self.active:
             self.rewind()
             self.dispatch()
@@ -102,7 +104,7 @@ class SingleActiveDispatcher(Dispatcher):
             self._deliver(consumer)
 
     def _read_done(self, start: Position, entries: Sequence[Entry]) -> None:
-        # What is in the cached tail was checked when it was published; what was written before may not have been.
+        # Entries in the ledger's cache were checked when they were published. Older entries may not have been checked.
         readable = []
         for entry in entries:
             if is_readable(entry.data):
@@ -114,7 +116,7 @@ class SingleActiveDispatcher(Dispatcher):
             self._ready = deque(readable)
 
     def _deliver_run(self, consumer: Consumer) -> bool:
-        """Deliver entries of the cached tail as one, if there are any to be read, none of which is acknowledged."""
+        """Send cached entries in one run; return False if there are none, or if one of them may be acknowledged."""
         subscription = self.subscription
         start = self.read_position
         if self._reading or not subscription.cursor.is_unacked_from(start):

@@ -1,4 +1,4 @@
-"""What a dispatcher asks of the subscription whose entries it gives out."""
+"""The interface between a dispatcher and its subscription, and the settings of dispatchers."""
 
 from asyncio import TimerHandle
 from collections.abc import Callable, Coroutine
@@ -12,7 +12,7 @@ from pulsar_barycenter.naming.topic import TopicName
 
 @dataclass(frozen=True, slots=True)
 class DispatchSettings:
-    """The settings that dispatchers look at; 0 unacknowledged messages means no limit."""
+    """The settings of dispatchers. A limit of 0 unacknowledged messages means no limit."""
 
     failover_delay_s: float = 1.0
     max_unacked_per_consumer: int = 50_000
@@ -21,10 +21,10 @@ class DispatchSettings:
 
 
 class DispatchSource(Protocol):
-    """A subscription as its dispatcher uses it; see `PersistentSubscription`. As text it is topic and name."""
+    """The part of a subscription that its dispatcher needs; see `PersistentSubscription`. `str` is topic and name."""
 
     cursor: Cursor
-    """Knows what is acknowledged."""
+    """The record of what is acknowledged."""
 
     @property
     def name(self) -> str: ...
@@ -40,21 +40,21 @@ class DispatchSource(Protocol):
 
     @property
     def settings(self) -> DispatchSettings:
-        """The settings of now; to be asked anew each time."""
+        """The present settings. They may change at any time, so do not keep them."""
         ...
 
     def now_ms(self) -> int: ...
 
     def start_task(self, work: Coroutine[Any, Any, None], what: str) -> None:
-        """Run `work` in a task that ends with the topic at the latest."""
+        """Run `work` in a task; it is cancelled when the topic closes."""
         ...
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> TimerHandle: ...
 
     def sent(self, messages: int, size: int) -> None:
-        """Account for messages given to consumers, `size` bytes together."""
+        """Count messages that were sent to consumers, `size` bytes together."""
         ...
 
     def given_back(self, messages: int) -> None:
-        """Account for messages that are to be delivered again."""
+        """Count messages that have to be delivered again."""
         ...

@@ -1,4 +1,7 @@
-"""Which consumer a key belongs to: the hash, the ring, and Key_Shared's ranges.
+"""Maps keys to consumers (Key_Shared), by hash.
+
+A key is hashed to one of 65,536 slots. With AUTO_SPLIT a consistent-hash ring divides the slots, so that a consumer
+that joins or leaves moves only its own share. With STICKY each consumer brings the ranges of slots that it wants.
 
 Source: Pulsar's `Murmur3_32Hash`, `ConsistentHashingStickyKeyConsumerSelector` and
 `HashRangeExclusiveStickyKeyConsumerSelector`.
@@ -24,10 +27,10 @@ from pulsar_barycenter.broker.errors import ConsumerAssignError
 from pulsar_barycenter.protocol.pulsar_api_pb2 import MessageMetadata
 
 RANGE_SIZE: Final = 65536
-"""Slots of a Key_Shared subscription: 0 ≤ slot < 65536."""
+"""The number of slots of a Key_Shared subscription: 0 ≤ slot < 65536."""
 
 LONGEST_KEY: Final = 512
-"""Bytes of a key that is hashed as it is."""
+"""The longest key that is hashed directly, in bytes."""
 
 POINTS_PER_CONSUMER: Final = 100
 
@@ -82,8 +85,8 @@ def _mixed(k: int) -> int:
 def slot_of(key: bytes) -> int:
     """Return the Key_Shared slot of a key, 0 ≤ slot < 65536.
 
-    That of a key of more than LONGEST_KEY bytes is the slot of its CRC32C: hashed as Pulsar does it would hold up the
-    event loop, and remembered it would fill the memory.
+    A key of more than LONGEST_KEY bytes has the slot of its CRC32C. Hashing it as Pulsar does would block the event
+    loop, and caching it would fill the memory.
     """
     return _slot_of(key if len(key) <= LONGEST_KEY else crc32c(key).to_bytes(4, "big"))
 
@@ -94,7 +97,10 @@ def _slot_of(key: bytes) -> int:
 
 
 def sticky_key(metadata: MessageMetadata) -> bytes:
-    """Return the key of an entry: ordering key, else partition key, else one that spreads key-less messages."""
+    """Return the key of an entry: the ordering key, else the partition key, else one made of producer and sequence id.
+
+    The last one spreads messages without a key over all slots.
+    """
     if metadata.HasField("ordering_key"):
         return metadata.ordering_key
     if metadata.HasField("partition_key"):
@@ -108,7 +114,7 @@ def sticky_key(metadata: MessageMetadata) -> bytes:
 
 
 class Candidate(Protocol):
-    """What a choice looks at. `hash_ranges` are the slots a STICKY consumer wants, both ends inclusive."""
+    """The part of a consumer that decides about slots. `hash_ranges`: the slots that it wants, both ends inclusive."""
 
     @property
     def name(self) -> str: ...
@@ -220,7 +226,7 @@ class HashRing(Generic[C]):
 
 
 class StickySelector(Protocol[C]):
-    """Which connected consumer owns a slot."""
+    """Selects the consumer of a slot."""
 
     def add(self, consumer: C) -> None: ...
 
@@ -230,7 +236,7 @@ class StickySelector(Protocol[C]):
 
 
 class AutoSplitSelector(Generic[C]):
-    """Slots are divided by a consistent-hash ring; a joining or leaving consumer moves only its own share."""
+    """Divides the slots by a consistent-hash ring: a consumer that joins or leaves moves only its own share."""
 
     __slots__ = ("_ring",)
 
@@ -248,7 +254,7 @@ class AutoSplitSelector(Generic[C]):
 
 
 class StickyRangeSelector(Generic[C]):
-    """Each consumer brought the slots that it wants; messages of slots that nobody wants wait."""
+    """Each consumer brings the ranges of slots that it wants. Messages of slots without a consumer wait."""
 
     __slots__ = ("_ranges",)
 
@@ -256,10 +262,11 @@ class StickyRangeSelector(Generic[C]):
         self._ranges: list[tuple[int, int, C]] = []
 
     def add(self, consumer: C) -> None:
-        """Give a consumer its ranges.
+        """Assign its ranges to a consumer.
 
         Raises:
-            ConsumerAssignError: none, not within 0..65535, or overlapping each other or a connected consumer's.
+            ConsumerAssignError: it has no ranges, one is not within 0..65535, or they overlap each other or those of a
+                connected consumer.
         """
         if not consumer.hash_ranges:
             raise ConsumerAssignError("Ranges for KeyShared policy must not be empty")
@@ -281,7 +288,7 @@ class StickyRangeSelector(Generic[C]):
         self._ranges = [entry for entry in self._ranges if id(entry[2]) not in leaving]
 
     def select(self, slot: int) -> C | None:
-        at = bisect_right(self._ranges, slot, key=itemgetter(0)) - 1
-        if at >= 0 and slot <= self._ranges[at][1]:
-            return self._ranges[at][2]
+        index = bisect_right(self._ranges, slot, key=itemgetter(0)) - 1
+        if index >= 0 and slot <= self._ranges[index][1]:
+            return self._ranges[index][2]
         return None

@@ -1,18 +1,18 @@
-"""Whose turn it is among the consumers of a Shared subscription.
+"""Decides which consumer of a Shared subscription is next.
 
-A turn is up to `TURN_MESSAGES` messages. Consumers of one priority level take turns in the order in which they
-joined. A consumer that has taken more messages than others of its level waits until they have caught up, so that
-short turns (one message was there) and long ones (a burst) do not add up to an uneven share.
+Consumers of one priority level take turns in the order in which they joined. A turn is up to `TURN_MESSAGES` messages.
+Turns differ in length: one may have a single message, the next a burst. So that the shares stay even, a consumer that
+has got more messages than others of its level waits until they have caught up.
 
-Each level has a mark. A consumer may take a turn while it has taken no more messages than the mark. When none that
-is able may, the mark rises to the least that an able consumer has taken. So the consumers that stay able differ by one
-turn at most: `TURN_MESSAGES` - 1 messages and one entry. A consumer that joins, or was not able for a while, goes on
-at the mark: it has no claim on what was given out meanwhile.
+Each level has a mark. A consumer may take a turn while it has got no more messages than the mark. If no able consumer
+may, the mark rises to the lowest number that an able consumer has got. (Able: it has permits, and its connection takes
+more.) So consumers that stay able differ by at most one turn: `TURN_MESSAGES` - 1 messages and one entry. A consumer
+that joins, or was not able for a while, continues at the mark: it gets no compensation for what it missed.
 
-A lower level gets a turn when no consumer of a higher one is able.
+A lower priority level gets a turn only if no consumer of a higher one is able.
 
-Source: `getNextConsumer` of Pulsar's `AbstractDispatcherMultipleConsumers`, which does not even out turns of different
-lengths, and begins a level anew after a turn of a higher one.
+Source: `getNextConsumer` of Pulsar's `AbstractDispatcherMultipleConsumers`. That one does not balance turns of
+different lengths, and restarts the order of a level after a turn of a higher level.
 """
 
 from bisect import insort
@@ -20,13 +20,13 @@ from collections.abc import Callable
 from typing import Final, Generic, Protocol, TypeVar
 
 TURN_MESSAGES: Final = 20
-"""Messages after which the next consumer has its turn. The default of Pulsar's `dispatcherMaxRoundRobinBatchSize`."""
+"""The number of messages of a turn: the default of Pulsar's `dispatcherMaxRoundRobinBatchSize`."""
 
 
 class Ranked(Protocol):
     @property
     def priority_level(self) -> int:
-        """0 comes first."""
+        """The priority level; 0 is the highest priority."""
         ...
 
 
@@ -59,9 +59,9 @@ class ConsumerTurns(Generic[C]):
         self._levels.clear()
 
     def next(self, is_able: Callable[[C], bool]) -> C | None:
-        """Return the consumer whose turn it is among those of the best priority that are able; None if none is.
+        """Return the next consumer, of the best priority with an able consumer; None if no consumer is able.
 
-        Asking takes no turn away: the answer stays the same until `took` is called or consumers change.
+        A call does not use up the turn: the answer stays the same until `took` is called or the consumers change.
         """
         for level in self._levels:
             consumer = level.next(is_able)
@@ -70,7 +70,7 @@ class ConsumerTurns(Generic[C]):
         return None
 
     def took(self, consumer: C, messages: int) -> None:
-        """Account for messages that were given to a consumer, and pass the turn on to the one after it."""
+        """Count messages that were sent to a consumer, and give the turn to the consumer after it."""
         level = self._level_of(consumer)
         if level is not None:
             level.took(consumer, messages)
@@ -81,37 +81,40 @@ class ConsumerTurns(Generic[C]):
 
 
 class _Level(Generic[C]):
-    """The consumers of one priority; `taken` has the messages that each took, `at` is whose turn comes first."""
+    """The consumers of one priority, in the order of their turns.
 
-    __slots__ = ("at", "mark", "members", "priority", "taken")
+    `taken` counts the messages by consumer, `mark` is described above, `next_index` is the index of the next member.
+    """
+
+    __slots__ = ("mark", "members", "next_index", "priority", "taken")
 
     def __init__(self, priority: int) -> None:
         self.priority = priority
         self.members: list[C] = []
         self.taken: dict[C, int] = {}
         self.mark = 0
-        self.at = 0
+        self.next_index = 0
 
     def add(self, consumer: C) -> None:
-        # Behind the last in line, so that a client that joins again and again does not always come first.
-        self.members.insert(self.at, consumer)
+        # It gets the last turn of the round, so that a client that joins again and again is not always next.
+        self.members.insert(self.next_index, consumer)
         self.taken[consumer] = self.mark
-        self.at = (self.at + 1) % len(self.members)
+        self.next_index = (self.next_index + 1) % len(self.members)
 
     def remove(self, consumer: C) -> None:
         if consumer not in self.taken:
             return
-        place = self.members.index(consumer)
-        del self.members[place], self.taken[consumer]
-        if place < self.at:
-            self.at -= 1
-        self.at %= max(1, len(self.members))
+        index = self.members.index(consumer)
+        del self.members[index], self.taken[consumer]
+        if index < self.next_index:
+            self.next_index -= 1
+        self.next_index %= max(1, len(self.members))
 
     def next(self, is_able: Callable[[C], bool]) -> C | None:
-        members, taken, at, mark = self.members, self.taken, self.at, self.mark
+        members, taken, first, mark = self.members, self.taken, self.next_index, self.mark
         ahead = []
-        for place in range(at, at + len(members)):
-            consumer = members[place % len(members)]
+        for index in range(first, first + len(members)):
+            consumer = members[index % len(members)]
             if taken[consumer] > mark:
                 ahead.append(consumer)
             elif is_able(consumer):
@@ -126,4 +129,4 @@ class _Level(Generic[C]):
     def took(self, consumer: C, messages: int) -> None:
         if consumer in self.taken:
             self.taken[consumer] = max(self.taken[consumer], self.mark) + messages
-            self.at = (self.members.index(consumer) + 1) % len(self.members)
+            self.next_index = (self.members.index(consumer) + 1) % len(self.members)

@@ -1,4 +1,4 @@
-"""The kinds of subscription; the values are those on the wire, the labels those in statistics."""
+"""The types of a subscription. Values are those of the protocol, labels those in stats."""
 
 import enum
 

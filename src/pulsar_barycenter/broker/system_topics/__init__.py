@@ -1,9 +1,15 @@
-"""The cluster's own topics as a broker uses them: publishing, following, and a table of the newest value of each key.
+"""A client for the cluster's system topics: publish, read, and keep a table of the newest value of each key.
 
-Begin with `client`, which makes the others: a `publisher`, a `reader`, and the `table_view` that a reader feeds and a
-publisher writes to. Each of them is an `attachment`: it stays attached to the broker that serves the topics, whichever
-that is, over the one `connection` that they all share, and tries again after a `back_off`. `entries` is what a message
-is as bytes, with `compression`, and `repeats` tells what a publisher sent twice. `settings` are the times and bounds.
+Brokers exchange ownership records and load in topics that one of them serves. Each broker is a client of that broker,
+or of itself. This package knows the protocol, but neither topics nor the wire server.
 
-A broker is the client of another here, or of itself: it knows the protocol, and nothing of topics or the wire server.
+Problem: the owner of the topics may change at any time. Publishers and readers must find the new owner by themselves,
+and no message may be lost, repeated or out of order for their users.
+
+- `client` creates publishers, readers and views; they share one `connection`.
+- `attachment` is the base of publisher and reader: it stays attached to the owner, and tries again after a back-off.
+- `publisher` sends each message again until it has a receipt. `reader` delivers every message in order.
+- `table_view` is a table that a reader fills and a publisher writes to.
+- `entries` encodes and decodes messages, with `compression`; `repeats` detects messages that were stored twice.
+- `settings` has times and bounds, `errors` the errors.
 """

@@ -1,10 +1,10 @@
-"""Staying attached to the broker that serves a topic, whichever that is: the loop that publishers and readers share.
+"""Keeps a publisher or reader attached to the broker that serves its topic, while owners change.
 
-    ask who serves ─▶ connect, or share the connection ─▶ attach ─▶ attached ─▶ until closed, lost, or the owner changed
-         ▲                                                  │ refused, or no answer in time              │
-         └──────────────────────── back off, which a hint that the owner changed ends ◀──────────────────┘
+    look up the owner ─▶ connect, or share the connection ─▶ attach ─▶ attached, until closed, lost or the owner changed
+         ▲                                                     │ refused, or no answer in time           │
+         └──────────────────────── back-off, which a hint that the owner changed ends ◀──────────────────┘
 
-The log is told of each change between attached and not, never of an attempt.
+The log has each change between attached and detached, but not each attempt.
 """
 
 import asyncio
@@ -22,31 +22,35 @@ log = structlog.get_logger(__name__)
 
 
 class Connections(Protocol):
-    """What gives connections to everybody who is attached; see `SystemTopicClient`."""
+    """The part of the client that attachments need; see `SystemTopicClient`."""
 
     @property
     def settings(self) -> ClientSettings: ...
 
     @property
     def hints(self) -> int:
-        """How often it was told that the owner changed."""
+        """The number of notifications that the owner changed."""
         ...
 
     def new_back_off(self) -> BackOff: ...
 
     async def connection(self) -> BrokerConnection:
-        """Ask who serves the topics, and return an open connection to that broker; raises UnreachableError."""
+        """Look up the broker that serves the topics, and return an open connection to it.
+
+        Raises:
+            UnreachableError: no broker serves the topics, or it cannot be reached.
+        """
         ...
 
     async def pause(self, seconds: float) -> None:
-        """Return after that time, or when told that the owner changed."""
+        """Return after that time, or earlier when the owner changed."""
         ...
 
     def forget(self, attachment: "Attachment") -> None: ...
 
 
 class Attachment(ABC):
-    """One publisher or reader of one topic. Made inside a running loop, it attaches at once and by itself."""
+    """One publisher or reader of one topic. It starts to attach when it is created, in a running event loop."""
 
     role: str
 
@@ -55,7 +59,7 @@ class Attachment(ABC):
         self._connections = connections
         self._settings = connections.settings
         self._is_attached: bool | None = None
-        self._gone: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._detached: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._stay_attached(), name=f"{self.role} of {topic}")
 
     @property
@@ -63,27 +67,27 @@ class Attachment(ABC):
         return self._is_attached is True
 
     async def close(self) -> None:
-        """Detach for good. Idempotent; no task is left."""
+        """Detach and do not attach again. No task is left. Idempotent."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self._connections.forget(self)
 
     @abstractmethod
     async def _attach(self, connection: BrokerConnection) -> None:
-        """Say what attaches this; errors as of `BrokerConnection.request`."""
+        """Send the request that attaches this; errors as of `BrokerConnection.request`."""
 
     @abstractmethod
     def _detach(self, connection: BrokerConnection) -> None:
-        """Forget what `_attach` did, however far it came."""
+        """Undo what `_attach` did, also if it did not finish."""
 
     async def _while_attached(self, connection: BrokerConnection) -> str:
-        """Return why this is attached no more."""
-        return await self._gone
+        """Wait until this is detached; return the reason."""
+        return await self._detached
 
     def detached(self, reason: str) -> None:
-        """The broker closed this, or the connection is lost."""
-        if not self._gone.done():
-            self._gone.set_result(reason)
+        """Called when the broker closed this, or the connection is lost."""
+        if not self._detached.done():
+            self._detached.set_result(reason)
 
     async def _stay_attached(self) -> None:
         loop = asyncio.get_running_loop()
@@ -92,7 +96,7 @@ class Attachment(ABC):
             hints = self._connections.hints
             began = loop.time()
             reason = await self._attach_once()
-            self._tell(is_attached=False, reason=reason)
+            self._log_change(is_attached=False, reason=reason)
             if self._connections.hints != hints:
                 back_off.reset()
                 continue
@@ -101,15 +105,15 @@ class Attachment(ABC):
             await self._connections.pause(back_off.next_s())
 
     async def _attach_once(self) -> str:
-        """Attach and stay so; return why it ended, or never began."""
-        self._gone = asyncio.get_running_loop().create_future()
+        """Attach, and wait until this is detached; return why it was detached, or why it could not attach."""
+        self._detached = asyncio.get_running_loop().create_future()
         connection: BrokerConnection | None = None
         try:
             async with asyncio.timeout(self._settings.attempt_timeout_s):
                 connection = await self._connections.connection()
                 await self._attach(connection)
-            if not self._gone.done():
-                self._tell(is_attached=True, broker=connection.url)
+            if not self._detached.done():
+                self._log_change(is_attached=True, broker=connection.url)
             return await self._while_attached(connection)
         except TimeoutError:
             if connection is not None:
@@ -124,7 +128,7 @@ class Attachment(ABC):
             if connection is not None:
                 self._detach(connection)
 
-    def _tell(self, *, is_attached: bool, **fields: str) -> None:
+    def _log_change(self, *, is_attached: bool, **fields: str) -> None:
         if self._is_attached is is_attached:
             return
         self._is_attached = is_attached

@@ -1,7 +1,7 @@
-"""The client of system topics of one broker: who serves the topics, and one connection to it that all share.
+"""The client of system topics of one broker: it finds the owner of the topics and has one connection to it.
 
-There is one connection at a time. Who attaches asks first who serves the topics now, and the answer decides: a
-connection to anybody else is dropped, so that all who were attached there move.
+Publishers and readers share the connection. Before one of them attaches, the client looks up the present owner. If the
+connection goes to another broker, the client drops it, so that all publishers and readers move to the new owner.
 """
 
 import asyncio
@@ -25,11 +25,11 @@ from pulsar_barycenter.metadata.clock import Clock
 
 FindBroker: TypeAlias = "Callable[[], Awaitable[str | None]]"
 """Returns the service URL (`pulsar://host:port`, `pulsar+ssl://host:port`) of the broker that serves the topics, None
-if nobody does now."""
+if no broker does now."""
 
 
 class SystemTopicClient:
-    """Made inside a running loop; `close` ends everything that it made."""
+    """Creates publishers, readers and views in a running event loop; `close` ends all of them."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class SystemTopicClient:
         settings: ClientSettings | None = None,
         tls: ClientTls | None = None,
     ) -> None:
-        """`tls` is whom this client trusts, and how the broker that serves the topics knows it."""
+        """`tls` has the authorities that this client trusts, and the credentials that it sends."""
         self._tls = tls or ClientTls()
         self._settings = settings or ClientSettings()
         self._find_broker = find_broker
@@ -48,7 +48,7 @@ class SystemTopicClient:
         self._random = source
         self._connection: BrokerConnection | None = None
         self._connections: dict[BrokerConnection, None] = {}
-        """The connection, and former ones of which something is left."""
+        """The connection, and former ones that have not ended yet."""
         self._attachments: dict[Attachment, None] = {}
         self._tasks = BackgroundTasks("system_topic_task_failed")
         self._following: asyncio.Task[None] | None = None
@@ -56,21 +56,29 @@ class SystemTopicClient:
         self._hints = 0
         self._closed = False
 
-    # ---- what it makes ----
+    # ---- publishers, readers, views ----
 
     def publisher(self, topic: str) -> Publisher:
-        """Raises ClosedError."""
+        """Return a new publisher, which starts to attach.
+
+        Raises:
+            ClosedError: this client is closed.
+        """
         self._check_open()
-        made = Publisher(self, topic, name=publisher_name(self._random), clock=self._clock)
-        self._attachments[made] = None
-        return made
+        publisher = Publisher(self, topic, name=publisher_name(self._random), clock=self._clock)
+        self._attachments[publisher] = None
+        return publisher
 
     def reader(
         self, topic: str, deliver: Deliver, *, start: Start = Start.EARLIEST, read_compacted: bool = False
     ) -> Reader:
-        """Raises ClosedError."""
+        """Return a new reader, which starts to attach; see `Reader`.
+
+        Raises:
+            ClosedError: this client is closed.
+        """
         self._check_open()
-        made = Reader(
+        reader = Reader(
             self,
             topic,
             deliver,
@@ -78,19 +86,19 @@ class SystemTopicClient:
             start=start,
             read_compacted=read_compacted,
         )
-        self._attachments[made] = None
-        return made
+        self._attachments[reader] = None
+        return reader
 
     def table_view(self, topic: str, *, accepts: Accepts = newest_wins, read_compacted: bool = False) -> TableView:
-        """Return a view that is not started."""
+        """Return a new view; call its `start`."""
         return TableView(self, topic, accepts=accepts, read_compacted=read_compacted, settings=self._settings)
 
     # ---- the owner ----
 
     def owner_changed(self) -> None:
-        """Have everybody look for the owner at once; the connection to a former owner is dropped.
+        """Called when the owner of the topics may have changed: look it up at once.
 
-        One to a broker that is the owner still has to give a sign of life soon.
+        The connection to a former owner is dropped. If the owner is the same, its connection is probed with a PING.
         """
         if self._closed:
             return
@@ -112,18 +120,18 @@ class SystemTopicClient:
         if url == connection.url:
             connection.probe()
         else:
-            connection.drop(f"{connection.url} serves the system topics no more")
+            connection.drop(f"{connection.url} no longer serves the system topics")
 
     async def _owner(self) -> str:
         try:
             url = await self._find_broker()
         except Exception as error:
-            raise UnreachableError(f"who serves the system topics cannot be found: {error!r}") from error
+            raise UnreachableError(f"the owner of the system topics cannot be found: {error!r}") from error
         if url is None:
-            raise UnreachableError("nobody serves the system topics now")
+            raise UnreachableError("no broker serves the system topics now")
         return url
 
-    # ---- for those who are attached (Connections) ----
+    # ---- what attachments need (Connections) ----
 
     @property
     def settings(self) -> ClientSettings:
@@ -144,13 +152,13 @@ class SystemTopicClient:
             hints = self._hints
             url = await self._owner()
             if self._hints == hints:
-                break  # else the answer may be of before the owner changed
+                break  # else the answer may be older than the change of the owner
         self._check_open()
         connection = self._connection
         if connection is None or connection.is_lost or connection.url != url:
             if connection is not None:
                 connection.drop(f"{url} serves the system topics now")
-                self._tasks.start(self._end(connection), "end a connection")
+                self._tasks.start(self._wait_ended(connection), "end a connection")
             connection = self._connection = BrokerConnection(url, self._settings, self._tls)
             self._connections[connection] = None
         await connection.opened()
@@ -159,14 +167,14 @@ class SystemTopicClient:
     def forget(self, attachment: Attachment) -> None:
         self._attachments.pop(attachment, None)
 
-    async def _end(self, connection: BrokerConnection) -> None:
+    async def _wait_ended(self, connection: BrokerConnection) -> None:
         await connection.ended()
         self._connections.pop(connection, None)
 
-    # ---- the end ----
+    # ---- close ----
 
     async def close(self) -> None:
-        """End everything: publishers, readers, views, the connection. Idempotent; no task is left."""
+        """Close all publishers, readers and views, and the connection. No task is left. Idempotent."""
         self._closed = True
         await asyncio.gather(*(attachment.close() for attachment in list(self._attachments)))
         await self._tasks.close()

@@ -1,7 +1,7 @@
-"""Payloads that a client compressed, made plain again. Source: Pulsar's `CompressionCodec`s.
+"""Decompresses payloads. Source: Pulsar's `CompressionCodec`s.
 
-Ours are never compressed; those of other clients may be. pyarrow, which has the codecs besides zlib, is loaded for the
-first message that needs it: few brokers ever see one.
+Brokers publish uncompressed messages; other clients may compress theirs. pyarrow has the codecs other than zlib. It is
+imported for the first message that needs it, because few brokers ever get one.
 """
 
 import zlib
@@ -14,18 +14,18 @@ _ARROW_NAMES: Final[dict[int, str]] = {api.LZ4: "lz4_raw", api.ZSTD: "zstd", api
 
 
 def decompress(kind: int, data: bytes, size: int, *, limit: int) -> bytes:
-    """Return what `data` was before it was compressed: `size` bytes, at most `limit`.
+    """Return the decompressed `data`: `size` bytes, at most `limit`. `kind` is the protocol's CompressionType.
 
     Raises:
-        UnreadableEntryError: it is damaged, too large, or not of the size that it says; a payload that is said to be
-            plain is then of a compression that this client does not know. 0 says nothing of a plain one.
+        UnreadableEntryError: `data` is damaged, too large, or does not have `size` bytes. An uncompressed payload with
+            another size than `size` (unless that is 0) has a compression that this client does not know.
     """
     if kind == api.NONE:
         if size not in (0, len(data)):
-            raise UnreadableEntryError(f"a payload of {len(data)} bytes that says {size}")
+            raise UnreadableEntryError(f"the payload has {len(data)} bytes, but its metadata says {size}")
         return data
     if size > limit:
-        raise UnreadableEntryError(f"a compressed payload of {size} bytes; at most {limit} are read")
+        raise UnreadableEntryError(f"the compressed payload has {size} bytes: the limit is {limit}")
     if size == 0:
         return b""
     if kind == api.ZLIB:
@@ -38,9 +38,9 @@ def _inflate(data: bytes, size: int) -> bytes:
     try:
         plain = stream.decompress(data, size + 1)
     except zlib.error as error:
-        raise UnreadableEntryError(f"a payload that zlib does not read: {error}") from error
+        raise UnreadableEntryError(f"zlib cannot decompress the payload: {error}") from error
     if len(plain) != size or not stream.eof:
-        raise UnreadableEntryError("a compressed payload is not of the size that it says")
+        raise UnreadableEntryError("the decompressed payload does not have the size in its metadata")
     return plain
 
 
@@ -51,11 +51,11 @@ def _by_arrow(name: str, data: bytes, size: int) -> bytes:
     try:
         plain: bytes = codec.decompress(data, size, asbytes=True)
     except (pyarrow.ArrowException, OSError, ValueError) as error:
-        raise UnreadableEntryError(f"a payload that {name} does not read: {error}") from error
-    # pyarrow does not tell how much it wrote: behind a shorter text there is whatever was in memory. One byte less
-    # must be too little.
+        raise UnreadableEntryError(f"{name} cannot decompress the payload: {error}") from error
+    # pyarrow does not return how much it wrote: after a shorter result there is arbitrary memory. So decompressing
+    # into one byte less has to fail.
     try:
         codec.decompress(data, size - 1, asbytes=True)
     except (pyarrow.ArrowException, OSError, ValueError):
         return plain
-    raise UnreadableEntryError("a compressed payload is not of the size that it says")
+    raise UnreadableEntryError("the decompressed payload does not have the size in its metadata")

@@ -1,10 +1,11 @@
-"""One connection to the broker that serves the topics, shared by everybody who is attached there.
+"""One connection to the broker that serves the topics, shared by all publishers and readers.
 
-It is made at once and opens by itself. Whatever goes wrong ends it: it is then *lost*, every request fails with
-UnreachableError, and everybody attached is told once. A lost connection stays lost; its users get another one.
+It starts to connect when it is created. Any error ends it: it is *lost* then, every request fails with
+UnreachableError, and each publisher and reader is detached once. A lost connection stays lost; its users get another
+one.
 
-What bounds its memory: one frame of Pulsar's usual size and one read; of what goes out, MOST_UNWRITTEN_BYTES and what
-is said in one turn of the loop. Everything that comes is handled in the step that received it.
+Its memory is bounded: one frame of Pulsar's usual size and one read; outgoing MOST_UNWRITTEN_BYTES and the frames of
+one turn of the event loop. Everything that arrives is handled in the step that received it.
 """
 
 import asyncio
@@ -30,12 +31,13 @@ _FEATURES: Final = api.FeatureFlags(supports_auth_refresh=True)
 _DEFAULT_PORTS: Final = {"pulsar": 6650, "pulsar+ssl": 6651}
 
 MOST_UNWRITTEN_BYTES: Final = 128 << 20
-"""A broker that leaves more unread is given up: messages whose publishers wait no longer would pile up towards it."""
+"""The connection is dropped if the broker leaves more bytes unread: messages whose publishers have stopped waiting
+would fill the memory."""
 
 
 class Attached(Protocol):
     def detached(self, reason: str) -> None:
-        """The broker closed this, or the connection is lost. Told at most once."""
+        """Called at most once, when the broker closed this, or the connection is lost."""
         ...
 
 
@@ -49,28 +51,28 @@ class AttachedConsumer(Attached, Protocol):
 
 
 def address_of(url: str) -> tuple[str, int, bool]:
-    """Return host and port of a broker's service URL, and whether it is reached by TLS.
+    """Return host and port of a broker's service URL, and whether it uses TLS.
 
     Raises:
-        ValueError: it is none.
+        ValueError: `url` is not a service URL.
     """
     parts = urlsplit(url)
     if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
-        raise ValueError(f"{url!r} is no address of the form pulsar://host:port or pulsar+ssl://host:port")
+        raise ValueError(f"{url!r} does not have the form pulsar://host:port or pulsar+ssl://host:port")
     return parts.hostname, parts.port or _DEFAULT_PORTS[parts.scheme], parts.scheme != "pulsar"
 
 
 class BrokerConnection(asyncio.Protocol):
-    """A connection to the broker at `url`, to which it shows who it is; it needs a running loop."""
+    """A connection to the broker at `url`. It sends the credentials in `tls`, and needs a running event loop."""
 
     def __init__(self, url: str, settings: ClientSettings, tls: ClientTls | None = None) -> None:
         self.url: Final = url
         self.is_lost = False
         self._settings = settings
         self._tls = tls or ClientTls()
-        self._shows = self._tls.shows
-        self._proof: bytes | None = None
-        """What was shown last."""
+        self._credentials = self._tls.shows
+        self._auth_data: bytes | None = None
+        """The authentication data that was sent last."""
         self._loop = asyncio.get_running_loop()
         self._wire = Wire(Role.CLIENT)
         self._transport: asyncio.Transport | None = None
@@ -82,34 +84,34 @@ class BrokerConnection(asyncio.Protocol):
         self._next_id = 0
         self._out: list[bytes] = []
         self._timer: asyncio.TimerHandle | None = None
-        self._asked = False
-        """A PING is out, and nothing came since."""
+        self._awaits_pong = False
+        """Whether a PING was sent, and nothing was received since."""
         self._ended: asyncio.Future[None] = self._loop.create_future()
-        self._showing: asyncio.Task[None] | None = None
+        self._renewing: asyncio.Task[None] | None = None
         self._connecting = asyncio.create_task(self._connect(), name=f"connect to {url}")
 
     async def _connect(self) -> None:
         try:
             async with asyncio.timeout(self._settings.attempt_timeout_s):
                 host, port, is_tls = address_of(self.url)
-                await self._shows.renew()
+                await self._credentials.renew()
                 context = self._tls.context() if is_tls else None
                 await self._loop.create_connection(lambda: self, host, port, ssl=context)
                 await self.opened()
         except UnreachableError:
-            pass  # it is lost already
+            pass  # the connection is lost already
         except TimeoutError:
             self.drop(f"{self.url} does not answer")
         except (OSError, ValueError, KeyMaterialError) as error:
             self.drop(f"cannot connect to {self.url}: {error}")
         finally:
             if self._transport is None:
-                _done(self._ended)
+                _resolve(self._ended)
 
     # ---- for its users ----
 
     async def opened(self) -> None:
-        """Return when the broker has greeted.
+        """Wait until the broker has answered CONNECT.
 
         Raises:
             UnreachableError: the connection is lost.
@@ -117,12 +119,12 @@ class BrokerConnection(asyncio.Protocol):
         await asyncio.shield(self._opened)
 
     async def ended(self) -> None:
-        """Return when nothing of this is left: no task, no socket. `drop` or `close` it before.
+        """Wait until no task and no socket is left. Call `drop` or `close` first.
 
-        A broker that does not take what was queued is waited for as long as for a sign of life.
+        If the broker does not read the queued frames, this waits `probe_s` and then aborts the connection.
         """
-        tasks = (self._connecting, self._showing)
-        await asyncio.gather(*(each for each in tasks if each is not None), return_exceptions=True)
+        tasks = (self._connecting, self._renewing)
+        await asyncio.gather(*(task for task in tasks if task is not None), return_exceptions=True)
         try:
             async with asyncio.timeout(self._settings.probe_s):
                 await asyncio.shield(self._ended)
@@ -132,11 +134,11 @@ class BrokerConnection(asyncio.Protocol):
             await asyncio.shield(self._ended)
 
     async def request(self, build: Callable[[int], bytes]) -> Any:
-        """Send what `build` makes of a request id, and return the answer; the time is for the caller to bound.
+        """Send the frame that `build` returns for a new request id, and return the answer. The caller bounds the time.
 
         Raises:
             RefusedError: the answer is an ERROR.
-            UnreachableError: the connection is lost, or was lost meanwhile.
+            UnreachableError: the connection is lost, or was lost before the answer.
         """
         if self.is_lost:
             raise UnreachableError(f"the connection to {self.url} is lost")
@@ -151,7 +153,7 @@ class BrokerConnection(asyncio.Protocol):
             self._requests.pop(number, None)
 
     def send(self, frame: bytes) -> None:
-        """Queue a frame; it is written with others at the end of this turn of the loop. Nothing happens once lost."""
+        """Queue a frame; it is written with others at the end of this turn of the event loop. No effect once lost."""
         if self.is_lost:
             return
         if not self._out:
@@ -159,19 +161,19 @@ class BrokerConnection(asyncio.Protocol):
         self._out.append(frame)
 
     def add_producer(self, producer: AttachedProducer) -> int:
-        """Return an id that this connection never had, whose receipts go to `producer`."""
+        """Return a new producer id of this connection; its receipts go to `producer`."""
         self._next_id += 1
         self._producers[self._next_id] = producer
         return self._next_id
 
     def add_consumer(self, consumer: AttachedConsumer) -> int:
-        """The same for a consumer and its messages."""
+        """Return a new consumer id of this connection; its messages go to `consumer`."""
         self._next_id += 1
         self._consumers[self._next_id] = consumer
         return self._next_id
 
     def close_producer(self, producer_id: int) -> None:
-        """Forget a producer, and have the broker close it. Nothing happens if either did that before."""
+        """Close a producer here and at the broker. No effect if either side has closed it."""
         if self._producers.pop(producer_id, None) is not None:
             self._close_at_broker(commands.close_producer, producer_id)
 
@@ -180,28 +182,30 @@ class BrokerConnection(asyncio.Protocol):
             self._close_at_broker(commands.close_consumer, consumer_id)
 
     def _close_at_broker(self, build: Callable[[int, int], bytes], id_: int) -> None:
-        """The answer concerns nobody."""
+        """Send a CLOSE whose answer is ignored."""
         self.send(build(id_, self._next_request))
         self._next_request += 1
 
     def probe(self) -> None:
-        """Demand a sign of life soon: somebody doubts that this broker is still there. Who doubts again does not put
-        off the answer to the first."""
+        """Send a PING that the broker has to answer within `probe_s`: a user suspects that it is dead.
+
+        Another call before the answer does not extend this time.
+        """
         if self.is_lost or not self._opened.done():
             return
-        if self._asked:
+        if self._awaits_pong:
             if self._timer is None or self._timer.when() > self._loop.time() + self._settings.probe_s:
                 self._tick_in(self._settings.probe_s)
         else:
             self._tick(self._settings.probe_s)
 
     def close(self) -> None:
-        """Write what is queued, then end the connection. Idempotent."""
+        """Write queued frames, then close the connection. Idempotent."""
         self._flush()
         self._lose("the connection was closed", abort=False)
 
     def drop(self, reason: str) -> None:
-        """End the connection at once. Idempotent."""
+        """Abort the connection; its users get the reason. Idempotent."""
         self._lose(reason, abort=True)
 
     def _lose(self, reason: str, *, abort: bool) -> None:
@@ -212,8 +216,8 @@ class BrokerConnection(asyncio.Protocol):
         self._out.clear()
         if self._timer is not None:
             self._timer.cancel()
-        if self._showing is not None and self._showing is not asyncio.current_task():
-            self._showing.cancel()
+        if self._renewing is not None and self._renewing is not asyncio.current_task():
+            self._renewing.cancel()
         if self._transport is not None:
             (self._transport.abort if abort else self._transport.close)()
         elif not self._connecting.done():
@@ -221,12 +225,12 @@ class BrokerConnection(asyncio.Protocol):
         for waiting in (self._opened, *self._requests.values()):
             if not waiting.done():
                 waiting.set_exception(UnreachableError(reason))
-                waiting.exception()  # nobody may be waiting
+                waiting.exception()  # asyncio would log an exception that no caller reads
         attached: list[Attached] = [*self._producers.values(), *self._consumers.values()]
         self._producers.clear()
         self._consumers.clear()
-        for each in attached:
-            each.detached(reason)
+        for user in attached:
+            user.detached(reason)
 
     # ---- asyncio.Protocol ----
 
@@ -236,12 +240,15 @@ class BrokerConnection(asyncio.Protocol):
             self._transport.abort()
             return
         try:
-            self._proof = self._shows.auth_data()
+            self._auth_data = self._credentials.auth_data()
         except KeyMaterialError as error:
-            self.drop(f"this broker cannot show {self.url} who it is: {error}")
+            self.drop(f"this broker has no credentials for {self.url}: {error}")
             return
         self._wire.connect(
-            _CLIENT_VERSION, auth_method_name=self._shows.method, auth_data=self._proof, feature_flags=_FEATURES
+            _CLIENT_VERSION,
+            auth_method_name=self._credentials.method,
+            auth_data=self._auth_data,
+            feature_flags=_FEATURES,
         )
         self._transport.write(self._wire.data_to_send())
         self._tick_in(self._settings.keep_alive_s)
@@ -249,7 +256,7 @@ class BrokerConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self.is_lost:
             return
-        self._asked = False
+        self._awaits_pong = False
         try:
             received = self._wire.receive_data(data)
         except ProtocolError as error:
@@ -263,9 +270,9 @@ class BrokerConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.drop(f"the connection to {self.url} was lost{f': {exc}' if exc is not None else ''}")
-        _done(self._ended)
+        _resolve(self._ended)
 
-    # ---- what comes ----
+    # ---- received commands ----
 
     def _handle(self, number: int, message: Any, entry: bytes) -> None:
         if self.is_lost:
@@ -289,27 +296,27 @@ class BrokerConnection(asyncio.Protocol):
         elif number == _TYPE.ERROR:
             self._refused(message)
         elif number == _TYPE.AUTH_CHALLENGE:
-            if self._showing is None or self._showing.done():
-                self._showing = asyncio.create_task(self._show_again(), name=f"show {self.url} who this is")
+            if self._renewing is None or self._renewing.done():
+                self._renewing = asyncio.create_task(self._authenticate_again(), name=f"authenticate to {self.url}")
         elif number in _ANSWERS and (number != _TYPE.PRODUCER_SUCCESS or message.producer_ready):
             self._answer(message)
 
-    async def _show_again(self) -> None:
-        """Answer an AUTH_CHALLENGE with the proof as it is now: a token may have been renewed, or is obtained anew."""
+    async def _authenticate_again(self) -> None:
+        """Answer an AUTH_CHALLENGE with the present credentials: a token may have been renewed, or a new one is got."""
         try:
             async with asyncio.timeout(self._settings.attempt_timeout_s):
-                await self._shows.renew(not_this=self._proof)
-            self._proof = self._shows.auth_data()
+                await self._credentials.renew(not_this=self._auth_data)
+            self._auth_data = self._credentials.auth_data()
         except TimeoutError:
-            self.drop(f"this broker has no proof to show {self.url} in time")
+            self.drop(f"this broker got no new credentials for {self.url} in time")
             return
         except KeyMaterialError as error:
-            self.drop(f"this broker cannot show {self.url} who it is: {error}")
+            self.drop(f"this broker has no credentials for {self.url}: {error}")
             return
-        if self._proof is None:
-            self.drop(f"{self.url} asks for authentication, which this client has not")
+        if self._auth_data is None:
+            self.drop(f"{self.url} asks for authentication, but this broker has no credentials configured")
             return
-        self.send(client_commands.auth_response(_CLIENT_VERSION, self._shows.method, self._proof))
+        self.send(client_commands.auth_response(_CLIENT_VERSION, self._credentials.method, self._auth_data))
 
     def _closed_by_broker(self, attached: Attached | None) -> None:
         if attached is not None:
@@ -329,20 +336,20 @@ class BrokerConnection(asyncio.Protocol):
         if answer is not None and not answer.done():
             answer.set_result(message)
 
-    # ---- what goes ----
+    # ---- sent frames ----
 
     def _flush(self) -> None:
         if self._out and self._transport is not None:
             self._transport.write(b"".join(self._out))
             self._out.clear()
             if self._transport.get_write_buffer_size() > MOST_UNWRITTEN_BYTES:
-                self.drop(f"{self.url} does not read what it is sent")
+                self.drop(f"{self.url} leaves more than {MOST_UNWRITTEN_BYTES} bytes unread")
 
     def _tick(self, next_s: float) -> None:
         if self._wire.keep_alive() is KeepAlive.PEER_IS_GONE:
-            self.drop(f"{self.url} gives no sign of life")
+            self.drop(f"{self.url} does not answer PING")
             return
-        self._asked = True
+        self._awaits_pong = True
         self.send(self._wire.data_to_send())
         self._tick_in(next_s)
 
@@ -352,6 +359,6 @@ class BrokerConnection(asyncio.Protocol):
         self._timer = self._loop.call_later(delay_s, self._tick, self._settings.keep_alive_s)
 
 
-def _done(future: "asyncio.Future[None]") -> None:
+def _resolve(future: "asyncio.Future[None]") -> None:
     if not future.done():
         future.set_result(None)

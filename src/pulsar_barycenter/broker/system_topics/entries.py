@@ -1,7 +1,7 @@
-"""Messages to entries and back; no I/O.
+"""Encodes messages as entries, and decodes entries; no I/O.
 
-We write one message an entry, plain. What we read may come from any client: batches, compressed or not. Chunked and
-encrypted messages are not read. Source: binary-protocol reference, section 2.7.
+This client writes one uncompressed message in each entry. It reads entries of any client: batches too, compressed or
+not. It does not read chunked and encrypted messages. Source: binary-protocol reference, section 2.7.
 """
 
 import struct
@@ -18,13 +18,13 @@ from pulsar_barycenter.protocol.errors import ChecksumMismatchError, MalformedFr
 from pulsar_barycenter.protocol.frames import DEFAULT_MAX_MESSAGE_SIZE, encode_entry, split_entry, verify_checksum
 
 MOST_MESSAGES: Final = 100_000
-"""Of a batch."""
+"""The most messages of a batch that is read."""
 
 _SIZE: Final = struct.Struct(">I")
 
 
 class MessageId(NamedTuple):
-    """Where a message is. `batch_index` is -1 if it is an entry of its own."""
+    """The position of a message. `batch_index` is -1 if the message is not in a batch."""
 
     ledger_id: int
     entry_id: int
@@ -40,12 +40,12 @@ class ReadEntry(NamedTuple):
     sequence_id: int
     publish_time_ms: int
     permits: int
-    """What the entry took of a consumer's permits."""
+    """The permits of a consumer that the entry costs: its number of messages."""
     messages: Sequence[Content]
 
 
 def encode_message(producer: str, sequence_id: int, publish_time_ms: int, key: str, value: bytes | None) -> bytes:
-    """Return the entry of one message; a value of None is a null value, by which compaction forgets the key."""
+    """Return the entry of one message. The value None is a null value: compaction removes the key."""
     metadata = api.MessageMetadata(
         producer_name=producer, sequence_id=sequence_id, publish_time=publish_time_ms, partition_key=key
     )
@@ -55,10 +55,10 @@ def encode_message(producer: str, sequence_id: int, publish_time_ms: int, key: s
 
 
 def read_entry(entry: bytes) -> ReadEntry:
-    """Return the messages of an entry, in order; none for a marker, which is not for applications.
+    """Return the messages of an entry, in order. A marker has none: markers are not for applications.
 
     Raises:
-        UnreadableEntryError: it is damaged, contradicts itself, or is of a kind that is not read here.
+        UnreadableEntryError: the entry is damaged, contradicts itself, is chunked or is encrypted.
     """
     try:
         verify_checksum(entry)
@@ -70,7 +70,7 @@ def read_entry(entry: bytes) -> ReadEntry:
     is_batch = metadata.HasField("num_messages_in_batch")
     count = metadata.num_messages_in_batch if is_batch else 1
     if not 0 < count <= MOST_MESSAGES:
-        raise UnreadableEntryError(f"a batch of {count_of(count, 'message')}; from 1 to {MOST_MESSAGES} are read")
+        raise UnreadableEntryError(f"the batch has {count_of(count, 'message')}: from 1 to {MOST_MESSAGES} are allowed")
     messages: Sequence[Content] = ()
     if not metadata.HasField("marker_type"):
         messages = _messages(metadata, payload, count if is_batch else 0)
@@ -79,9 +79,9 @@ def read_entry(entry: bytes) -> ReadEntry:
 
 def _messages(metadata: api.MessageMetadata, payload: bytes, batched: int) -> Sequence[Content]:
     if metadata.num_chunks_from_msg > 1:
-        raise UnreadableEntryError("a message in chunks, which is not read here")
+        raise UnreadableEntryError("the message is chunked: this client does not read chunks")
     if metadata.encryption_keys:
-        raise UnreadableEntryError("an encrypted message, which is not read here")
+        raise UnreadableEntryError("the message is encrypted: this client has no keys")
     plain = decompress(metadata.compression, payload, metadata.uncompressed_size, limit=DEFAULT_MAX_MESSAGE_SIZE)
     if batched:
         return _unpacked(plain, batched)
@@ -90,33 +90,33 @@ def _messages(metadata: api.MessageMetadata, payload: bytes, batched: int) -> Se
 
 
 def _unpacked(payload: bytes, count: int) -> list[Content]:
-    """Return the messages of a batch; those that compaction took out are left out, and keep their index."""
+    """Return the messages of a batch. Those that compaction removed are skipped, but count for the index."""
     found: list[Content] = []
-    at = 0
+    offset = 0
     end = len(payload)
     for index in range(count):
-        if end - at < _SIZE.size:
+        if end - offset < _SIZE.size:
             raise UnreadableEntryError(f"a batch of {count_of(count, 'message')} ends in message {index}")
-        (size,) = _SIZE.unpack_from(payload, at)
-        start = at + _SIZE.size
+        (size,) = _SIZE.unpack_from(payload, offset)
+        start = offset + _SIZE.size
         if size > end - start:
             raise UnreadableEntryError(f"a batch of {count_of(count, 'message')} ends in message {index}")
         try:
             single = api.SingleMessageMetadata.FromString(payload[start : start + size])
         except DecodeError as error:
             raise UnreadableEntryError(f"message {index} of a batch does not parse: {error}") from error
-        at = start + size + single.payload_size
-        if not single.IsInitialized() or single.payload_size < 0 or at > end:
+        offset = start + size + single.payload_size
+        if not single.IsInitialized() or single.payload_size < 0 or offset > end:
             raise UnreadableEntryError(f"message {index} of a batch has {single.payload_size} bytes")
         if single.compacted_out:
             continue
         if not _is_text(single.partition_key):
             raise UnreadableEntryError(f"the key of message {index} of a batch is not UTF-8")
         key = single.partition_key if single.HasField("partition_key") and not single.null_partition_key else None
-        found.append((index, key, None if single.null_value else payload[start + size : at]))
+        found.append((index, key, None if single.null_value else payload[start + size : offset]))
     return found
 
 
 def _is_text(field: object) -> bool:
-    """Whether a field was UTF-8; protobuf gives it as bytes if not."""
+    """Return whether a field is UTF-8; if not, protobuf returns it as bytes."""
     return isinstance(field, str)

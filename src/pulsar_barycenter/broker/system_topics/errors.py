@@ -1,15 +1,15 @@
-"""Errors of the client of system topics, one shallow tree.
+"""The errors of the client of system topics.
 
 SystemTopicError
-├── UnreachableError             nobody serves the topics now, or the connection to it was lost or refused
+├── UnreachableError             no broker serves the topics now, or the connection to it was lost or refused
 ├── RefusedError                 the broker refused a request, or a message
-├── UnreadableEntryError         an entry that this client cannot read; it is told once and skipped
+├── UnreadableEntryError         this client cannot read an entry; it is logged once and skipped
 ├── NotCaughtUpError             a table view did not catch up in time
 ├── ClosedError                  the publisher, reader or view is closed
-├── MessageTooLargeError         a key or a value is longer than what is published
+├── MessageTooLargeError         a key or a value is longer than the limit
 └── NoReceiptError               no receipt in time, or before the publisher was closed
-    ├── NotPublishedError        and the message was not sent: it will never be stored
-    └── PublishOutcomeUnknownError  it was sent: it may have been stored, or still be
+    ├── NotPublishedError        the message was not sent: it will never be stored
+    └── PublishOutcomeUnknownError  the message was sent: it may be stored, now or later, or lost
 """
 
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
@@ -37,7 +37,7 @@ class UnreadableEntryError(SystemTopicError):
 
 class NotCaughtUpError(SystemTopicError):
     def __init__(self, topic: str, timeout_s: float) -> None:
-        super().__init__(f"what {topic} holds did not arrive within {timeout_s} s")
+        super().__init__(f"the messages of {topic} did not arrive within {timeout_s} s")
         self.topic = topic
 
 
@@ -47,7 +47,7 @@ class ClosedError(SystemTopicError):
 
 class MessageTooLargeError(SystemTopicError):
     def __init__(self, what: str, size: int, limit: int) -> None:
-        super().__init__(f"a {what} of {size} bytes; at most {limit} are published")
+        super().__init__(f"the {what} has {size} bytes: the limit is {limit}")
         self.size = size
         self.limit = limit
 
@@ -64,8 +64,8 @@ class NotPublishedError(NoReceiptError):
 
 
 class PublishOutcomeUnknownError(NoReceiptError):
-    """The message was sent at least once and no receipt came.
+    """The message was sent at least once, and no receipt came.
 
-    It may be in the topic, it may yet get there from a connection that it was given to, and it may be lost. It is not
-    sent again.
+    It may be stored, it may still be stored because a connection delivers it late, or it may be lost. It is not sent
+    again.
     """

@@ -1,7 +1,8 @@
-"""Publishing to one topic: each message until its receipt, through lost connections and changes of the owner.
+"""Publishes messages to one topic until each has its receipt, also if connections are lost or the owner changes.
 
-What has no receipt is sent again after each attaching, in order and with the same sequence ids: a message is stored at
-least once, and once where the broker deduplicates; readers of ours drop what was stored again (`repeats`).
+Messages without a receipt are sent again whenever the publisher attaches, in order and with the same sequence ids. So a
+message is stored at least once, and exactly once if the broker deduplicates. Our readers drop messages that were stored
+again (`repeats`).
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from pulsar_barycenter.protocol.commands import signed
 
 UNKNOWN_PLACE: Final = MessageId(-1, -1)
-"""What a broker says of a message that it stored before, or that a non-persistent topic dropped."""
+"""The position in the receipt for a message that was stored before, or that a non-persistent topic dropped."""
 
 
 class _Pending:
@@ -41,7 +42,7 @@ class Publisher(Attachment):
     role = "publisher"
 
     def __init__(self, connections: Connections, topic: str, *, name: str, clock: Clock) -> None:
-        """`name` is nobody else's: see `repeats.publisher_name`."""
+        """`name` is unique: see `repeats.publisher_name`."""
         super().__init__(connections, topic)
         self.name: Final = name
         self._clock = clock
@@ -50,19 +51,20 @@ class Publisher(Attachment):
         self._next_sequence_id = 0
         self._epoch = 0
         self._connection: BrokerConnection | None = None
-        """Where what is published is sent at once; None while not attached."""
+        """The connection to send new messages on; None while not attached."""
         self._producer_id = 0
         self._closed = False
 
     async def publish(self, key: str, value: bytes | None, *, timeout_s: float | None = None) -> MessageId:
-        """Publish a value of `key`, None to have it forgotten, and return where it is stored once the receipt came.
+        """Publish a value of `key`, None to remove the key; return its position when the receipt has arrived.
 
-        Messages are sent in the order of the calls. Beyond `max_in_flight` without a receipt, callers wait. The place
-        is UNKNOWN_PLACE where the broker tells none. `timeout_s` bounds all of it; the settings' if it is None.
+        Messages are sent in the order of the calls. With `max_in_flight` messages without a receipt, callers wait. The
+        position is UNKNOWN_PLACE if the broker returns none. `timeout_s` bounds the whole call; None: as in the
+        settings.
 
         Raises:
-            NotPublishedError: the time is over, and it was not sent.
-            PublishOutcomeUnknownError: it was sent, and perhaps stored; but the time is over, or the publisher was
+            NotPublishedError: the time is over, and the message was not sent.
+            PublishOutcomeUnknownError: it was sent, and perhaps stored, but the time is over or the publisher was
                 closed. It is not sent again.
             RefusedError: the broker refused this message.
             MessageTooLargeError
@@ -114,7 +116,7 @@ class Publisher(Attachment):
         pending.was_sent = True
 
     async def close(self) -> None:
-        """Detach for good; who still waits for a receipt gets PublishOutcomeUnknownError, or ClosedError if unsent."""
+        """Detach and do not attach again. Pending calls fail: PublishOutcomeUnknownError, or ClosedError if unsent."""
         self._closed = True
         await super().close()
         for pending in self._pending.values():
@@ -137,12 +139,12 @@ class Publisher(Attachment):
                 self._producer_id,
                 self.topic,
                 producer_name=self.name,
-                # As of a generated name: the higher epoch then proves whose it is, and displaces a former self.
+                # False as for a generated name: then the higher epoch proves that this producer replaces the former.
                 user_provided_name=False,
                 epoch=self._epoch,
             )
         )
-        if self._gone.done():
+        if self._detached.done():
             return
         self._connection = connection
         for pending in self._pending.values():
@@ -156,10 +158,10 @@ class Publisher(Attachment):
         self._connection = None
         super().detached(reason)
 
-    # ---- what the broker says ----
+    # ---- answers of the broker ----
 
     def receipt(self, receipt: api.CommandSendReceipt) -> None:
-        """Take the receipt of the oldest message without one; those of messages that nobody awaits are passed over."""
+        """Handle the receipt of the oldest pending message. Receipts of messages that are not pending are ignored."""
         oldest = next(iter(self._pending), None)
         if oldest is None or receipt.sequence_id < oldest:
             return
@@ -173,7 +175,8 @@ class Publisher(Attachment):
             pending.receipt.set_result(MessageId(signed(stored.ledgerId), signed(stored.entryId)))
 
     def send_error(self, error: api.CommandSendError) -> None:
-        """One damaged message fails alone; after anything else nothing is certain, and all is sent again elsewhere."""
+        """Handle the error of one message. If it was damaged, only it fails. After another error the outcome of all
+        pending messages is unknown, so the connection is dropped and they are sent again."""
         refusal = RefusedError(error.error, error.message)
         if error.error == api.ChecksumError:
             pending = self._pending.pop(error.sequence_id, None)

@@ -1,15 +1,16 @@
-"""Following one topic: every message in order, through lost connections and changes of the owner.
+"""Reads one topic: delivers every message in order, also if connections are lost or the owner changes.
 
-A persistent topic is read on from the last entry that was delivered, which the broker sends again and this drops; of a
-non-persistent one, what is published while nobody is attached is lost. Repeats of our own publishers are dropped
-(`repeats`). An entry that cannot be read is told once, by its reason, and skipped.
+After it attached again, a reader of a persistent topic continues at the last delivered entry; the broker sends this
+entry again, and the reader drops it. Of a non-persistent topic the messages that are published while the reader is not
+attached are lost. Messages that our publishers sent twice are dropped (`repeats`). An entry that cannot be read is
+skipped; each reason is logged once.
 
-It has *caught up* once everything was delivered that was in the topic when it attached: on attaching, and before it
-lets the broker send anything, it asks for the last message. Of a non-persistent topic, once nothing is lost any more.
-Who needs what was written since has it ask again (`reach_end`).
+A reader has *caught up* when it has delivered everything that was in the topic when it attached. To know this, it asks
+for the last message when it attaches, before the broker may send messages. For a non-persistent topic it has caught up
+when the broker has its permits, so that nothing is lost from then on. `reach_end` waits for what was written later.
 
-What is deleted while nobody is attached is a gap: a topic whose every message matters needs a subscription that keeps
-them, as compaction has one.
+Entries that are trimmed while the reader is not attached are missing. If every message of a topic matters, it needs a
+subscription that keeps them, for example that of compaction.
 """
 
 import asyncio
@@ -31,14 +32,14 @@ from pulsar_barycenter.protocol.commands import signed
 log = structlog.get_logger(__name__)
 
 Deliver: TypeAlias = "Callable[[str | None, bytes | None, MessageId, int], None]"
-"""Takes key, value (None is a null value), id and publish time in epoch ms of a message, within one step."""
+"""Takes key, value (None is a null value), id and publish time (ms since 1970) of a message. It must not wait."""
 
 _ACK_AFTER_S: Final = 1.0
 _NON_PERSISTENT: Final = "non-persistent://"
 _NOWHERE: Final = (-1, -1)
-"""Before the first entry."""
+"""The position before the first entry."""
 _MOST_REASONS: Final = 100
-"""So many different reasons why entries were skipped are told."""
+"""The most different reasons for skipped entries that are logged."""
 
 
 class Start(enum.Enum):
@@ -59,30 +60,30 @@ class Reader(Attachment):
         start: Start = Start.EARLIEST,
         read_compacted: bool = False,
     ) -> None:
-        """`subscription` is nobody else's. A non-persistent topic is always read from the latest.
+        """`subscription` is a unique name. A non-persistent topic is always read from the latest message on.
 
-        What `deliver` raises is logged, and counts as delivered.
+        An exception of `deliver` is logged, and the message counts as delivered.
         """
         super().__init__(connections, topic)
         self.skipped = 0
-        """Entries that could not be read."""
+        """The number of entries that could not be read."""
         self._deliver = deliver
         self._subscription = subscription
         self._read_compacted = read_compacted
         self._is_persistent = not topic.startswith(_NON_PERSISTENT)
         self._position: tuple[int, int] | None = _NOWHERE if start is Start.EARLIEST else None
-        """The last entry that was delivered or skipped, or that is not wanted; None until the latest is known."""
+        """The last entry that was delivered or skipped, or after which reading starts; None until that is known."""
         self._goal: tuple[int, int] | None = None
-        """The last message when it was asked for; None while that is not known."""
+        """The position of the last message of the topic, when the broker answered; None while it is not known."""
         self._goal_question = 0
-        """The question to which `_goal` is the answer."""
+        """The number of the question that `_goal` answers."""
         self._questions = 0
         self._is_reading = False
         self._caught_up = asyncio.Event()
-        self._doubted = asyncio.Event()
-        """Set when it has to ask again."""
+        self._must_ask = asyncio.Event()
+        """Set when the reader has to ask for the last message again."""
         self._repeats = Repeats()
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._attempts = 0
         self._connection: BrokerConnection | None = None
         self._consumer_id = 0
@@ -91,14 +92,14 @@ class Reader(Attachment):
 
     @property
     def is_caught_up(self) -> bool:
-        """Whether it is attached and everything that was in the topic when it attached was delivered."""
+        """Whether the reader is attached, and has delivered everything that was in the topic when it attached."""
         return self._caught_up.is_set()
 
     async def caught_up(self) -> None:
-        """Return when it has caught up; the time is for the caller to bound.
+        """Wait until the reader has caught up. The caller bounds the time.
 
         Raises:
-            ClosedError: the reader is closed, or was meanwhile.
+            ClosedError: the reader is closed, or was closed meanwhile.
         """
         waiting = asyncio.ensure_future(self._caught_up.wait())
         try:
@@ -109,19 +110,19 @@ class Reader(Attachment):
             raise ClosedError(f"the reader of {self.topic} is closed")
 
     async def reach_end(self) -> None:
-        """Return when everything was delivered that was in the topic when this was called, attached then or not.
+        """Wait until everything is delivered that was in the topic at the time of the call, attached or not.
 
-        The time is for the caller to bound.
+        The caller bounds the time.
 
         Raises:
-            ClosedError: the reader is closed, or was meanwhile.
+            ClosedError: the reader is closed, or was closed meanwhile.
         """
         asked = self._questions
         await self.caught_up()
         while self._is_persistent and self._goal_question <= asked:
             self._goal = None
             self._caught_up.clear()
-            self._doubted.set()
+            self._must_ask.set()
             await self.caught_up()
 
     # ---- attaching ----
@@ -137,14 +138,15 @@ class Reader(Attachment):
             self._goal_question = self._questions
             if self._position is None:
                 self._position = self._goal
-        if self._gone.done():
+        if self._detached.done():
             return
         self._is_reading = True
         connection.send(client_commands.flow(self._consumer_id, self._settings.permits))
         if not self._is_persistent:
-            # It refuses to tell a last message; but from its answer on it has the permits, and drops nothing.
+            # The answer is an error, because the topic stores no message. But when it arrives, the broker has the
+            # permits, so that it drops no message from then on.
             await self._ask_last(connection)
-        self._look_whether_caught_up()
+        self._check_caught_up()
 
     def _subscribe(self, request_id: int) -> bytes:
         position = self._position
@@ -158,7 +160,7 @@ class Reader(Attachment):
             request_id,
             self._consumer_id,
             self.topic,
-            # Another name each time: the former one may still be taken on a connection that nobody uses any more.
+            # A new name each time: the former one may still be in use on a former connection that has not ended.
             f"{self._subscription}-{self._attempts}",
             durable=False,
             start_message_id=start,
@@ -166,7 +168,7 @@ class Reader(Attachment):
         )
 
     async def _ask_last(self, connection: BrokerConnection) -> tuple[int, int] | None:
-        """Return the place of the last message, None where the broker does not tell, as when it cannot be read."""
+        """Return the position of the last message, None if the broker refuses (for example, it cannot be read)."""
         self._questions += 1
         try:
             answer: api.CommandGetLastMessageIdResponse = await connection.request(
@@ -177,26 +179,26 @@ class Reader(Attachment):
         return signed(answer.last_message_id.ledgerId), signed(answer.last_message_id.entryId)
 
     async def _while_attached(self, connection: BrokerConnection) -> str:
-        """Ask again what the last message is when told to, and now and then until caught up: it may be gone meanwhile,
-        or not have been told."""
-        while not self._gone.done():
-            doubted = asyncio.ensure_future(self._doubted.wait())
-            ends: list[asyncio.Future[Any]] = [self._gone, doubted]
+        """Wait until detached. Ask for the last message again on request, and at intervals until caught up: the last
+        message may have been trimmed meanwhile, or the first answer may have been an error."""
+        while not self._detached.done():
+            must_ask = asyncio.ensure_future(self._must_ask.wait())
+            ends: list[asyncio.Future[Any]] = [self._detached, must_ask]
             within_s = None if self._caught_up.is_set() else self._settings.ask_again_s
             try:
                 await asyncio.wait(ends, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                doubted.cancel()
-            self._doubted.clear()
-            if not self._caught_up.is_set() and not self._gone.done():
+                must_ask.cancel()
+            self._must_ask.clear()
+            if not self._caught_up.is_set() and not self._detached.done():
                 async with asyncio.timeout(self._settings.attempt_timeout_s):
                     last = await self._ask_last(connection)
                 if last is not None and self._goal is None:
                     self._goal, self._goal_question = last, self._questions
                 elif last is not None and self._goal is not None:
                     self._goal = min(self._goal, last)
-                self._look_whether_caught_up()
-        return await self._gone
+                self._check_caught_up()
+        return await self._detached
 
     def _detach(self, connection: BrokerConnection) -> None:
         self._stop_reading()
@@ -214,10 +216,10 @@ class Reader(Attachment):
             self._ack_timer.cancel()
             self._ack_timer = None
 
-    # ---- what the broker says ----
+    # ---- received messages ----
 
     def message(self, message: api.CommandMessage, entry: bytes) -> None:
-        """Deliver what an entry holds, unless it was delivered before."""
+        """Deliver the messages of an entry, unless they were delivered before."""
         if not self._is_reading:
             return
         place = signed(message.message_id.ledgerId), signed(message.message_id.entryId)
@@ -237,7 +239,7 @@ class Reader(Attachment):
         self._go_on(permits)
 
     def _is_due(self, place: tuple[int, int]) -> bool:
-        """Whether an entry there is behind all that was delivered; a non-persistent topic has no places."""
+        """Return whether an entry is after all delivered ones; entries of a non-persistent topic always are."""
         return not self._is_persistent or self._position is None or place > self._position
 
     def _hand_over(self, key: str | None, value: bytes | None, message_id: MessageId, publish_time_ms: int) -> None:
@@ -248,12 +250,12 @@ class Reader(Attachment):
 
     def _skip(self, place: tuple[int, int], reason: str) -> None:
         self.skipped += 1
-        if reason not in self._told and len(self._told) < _MOST_REASONS:
-            self._told.add(reason)
+        if reason not in self._logged and len(self._logged) < _MOST_REASONS:
+            self._logged.add(reason)
             log.warning("system_topic_entry_skipped", topic=self.topic, entry=f"{place[0]}:{place[1]}", reason=reason)
 
     def _go_on(self, permits: int) -> None:
-        """Count what came, let more come, and acknowledge now and then: the backlog that operators see is then true."""
+        """Count used permits, send new ones, and acknowledge at intervals, so that operators see the true backlog."""
         connection = self._connection
         if connection is None or not self._is_reading:
             return
@@ -262,7 +264,7 @@ class Reader(Attachment):
             connection.send(client_commands.flow(self._consumer_id, self._taken))
             self._taken = 0
         if self._is_persistent and not self._caught_up.is_set():
-            self._look_whether_caught_up()
+            self._check_caught_up()
         if self._is_persistent and self._ack_timer is None:
             self._ack_timer = asyncio.get_running_loop().call_later(_ACK_AFTER_S, self._acknowledge)
 
@@ -272,7 +274,7 @@ class Reader(Attachment):
             place = commands.message_id(*self._position)
             self._connection.send(client_commands.ack(self._consumer_id, [place], cumulative=True))
 
-    def _look_whether_caught_up(self) -> None:
+    def _check_caught_up(self) -> None:
         if not self._is_reading:
             return
         if not self._is_persistent or (

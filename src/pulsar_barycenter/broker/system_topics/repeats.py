@@ -1,9 +1,9 @@
-"""Telling what a publisher sent twice.
+"""Detects messages that a publisher sent twice.
 
-A publisher that reconnects sends again what has no receipt, and some of that was stored already. A broker that
-deduplicates drops it; others, as brokers are configured by default, store it a second time, and readers drop it by
-what is here: a publisher of ours has a name that nobody else ever has, and counts its messages. Of other producers
-nothing is known: many begin to count anew under a name that they had before.
+A publisher that reconnects sends messages without a receipt again, and some of them may be stored already. A broker
+with deduplication drops those; without it, which is the default, the broker stores them a second time, and readers drop
+them by this module. It relies on two facts: our publishers have unique names, and they number their messages. Messages
+of other producers are never dropped: many producers restart their numbers under a former name.
 """
 
 import random
@@ -14,21 +14,22 @@ from pulsar_barycenter.bounds.recent import Recent
 PUBLISHER_PREFIX: Final = "barycenter-system-topics-"
 
 WINDOW: Final = 1024
-"""So many sequence ids behind the highest are told apart; more than a publisher may have without a receipt."""
+"""The number of sequence ids up to the highest that are recorded one by one. It is larger than the number of messages
+that a publisher may have without a receipt."""
 
 MOST_PUBLISHERS: Final = 1000
-"""Of more than so many the one that was silent for longest is forgotten."""
+"""The most publishers that are recorded; the one with the oldest message is forgotten first."""
 
 _ALL: Final = (1 << WINDOW) - 1
 
 
 def publisher_name(source: random.Random) -> str:
-    """Return a name that no other publisher has, by 128 random bits."""
+    """Return a unique name, by 128 random bits."""
     return f"{PUBLISHER_PREFIX}{source.getrandbits(128):032x}"
 
 
 class Repeats:
-    """What a reader has seen: of each publisher the highest sequence id, and a bit for each of those below it."""
+    """The messages that a reader has seen: by publisher, the highest sequence id and a bit for each id below it."""
 
     __slots__ = ("_seen",)
 
@@ -36,7 +37,7 @@ class Repeats:
         self._seen: Recent[str, tuple[int, int]] = Recent(MOST_PUBLISHERS)
 
     def is_repeat(self, producer: str, sequence_id: int) -> bool:
-        """Tell whether that message was seen before, and remember it; never true for producers that are not ours."""
+        """Return whether this message was seen before, and record it. Always False for producers that are not ours."""
         if not producer.startswith(PUBLISHER_PREFIX):
             return False
         highest, bits = self._seen.get(producer) or (-1, 0)

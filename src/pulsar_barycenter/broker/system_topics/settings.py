@@ -8,22 +8,22 @@ class ClientSettings:
     """All times in seconds."""
 
     attempt_timeout_s: float = 10.0
-    """From asking who serves the topics until a publisher or reader is attached there."""
+    """The longest time from the look-up of the owner until a publisher or reader is attached to it."""
     keep_alive_s: float = 30.0
-    """After at most twice this a broker that says nothing is gone."""
+    """The time between two PINGs; a broker that sends nothing for at most twice this time counts as dead."""
     probe_s: float = 5.0
-    """How soon a broker gives a sign of life after somebody said that the owner changed."""
+    """The time in which a broker has to answer a PING after a hint that the owner changed."""
     first_back_off_s: float = 0.1
     longest_back_off_s: float = 5.0
     ask_again_s: float = 5.0
-    """A reader that has not caught up asks again what the last message is: entries may have been deleted meanwhile."""
+    """The time after which a reader that has not caught up asks for the last message again: entries may be deleted."""
     publish_timeout_s: float = 30.0
     max_in_flight: int = 500
-    """Messages of one publisher without a receipt, fewer than `repeats.WINDOW`; beyond, callers wait in their order."""
+    """The most messages of one publisher without a receipt, less than `repeats.WINDOW`; other callers wait in order."""
     max_key_bytes: int = 4096
     max_value_bytes: int = 128 * 1024
-    """Of a value that is published, or kept in a table view. With `max_in_flight`, 64 MiB wait for receipts at most."""
+    """The longest value that is published or kept in a table view. With `max_in_flight` at most 64 MiB are pending."""
     max_keys: int = 1_000_000
-    """Of a table view."""
+    """The most keys of a table view."""
     permits: int = 1000
-    """Messages that a broker may send to a reader ahead; it tops them up at half."""
+    """The most messages that a broker may send to a reader in advance; the reader sends more permits at half."""

@@ -1,8 +1,8 @@
-"""The newest value of each key of a topic.
+"""A table of the newest value of each key of a topic.
 
-A reader feeds it from the beginning of the topic, so every view of a persistent topic comes to hold the same, in the
-order in which the messages are stored. A view of a non-persistent topic holds what was published while it was attached.
-Messages without a key are not of a view, and an empty value is the same as none: clients of some languages have no null
+A reader fills it from the beginning of the topic, in the order of the stored messages. So all views of a persistent
+topic reach the same content. A view of a non-persistent topic has what was published while it was attached. Messages
+without a key are ignored. An empty value counts as a null value, because clients of some languages cannot send null
 values.
 """
 
@@ -21,9 +21,9 @@ from pulsar_barycenter.broker.system_topics.settings import ClientSettings
 log = structlog.get_logger(__name__)
 
 Accepts: TypeAlias = "Callable[[bytes | None, bytes | None], bool]"
-"""Whether a value (the second) replaces what is there (the first); None is no value."""
+"""Takes the present value and the new one (None: no value); returns whether the new one replaces the present one."""
 Listener: TypeAlias = "Callable[[str, bytes | None, bytes | None], None]"
-"""Takes key, value before and value after of a message."""
+"""Takes a key, its former value and its new value (None: no value)."""
 
 
 def newest_wins(before: bytes | None, after: bytes | None) -> bool:
@@ -31,14 +31,14 @@ def newest_wins(before: bytes | None, after: bytes | None) -> bool:
 
 
 class Topics(Protocol):
-    """What a view has its reader and publisher from; see `SystemTopicClient`."""
+    """Creates the reader and the publisher of a view; see `SystemTopicClient`."""
 
     def publisher(self, topic: str) -> Publisher: ...
     def reader(self, topic: str, deliver: Deliver, *, read_compacted: bool) -> Reader: ...
 
 
 class TableView:
-    """At most `max_keys` keys with values of at most `max_value_bytes`; what is beyond is told once and ignored."""
+    """At most `max_keys` keys with values of at most `max_value_bytes`; others are ignored, each reason logged once."""
 
     def __init__(
         self, topics: Topics, topic: str, *, accepts: Accepts, read_compacted: bool, settings: ClientSettings
@@ -50,24 +50,24 @@ class TableView:
         self._settings = settings
         self._values: dict[str, bytes] = {}
         self._listeners: list[Listener] = []
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._reader: Reader | None = None
         self._publisher: Publisher | None = None
 
     def listen(self, listener: Listener) -> None:
-        """Call `listener` with each change that is accepted, a tombstone of an absent key too, once it is in the view.
+        """Call `listener` after each accepted change, also after a null value for an absent key.
 
-        Listeners may not wait; what one raises is logged.
+        A listener must not wait. Its exceptions are logged.
         """
         self._listeners.append(listener)
 
-    # ---- life ----
+    # ---- start and close ----
 
     async def start(self, timeout_s: float) -> None:
-        """Empty the view, read the topic, and return when caught up. Nothing happens if it is started.
+        """Clear the view, start to read the topic, and return when the view has caught up. No effect if it is started.
 
         Raises:
-            NotCaughtUpError: not within `timeout_s`; the view is closed again.
+            NotCaughtUpError: it did not catch up within `timeout_s`; the view is closed again.
             ClosedError: the client is closed, or the view was closed meanwhile.
         """
         if self._reader is not None:
@@ -86,7 +86,7 @@ class TableView:
             raise
 
     async def close(self) -> None:
-        """Follow no more; what is in the view stays readable. Idempotent."""
+        """Stop reading the topic. The content of the view stays readable. Idempotent."""
         reader, self._reader = self._reader, None
         publisher, self._publisher = self._publisher, None
         for attachment in (reader, publisher):
@@ -95,7 +95,7 @@ class TableView:
 
     @property
     def is_caught_up(self) -> bool:
-        """Whether the view is attached, and holds at least what the topic held when it attached."""
+        """Whether the view is attached, and has at least what was in the topic when it attached."""
         return self._reader is not None and self._reader.is_caught_up
 
     # ---- the table ----
@@ -104,18 +104,18 @@ class TableView:
         return self._values.get(key)
 
     def items(self) -> list[tuple[str, bytes]]:
-        """Return all keys with their values, as of now."""
+        """Return a copy of all keys with their values."""
         return list(self._values.items())
 
     def __len__(self) -> int:
         return len(self._values)
 
     async def put(self, key: str, value: bytes, *, timeout_s: float | None = None) -> MessageId:
-        """Publish a value; the view has it once its own reader gets it. Errors as of `Publisher.publish`."""
+        """Publish a value. The view has it when its own reader gets the message. Errors: see `Publisher.publish`."""
         return await self._to_publish().publish(key, value, timeout_s=timeout_s)
 
     async def remove(self, key: str, *, timeout_s: float | None = None) -> MessageId:
-        """Publish a tombstone; the rest as of `put`."""
+        """Publish a null value, which removes the key; otherwise as `put`."""
         return await self._to_publish().publish(key, None, timeout_s=timeout_s)
 
     def _to_publish(self) -> Publisher:
@@ -123,7 +123,7 @@ class TableView:
             raise ClosedError(f"the view of {self.topic} is not started")
         return self._publisher
 
-    # ---- what comes ----
+    # ---- received messages ----
 
     def _take(self, key: str | None, value: bytes | None, message_id: MessageId, publish_time_ms: int) -> None:
         if key is None:
@@ -157,6 +157,6 @@ class TableView:
         return True
 
     def _ignore(self, key: str, reason: str) -> None:
-        if reason not in self._told:
-            self._told.add(reason)
+        if reason not in self._logged:
+            self._logged.add(reason)
             log.error("system_topic_value_ignored", topic=self.topic, key=key, reason=reason)

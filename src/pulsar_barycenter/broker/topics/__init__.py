@@ -1,14 +1,20 @@
-"""The topics that this broker has in memory: taking messages in, and keeping account.
+"""The topics that this broker has in memory: they accept messages, store them and answer the producers.
 
-`registry` loads a topic under the term of its bundle, closes it before the term ends, and is the door for all who want
-one; the `states` in between are a table. `departures` has the tasks in which topics leave, and `preparations` opens
-those that are about to come from another broker.
+Problem: a topic has one owner at a time. It must not accept a message before this broker owns its bundle, nor
+acknowledge one after it lost the bundle. Rule: a topic is loaded under a term of ownership of its bundle and closed
+before this term ends. In between it goes through a few states, and each state says which requests are accepted.
 
-`topic` is what both kinds share: producers, state, figures. `persistent_topic` appends to a managed ledger and answers
-when entries are durable; `non_persistent_topic` passes them on and stores nothing. `limits` say how many may attach,
-`producer_access` decides which producers a topic has beside which, and `producer_admission` carries that out;
-`deduplication` drops what was sent twice, `stats` says it all in the admin API's words. `topic_settings` come from the
-configuration, `upkeep` is what is done with all topics from time to time.
+- Loading and closing. `registry` loads topics and is the only way to get one; `states` is the table of states and
+  events; `departures` runs the tasks that close, transfer and delete topics; `preparations` opens topics in advance
+  that another broker is about to transfer to this one.
+- Messages. `topic` is what both kinds of topic share: producers, state, stats. `persistent_topic` appends entries to a
+  managed ledger and sends receipts when they are durable; `non_persistent_topic` passes messages on and stores none.
+  `deduplication` drops messages that a producer sent twice.
+- Clients. `limits` bounds the number of producers, consumers and subscriptions. `producer_access` decides which
+  producers may be attached at the same time; `producer_admission` carries this out.
+- Other parts. `stats` shows stats in the form of the admin API; `topic_settings` reads the configuration; `upkeep` is
+  the periodic work on all topics.
 
-Delivery is the subscriptions' part, durability the ledger's; whether a topic may be served, ownership's.
+Three things are decided elsewhere: `subscriptions` deliver messages, `ledger` makes them durable, and `ownership`
+decides whether this broker may serve a topic.
 """

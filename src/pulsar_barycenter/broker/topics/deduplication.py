@@ -1,15 +1,18 @@
-"""Dropping what a producer sent twice: the highest sequence id of each producer name, in memory and with the topic.
+"""Drops messages that a producer sent twice, by the highest sequence id of each producer name.
 
-What is known is a snapshot, kept in the properties of a cursor of its own, and the entries behind that cursor, which
-are read again when the topic is loaded: the only reason why old metadata is ever read then. The cursor also keeps
-those entries from being trimmed.
+A producer that reconnects sends again what was not answered. The broker stores a message only if its sequence id is
+higher than the highest stored id of the producer's name.
 
-A message is compared by its highest sequence id (a Java batch names one, others have only the first). All chunks of
-a message share one id, so it is recorded with the last of them.
+These ids must survive a restart. They are stored as a snapshot in the properties of a cursor of their own. The entries
+after this cursor are newer than the snapshot; they are read again when the topic is loaded. This is the only reason to
+read old metadata while a topic is loaded. The cursor also protects these entries from being trimmed.
 
-Clients choose the names, so what is kept of them is bounded: names of producers that left are forgotten after a while,
-the longest gone first where there are too many (`SequenceIds`). Source: Pulsar's `MessageDeduplication`. There the
-limit of producers holds for snapshots alone, and which of them it leaves out is chance.
+A message counts by its highest sequence id: a batch of a Java client has one; other batches have only their first id.
+All chunks of a message have the same id, so the id is recorded with the last chunk.
+
+Clients choose the names, so their number is bounded. A producer that is not attached is forgotten after a while, and
+earlier if there are too many names: the one that left first is forgotten first (`SequenceIds`).
+Source: Pulsar's `MessageDeduplication`. There only snapshots are bounded, and the names to leave out are arbitrary.
 """
 
 import enum
@@ -46,8 +49,11 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DeduplicationSettings:
-    """`snapshot_entries` and `snapshot_interval_ms` (0: never) say when a snapshot is due, `max_producers` how many
-    names it has at most, `inactivity_ms` after what a producer that left is forgotten."""
+    """When to store a snapshot, and when to forget a producer name.
+
+    A snapshot is due after `snapshot_entries` entries, and `snapshot_interval_ms` after the last one (0: not by time).
+    At most `max_producers` names are kept. A producer that left is forgotten after `inactivity_ms`.
+    """
 
     snapshot_entries: int = 1_000
     snapshot_interval_ms: int = 120_000
@@ -67,65 +73,65 @@ class DeduplicationSettings:
 class DuplicateStatus(enum.Enum):
     NEW = "new"
     STORED = "stored"
-    """It is durable already: answer as if it had been stored now."""
+    """The message is durable already. The producer gets a receipt, as if it had been stored now."""
     PENDING = "pending"
-    """It is under way and may still fail: the producer must try again later."""
+    """The message is being written, and the write may fail. The producer has to try again later."""
 
 
 class SequenceIds:
-    """The highest stored sequence id of each producer name. Times are of the caller's clock, in ms.
+    """The highest stored sequence id of each producer name. Times are from the caller's clock, in ms.
 
-    There are at most `most` names, or as many as producers are attached. A name whose producer is not attached is
+    There are at most `max_names` names, or as many as producers are attached. A name whose producer is not attached is
     absent since a moment: that of its last message, or when the producer left.
     """
 
-    __slots__ = ("_absent", "_attached", "_highest", "_most")
+    __slots__ = ("_absent", "_attached", "_highest", "_max_names")
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_names: int) -> None:
+        self._max_names = max_names
         self._highest: dict[str, int] = {}
         self._attached: set[str] = set()
         self._absent: dict[str, int] = {}
-        """Since when, the longest first."""
+        """When each producer that is not attached left, in ms; the one that left first is first."""
 
     def __len__(self) -> int:
         return len(self._highest)
 
     def get(self, name: str) -> int:
-        """Return the highest id stored of a name, -1 if none is known."""
+        """Return the highest stored id of a producer name, -1 if none is known."""
         return self._highest.get(name, -1)
 
     def record(self, name: str, highest: int, now_ms: int) -> list[str]:
-        """A message of that id is stored; return the names that were forgotten for it."""
+        """Record that a message with the id `highest` is stored; return the names that had to be forgotten."""
         self._highest[name] = max(highest, self._highest.get(name, -1))
         if name not in self._attached:
             self._left(name, now_ms)
-        return self._forget_what_is_too_many()
+        return self._forget_excess()
 
     def attached(self, name: str) -> None:
-        """A producer of that name is attached."""
+        """Record that a producer of that name is attached: it is not forgotten while it stays."""
         self._attached.add(name)
         self._absent.pop(name, None)
 
     def detached(self, name: str, now_ms: int) -> list[str]:
-        """It is not any more; return the names that were forgotten for it."""
+        """Record that the producer left; return the names that had to be forgotten."""
         self._attached.discard(name)
         if name in self._highest:
             self._left(name, now_ms)
-        return self._forget_what_is_too_many()
+        return self._forget_excess()
 
     def _left(self, name: str, now_ms: int) -> None:
         self._absent.pop(name, None)
         self._absent[name] = now_ms
 
-    def _forget_what_is_too_many(self) -> list[str]:
+    def _forget_excess(self) -> list[str]:
         forgotten = []
-        while len(self._highest) > self._most and self._absent:
+        while len(self._highest) > self._max_names and self._absent:
             forgotten.append(self._forget_longest_absent())
         return forgotten
 
     def forget_absent(self, before_ms: int) -> list[str]:
-        """Forget the names that were absent before that moment, exclusive; return them."""
+        """Forget the producers that left before `before_ms` (exclusive); return their names."""
         forgotten = []
         while self._absent and next(iter(self._absent.values())) < before_ms:
             forgotten.append(self._forget_longest_absent())
@@ -138,14 +144,14 @@ class SequenceIds:
         return name
 
     def snapshot(self, max_bytes: int) -> dict[str, int]:
-        """Return the names that matter most with their ids: of attached producers, then those that left last.
+        """Return the highest id by name: attached producers first, then the others, the last to leave first.
 
-        At most as many as this keeps, and as `max_bytes` of JSON hold.
+        The result has at most the number of names that this object keeps, and at most `max_bytes` bytes as JSON.
         """
         found: dict[str, int] = {}
         for name in self._by_weight():
             max_bytes -= len(msgspec.json.encode(name)) + _LONGEST_ID + 4  # colon, comma and the quotes of the id
-            if len(found) == self._most or max_bytes < 0:
+            if len(found) == self._max_names or max_bytes < 0:
                 break
             found[name] = self._highest[name]
         return found
@@ -156,7 +162,7 @@ class SequenceIds:
 
 
 class Deduplication:
-    """One topic's memory of its producers."""
+    """The sequence ids of one topic's producers: those that are stored, and those that are being written."""
 
     __slots__ = (
         "_clock", "_cursor", "_is_storing", "_ledger", "_pushed", "_queue", "_settings", "_since_snapshot",
@@ -170,8 +176,9 @@ class Deduplication:
         self._clock = clock
         self._stored = SequenceIds(settings.max_producers)
         self._pushed: dict[str, int] = {}
-        """The highest id given to the ledger, of names of which something is pending."""
-        # For each entry in the ledger's queue: whose it is, and the id to record, None for a chunk before the last.
+        """The highest id given to the ledger, by producer name, of names with pending entries."""
+        # One item per entry in the ledger's queue: the producer's name, and the id to record when the entry is
+        # durable. The id is None for a chunk that is not the last of its message.
         self._queue: deque[tuple[str, int | None]] = deque()
         self._since_snapshot = 0
         self._snapshot_at_ms = clock.now_ms()
@@ -179,12 +186,12 @@ class Deduplication:
 
     @staticmethod
     async def open(ledger: ManagedLedger, settings: DeduplicationSettings, clock: Clock) -> "Deduplication":
-        """Read the snapshot and what was stored after it.
+        """Read the snapshot and the entries after it.
 
-        Entries that cannot be read are passed over: of a message that is lost no second one is a duplicate.
+        Damaged and missing entries are skipped: a message that is lost has no duplicate.
 
         Raises:
-            LedgerError: an entry could not be read for another reason than damage.
+            LedgerError: an entry could not be read, and damage is not the reason.
         """
         cursor = await ledger.open_cursor(CURSOR_NAME, EARLIEST)
         memory = Deduplication(ledger, cursor, settings, clock)
@@ -227,26 +234,29 @@ class Deduplication:
         return self._ledger.name
 
     def producer_attached(self, name: str) -> None:
-        """A producer of that name came: it is not forgotten as long as it stays."""
+        """Record that a producer of that name attached: it is not forgotten while it stays."""
         self._stored.attached(name)
 
     def producer_detached(self, name: str) -> None:
-        """It left."""
-        self._tell_of(self._stored.detached(name, self._clock.now_ms()))
+        """Record that the producer of that name left."""
+        self._log_forgotten(self._stored.detached(name, self._clock.now_ms()))
 
     def last_sequence_id(self, producer: str) -> int:
-        """Return the highest id stored of that producer, -1 if there is none."""
+        """Return the highest stored id of that producer, -1 if there is none."""
         return self._stored.get(producer)
 
     def check(self, producer: str, sequence_id: int, highest_id: int) -> DuplicateStatus:
-        """Compare a message with what came before it; `highest_id` 0 or below `sequence_id` says nothing."""
+        """Return whether a message is new, stored or being written.
+
+        The higher of the two ids counts: clients that do not set `highest_id` send 0.
+        """
         highest = max(sequence_id, highest_id)
         if highest <= self._stored.get(producer):
             return DuplicateStatus.STORED
         return DuplicateStatus.PENDING if highest <= self._pushed.get(producer, -1) else DuplicateStatus.NEW
 
     def pushed(self, producer: str, sequence_id: int, highest_id: int, entry: bytes, *, is_chunk: bool) -> None:
-        """A new message was given to the ledger."""
+        """Record that a new message was given to the ledger."""
         if is_chunk and _more_chunks(read_metadata(entry)):
             self._queue.append((producer, None))
         else:
@@ -254,44 +264,44 @@ class Deduplication:
             self._queue.append((producer, highest))
 
     def persisted(self, entries: int) -> bool:
-        """So many of the entries pushed first are durable; tell whether a snapshot is due."""
+        """Record that the oldest `entries` pending entries are durable; return whether a snapshot is due."""
         now_ms = self._clock.now_ms()
         for _ in range(entries):
             producer, highest = self._queue.popleft()
             if highest is not None:
-                self._tell_of(self._stored.record(producer, highest, now_ms))
+                self._log_forgotten(self._stored.record(producer, highest, now_ms))
                 if self._pushed.get(producer, -1) <= highest:
                     self._pushed.pop(producer, None)
         self._since_snapshot += entries
         return self._since_snapshot >= self._settings.snapshot_entries and not self._is_storing
 
     def failed(self) -> None:
-        """Nothing that was pending will become durable."""
+        """Record that no pending entry will become durable."""
         self._queue.clear()
         self._pushed.clear()
 
     def is_due(self, now_ms: int) -> bool:
-        """Tell whether a snapshot is due because of the time: one with something new, after the interval."""
+        """Return whether a snapshot is due by time: the interval is over, and there is something new to store."""
         interval_ms = self._settings.snapshot_interval_ms
         is_over = interval_ms > 0 and now_ms - self._snapshot_at_ms >= interval_ms
         return is_over and self._since_snapshot > 0 and not self._is_storing
 
     def forget_inactive(self, now_ms: int) -> bool:
-        """Forget the producers that left too long ago; tell whether there were any, and a snapshot is due."""
+        """Forget the producers that left too long ago; return whether a snapshot is due because of it."""
         forgotten = self._stored.forget_absent(now_ms - self._settings.inactivity_ms)
-        self._tell_of(forgotten)
+        self._log_forgotten(forgotten)
         self._since_snapshot += len(forgotten)
         return bool(forgotten) and not self._is_storing
 
-    def _tell_of(self, forgotten: list[str]) -> None:
+    def _log_forgotten(self, forgotten: list[str]) -> None:
         if forgotten:
             log.debug("deduplication_forgot_producers", topic=self._ledger.name, producers=len(forgotten))
 
     async def snapshot(self) -> None:
-        """Write what is known up to the last durable entry, unless there is nothing new.
+        """Store the ids up to the last durable entry, unless nothing changed since the last snapshot.
 
         Raises:
-            LedgerError: it could not be written; more is read again when the topic is loaded.
+            LedgerError: the snapshot could not be stored. Loading the topic then has to read more entries again.
         """
         new, self._since_snapshot = self._since_snapshot, 0
         if new == 0:

@@ -1,4 +1,8 @@
-"""The tasks in which topics leave this broker: closed, deleted, or got ready for their next owner (`states`)."""
+"""Runs the tasks in which topics leave this broker: they are closed, deleted or transferred (see `states`).
+
+Several events may close the same topic: an unload, a request of an operator, a fenced ledger, the stop of the broker.
+So each topic has at most one task that closes or deletes it, and later requests wait for the same task.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -15,32 +19,35 @@ log = structlog.get_logger(__name__)
 
 
 class Departures:
-    """At most one task closes or deletes a topic; `forget` is called with each topic that is closed."""
+    """At most one task closes or deletes a topic. `forget` is called with each topic when it is closed or deleted."""
 
     def __init__(self, forget: Callable[[Topic], None]) -> None:
         self._forget = forget
         self._closings: dict[Topic, asyncio.Task[None]] = {}
         self._transfers: dict[Topic, asyncio.Task[None]] = {}
-        """The first phase of each transfer, until its topic is closed."""
+        """The task of the first phase of a transfer, by topic; removed when the topic is closed."""
 
     def close(self, topic: Topic, reason: str, owner: NextOwner | None = None) -> asyncio.Task[None]:
-        """Close a topic, unless it is being closed already. Clients of one in transfer are told before this returns."""
+        """Start to close a topic; return the task, which is the present one if the topic is being closed already.
+
+        Clients of a topic in transfer are disconnected before this returns, and sent to `owner` if it is given.
+        """
         closing = self._closings.get(topic)
         if closing is not None:
             return closing
         topic.begin_closing()
         transfer = self._transfers.get(topic)
         if transfer is None:
-            return self._start(topic, self._close(topic, topic.close(reason, owner)), "close")
+            return self._start(topic, self._run_close(topic, topic.close(reason, owner)), "close")
         topic.disconnect_all(owner)
-        return self._start(topic, self._close(topic, _ended(transfer)), "close")
+        return self._start(topic, self._run_close(topic, _wait_ended(transfer)), "close")
 
     def _start(self, topic: Topic, work: Coroutine[Any, Any, None], what: str) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work, name=f"{what}-topic:{topic.name}")
         self._closings[topic] = task
         return task
 
-    async def _close(self, topic: Topic, work: Coroutine[Any, Any, None]) -> None:
+    async def _run_close(self, topic: Topic, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
         except LedgerError as error:
@@ -52,9 +59,10 @@ class Departures:
             self._transfers.pop(topic, None)
 
     def delete(self, topic: Topic, *, force: bool, only_unused: bool) -> asyncio.Task[None]:
-        return self._start(topic, self._delete(topic, force=force, only_unused=only_unused), "delete")
+        """Start to delete a topic, see `Topic.delete`; return the task, which raises the errors of `Topic.delete`."""
+        return self._start(topic, self._run_delete(topic, force=force, only_unused=only_unused), "delete")
 
-    async def _delete(self, topic: Topic, *, force: bool, only_unused: bool) -> None:
+    async def _run_delete(self, topic: Topic, *, force: bool, only_unused: bool) -> None:
         try:
             await topic.delete(force=force, only_unused=only_unused)
             log.info("topic_deleted", topic=str(topic.name), force=force)
@@ -64,17 +72,17 @@ class Departures:
                 self._forget(topic)
 
     def transfer(self, topic: Topic) -> asyncio.Task[None]:
-        """Begin the first phase of a transfer, unless the topic is leaving already."""
+        """Start the first phase of a transfer; return the task, or the present one if the topic is leaving already."""
         leaving = self._closings.get(topic) or self._transfers.get(topic)
         if leaving is not None:
             return leaving
         topic.begin_transfer()
         transfer = self._transfers[topic] = asyncio.get_running_loop().create_task(
-            self._transfer(topic), name=f"transfer-topic:{topic.name}"
+            self._run_transfer(topic), name=f"transfer-topic:{topic.name}"
         )
         return transfer
 
-    async def _transfer(self, topic: Topic) -> None:
+    async def _run_transfer(self, topic: Topic) -> None:
         try:
             await topic.release()
         except LedgerError as error:
@@ -83,7 +91,10 @@ class Departures:
             topic.on(TopicEvent.RELEASED)
 
     async def wait(self, topic: Topic) -> None:
-        """Wait until a topic that is leaving has left. It was asked for, so a transfer of it was given up."""
+        """Wait until a topic that is leaving has left.
+
+        The caller wants to load the topic again. So a transfer of it was abandoned, and the topic is closed.
+        """
         closing = self._closings.get(topic)
         if closing is None and topic in self._transfers:
             closing = self.close(topic, "its bundle came back")
@@ -93,5 +104,5 @@ class Departures:
             await asyncio.wait([closing])
 
 
-async def _ended(task: asyncio.Task[Any]) -> None:
+async def _wait_ended(task: asyncio.Task[Any]) -> None:
     await asyncio.wait([task])

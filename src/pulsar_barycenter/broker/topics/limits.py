@@ -1,10 +1,12 @@
-"""How many producers, consumers and subscriptions a topic takes: held against each newcomer, those there may stay.
+"""Bounds the number of producers, consumers and subscriptions of a topic.
 
-The names of BROKERS_CURSORS are not for clients: what compaction and deduplication know is kept with these cursors.
+A limit is checked when a client attaches. Clients that are attached stay when a limit is lowered. A limit of the
+namespace overrides that of the broker; 0 means no limit. System topics have no limits.
+
+Clients cannot use the names in BROKERS_CURSORS: compaction and deduplication store their state with these cursors.
 
 Source: Pulsar's `AbstractTopic.isProducersExceeded`, `isConsumersExceededOnTopic` and
-`checkMaxSubscriptionsPerTopicExceed`, and its dispatchers' `isConsumersExceededOnSubscription`. System topics have no
-limits. A limit of a namespace wins over the broker's; 0 is none.
+`checkMaxSubscriptionsPerTopicExceed`, and its dispatchers' `isConsumersExceededOnSubscription`.
 """
 
 from collections.abc import Collection, Mapping
@@ -27,7 +29,7 @@ BROKERS_CURSORS: Final = frozenset({COMPACTION_CURSOR, DEDUPLICATION_CURSOR})
 
 
 class ConsumedTopic(Protocol):
-    """A topic, as its limits look at it."""
+    """The part of a topic that the check of its limits needs."""
 
     name: TopicName
 
@@ -36,7 +38,7 @@ class ConsumedTopic(Protocol):
 
 
 def require_producer_room(topic: TopicName, attached: int, limits: TopicLimits) -> None:
-    """Raise TooManyProducersError if the topic, which has so many producers, takes no further one."""
+    """Raise TooManyProducersError if a topic with `attached` producers has reached its limit."""
     if limits.producers and attached >= limits.producers:
         raise TooManyProducersError(topic, limits.producers)
 
@@ -44,7 +46,7 @@ def require_producer_room(topic: TopicName, attached: int, limits: TopicLimits) 
 def require_consumer_room(
     topic: ConsumedTopic, subscription: str, consumers: Collection[Consumer], limits: TopicLimits
 ) -> None:
-    """Raise TooManyConsumersError if the subscription, which has `consumers`, or the topic takes no further one."""
+    """Raise TooManyConsumersError if the topic, or the subscription with its `consumers`, has reached its limit."""
     if limits.consumers and topic.consumer_count >= limits.consumers:
         detail = f"Topic reached max consumers limit, {limits.consumers}"
         raise TooManyConsumersError(topic.name, subscription, detail)
@@ -55,7 +57,7 @@ def require_consumer_room(
 
 
 def require_subscription_room(topic: TopicName, subscriptions: Mapping[str, object], limits: TopicLimits) -> None:
-    """Raise TooManySubscriptionsError if the topic takes no further one; that of compaction does not count."""
+    """Raise TooManySubscriptionsError if the topic has reached its limit; the compaction's own does not count."""
     if limits.subscriptions and len(subscriptions) - (COMPACTION_CURSOR in subscriptions) >= limits.subscriptions:
         raise TooManySubscriptionsError(topic, limits.subscriptions)
 

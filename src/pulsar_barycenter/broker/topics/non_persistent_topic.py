@@ -1,7 +1,8 @@
-"""A non-persistent topic: nothing is stored; each message goes to its subscriptions as it comes.
+"""A topic that stores nothing: it passes each message to its subscriptions at once.
 
-A subscription ends with its last consumer. Source: Pulsar's `NonPersistentTopic`. There every message has the id 0:0;
-here ids count up, so that clients who track batches by id do not mix them up.
+A subscription is removed when its last consumer leaves.
+Source: Pulsar's `NonPersistentTopic`. There every message has the id 0:0. Here the entry id counts up, so that a client
+that tracks batches by id can tell them apart.
 """
 
 from collections.abc import Iterable, Sequence

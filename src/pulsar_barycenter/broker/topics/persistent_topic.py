@@ -1,11 +1,11 @@
 """A persistent topic: a managed ledger that producers append to, and the subscriptions that read it.
 
-An entry goes to the ledger as it came. When a group of entries is durable, and the term of ownership still allows
-it, the receipts go out in the order of the SENDs and, in the same step, the entries go to every consumer that
-waits for them.
+An entry is stored as the client sent it. When a group of entries is durable, and the term of ownership still allows
+it, the topic sends the receipts in the order of the SENDs. In the same step it gives the entries to every consumer
+that waits for them.
 
-A write that fails fails all entries behind it. Their producers get errors and are closed, and whatever they sent
-meanwhile is dropped: a later entry must not be stored before an earlier one that its client will send again.
+If a write fails, all entries after it fail too. Their producers get errors and are closed, and what they sent meanwhile
+is dropped: a later entry must not be stored before an earlier one that its client will send again.
 Source: Pulsar's `PersistentTopic`.
 """
 
@@ -51,7 +51,7 @@ from pulsar_barycenter.protocol.frames import last_batch_index
 log = structlog.get_logger(__name__)
 
 LATEST: Final = Position(2**63 - 1, 2**63 - 1)
-"""Behind every entry, as clients say it."""
+"""After every entry, as clients encode it."""
 
 _PRODUCER: Final = itemgetter(0)
 
@@ -67,15 +67,15 @@ class PersistentTopic(Topic):
         self.subscriptions: dict[str, PersistentSubscription] = {}
         self._lock: asyncio.Lock | None = None
         self.deduplication: Deduplication | None = None
-        # Of a topic in transfer, which has no ledger any more.
+        # Set while the topic is in transfer: its ledger is closed then.
         self._last_message_id: tuple[Position, int] | None = None
 
     async def opened(self, ledger: ManagedLedger, *, deduplicate: bool) -> None:
-        """Start with the ledger, whose durable cursors are the subscriptions.
+        """Finish opening with the ledger; its durable cursors become the subscriptions.
 
         Raises:
-            LedgerFencedError: a later owner has it already.
-            LedgerError: what deduplication needs could not be read.
+            LedgerFencedError: a later owner has opened it.
+            LedgerError: the entries that deduplication needs could not be read.
         """
         ledger.check_open()
         self.ledger = ledger
@@ -122,7 +122,7 @@ class PersistentTopic(Topic):
             self._publish_new(self.deduplication, sent, entries, are_chunks=are_chunks)
 
     def _append(self, sent: Sequence[Sent], entries: Sequence[NewEntry]) -> bool:
-        """Give entries of one producer to the ledger; False if it takes none, and they are answered."""
+        """Give entries of one producer to the ledger; False if it refused them, and the producer got the error."""
         sent[0][0].pushed += len(sent)
         self.pending += len(sent)
         try:
@@ -137,19 +137,19 @@ class PersistentTopic(Topic):
         return True
 
     def _publish_new(
-        self, memory: Deduplication, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool
+        self, known: Deduplication, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool
     ) -> None:
-        """Publish, one by one, what was not sent before."""
-        for one, entry in zip(sent, entries, strict=True):
-            producer, sequence_id, highest_id, _, size = one
-            if producer.closed:  # by the answer to one before: its client sends these again
+        """Publish the messages that were not sent before; each is checked after the one before it was published."""
+        for send, entry in zip(sent, entries, strict=True):
+            producer, sequence_id, highest_id, _, size = send
+            if producer.closed:  # by the answer to an earlier message; its client sends these again
                 producer.link.publish_failed(producer, size)
-            elif self._is_new(memory, producer, sequence_id, highest_id, size) and self._append([one], [entry]):
-                memory.pushed(producer.name, sequence_id, highest_id, entry[0], is_chunk=are_chunks)
+            elif self._is_new(known, producer, sequence_id, highest_id, size) and self._append([send], [entry]):
+                known.pushed(producer.name, sequence_id, highest_id, entry[0], is_chunk=are_chunks)
 
-    def _is_new(self, memory: Deduplication, producer: Producer, sequence_id: int, highest_id: int, size: int) -> bool:
-        """Tell whether a message is to be stored; answer it if not."""
-        status = memory.check(producer.name, sequence_id, highest_id)
+    def _is_new(self, known: Deduplication, producer: Producer, sequence_id: int, highest_id: int, size: int) -> bool:
+        """Return whether a message has to be stored; if not, answer it."""
+        status = known.check(producer.name, sequence_id, highest_id)
         if status is DuplicateStatus.NEW:
             return True
         log.debug("duplicate_dropped", topic=str(self.name), producer=producer.name, sequence_id=sequence_id)
@@ -162,7 +162,7 @@ class PersistentTopic(Topic):
         return False
 
     def write_durable(self, group: Sequence[Sent], first: Position) -> None:
-        """Entries are on disk, from `first` on: answer their producers and feed the consumers."""
+        """Called by the ledger: `group` is durable, from `first` on. Send the receipts, then dispatch to consumers."""
         owned = self.owned
         self.room.write_succeeded()
         if self.deduplication is not None and self.deduplication.persisted(len(group)):
@@ -180,14 +180,14 @@ class PersistentTopic(Topic):
             if subscription.dispatcher is not None:
                 try:
                     subscription.dispatcher.dispatch()
-                except Exception:  # one subscription's fault is nothing to the ledger, nor to the others
+                except Exception:  # an error of one subscription must not stop the ledger or other subscriptions
                     log.exception("dispatch_failed", subscription=str(subscription))
 
     def _send_receipts(self, group: Iterable[Sent], first: Position) -> None:
         ledger_id, entry_id = first
         for producer, run in groupby(group, key=_PRODUCER):
-            # Where an answer was put off, each receipt for itself: it may have its place behind any of them.
-            for sent in [list(run)] if producer.deferred is None else [[one] for one in run]:
+            # With a deferred answer, send the receipts one by one: the answer may have to follow any of them.
+            for sent in [list(run)] if producer.deferred is None else [[send] for send in run]:
                 _, sequence_ids, highest_ids, messages, sizes = zip(*sent, strict=True)
                 size = sum(sizes)
                 producer.completed += len(sent)
@@ -196,15 +196,15 @@ class PersistentTopic(Topic):
                 entry_id += len(sent)
 
     def fenced(self, error: LedgerFencedError) -> None:
-        """A later owner has the ledger. Of a topic that is still being opened, whoever opens it is told."""
+        """Called by the ledger: a later owner has fenced it. While a topic is being opened, `opened` raises this."""
         if not hasattr(self, "ledger"):
             return
         self.begin_closing()
         self.host.ledger_fenced(self, str(error))
 
     def write_failed(self, group: Sequence[Sent], error: LedgerError) -> None:
-        """Entries could not be stored: tell their producers and close them. Of a fenced ledger nothing is said:
-        the clients are told to look elsewhere, and send again there."""
+        """Called by the ledger: `group` could not be stored. Send errors to the producers and close them. After a fence
+        send none: `fenced` disconnects the clients, and they look the topic up and send to the next owner."""
         fenced = isinstance(error, LedgerFencedError)
         self.room.write_failed(error, asyncio.get_running_loop().time())
         if self.deduplication is not None:
@@ -226,18 +226,18 @@ class PersistentTopic(Topic):
 
     @property
     def lock(self) -> asyncio.Lock:
-        """Held while subscriptions are created and deleted."""
+        """The lock that is held while subscriptions are created and deleted."""
         if self._lock is None:
             self._lock = asyncio.Lock()
         return self._lock
 
     async def subscribe(self, link: ClientLink, request: SubscribeRequest) -> Consumer:
-        """Attach a consumer, creating its subscription if need be.
+        """Attach a consumer; create its subscription if it does not exist.
 
         Raises:
-            SubscriptionBusyError: see `PersistentSubscription.attach`; a dead exclusive consumer was removed before.
-            TooManyConsumersError, TooManySubscriptionsError: see `limits`; the same of dead consumers.
-            SubscriptionNotFoundError: it does not exist and may not be created by use.
+            SubscriptionBusyError: see `PersistentSubscription.attach`. Consumers that are dead are removed first.
+            TooManyConsumersError, TooManySubscriptionsError: see `limits`.
+            SubscriptionNotFoundError: it does not exist, and the policies do not allow to create it.
             TopicFencedError: the topic is closing.
             NotAllowedError: the compacted topic is not read by several at once; a name of BROKERS_CURSORS.
         """
@@ -279,7 +279,7 @@ class PersistentTopic(Topic):
                     if request.properties and present.is_durable and not present.cursor.properties:
                         await present.cursor.set_properties(request.properties)
                     return present
-                # Nobody reads here any more: the start that the reader brings now is the true one.
+                # The last reader has left: the start position in the new reader's request counts, not the old cursor.
                 self.remove_subscription(present)
             if not request.is_durable:
                 require_subscription_room(self.name, self.subscriptions, await self.host.policies.limits(self.name))
@@ -293,9 +293,9 @@ class PersistentTopic(Topic):
     async def create_subscription(
         self, name: str, start: Position, properties: dict[str, str] | None = None
     ) -> PersistentSubscription:
-        """Create a durable subscription that gets `start` first; EARLIEST and LATEST stand for the topic's ends.
+        """Create a durable subscription that gets `start` first; EARLIEST and LATEST are the ends of the topic.
 
-        Hold `lock` meanwhile.
+        The caller holds `lock`.
 
         Raises:
             NotAllowedError: it is one of BROKERS_CURSORS, or the topic takes no more.
@@ -313,7 +313,7 @@ class PersistentTopic(Topic):
     async def make_subscription(
         self, name: str, start: Position, properties: dict[str, str] | None = None
     ) -> PersistentSubscription:
-        """Create a durable subscription as `create_subscription` does, allowed before. Hold `lock` meanwhile."""
+        """Create a durable subscription without the checks of `create_subscription`. The caller holds `lock`."""
         cursor = await self.ledger.open_cursor(name, start, properties)
         subscription = self.subscriptions[name] = PersistentSubscription(self, name, cursor, is_durable=True)
         log.debug("subscription_created", topic=str(self.name), subscription=name, mark_delete=str(cursor.mark_delete))
@@ -331,13 +331,13 @@ class PersistentTopic(Topic):
         return request.start if request.start is not None else LATEST
 
     async def position_at(self, publish_time_ms: int, *, compacted: bool = False) -> Position:
-        """Return the first entry published at or after that time, LATEST if there is none."""
+        """Return the position of the first entry published at or after that time, LATEST if there is none."""
         found = await self.ledger.find_by_publish_time(publish_time_ms)
         kept = await self.ledger.compacted.find_by_publish_time(publish_time_ms) if compacted else None
         return min(found or LATEST, kept or LATEST)
 
     def remove_subscription(self, subscription: PersistentSubscription) -> None:
-        """Forget a subscription without touching what is stored of it."""
+        """Remove a subscription from memory and disconnect its consumers. Its stored cursor stays."""
         if self.subscriptions.get(subscription.name) is subscription:
             del self.subscriptions[subscription.name]
         subscription.disconnect_all()
@@ -370,7 +370,7 @@ class PersistentTopic(Topic):
 
         Raises:
             SubscriptionNotFoundError
-            SubscriptionBusyError: consumers are connected, and it is not forced.
+            SubscriptionBusyError: consumers are connected and `force` is not set, or the topic is being compacted.
         """
         async with self.lock:
             self.check_subscription_deletable(name, force=force)
@@ -404,13 +404,13 @@ class PersistentTopic(Topic):
                 return EARLIEST, -1
             entries = await self.ledger.read(last, 1, 1 << 20)
             if entries:
-                break  # else it was found missing, and another is the last
+                break  # else the read found that the entry is missing, and another entry is the last now
         return last, last_batch_index(entries[0].data)
 
     # ---- compaction ----
 
     async def prepare_compaction(self) -> None:
-        """Have what is not compacted yet kept from being trimmed, and the cursor that does so shown.
+        """Create the compaction's subscription: its cursor protects entries that are not compacted from being trimmed.
 
         Raises:
             LedgerError: the cursor could not be stored.
@@ -426,9 +426,9 @@ class PersistentTopic(Topic):
         """Start a compaction.
 
         Raises:
-            CompactionRunningError: one is under way.
+            CompactionRunningError: a compaction is running.
             TopicFencedError: the topic is closing.
-            LedgerError: it could not begin.
+            LedgerError: the cursor of the compaction could not be stored.
         """
         self.check_open()
         await self.prepare_compaction()
@@ -468,7 +468,7 @@ class PersistentTopic(Topic):
             await self.ledger.close()
 
     async def _keep_last_message_id(self) -> None:
-        """Readers ask for it at any time, and take a refusal for a failure."""
+        """Keep the answer for readers that ask during the transfer: they would report a refusal as an error."""
         try:
             self._last_message_id = await self.last_message_id()
         except LedgerError:

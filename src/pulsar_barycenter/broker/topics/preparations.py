@@ -1,12 +1,19 @@
-"""Topics that are opened ahead of the term in which they will be served: those whose clients wait for a transfer's end.
+"""Opens topics in advance on the next owner of a bundle, while a transfer is under way.
 
-The next owner has taken the number of its term. While the former one closes the topics, it makes the ledgers to write
-to, if it was told which topics those are; when that one has closed them and said so, and its own record is on the way,
-it takes them over under that number, so that a first PRODUCER and a first SEND find what they need. Nobody attaches
-before the term has begun: a topic becomes one of the registry's when it is loaded, in a term of that number (`take`).
-What no client asks for is closed again after a while, as is what was opened for a term that never came; the fences of
-ledgers are by number, so whoever has a later one is not hindered, and whoever has an earlier one claims the bundle
-again.
+Problem: during a transfer the clients of a topic wait. If the next owner opened the topic only after the transfer,
+they would also wait for its ledger.
+
+The next owner knows the epoch of its term before the term begins, and the former owner may have sent it the names of
+the topics. So it works in two steps:
+
+1. While the former owner closes the topics, the next owner creates the ledgers that it will write to.
+2. When the former owner has closed them and reported it, the next owner opens the topics under its epoch, while its
+   own ownership record is still being written. The first PRODUCER and the first SEND then find an open topic.
+
+No client attaches before the term has begun: the registry takes a prepared topic when it loads it, in a term of the
+same epoch (`take`). A topic that no client asks for is closed again after a while, also if its term never begins. This
+is safe because ledgers are fenced by epoch: an owner with a later epoch is not blocked, and an owner with an earlier
+epoch claims the bundle again.
 """
 
 import asyncio
@@ -29,22 +36,25 @@ log = structlog.get_logger(__name__)
 OpenTopic: TypeAlias = Callable[[TopicName, OwnedBundle, asyncio.Event], Coroutine[Any, Any, PersistentTopic]]
 
 KEPT_S: Final = 5.0
-"""How long a topic stays open for clients that do not come."""
+"""How long a prepared topic stays open if no client asks for it, in seconds."""
 
 
 @dataclass(slots=True, eq=False)
 class _Preparation:
     epoch: int
     closed: asyncio.Event
-    """Whether the former owner has closed the topic."""
+    """Set when the former owner has closed the topic."""
     opening: asyncio.Task[PersistentTopic | None]
     timer: asyncio.TimerHandle | None = None
     closing: asyncio.Task[None] | None = None
 
 
 class Preparations:
-    """`open_topic` opens a topic that exists, with a ledger to write to, and tells nobody of it; before the former
-    owner has closed it, it makes that ledger, and waits."""
+    """The topics that were opened in advance.
+
+    `open_topic` opens an existing topic with a new ledger, and does not register it. Its event is set when the former
+    owner has closed the topic: before that it only creates the ledger, and waits.
+    """
 
     def __init__(self, open_topic: OpenTopic) -> None:
         self._open = open_topic
@@ -52,32 +62,35 @@ class Preparations:
         self._closed = False
 
     def begin(self, bundle: Bundle, names: Iterable[str], epoch: int, now_ms: int, *, are_closed: bool) -> None:
-        """Open the topics of a bundle, in the background, for the term of that number; get ready for that while the
-        former owner has not closed them. What cannot be opened, or is no topic of the bundle, is left to whoever asks
-        for it."""
+        """Start to open the topics of a bundle in the background, for the term of that epoch.
+
+        Unless `are_closed`, the former owner still has the topics open, and only their ledgers are created. Names that
+        are no persistent topics of the bundle are ignored. A topic that cannot be opened is opened, or fails, when a
+        client asks for it.
+        """
         term = OwnedBundle(bundle, epoch, now_ms, active=False)
         loop = asyncio.get_running_loop()
         for name in _topics(bundle, names) if not self._closed else ():
             preparation = self._prepared.get(name)
             if preparation is None:
                 closed = asyncio.Event()
-                opening = loop.create_task(self._opened(name, term, closed), name=f"prepare-topic:{name}")
+                opening = loop.create_task(self._open_or_log(name, term, closed), name=f"prepare-topic:{name}")
                 preparation = self._prepared[name] = _Preparation(epoch, closed, opening)
                 preparation.timer = loop.call_later(KEPT_S, self._close, name, preparation)
             if are_closed and preparation.epoch == epoch:
                 preparation.closed.set()
 
-    async def _opened(self, name: TopicName, term: OwnedBundle, closed: asyncio.Event) -> PersistentTopic | None:
+    async def _open_or_log(self, name: TopicName, term: OwnedBundle, closed: asyncio.Event) -> PersistentTopic | None:
         try:
             return await self._open(name, term, closed)
-        except Exception as error:  # noqa: BLE001 (whoever asks for the topic meets it again)
+        except Exception as error:  # noqa: BLE001 (a client that asks for the topic gets it again)
             log.info("topic_not_prepared", topic=str(name), epoch=term.epoch, reason=str(error))
             return None
 
     async def take(self, name: TopicName, epoch: int) -> PersistentTopic | None:
-        """Return the topic if it was opened for the term of that number, and give it up; wait while it is being opened.
+        """Return the topic if it was prepared for the term of that epoch, else None; the caller owns it from now on.
 
-        One that was opened for another term is closed first.
+        This waits while the topic is being opened. A topic prepared for another term is closed before this returns.
         """
         preparation = self._prepared.get(name)
         if preparation is None:
@@ -92,15 +105,16 @@ class Preparations:
         return None
 
     def drop(self, bundle: Bundle) -> list[asyncio.Task[None]]:
-        """Close what was opened of a bundle; return the tasks that do."""
-        return [self._close(name, each) for name, each in list(self._prepared.items()) if bundle.contains(name)]
+        """Close the prepared topics of a bundle; return the tasks that close them."""
+        prepared = list(self._prepared.items())
+        return [self._close(name, preparation) for name, preparation in prepared if bundle.contains(name)]
 
     def close(self) -> list[asyncio.Task[None]]:
-        """Close all that was opened, and open nothing more; return the tasks that do."""
+        """Close all prepared topics and prepare no more; return the tasks that close them."""
         self._closed = True
         for preparation in self._prepared.values():
             preparation.opening.cancel()
-        return [self._close(name, each) for name, each in list(self._prepared.items())]
+        return [self._close(name, preparation) for name, preparation in list(self._prepared.items())]
 
     def _close(self, name: TopicName, preparation: _Preparation) -> "asyncio.Task[None]":
         if preparation.closing is None:

@@ -1,27 +1,30 @@
-"""The state machine of access modes: which producers may attach to a topic, who waits, who was fenced.
+"""The state machine of producer access modes: which producers attach to a topic, which wait, which are fenced.
 
-Pure: events come in, actions come out; `producer_admission` performs them. A topic is in one of four situations:
+It is pure: it takes events and returns actions, and `producer_admission` performs them. A topic is in one of four
+situations:
 
 | situation | meaning | SHARED arrives | EXCLUSIVE | WAIT_FOR_EXCLUSIVE | EXCLUSIVE_WITH_FENCING |
 |---|---|---|---|---|---|
-| FREE | no producer; nobody waits | attaches | claims | claims | claims |
+| FREE | no producer; none waits | attaches | claims | claims | claims |
 | SHARED | shared producers are attached | attaches; refused if one waits | refused | waits | fences all, claims |
-| CLAIMED | one was chosen; its epoch is being stored | refused | refused | waits | fences all, claims |
+| CLAIMED | a producer has a claim; its epoch is being stored | refused | refused | waits | fences all, claims |
 | HELD | an exclusive producer is attached | refused | refused | waits | fences all, claims |
 
-A producer with a claim is not attached yet. It takes an epoch (`take_epoch`), and is attached when that is stored
-(`stored`); until then it may be fenced, or leave, like any other. Whenever the situation becomes FREE, the first
-producer in the line claims the topic in the same step, so that a turn cannot be lost: the one that has it either
-attaches, or leaves and passes it on.
+A producer with a claim is not attached yet. It takes an epoch (`take_epoch`), and it is attached when the epoch is
+stored (`stored`). Until then it may be fenced, or leave, like any other producer. When the situation becomes FREE, the
+first producer in the queue claims the topic in the same step. So no turn is lost: the producer with the claim either
+attaches, or it leaves and the next producer gets the claim.
 
-Epochs only rise. A producer that attached before brings the epoch that it had; if another producer had the topic
-exclusively since, the brought epoch is lower than the topic's, and the producer is refused. A topic without an epoch
-takes over the one that is brought first: it was written by a broker that stored none. A number that was taken
-once is not taken again, even if it could not be stored: whether the store has it is then not known. The epoch of a
-producer that comes back is stored once more, which proves that no other broker has the topic by now.
+Rules for epochs:
 
-Source: Pulsar's PIP-68 and PIP-161 and `AbstractTopic.incrementTopicEpochIfNeeded`. Unlike there, a fencing producer
-that was displaced itself is refused before it fences anybody, and a brought epoch is compared again when its producer's
+- They only rise. A producer that attached before brings the epoch that it had. If another producer had the topic
+  exclusively since then, the brought epoch is lower than that of the topic, and the producer is refused.
+- A topic without an epoch takes the first epoch that a producer brings: a broker that stores no epochs wrote it.
+- An epoch that was taken once is not taken again, even if storing it failed: it is not known whether it was stored.
+- The epoch of a producer that comes back is stored again. This proves that no other broker has the topic by now.
+
+Source: Pulsar's PIP-68 and PIP-161 and `AbstractTopic.incrementTopicEpochIfNeeded`. Two things differ: a fencing
+producer with an old epoch is refused before it fences others, and a brought epoch is compared again when its producer's
 turn comes.
 """
 
@@ -49,14 +52,14 @@ _HIGHEST_STORED: Final = 2**63 - 2**32
 _EPOCH: Final = re.compile("[0-9]{1,19}", re.ASCII)
 
 EPOCH_PROPERTY: Final = "pulsar.topic.epoch"
-"""The property of a topic's ledger under which Pulsar keeps the epoch, and this broker."""
+"""The property of a topic's ledger that has the epoch, as in Pulsar."""
 
 
 def stored_epoch(topic: TopicName, properties: Mapping[str, str]) -> int | None:
-    """Return the epoch that the properties of a topic's ledger hold, None if they hold none.
+    """Return the epoch in the properties of a topic's ledger, None if there is none.
 
     Raises:
-        NotAllowedError: what they hold is no epoch.
+        NotAllowedError: the property is not a valid epoch.
     """
     text = properties.get(EPOCH_PROPERTY)
     if text is None:
@@ -70,7 +73,7 @@ def stored_epoch(topic: TopicName, properties: Mapping[str, str]) -> int | None:
 
 
 class Claimant(Protocol):
-    """A producer, as the machine needs it; two are the same if they are one object."""
+    """The part of a producer that the state machine needs. Producers are compared by identity."""
 
     @property
     def name(self) -> str: ...
@@ -90,14 +93,14 @@ class Situation(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Attach(Generic[P]):
-    """`producer`, a shared one, is attached."""
+    """The shared producer `producer` is attached."""
 
     producer: P
 
 
 @dataclass(frozen=True, slots=True)
 class Claim(Generic[P]):
-    """It is the turn of `producer`: it has the topic to itself once it took an epoch and that is stored."""
+    """It is the turn of `producer`: it is attached exclusively when it has taken an epoch and the epoch is stored."""
 
     producer: P
     brought: int | None
@@ -105,7 +108,7 @@ class Claim(Generic[P]):
 
 @dataclass(frozen=True, slots=True)
 class Refuse(Generic[P]):
-    """`producer`, which arrived or waited, does not attach."""
+    """`producer` arrived or waited, and may not attach."""
 
     producer: P
     error: ServiceError
@@ -113,22 +116,22 @@ class Refuse(Generic[P]):
 
 @dataclass(frozen=True, slots=True)
 class Fence(Generic[P]):
-    """`producer` was attached and is not any more: close it."""
+    """`producer` was attached, and has to be closed."""
 
     producer: P
 
 
 Action: TypeAlias = Attach[P] | Claim[P] | Refuse[P] | Fence[P]
-"""No action for a producer that arrived means that it waits."""
+"""A producer that arrived and gets no action waits."""
 
 
 class ProducerAccess(Generic[P]):
-    """The producers of one topic. `epoch` is that of its last exclusive producer, None if there never was one."""
+    """The producers of one topic. `epoch` is that of the last exclusive producer, None if there never was one."""
 
     __slots__ = ("_claim", "_highest", "_holder", "_shared", "_taken", "_topic", "_waiting", "epoch")
 
     def __init__(self, topic: TopicName, *, epoch: int | None = None, shared: Iterable[P] = ()) -> None:
-        """Start with the `epoch` that is stored with the topic, and the producers that are attached, all shared."""
+        """Start with the `epoch` that is stored with the topic, and the attached producers, which are all `shared`."""
         self.epoch = epoch
         self._topic = topic
         self._highest = -1 if epoch is None else epoch
@@ -153,13 +156,13 @@ class ProducerAccess(Generic[P]):
 
     @property
     def waiting(self) -> tuple[P, ...]:
-        """The producers that wait for the topic, the first in the line first."""
+        """The producers that wait for the topic, in the order of their turns."""
         return tuple(self._waiting)
 
     # ---- events ----
 
     def arrive(self, producer: P, brought: int | None = None) -> list[Action[P]]:
-        """A producer asks to attach; `brought` is the epoch that it had before, None if it never had one."""
+        """Decide about a producer that asks to attach; `brought` is the epoch it had before, None if it had none."""
         if (error := self._refusal(producer, brought)) is not None:
             return [Refuse(producer, error)]
         if producer.access_mode is AccessMode.SHARED:
@@ -173,9 +176,9 @@ class ProducerAccess(Generic[P]):
         return []
 
     def succeed(self, former: P, producer: P, brought: int | None = None) -> list[Action[P]]:
-        """The client of the attached producer `former` reconnected as `producer`, and takes its place.
+        """Decide about `producer`, with which the client of the attached producer `former` reconnected.
 
-        An exclusive producer keeps the topic before all who wait. `former` is gone in any case.
+        An exclusive producer keeps the topic, ahead of those that wait. `former` is always removed.
         """
         keeps = former is self._holder and producer.access_mode is not AccessMode.SHARED
         if not keeps or self._is_stale(brought):
@@ -184,9 +187,9 @@ class ProducerAccess(Generic[P]):
         return [self._give(producer, brought)]
 
     def take_epoch(self, producer: P) -> int | None:
-        """Return the epoch that a producer with the claim has to store; None if it was fenced, or left, meanwhile.
+        """Return the epoch that `producer` has to store, or None if it lost its claim: it was fenced, or it left.
 
-        It is the one that it brought if that is the topic's, or the topic has none; else the next one.
+        This is the epoch that it brought if it equals that of the topic, or if the topic has none; else the next one.
         """
         if self._claim is None or self._claim.producer is not producer:
             return None
@@ -200,14 +203,14 @@ class ProducerAccess(Generic[P]):
         return self._taken
 
     def stored(self, producer: P) -> bool:
-        """The epoch that `producer` took is stored: it is attached. False if it was fenced, or left, meanwhile."""
+        """Record that the epoch of `producer` is stored; return whether it is attached, False if it lost its claim."""
         if self._claim is None or self._claim.producer is not producer:
             return False
         self._holder, self.epoch, self._claim = producer, self._taken, None
         return True
 
     def leave(self, producer: P) -> list[Action[P]]:
-        """A producer is gone: detached, cancelled while it waited, or its epoch could not be stored. Idempotent."""
+        """Remove a producer that detached, was cancelled while it waited, or could not store its epoch. Idempotent."""
         self._shared.pop(producer, None)
         self._waiting.pop(producer, None)
         if self._holder is producer:
@@ -217,7 +220,7 @@ class ProducerAccess(Generic[P]):
         return self._next()
 
     def close(self) -> list[Action[P]]:
-        """The topic closes: nobody has a turn any more. Those attached are closed by the topic."""
+        """Refuse all producers that wait: the topic closes. The topic itself closes the attached producers."""
         refused: list[Action[P]] = [
             Refuse(producer, TopicFencedError(self._topic, "it was closed")) for producer in self._waiting
         ]
@@ -270,7 +273,7 @@ class ProducerAccess(Generic[P]):
         actions += [Fence(producer) for producer in attached]
         self._waiting.clear()
         self._shared.clear()
-        self._claim = self._holder = None  # one that has a claim learns it from `stored`
+        self._claim = self._holder = None  # a producer with a claim learns this from `stored`
         return actions
 
     def _give(self, producer: P, brought: int | None) -> Claim[P]:

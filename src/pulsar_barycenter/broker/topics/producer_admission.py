@@ -1,7 +1,8 @@
-"""Carries out what `producer_access` decides: producers wait in tasks, epochs are stored, fenced producers are closed.
+"""Carries out what `producer_access` decides: lets producers wait, stores epochs, closes fenced producers.
 
-A producer that arrives waits in its own task, `admit`. However that ends, by an error, by a cancellation or because the
-connection is gone, the state machine gets the event in the same step, and the turn goes on to the next.
+A producer that arrives waits in its own task, `admit`. The task may end with an error, by a cancellation, or because
+the connection closed. In each case the state machine gets the event in the same step, so that the turn always passes
+to the next producer.
 """
 
 import asyncio
@@ -14,11 +15,11 @@ from pulsar_barycenter.broker.topics.producer_access import Action, Attach, Clai
 from pulsar_barycenter.naming.topic import TopicName
 
 Turn: TypeAlias = "asyncio.Future[Claim[Producer] | None]"
-"""What a producer waits for: a claim, or None if it is attached as a shared one."""
+"""What a producer waits for: a claim, or None when it is attached as a shared producer."""
 
 
 class AdmittingTopic(Protocol):
-    """The topic, as the admission of its producers uses it."""
+    """The part of a topic that the admission of its producers needs."""
 
     @property
     def name(self) -> TopicName: ...
@@ -28,21 +29,21 @@ class AdmittingTopic(Protocol):
         ...
 
     async def store_producer_epoch(self, epoch: int) -> None:
-        """Return when the epoch outlives this broker's process, where the topic stores anything."""
+        """Store the epoch durably, if the topic stores anything; see `Topic.store_producer_epoch`."""
         ...
 
     def close_producer(self, producer: Producer) -> None:
-        """Detach a producer and tell its client."""
+        """Detach a producer and notify its client."""
         ...
 
 
 class ProducerAdmission:
-    """Of one topic, made when its first exclusive producer comes; from then on each producer passes it."""
+    """Admits the producers of one topic. It is created for the first exclusive producer, and admits all after it."""
 
     __slots__ = ("_access", "_topic", "_turns")
 
     def __init__(self, topic: AdmittingTopic, *, epoch: int | None, attached: Iterable[Producer]) -> None:
-        """`epoch` is stored with the topic; those `attached` are shared producers."""
+        """Start with the `epoch` that is stored with the topic, and the producers `attached`, which are all shared."""
         self._topic = topic
         self._access: ProducerAccess[Producer] = ProducerAccess(topic.name, epoch=epoch, shared=attached)
         self._turns: dict[Producer, Turn] = {}
@@ -58,16 +59,17 @@ class ProducerAdmission:
     async def admit(
         self, producer: Producer, brought: int | None, queued: Callable[[], None] | None, former: Producer | None
     ) -> None:
-        """Return when `producer` is attached in its mode, without a turn of the event loop if it is a shared one.
+        """Wait until `producer` may attach in its mode; for a shared producer this does not yield to the event loop.
 
-        `brought` is the epoch that it had before; `former` is its former self if that is still attached. `queued` is
-        called once, before it has to wait.
+        `brought` is the epoch that it had before. `former` is the still attached producer of the same client, which
+        `producer` replaces. `queued` is called once if the producer has to wait.
 
         Raises:
-            ExclusiveProducerError: a shared producer, while an exclusive one has the topic or waits for it.
-            ProducerFencedError: an exclusive producer that is not alone, was displaced, or was fenced while it waited.
+            ExclusiveProducerError: it is shared, and an exclusive producer has the topic or waits for it.
+            ProducerFencedError: it is exclusive, and others are attached, or another producer had the topic since it
+                had it, or a producer fenced it while it waited.
             TopicFencedError: the topic closed while it waited.
-            NotAllowedError: an epoch that no topic has.
+            NotAllowedError: it brought an epoch that no topic has.
             LedgerError: the epoch could not be stored.
         """
         access = self._access
@@ -95,11 +97,11 @@ class ProducerAdmission:
             raise ProducerFencedError(f"Another producer took topic {self._topic.name} over")
 
     def left(self, producer: Producer) -> None:
-        """A producer detached. Idempotent."""
+        """Record that a producer detached, and give the topic to the next one that waits. Idempotent."""
         self._perform(self._access.leave(producer))
 
     def close(self) -> None:
-        """Turn away all that wait."""
+        """Refuse all producers that wait: the topic closes."""
         self._perform(self._access.close())
 
     def _perform(self, actions: Iterable[Action[Producer]]) -> None:
@@ -118,9 +120,9 @@ class ProducerAdmission:
         turn = self._turns[producer]
         if not turn.done():
             turn.set_exception(error)
-            turn.exception()  # its task may be cancelled before it sees it
+            turn.exception()  # asyncio would log an unread exception if the task is cancelled before it reads it
 
     def _answer(self, producer: Producer, claim: Claim[Producer] | None) -> None:
         turn = self._turns[producer]
-        if not turn.done():  # else its task is being cancelled, and tells the machine so
+        if not turn.done():  # else its task is being cancelled, and `admit` reports to the state machine
             turn.set_result(claim)

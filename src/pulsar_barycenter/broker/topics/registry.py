@@ -1,8 +1,9 @@
-"""The topics that this broker has loaded: loading once for all who ask, closing by bundle, rates and counts.
+"""Loads the topics of this broker, closes them bundle by bundle, and sums up their stats.
 
-A topic is loaded under the term of ownership of its bundle and closed before that term is released. A load that
-finishes after its term has ended is undone at once, so `close_bundle` waits for loads under way and then nothing
-of the bundle is left. Source: the topic part of Pulsar's `BrokerService`.
+A topic is loaded under a term of ownership of its bundle and closed before that term is released. One load serves all
+requests for the topic. A load that finishes after its term has ended closes the topic again at once. So when
+`close_bundle` has waited for the running loads, no topic of the bundle is left.
+Source: the topic part of Pulsar's `BrokerService`.
 """
 
 import asyncio
@@ -40,11 +41,11 @@ from pulsar_barycenter.naming.topic import TopicName
 log = structlog.get_logger(__name__)
 
 STRATEGIC_THRESHOLD_BYTES: Final = 5 << 20
-"""What Pulsar sets for its ownership channel."""
+"""The compaction threshold of topics with a compaction strategy; Pulsar sets it for its ownership channel."""
 
 
 class TopicRegistry:
-    """All methods belong to the broker's event loop."""
+    """The loaded topics of this broker. Call all methods in the broker's event loop."""
 
     def __init__(
         self,
@@ -54,7 +55,7 @@ class TopicRegistry:
         policies: TopicPolicies,
         compaction_strategies: Mapping[TopicName, KeepsEarlier] | None = None,
     ) -> None:
-        """`compaction_strategies` are for topics whose newest message of a key is not always the valid one."""
+        """`compaction_strategies` are for topics where the newest message of a key is not always the valid one."""
         self._config = config
         self._env = env
         self._authority = authority
@@ -75,9 +76,9 @@ class TopicRegistry:
         )
         self._rates_at_ms = env.clock.now_ms()
         self.on_change_seen: Callable[[TopicName, PartitionedChange], None] = lambda _topic, _change: None
-        """Called when a client finds that a change of its partitioned topic is still under way."""
+        """Called when a client asks for a partition while a change of its partitioned topic is under way."""
 
-    # ---- what topics ask (TopicHost) ----
+    # ---- what topics need (TopicHost) ----
 
     @property
     def clock(self) -> Clock:
@@ -89,7 +90,7 @@ class TopicRegistry:
 
     @property
     def counters(self) -> BrokerCounters:
-        """Messages and bytes in and out of this broker since it started."""
+        """The number of messages and bytes in and out of this broker since it started."""
         return self._counters
 
     @property
@@ -97,7 +98,7 @@ class TopicRegistry:
         return self._compactions
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Take over changed settings; ledgers that are open keep theirs, but for what to skip."""
+        """Apply changed settings. An open ledger keeps its settings, except `autoSkipNonRecoverableData`."""
         self._config = config
         self._settings = TopicSettings.of(config)
         self._ledger_settings = ledger_settings(config)
@@ -111,7 +112,10 @@ class TopicRegistry:
         return self._policies
 
     def ledger_fenced(self, topic: Topic, detail: str) -> None:
-        """A later owner writes the ledger of `topic`: the term is over, whatever the lock says."""
+        """End the term of a topic's bundle, and close the topic: a later owner writes its ledger.
+
+        The fence counts more than the ownership lock, which this broker may still seem to have.
+        """
         self._authority.lost(topic.owned, f"ledger of {topic.name} fenced: {detail}")
         self._departures.close(topic, "ledger fenced")
 
@@ -123,18 +127,18 @@ class TopicRegistry:
         return found if found is not None and found.state is TopicState.OPEN else None
 
     def loaded(self) -> Collection[Topic]:
-        """The topics in memory, those that are closing or in transfer included."""
+        """The topics in memory, including those that are closing or in transfer."""
         return self._topics.values()
 
     async def get_or_create(self, topic: TopicName, *, create: bool = True) -> Topic:
-        """Return the topic, loading it if need be; one load serves all who ask meanwhile.
+        """Return the topic; load it if it is not in memory. Requests for one topic share one load.
 
-        With `create` a topic that does not exist is created, if the namespace's policies allow it.
+        With `create`, a topic that does not exist is created if the policies of its namespace allow it.
 
         Raises:
-            NotServedError: the bundle is not owned and active here.
+            NotServedError: this broker does not own the bundle, or does not serve it now.
             TopicNotFoundError: it does not exist and is not created.
-            NotAllowedError: topics of this kind are not served here.
+            NotAllowedError: this broker does not serve topics of this kind.
             LedgerError, MetadataError: it could not be read.
         """
         while True:
@@ -142,27 +146,27 @@ class TopicRegistry:
             found = self._topics.get(topic)
             if found is not None and found.state is TopicState.OPEN:
                 if found.change is not None:
-                    await self._look_at_change(found)
+                    await self._refresh_change(found)
                 return found
             if found is not None:
                 await self._departures.wait(found)
                 continue
             load = self._loads.get(topic)
-            mine = load is None
+            is_first = load is None
             if load is None:
                 load = self._loads[topic] = asyncio.get_running_loop().create_task(
                     self._load(topic, owned, create=create), name=f"load-topic:{topic}"
                 )
                 load.add_done_callback(_observe)
             try:
-                # Whoever asked first may give up; the others still want it.
+                # The client that started the load may disconnect; others still wait for it.
                 return await asyncio.shield(load)
             except TopicNotFoundError:
-                if mine or not create:
+                if is_first or not create:
                     raise
 
-    async def _look_at_change(self, topic: Topic) -> None:
-        """Let clients in again if the change that kept them out is over."""
+    async def _refresh_change(self, topic: Topic) -> None:
+        """Read the change of the partitioned topic again: if it is over, clients may attach again."""
         before, now = topic.change, await self._policies.pending_change(topic.name)
         if topic.change is before:
             topic.change = now
@@ -170,7 +174,7 @@ class TopicRegistry:
             self.on_change_seen(topic.name, now)
 
     async def create(self, topic: TopicName) -> Topic:
-        """Create and load a topic whatever the policies say about creation by use."""
+        """Load a topic; create it if it does not exist, also if the policies forbid that clients create topics."""
         owned = await self._authority.require_served(topic)
         found = self._topics.get(topic)
         if found is not None and found.state is TopicState.OPEN:
@@ -189,7 +193,7 @@ class TopicRegistry:
         return await asyncio.shield(load)
 
     def prepare(self, bundle: Bundle, topics: Iterable[str], epoch: int, *, are_closed: bool) -> None:
-        """Open topics in the background, ahead of this broker's term of that number: see `preparations`."""
+        """Open topics in the background before this broker's term with that epoch begins: see `preparations`."""
         self._preparations.begin(bundle, topics, epoch, self.clock.now_ms(), are_closed=are_closed)
 
     async def _open_ahead(self, name: TopicName, term: OwnedBundle, closed: asyncio.Event) -> PersistentTopic:
@@ -228,7 +232,7 @@ class TopicRegistry:
     ) -> Topic:
         if not self._config.enable_non_persistent_topics:
             raise NotAllowedError(f"Topic {name}: non-persistent topics are not served by this broker")
-        # A partition exists as long as the record of its topic, in memory or not.
+        # A partition exists while the record of its partitioned topic exists, whether it is in memory or not.
         if not (create and not ask_policies) and not (
             (create or name.is_partition) and await self._policies.may_create(name)
         ):
@@ -236,7 +240,7 @@ class TopicRegistry:
         return NonPersistentTopic(name, owned, self)
 
     async def compaction_threshold(self, topic: TopicName) -> int:
-        """Return how many bytes that are not compacted have a topic compacted; 0: none has it."""
+        """Return the number of bytes not compacted yet above which a topic is compacted; 0: it is never due."""
         if topic in self._compactions.strategies:
             return STRATEGIC_THRESHOLD_BYTES
         return await self._policies.compaction_threshold(topic.namespace)
@@ -275,8 +279,8 @@ class TopicRegistry:
             raise TopicNotFoundError(name) from error
         except LedgerFencedError as error:
             self._authority.lost(owned, f"opening {name}: {error}")
-            is_gone = isinstance(error, LedgerDeletedError)
-            raise NotServedError(name, "it was deleted" if is_gone else "a later owner has it") from error
+            is_deleted = isinstance(error, LedgerDeletedError)
+            raise NotServedError(name, "it was deleted" if is_deleted else "a later owner has it") from error
         try:
             await topic.opened(ledger, deduplicate=await self._policies.deduplicates(name.namespace))
             if await self.compaction_threshold(name):
@@ -287,12 +291,12 @@ class TopicRegistry:
         return topic
 
     async def _registered(self, topic: Topic) -> Topic:
-        """Make a loaded topic known, unless its term ended meanwhile."""
+        """Add a loaded topic to the registry and return it; close it and raise NotServedError if its term ended."""
         owned = self._authority.served(topic.name)
         if owned is None:
-            await topic.close("its bundle left while it was loaded")
-            raise NotServedError(topic.name, "its bundle left while the topic was loaded")
-        topic.owned = owned  # a split meanwhile gives the child's term
+            await topic.close("its bundle was released while it was loaded")
+            raise NotServedError(topic.name, "its bundle was released while the topic was loaded")
+        topic.owned = owned  # after a split during the load this is the term of the new bundle
         self._topics[topic.name] = topic
         self._by_bundle.setdefault(owned.bundle, {})[topic.name] = topic
         log.debug("topic_loaded", topic=str(topic.name), bundle=str(owned.bundle), epoch=owned.epoch)
@@ -311,24 +315,27 @@ class TopicRegistry:
                 del self._by_bundle[bundle]
 
     async def close_bundle(self, bundle: Bundle, *, reason: str) -> int:
-        """Close every topic of a bundle and return how many there were.
+        """Close every topic of a bundle; return the number of topics.
 
-        For each topic: nothing attaches any more and late SENDs are dropped; entries already written become durable
-        and get their receipts; producers and consumers are told to look the topic up again; the ledger closes.
-        Loads under way are waited for. The caller flips the term inactive before, and bounds the time.
+        For each topic: no client attaches any more, and late SENDs are dropped. Entries already written become durable
+        and get their receipts. Producers and consumers are disconnected, so that they look the topic up again. Then the
+        ledger is closed. This waits for running loads. The caller makes the term inactive first, and bounds the time.
         """
         closed = await self._leave(bundle, lambda topic: self._departures.close(topic, reason))
         log.debug("bundle_topics_closed", bundle=str(bundle), topics=closed, reason=reason)
         return closed
 
     async def _leave(self, bundle: Bundle, start: Callable[[Topic], asyncio.Task[None]]) -> int:
-        """Wait for what `start` begins with each topic of a bundle, and for loads; return the number of topics."""
+        """Run the task that `start` returns for each topic of a bundle, and wait for it and for running loads.
+
+        Return the number of topics.
+        """
         loads = [load for name, load in self._loads.items() if bundle.contains(name)]
         topics = [topic for topic in self._topics.values() if _is_of(topic, bundle)]
         leaving = [*map(start, topics), *self._preparations.drop(bundle)]
         if loads or leaving:
             await asyncio.wait([*loads, *leaving])
-        # A load that began before the term ended and finished just now.
+        # Topics whose load began before the term ended and finished just now.
         late = [topic for topic in self._topics.values() if topic not in topics and _is_of(topic, bundle)]
         if late:
             await asyncio.wait([start(topic) for topic in late])
@@ -337,24 +344,24 @@ class TopicRegistry:
     # ---- transfer to another broker, in two phases (`states`) ----
 
     async def begin_transfer(self, bundle: Bundle, *, reason: str) -> int:
-        """Stop every topic of a bundle and close its ledger, while its clients stay; return how many topics there were.
+        """Stop every topic of a bundle and close its ledger, while its clients stay; return the number of topics.
 
-        For each topic: nothing attaches any more; SENDs, ACKs, FLOWs and redelivery requests are ignored; dispatch
-        stops; entries already written become durable and get their receipts; cursors and the deduplication's snapshot
-        are stored; the ledger closes, so that the next owner can open it. Loads under way are waited for. A topic that
-        is being closed is waited for. The caller flips the term inactive before, and bounds the time; out of time,
-        all goes on. `finish_transfer` must follow, or any other close. Idempotent.
+        For each topic: no client attaches any more. SENDs, ACKs, FLOWs and redelivery requests are ignored, and
+        dispatch stops. Entries already written become durable and get their receipts. Cursors and the snapshot of
+        deduplication are stored. The ledger is closed, so that the next owner can open it. This waits for running
+        loads, and for topics that are being closed. The caller makes the term inactive first, and bounds the time; the
+        tasks continue if it stops waiting. `finish_transfer` or another close must follow. Idempotent.
         """
         topics = await self._leave(bundle, self._departures.transfer)
         log.info("bundle_transfer_begun", bundle=str(bundle), topics=topics, reason=reason)
         return topics
 
     async def finish_transfer(self, bundle: Bundle, owner: NextOwner | None, *, reason: str) -> int:
-        """Send the clients of a bundle to its next owner and forget its topics; return how many topics there were.
+        """Send the clients of a bundle to its next owner, and forget its topics; return the number of topics.
 
-        Clients are told at once, without waiting for a first phase that is not done; then that is waited for. Without
-        an `owner`, or where its address for a client is not known, that client looks the topic up. Topics that a later
-        term of this broker has opened are left alone, so it may come late, and again.
+        Clients are disconnected at once, even if the first phase is not done; then this waits for the first phase. A
+        client looks the topic up if there is no `owner`, or no address of it for that client. Topics that a later term
+        of this broker has opened stay open, so this may be called late, and again.
         """
         topics = [topic for topic in self._topics.values() if _is_of(topic, bundle) and not topic.is_served]
         closings = [self._departures.close(topic, reason, owner) for topic in topics]
@@ -365,7 +372,7 @@ class TopicRegistry:
         return len(topics)
 
     async def close_topic(self, topic: TopicName, *, reason: str = "unloaded by request") -> bool:
-        """Close one topic; its clients come back and it is loaded anew. False if it was not loaded."""
+        """Close one topic; return False if it was not loaded. Its clients reconnect, and it is loaded again."""
         found = self._topics.get(topic)
         if found is None:
             return False
@@ -373,7 +380,7 @@ class TopicRegistry:
         return True
 
     async def close(self, *, reason: str = "broker stops") -> None:
-        """Close all topics, and stop loads."""
+        """Close all topics and cancel running loads: the broker stops."""
         for load in list(self._loads.values()):
             load.cancel()
         waiting: list[asyncio.Task[Any]] = [*self._loads.values(), *self._preparations.close()]
@@ -382,24 +389,24 @@ class TopicRegistry:
             await asyncio.wait(waiting)
 
     async def delete_topic(self, topic: TopicName, *, force: bool, only_unused: bool = False) -> None:
-        """Delete a topic with all that is stored of it, its subscriptions too unless `only_unused`.
+        """Delete a topic with its subscriptions and everything that is stored; see `get_or_create` for other errors.
 
         Raises:
             TopicNotFoundError, NotServedError
-            TopicBusyError: clients are there and it is not forced.
+            TopicBusyError: clients are attached and `force` is not set, or it has a subscription and `only_unused` is.
             LedgerError: it could not be deleted.
         """
         await self.delete_loaded(await self.get_or_create(topic, create=False), force=force, only_unused=only_unused)
 
     async def delete_loaded(self, topic: Topic, *, force: bool, only_unused: bool = False) -> None:
-        """Delete a loaded topic as `delete_topic` does."""
+        """Delete a loaded topic; errors as of `delete_topic`."""
         topic.check_deletable(force=force, only_unused=only_unused)
         await asyncio.shield(self._departures.delete(topic, force=force, only_unused=only_unused))
 
     async def apply_policies(self) -> int:
-        """Close the topics whose namespace has switched deduplication since they were loaded; return how many.
+        """Close the topics whose namespace switched deduplication on or off after they were loaded; return how many.
 
-        Their clients come back, and what was stored meanwhile is read when the topic is loaded anew.
+        Their clients reconnect, and the topic is loaded again with the new policy.
         """
         loaded = [topic for topic in self._topics.values() if isinstance(topic, PersistentTopic)]
         wanted = {name: await self._policies.deduplicates(name) for name in {topic.name.namespace for topic in loaded}}
@@ -414,9 +421,9 @@ class TopicRegistry:
         return len(closings)
 
     def refresh_bundles(self) -> int:
-        """After a split: put each topic under the term that its bundle has now; return how many moved.
+        """Put each topic under the present term of its bundle, after a split; return how many topics changed the term.
 
-        Topics stay open. One whose bundle is not served here any more is closed.
+        Topics stay open. A topic whose bundle this broker no longer serves is closed.
         """
         moved = 0
         for topic in list(self._topics.values()):
@@ -434,10 +441,10 @@ class TopicRegistry:
             moved += 1
         return moved
 
-    # ---- figures ----
+    # ---- stats ----
 
     def update_rates(self, now_ms: int) -> None:
-        """Compute all rates anew, over the time since the last call; the statistics task calls this."""
+        """Compute all rates over the time since the last call; the statistics task calls this."""
         seconds = (now_ms - self._rates_at_ms) / 1000
         if seconds <= 0:
             return
@@ -446,35 +453,35 @@ class TopicRegistry:
             topic.update_rates(seconds)
 
     def bundle_stats(self) -> dict[str, NamespaceBundleStats]:
-        """Return the sums over the topics of each bundle that has any, by bundle name; rates of the last update."""
+        """Return the stats of each bundle with loaded topics, by bundle name; rates are those of the last update."""
         return {str(bundle): bundle_stats(topics.values()) for bundle, topics in self._by_bundle.items()}
 
     def topic_loads(self, bundle: Bundle) -> list[TopicLoad]:
-        """What each topic of a bundle carries that is in memory here; rates of the last update."""
+        """Return the load of each loaded topic of a bundle; rates are those of the last update."""
         return topic_loads(self._by_bundle.get(bundle, {}).values())
 
     def topics_of_bundle(self, bundle: Bundle) -> list[TopicName]:
-        """The topics of a bundle that are in memory here."""
+        """Return the names of the loaded topics of a bundle."""
         return list(self._by_bundle.get(bundle, ()))
 
     def written_topics(self, bundle: Bundle) -> list[str]:
-        """The names of the persistent topics of a bundle that producers are attached to, the busiest first."""
+        """Return the names of a bundle's persistent topics that have producers, the highest inbound rate first."""
         members = self._by_bundle.get(bundle, {}).values()
         written = [topic for topic in members if topic.producers and topic.name.is_persistent]
         return [str(topic.name) for topic in sorted(written, key=lambda topic: -topic.in_rates.rate)]
 
     def topic_stats(self, topic: Topic, *, owner_broker: str = "") -> dict[str, Any]:
-        """Return the statistics of a loaded topic as the admin API shows them (reference 5.4)."""
+        """Return the stats of a loaded topic as the admin API shows them (reference 5.4)."""
         return topic_stats(topic, owner_broker=owner_broker)
 
 
 def _is_of(topic: Topic, bundle: Bundle) -> bool:
-    """Tell whether a topic is served for a bundle: an internal topic is the leader's, whoever owns its namespace."""
+    """Return whether a topic belongs to a bundle. Internal topics of the leader are served under the leader's own."""
     served_for = topic.owned.bundle
     return served_for == bundle or (served_for.namespace == bundle.namespace and bundle.contains(topic.name))
 
 
 def _observe(task: asyncio.Task[Any]) -> None:
-    """A load that nobody waits for any more may fail without a word."""
+    """Read the exception of a load, so that asyncio logs none if all clients that waited for it have left."""
     if not task.cancelled():
         task.exception()

@@ -1,22 +1,22 @@
-"""The states of a topic that is loaded here, and what leads from one to the next.
+"""The states of a loaded topic, and the events that lead from one state to the next.
 
-TRANSITIONS says which event leads where; an event that is not there is a bug of the caller.
+TRANSITIONS has the next state for each state and event. An event that it does not have is an error of the caller.
 
-| state        | attaching | SENDs            | ACKs, FLOWs      | dispatch | clients          | ledger              |
-|--------------|-----------|------------------|------------------|----------|------------------|---------------------|
-| OPEN         | accepted  | stored           | taken            | goes on  | attached         | open                |
-| TRANSFERRING | refused   | dropped, counted | dropped, counted | none     | attached         | drains, then closes |
-| TRANSFERRED  | refused   | dropped, counted | dropped, counted | none     | attached         | closed              |
-| CLOSING      | refused   | dropped          | taken until told | till told| told when drained| drains, then closes |
-| CLOSED       | refused   | dropped          | dropped          | none     | told             | closed              |
+| state        | attach  | SENDs            | ACKs, FLOWs      | dispatch      | clients       | ledger              |
+|--------------|---------|------------------|------------------|---------------|---------------|---------------------|
+| OPEN         | allowed | stored           | accepted         | runs          | attached      | open                |
+| TRANSFERRING | refused | dropped, counted | dropped, counted | stopped       | attached      | drains, then closes |
+| TRANSFERRED  | refused | dropped, counted | dropped, counted | stopped       | attached      | closed              |
+| CLOSING      | refused | dropped          | until drained    | until drained | until drained | drains, then closes |
+| CLOSED       | refused | dropped          | dropped          | stopped       | disconnected  | closed              |
 
-A transfer has two phases. The first, up to TRANSFERRED, ends with a ledger that the next owner can open; the clients
-hear of nothing, so they wait where they are instead of looking for an owner that is not there yet. In the second they
-are told where the topic is, at once: CLOSING that comes out of a transfer has nothing to drain for them. What was
-dropped, they send and acknowledge again there. Source: Pulsar's PIP-307.
+A transfer has two phases. The first ends in TRANSFERRED, with a ledger that the next owner can open. The clients are
+not notified: they wait, instead of looking for an owner that does not exist yet. In the second phase the clients are
+sent to the next owner at once: when CLOSING follows a transfer, there is nothing to drain first. The clients send and
+acknowledge again there what was dropped here. Source: Pulsar's PIP-307.
 
-A transfer may end in any of its states by an ordinary close (the broker stops, a later owner fenced the ledger, the
-bundle came back), after which clients look the topic up.
+An ordinary close may end a transfer in any of its states: the broker stops, a later owner fenced the ledger, or the
+bundle came back. The clients then look the topic up.
 """
 
 import enum
@@ -33,14 +33,14 @@ class TopicState(enum.Enum):
 
     @property
     def is_transfer(self) -> bool:
-        """Whether clients are attached that wait to be told of the next owner."""
+        """Whether the topic is in transfer: its clients are attached and wait for the next owner."""
         return self in (TopicState.TRANSFERRING, TopicState.TRANSFERRED)
 
 
 class TopicEvent(enum.Enum):
     TRANSFER = "transfer"
     RELEASED = "released"
-    """The ledger is closed, or what could be done for that was done."""
+    """The ledger is closed, or closing it has failed."""
     CLOSE = "close"
     END = "end"
 
@@ -51,11 +51,11 @@ TRANSITIONS: Final[Mapping[tuple[TopicState, TopicEvent], TopicState]] = {
     (TopicState.OPEN, TopicEvent.CLOSE): TopicState.CLOSING,
     (TopicState.TRANSFERRING, TopicEvent.CLOSE): TopicState.CLOSING,
     (TopicState.TRANSFERRED, TopicEvent.CLOSE): TopicState.CLOSING,
-    # Clients were told before the ledger was closed.
+    # The second phase of a transfer began before the ledger was closed.
     (TopicState.CLOSING, TopicEvent.RELEASED): TopicState.CLOSING,
     (TopicState.CLOSED, TopicEvent.RELEASED): TopicState.CLOSED,
     (TopicState.CLOSING, TopicEvent.END): TopicState.CLOSED,
-    # Whoever closes does not know of the others who do.
+    # Several events may close one topic, independently of each other.
     (TopicState.CLOSING, TopicEvent.CLOSE): TopicState.CLOSING,
     (TopicState.CLOSED, TopicEvent.CLOSE): TopicState.CLOSED,
     (TopicState.CLOSED, TopicEvent.END): TopicState.CLOSED,
@@ -63,10 +63,10 @@ TRANSITIONS: Final[Mapping[tuple[TopicState, TopicEvent], TopicState]] = {
 
 
 def after(state: TopicState, event: TopicEvent) -> TopicState:
-    """Return the state that TRANSITIONS says.
+    """Return the state that follows `state` after `event`.
 
     Raises:
-        AssertionError: the event cannot come in this state.
+        AssertionError: TRANSITIONS does not have this event in this state.
     """
     found = TRANSITIONS.get((state, event))
     assert found is not None, f"{event.value} of a topic that is {state.value}"

@@ -1,6 +1,6 @@
-"""Figures of topics as others read them: per bundle for load reports, per topic for the admin API.
+"""Stats of topics for other parts: per bundle for load reports, per topic for the admin API.
 
-Field names and order are Pulsar's (admin-api reference, 5.4); what this broker does not have is there as 0.
+Names and order of the fields are Pulsar's (admin-api reference, 5.4). A field that this broker does not measure is 0.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ _NO_RATES = Rates()
 
 
 def bundle_stats(topics: Iterable[Topic]) -> NamespaceBundleStats:
-    """Return the sums over `topics`; rates are those of the last update."""
+    """Return the sums over `topics`; rates are those of the last update, a second."""
     rate_in = rate_out = throughput_in = throughput_out = 0.0
     count = producers = consumers = 0
     for topic in topics:
@@ -46,7 +46,7 @@ def bundle_stats(topics: Iterable[Topic]) -> NamespaceBundleStats:
 
 
 def topic_loads(topics: Iterable[Topic]) -> list[TopicLoad]:
-    """Return what each of `topics` carries, in + out; rates are those of the last update."""
+    """Return the load of each topic, inbound plus outbound; rates are those of the last update."""
     return [
         TopicLoad(
             topic.name.hash32,
@@ -58,7 +58,7 @@ def topic_loads(topics: Iterable[Topic]) -> list[TopicLoad]:
 
 
 def topic_stats(topic: Topic, *, owner_broker: str) -> dict[str, Any]:
-    """Return the statistics of one topic; `owner_broker` is this broker's id."""
+    """Return the stats of one topic as the admin API shows them; `owner_broker` is this broker's id."""
     subscriptions = _subscriptions(topic)
     inward, outward = topic.in_rates, topic.out_rates
     storage = topic.ledger.stats.size if isinstance(topic, PersistentTopic) else 0
@@ -135,7 +135,7 @@ def _client(session: Producer | Consumer) -> dict[str, Any]:
 
 
 def timestamp(time_ms: int) -> str:
-    """Return a time as Pulsar's statistics show it: ISO 8601 in UTC with milliseconds."""
+    """Return a time in the form of Pulsar's stats: ISO 8601 in UTC with milliseconds. `time_ms` counts from 1970."""
     return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -161,7 +161,7 @@ def _subscriptions(topic: Topic) -> dict[str, dict[str, Any]]:
 
 
 def subscription_stats(subscription: PersistentSubscription) -> dict[str, Any]:
-    """Return the statistics of a subscription of a persistent topic."""
+    """Return the stats of a subscription of a persistent topic, as the admin API shows them."""
     dispatcher = subscription.dispatcher
     shared = dispatcher if isinstance(dispatcher, SharedDispatcher) else None
     backlog = subscription.cursor.backlog
@@ -194,7 +194,7 @@ def subscription_stats(subscription: PersistentSubscription) -> dict[str, Any]:
 
 
 def _backlog_size(subscription: PersistentSubscription, entries: int) -> int:
-    """Estimate the backlog's bytes from the mean size of an entry."""
+    """Return the estimated size of the backlog in bytes: its entries times the mean size of the topic's entries."""
     stats = subscription.ledger.stats
     return round(stats.size * entries / stats.entries) if stats.entries else 0
 
@@ -243,7 +243,7 @@ def _subscription(
 
 
 def consumer_stats(consumer: Consumer) -> dict[str, Any]:
-    """Return the statistics of a consumer."""
+    """Return the stats of a consumer, as the admin API shows them."""
     rates = consumer.rates
     return {
         "consumerName": consumer.name,

@@ -1,8 +1,7 @@
-"""What persistent and non-persistent topics have in common: producers, state, figures, tasks.
+"""What persistent and non-persistent topics have in common: producers, state, stats, tasks.
 
-Its states are in `states`. Once it is not OPEN nothing attaches any more, and what is sent is dropped without an
-answer, because the client is about to be told to go elsewhere and sends it again there.
-Source: Pulsar's `AbstractTopic`.
+`states` describes the states. When a topic is not OPEN, no client attaches, and messages are dropped without an answer:
+the client is about to be disconnected, and sends them again to the next owner. Source: Pulsar's `AbstractTopic`.
 """
 
 import asyncio
@@ -37,10 +36,10 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SubscribeRequest:
-    """A SUBSCRIBE in the broker's terms.
+    """A SUBSCRIBE command, decoded.
 
-    `start` is for non-durable subscriptions: the entry to deliver first. `EARLIEST` and `LATEST` stand for both
-    ends of the topic there.
+    `start` is for non-durable subscriptions: the entry to deliver first, or `EARLIEST` or `LATEST`, the ends of the
+    topic. `start_rollback_s` > 0 overrides it: start with messages published that many seconds ago.
     """
 
     consumer_id: int
@@ -57,10 +56,9 @@ class SubscribeRequest:
 
 
 class BrokerCounters:
-    """Bytes and messages of the whole broker since it started; they only grow.
+    """Counters of the whole broker since it started: bytes, messages and transfers of topics. They only grow.
 
-    `dropped_sends` counts the messages and `dropped_acks` the acknowledged ids that came for topics in transfer, of
-    which there were `transfers`.
+    `dropped_sends` counts messages, and `dropped_acks` acknowledged ids, that arrived for topics in transfer.
     """
 
     __slots__ = ("bytes_in", "bytes_out", "dropped_acks", "dropped_sends", "messages_in", "messages_out", "transfers")
@@ -76,7 +74,7 @@ class BrokerCounters:
 
 
 class TopicHost(Protocol):
-    """The registry, as its topics use it."""
+    """The part of the registry that topics need."""
 
     @property
     def clock(self) -> Clock: ...
@@ -91,7 +89,7 @@ class TopicHost(Protocol):
     def compactions(self) -> BrokerCompactions: ...
 
     def ledger_fenced(self, topic: "Topic", detail: str) -> None:
-        """A later owner writes the topic's ledger: this broker's term is over."""
+        """Called when a later owner has fenced the topic's ledger: the term of this broker is over."""
         ...
 
     @property
@@ -125,10 +123,10 @@ class Topic:
         self.in_rates = Rates()
         self.out_rates = Rates()
         self.pending = 0
-        """Entries that were given to the ledger and are neither durable nor failed."""
+        """The number of entries that were given to the ledger and are neither durable nor failed."""
         self.last_active_ms = host.clock.now_ms()
         self.change: PartitionedChange | None = None
-        """The change of the partitioned topic for which this partition keeps clients out."""
+        """The pending change of the partitioned topic, during which this partition may refuse clients."""
         self.room = DiskFullState()
         self._drained: asyncio.Future[None] | None = None
         self._tasks: dict[asyncio.Task[None], None] | None = None
@@ -145,7 +143,7 @@ class Topic:
     # ---- tasks ----
 
     def start_task(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """Run `work` in a task that ends with the topic at the latest."""
+        """Run `work` in a task; it is cancelled when the topic closes."""
         if self.state is TopicState.CLOSED:
             work.close()
             return
@@ -192,14 +190,14 @@ class Topic:
         topic_epoch: int | None = None,
         queued: Callable[[], None] | None = None,
     ) -> Producer:
-        """Attach a producer. One of the same name gives way if it is this producer's former self, or dead.
+        """Attach a producer. It replaces a producer of its name that belongs to the same client, or that is dead.
 
         `topic_epoch` is the epoch that an exclusive producer had when it attached before. `queued` is called once if
         the producer has to wait for exclusive access.
 
         Raises:
-            ProducerBusyError: a living producer has the name.
-            TooManyProducersError: the topic takes no more.
+            ProducerBusyError: a connected producer has the name.
+            TooManyProducersError: the topic has reached its limit.
             TopicFencedError: the topic is closing.
             ExclusiveProducerError, ProducerFencedError, NotAllowedError, LedgerError: see `ProducerAdmission.admit`.
         """
@@ -221,12 +219,12 @@ class Topic:
         return producer
 
     async def _former_self(self, link: ClientLink, producer_id: int, options: ProducerOptions) -> Producer | None:
-        """Return the attached producer whose client now comes as this one; remove one of the name that is dead.
+        """Return the attached producer that the new one replaces, None if there is none; remove a dead one of its name.
 
-        A living stranger may have the name of a producer that waits for it to leave, or fences it.
+        A new producer may have the name of another client's producer if it waits until that one leaves, or fences it.
 
         Raises:
-            ProducerBusyError: a living producer has the name.
+            ProducerBusyError: a connected producer of another client has the name.
         """
         while (present := self.producers.get(options.name)) is not None:
             if _is_successor(options, producer_id, link, present):
@@ -237,7 +235,7 @@ class Topic:
                 if options.access_mode is AccessMode.WAIT_FOR_EXCLUSIVE:
                     return None
                 raise ProducerBusyError(self.name, options.name)
-            present.link.abort("no sign of life when another producer of the name came")
+            present.link.abort("no answer to PING when another producer of the name came")
             self.forget_producer(present)
         return None
 
@@ -245,20 +243,20 @@ class Topic:
         """Return the epoch of the last exclusive producer that is stored with the topic, None if there is none.
 
         Raises:
-            NotAllowedError: what is stored is no epoch.
+            NotAllowedError: the stored value is not a valid epoch.
         """
         return None
 
     async def store_producer_epoch(self, epoch: int) -> None:
-        """Store the epoch of an exclusive producer, before it is admitted; nothing where nothing is stored.
+        """Store the epoch of an exclusive producer before it is admitted. A non-persistent topic stores nothing.
 
         Raises:
-            LedgerError: it is not known to be stored.
+            LedgerError: storing failed; whether the epoch is stored is not known.
         """
 
     @property
     def producer_epoch(self) -> int | None:
-        """The epoch of the last exclusive producer, None if there never was one, or what is stored is none."""
+        """The epoch of the last exclusive producer; None if there never was one, or the stored value is not valid."""
         if self._admission is not None:
             return self._admission.epoch
         try:
@@ -268,7 +266,7 @@ class Topic:
 
     @property
     def waiting_producers(self) -> int:
-        """Producers that wait for exclusive access."""
+        """The number of producers that wait for exclusive access."""
         return self._admission.waiting if self._admission is not None else 0
 
     @property
@@ -276,11 +274,11 @@ class Topic:
         return False
 
     def last_sequence_id(self, producer_name: str) -> int:
-        """Return the highest sequence id stored of a producer if that is tracked, else -1."""
+        """Return the highest stored sequence id of a producer, -1 if there is none or deduplication is off."""
         return -1
 
     def forget_producer(self, producer: Producer) -> None:
-        """Detach a producer; what it sent and is pending still becomes durable. Idempotent."""
+        """Detach a producer without notifying its client. Its pending entries still become durable. Idempotent."""
         self._detach(producer)
         if self._admission is not None:
             self._admission.left(producer)
@@ -296,19 +294,19 @@ class Topic:
             self.last_active_ms = self.clock.now_ms()
 
     def close_producer(self, producer: Producer, owner: NextOwner | None = None) -> None:
-        """Detach a producer and tell its client, also of the next owner if it is known."""
+        """Detach a producer and notify its client; send it to the next owner if that is known."""
         self.forget_producer(producer)
         producer.link.close_producer(producer, owner)
 
     def publish(self, sent: Sequence[Sent], entries: Sequence[NewEntry], *, are_chunks: bool = False) -> None:
-        """Take the entries that one producer sent, at least one, each beside what its SEND says.
+        """Accept the entries that one producer sent: at least one, each with the fields of its SEND in `sent`.
 
-        Their receipts, or errors, go to the producer's link in the order of the SENDs.
+        Receipts and errors go to the producer's link in the order of the SENDs.
         """
         raise NotImplementedError
 
     def published(self, producer: Producer, messages: int, size: int) -> None:
-        """Account for messages that were accepted."""
+        """Count messages that were accepted, `size` bytes together."""
         for rates in (producer.rates, self.in_rates):
             rates.messages += messages
             rates.bytes += size
@@ -317,12 +315,12 @@ class Topic:
         counters.bytes_in += size
 
     def sends_dropped(self, messages: int) -> None:
-        """Messages came from a producer that is closed."""
+        """Count messages that came from a closed producer, if the topic is in transfer."""
         if self.state.is_transfer:
             self.host.counters.dropped_sends += messages
 
     def acks_dropped(self, acks: int) -> None:
-        """Acknowledgements of so many ids came from a consumer that is closed."""
+        """Count the ids that a closed consumer acknowledged, if the topic is in transfer."""
         if self.state.is_transfer:
             self.host.counters.dropped_acks += acks
 
@@ -337,7 +335,7 @@ class Topic:
     # ---- consumers ----
 
     async def subscribe(self, link: ClientLink, request: SubscribeRequest) -> Consumer:
-        """Attach a consumer, creating its subscription if need be; `Consumable.attached` must follow."""
+        """Attach a consumer; create its subscription if it does not exist. `Consumable.attached` must follow."""
         raise NotImplementedError
 
     def consumers(self) -> Iterable[Consumer]:
@@ -352,27 +350,27 @@ class Topic:
         raise NotImplementedError
 
     def check_subscription_deletable(self, name: str, *, force: bool) -> None:
-        """Raise what `delete_subscription` would, and change nothing."""
+        """Raise the error that `delete_subscription` would raise; change nothing."""
         raise NotImplementedError
 
     async def delete_subscription(self, name: str, *, force: bool) -> None:
-        """Delete a subscription with what is stored of it.
+        """Delete a subscription, including its stored cursor.
 
         Raises:
             SubscriptionNotFoundError
-            SubscriptionBusyError: consumers are connected, and it is not forced.
+            SubscriptionBusyError: consumers are connected and `force` is not set.
         """
         raise NotImplementedError
 
     async def position_at(self, publish_time_ms: int, *, compacted: bool = False) -> Position:
-        """Return the first entry published at or after that time, or a position behind all entries.
+        """Return the position of the first entry published at or after that time, or a position after all entries.
 
-        `compacted`, here and below, counts what was kept when the topic was compacted in the place of what was written.
+        With `compacted`, here and below, the entries of the compacted ledger count instead of the original ones.
         """
         raise NotImplementedError
 
     async def unsubscribe(self, consumer: Consumer, *, force: bool) -> None:
-        """Delete the subscription of a consumer, which must be the only one unless forced.
+        """Delete the subscription of a consumer; without `force` it must be the only consumer.
 
         Raises:
             SubscriptionBusyError: other consumers are connected.
@@ -380,7 +378,7 @@ class Topic:
         raise NotImplementedError
 
     async def last_message_id(self, *, compacted: bool = False) -> tuple[Position, int]:
-        """Return the position of the last durable entry (-1, -1 if none), and its last index in the batch, or -1."""
+        """Return the position of the last durable entry (-1, -1 if none), and the last index of its batch, or -1."""
         raise NotImplementedError
 
     # ---- closing ----
@@ -389,12 +387,12 @@ class Topic:
         self.state = after(self.state, event)
 
     def begin_closing(self) -> None:
-        """Let nobody attach any more, and drop what is sent from now on: clients will send it again elsewhere."""
+        """Refuse new clients, and drop messages from now on: the clients send them again to the next owner."""
         self.on(TopicEvent.CLOSE)
         self._close_to_sends()
 
     def begin_transfer(self) -> None:
-        """As `begin_closing`; and nothing is dispatched, acknowledged or asked for any more. The clients stay."""
+        """Do as `begin_closing` does, and also stop dispatch and ignore all requests of consumers. The clients stay."""
         self.on(TopicEvent.TRANSFER)
         self.host.counters.transfers += 1
         self._close_to_sends()
@@ -405,36 +403,36 @@ class Topic:
             producer.closed = True
 
     def hold_consumers(self) -> None:
-        """Give the consumers nothing more and take nothing more from them, until they are disconnected."""
+        """Stop dispatch to the consumers and ignore their requests, until they are disconnected."""
         raise NotImplementedError
 
     async def release(self) -> None:
-        """Send the receipts of what is pending, then let the ledger go, so that the next owner can open it.
+        """Wait for the pending entries and their receipts, then close the ledger, so that the next owner can open it.
 
         Raises:
-            LedgerError: it did not close well.
+            LedgerError: the ledger could not be closed without an error.
         """
         raise NotImplementedError
 
     def disconnect_all(self, owner: NextOwner | None = None) -> None:
-        """Tell all clients to go to `owner`, or to look the topic up."""
+        """Disconnect all clients: they go to `owner`, or look the topic up if it is None."""
         raise NotImplementedError
 
     async def close(self, reason: str, owner: NextOwner | None = None) -> None:
-        """Send the receipts of what is pending, tell all clients to go elsewhere, release the ledger. Idempotent.
+        """Wait for the pending entries and their receipts, disconnect all clients, close the ledger. Idempotent.
 
         Raises:
-            LedgerError: the ledger did not close well; the clients were told all the same.
+            LedgerError: the ledger could not be closed without an error. The clients are disconnected anyway.
         """
         raise NotImplementedError
 
     @property
     def is_inactive(self) -> bool:
-        """Whether nobody uses the topic: no producer and no subscription."""
+        """Whether the topic is unused: it has no producer and no subscription."""
         return not self.producers and not self.subscription_count
 
     def check_deletable(self, *, force: bool, only_unused: bool = False) -> None:
-        """Raise TopicBusyError if clients are there and it is not forced, or a subscription and `only_unused`."""
+        """Raise TopicBusyError if clients are attached without `force`, or a subscription exists with `only_unused`."""
         if (only_unused and self.subscription_count) or (not force and (self.producers or self.consumer_count)):
             raise TopicBusyError(
                 self.name,
@@ -444,37 +442,37 @@ class Topic:
             )
 
     async def delete(self, *, force: bool, only_unused: bool = False) -> None:
-        """Close all clients and delete what is stored.
+        """Disconnect all clients and delete everything that is stored.
 
         Raises:
             TopicBusyError: see `check_deletable`.
-            LedgerError: it could not be deleted; nothing attaches to it any more.
+            LedgerError: it could not be deleted; clients cannot attach to it any more.
         """
         raise NotImplementedError
 
     async def wait_drained(self) -> None:
-        """Wait until nothing is pending."""
+        """Wait until no entry is pending."""
         while self.pending:
             if self._drained is None:
                 self._drained = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._drained)
 
     def completed(self, entries: int) -> None:
-        """So many entries are no longer pending."""
+        """Record that `entries` entries are no longer pending."""
         self.pending -= entries
         if not self.pending and self._drained is not None:
             self._drained.set_result(None)
             self._drained = None
 
     def close_producers(self, owner: NextOwner | None = None) -> None:
-        """Turn away the producers that wait, detach all others and tell their clients, as `close_producer` does."""
+        """Refuse the producers that wait, and close all others as `close_producer` does."""
         if self._admission is not None:
             self._admission.close()
         for producer in list(self.producers.values()):
             self.close_producer(producer, owner)
 
     def update_rates(self, seconds: float) -> None:
-        """Set all rates to those of the `seconds` since the last update."""
+        """Compute all rates over the `seconds` since the last update."""
         self.in_rates.update(seconds)
         self.out_rates.update(seconds)
         for producer in self.producers.values():
@@ -484,9 +482,10 @@ class Topic:
 
 
 def _is_successor(options: ProducerOptions, producer_id: int, link: ClientLink, present: Producer) -> bool:
-    """Tell whether a newcomer is the reconnected self of the producer that has its name.
+    """Return whether a new producer and the present one of its name belong to the same client, which reconnected.
 
-    A name that a broker generated is nobody else's, so a higher epoch is proof on any connection.
+    A higher epoch and the same connection prove it. If a broker generated the name, no other client has it, so a higher
+    epoch proves it on any connection.
     """
     if options.epoch <= present.epoch:
         return False

@@ -10,7 +10,7 @@ from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings(DispatchSettings):
-    """The settings that topics and their dispatchers look at."""
+    """The settings of topics and their dispatchers."""
 
     deduplication: DeduplicationSettings = field(default_factory=DeduplicationSettings)
 
@@ -26,7 +26,7 @@ class TopicSettings(DispatchSettings):
 
 
 def ledger_settings(config: BrokerConfig) -> LedgerSettings:
-    """Return the settings that ledgers are opened with."""
+    """Return the settings with which ledgers are opened."""
     return LedgerSettings(
         max_entries_per_ledger=config.managed_ledger_max_entries_per_ledger,
         max_bytes_per_ledger=config.managed_ledger_max_size_per_ledger_mbytes << 20,

@@ -1,6 +1,6 @@
-"""What a broker does with its loaded topics from time to time: delete unused ones, compact, keep deduplication small.
+"""The periodic work on loaded topics: delete unused topics, start compactions, store snapshots of deduplication.
 
-One topic that fails does not keep the others from their turn.
+If the work on one topic fails, the error is logged and the other topics get their turn.
 """
 
 import structlog
@@ -18,7 +18,7 @@ log = structlog.get_logger(__name__)
 
 
 class TopicUpkeep:
-    """Of the topics that `registry` has loaded; each method is one round, started by the broker's timers."""
+    """The periodic work on the topics that `registry` has loaded. Each method is one round; a timer calls it."""
 
     def __init__(self, registry: TopicRegistry) -> None:
         self._registry = registry
@@ -29,7 +29,7 @@ class TopicUpkeep:
     async def delete_inactive(self, now_ms: int, idle_ms: int) -> int:
         """Delete the persistent topics that had no producer and no subscription for `idle_ms`; return how many.
 
-        Pulsar's mode `delete_when_no_subscriptions`. Non-persistent ones are merely forgotten.
+        This is Pulsar's mode `delete_when_no_subscriptions`. Non-persistent topics are only removed from memory.
         """
         idle = [
             topic
@@ -45,14 +45,14 @@ class TopicUpkeep:
                 try:
                     await self._registry.delete_topic(topic.name, force=False, only_unused=True)
                     deleted += 1
-                except Exception as error:  # noqa: BLE001 (one topic must not keep the others)
+                except Exception as error:  # noqa: BLE001 (an error of one topic must not stop the others)
                     log.warning("inactive_topic_not_deleted", topic=str(topic.name), error=str(error))
         return deleted
 
     async def compact_due(self) -> int:
-        """Start compacting the topics that have more to be compacted than their namespace's threshold; return how many.
+        """Start to compact the topics with more uncompacted bytes than their namespace's threshold; return how many.
 
-        A topic without a threshold is compacted by request only.
+        A topic without a threshold is compacted on request only.
         """
         started = 0
         for topic in self._persistent():
@@ -65,25 +65,29 @@ class TopicUpkeep:
                         started += 1
             except CompactionRunningError:
                 continue
-            except (ServiceError, LedgerError, MetadataError) as error:  # one topic must not keep the others
+            except (ServiceError, LedgerError, MetadataError) as error:  # must not stop the other topics
                 log.warning("topic_not_compacted", topic=str(topic.name), error=str(error))
         return started
 
     async def snapshot_deduplication(self) -> int:
-        """Store what deduplication knows, of each topic where `brokerDeduplicationSnapshotIntervalSeconds` are over;
-        return how many topics did."""
+        """Store the snapshots of deduplication that are due by time; return the number of topics that stored one.
+
+        The interval is `brokerDeduplicationSnapshotIntervalSeconds`.
+        """
         now_ms = self._registry.clock.now_ms()
-        return await self._store([each for each in self._deduplicating() if each.is_due(now_ms)])
+        return await self._store([memory for memory in self._deduplications() if memory.is_due(now_ms)])
 
     async def forget_producers(self) -> int:
-        """Have deduplication forget the producers that left more than
-        `brokerDeduplicationProducerInactivityTimeoutMinutes` ago; return how many topics stored that they did."""
-        now_ms = self._registry.clock.now_ms()
-        return await self._store([each for each in self._deduplicating() if each.forget_inactive(now_ms)])
+        """Forget the producer names of deduplication that are inactive; return the number of topics that stored it.
 
-    def _deduplicating(self) -> list[Deduplication]:
-        open_ones = [topic.deduplication for topic in self._persistent() if topic.state is TopicState.OPEN]
-        return [each for each in open_ones if each is not None]
+        A name is inactive when its producer left more than `brokerDeduplicationProducerInactivityTimeoutMinutes` ago.
+        """
+        now_ms = self._registry.clock.now_ms()
+        return await self._store([memory for memory in self._deduplications() if memory.forget_inactive(now_ms)])
+
+    def _deduplications(self) -> list[Deduplication]:
+        found = [topic.deduplication for topic in self._persistent() if topic.state is TopicState.OPEN]
+        return [memory for memory in found if memory is not None]
 
     async def _store(self, due: list[Deduplication]) -> int:
         stored = 0

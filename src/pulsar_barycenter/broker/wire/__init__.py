@@ -1,14 +1,18 @@
-"""The binary protocol on sockets: connections of clients, and the requests that come over them.
+"""Serves the binary protocol on sockets: client connections, and the requests that arrive on them.
 
-`server` listens and gives each `connection` its `services` and `handlers`. A connection takes SENDs itself and hands
-every other command to the function that `handlers` names: in `handshake` (who is there), `lookup_requests` (any broker
-answers them), `attach_requests` (producers and consumers come and go) and `consume_requests` (what an attached consumer
-asks). `admission` asks first whether a client may. `producer_names` makes names for producers that bring none.
+Problem: clients are many and not trusted. One client must not use up the broker's memory, and a request that waits must
+not block others of the same connection. Rules: frequent commands (SEND, FLOW, ACK) are handled in the step that
+receives them. A command that has to wait runs in a task. Everything that a client can have under way is bounded; at the
+bound the broker stops reading from this client.
 
-A request that has to wait is one of the `open_requests`. `bounds` say how much of everything one client may have under
-way, and `signs_of_life` whether it is still there. `refusals` answer each command that failed in its own words, with
-the codes of `errors`.
+- Connections: `server` listens; `connection` is one client; `services` are the parts of the broker that connections
+  use; `bounds` has the limits; `signs_of_life` sends PINGs and closes silent connections.
+- Commands: `connection` handles SEND. `handlers` has the function for every other command: in `handshake` (CONNECT,
+  authentication), `lookup_requests` (any broker can answer these), `attach_requests` (producers and consumers attach
+  and close) and `consume_requests` (requests of attached consumers). `admission` first checks whether the client may.
+- Answers: `open_requests` has the requests that wait; `errors` has the error code for each exception; `refusals`
+  builds the error response that each command has; `producer_names` generates names for producers without one.
 
-Frames and commands are encoded and checked in `protocol`, without I/O; nothing is decided here but the order
-of answers and when to stop reading.
+`protocol` encodes and checks frames and commands, without I/O. This package only decides the order of the answers, and
+when to stop reading.
 """

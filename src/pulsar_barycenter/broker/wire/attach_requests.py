@@ -1,7 +1,7 @@
-"""Producers and consumers come and go: PRODUCER, SUBSCRIBE, CLOSE_PRODUCER, CLOSE_CONSUMER.
+"""Answers PRODUCER, SUBSCRIBE, CLOSE_PRODUCER and CLOSE_CONSUMER: producers and consumers attach and close.
 
-Attaching may wait for a topic to load; it runs in a task, at most one for each id. A close that comes meanwhile
-cancels it, which is how a client withdraws a request that took too long.
+To attach may take long, because the topic has to be loaded first. So it runs in a task, at most one for each producer
+or consumer id. A close that arrives meanwhile cancels the task: clients do this when a request took too long.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ Request = TypeVar("Request", api.CommandProducer, api.CommandSubscribe)
 
 
 def producer(connection: Connection, request: api.CommandProducer) -> None:
-    """PRODUCER."""
+    """Answer PRODUCER: attach a producer to a topic."""
     present = connection.producers.get(request.producer_id)
     if present is not None and not present.closed and request.epoch <= present.epoch:
         _send_producer_success(connection, request.request_id, present)
@@ -49,7 +49,7 @@ def producer(connection: Connection, request: api.CommandProducer) -> None:
 
 
 def subscribe(connection: Connection, request: api.CommandSubscribe) -> None:
-    """SUBSCRIBE."""
+    """Answer SUBSCRIBE: attach a consumer to a subscription."""
     present = connection.consumers.get(request.consumer_id)
     if present is not None and not present.closed:
         connection.send(commands.success(request.request_id))
@@ -76,8 +76,11 @@ def _attach(
     task.add_done_callback(attached)
 
 
-async def _require_rights_still(number: int, connection: Connection, request: Any, detach: Callable[[], None]) -> None:
-    """Detach, and raise, if the client's rights went while it waited: those attached had been looked at by then."""
+async def _require_rights_again(number: int, connection: Connection, request: Any, detach: Callable[[], None]) -> None:
+    """Detach and raise AccessError if the client lost its rights while it waited.
+
+    When rights change, the broker only checks clients that are attached, so it did not check this one.
+    """
     try:
         await require_rights(number, connection, request)
     except BaseException:
@@ -86,10 +89,10 @@ async def _require_rights_still(number: int, connection: Connection, request: An
 
 
 def _require_name(kind: str, name: str) -> None:
-    """Refuse a name that cannot be, in the words that end a client's attempts; an empty one is no name.
+    """Check a name, unless it is empty (none was given).
 
     Raises:
-        NotAllowedError
+        NotAllowedError: the name is not valid. Clients do not try again after this error.
     """
     try:
         if name:
@@ -98,8 +101,8 @@ def _require_name(kind: str, name: str) -> None:
         raise NotAllowedError(str(error)) from error
 
 
-def _tell(log: BoundedLog, connection: Connection, error: Exception, **about: str) -> None:
-    """Log that somebody may not attach; a lack of rights stands in the log already."""
+def _log_refusal(log: BoundedLog, connection: Connection, error: Exception, **about: str) -> None:
+    """Log why a client may not attach; a missing right is logged already where it is checked."""
     if not isinstance(error, AccessError):
         log.tell(**about, address=connection.address, reason=error_text(error))
 
@@ -122,7 +125,7 @@ async def _add_producer(connection: Connection, request: api.CommandProducer) ->
         options = ProducerOptions(
             name=request.producer_name or await services.producer_names.next(),
             epoch=request.epoch,
-            # Absent means true on the wire; but a name that nobody gave was generated.
+            # If the field is absent, the protocol says true; but without a name the broker generates one.
             user_provided_name=request.user_provided_producer_name and bool(request.producer_name),
             access_mode=AccessMode(request.producer_access_mode),
             metadata=metadata,
@@ -135,24 +138,24 @@ async def _add_producer(connection: Connection, request: api.CommandProducer) ->
             topic_epoch,
             queued=lambda: _send_producer_queued(connection, request.request_id, options.name),
         )
-        await _require_rights_still(api.BaseCommand.PRODUCER, connection, request, lambda: topic.forget_producer(added))
+        await _require_rights_again(api.BaseCommand.PRODUCER, connection, request, lambda: topic.forget_producer(added))
     except Exception as error:  # noqa: BLE001 (every error has an answer)
         code = error_code(error)
-        _tell(services.logs.producer_refused, connection, error, topic=request.topic[:TEXT_LENGTH])
+        _log_refusal(services.logs.producer_refused, connection, error, topic=request.topic[:TEXT_LENGTH])
         connection.send(commands.error(request.request_id, code, error_text(error)))
         return
     if connection.is_closed:
         topic.forget_producer(added)
         return
     present = connection.producers.get(added.producer_id)
-    if present is not None:  # of another topic, or a former self that this one displaced
+    if present is not None:  # a producer of another topic, or the one that this producer replaced
         present.topic.forget_producer(present)
     connection.producers[added.producer_id] = added
     _send_producer_success(connection, request.request_id, added)
 
 
 def _send_producer_queued(connection: Connection, request_id: int, name: str) -> None:
-    """Tell a producer that it waits for exclusive access: else its client gives up after its operation timeout."""
+    """Answer that the producer waits for exclusive access: else its client fails after its operation timeout."""
     connection.send(commands.producer_success(request_id, name, schema_version=b"", producer_ready=False))
 
 
@@ -163,7 +166,7 @@ def _send_producer_success(connection: Connection, request_id: int, added: Produ
             request_id,
             added.name,
             last_sequence_id=added.topic.last_sequence_id(added.name),
-            # Empty means "no version", as absent does; but the Java client fails over an absent one.
+            # An empty version means "no version". An absent one would mean the same, but the Java client fails on it.
             schema_version=b"",
             topic_epoch=added.topic.producer_epoch if exclusive else None,
         )
@@ -171,10 +174,12 @@ def _send_producer_success(connection: Connection, request_id: int, added: Produ
 
 
 async def _create_initial_subscription(topic: Topic, name: str) -> None:
-    """The subscription of a dead-letter topic, so that nothing is lost before its first consumer comes.
+    """Create the subscription that a producer of a dead-letter topic asks for, if it does not exist.
+
+    It keeps the messages until the first consumer attaches.
 
     Raises:
-        NotAllowedError: it does not exist, and subscriptions are not created by use; or the topic takes no more.
+        NotAllowedError: the policies do not allow to create it, or the topic has reached its limit.
         TopicFencedError: the topic is closing.
     """
     if not isinstance(topic, PersistentTopic):
@@ -185,14 +190,14 @@ async def _create_initial_subscription(topic: Topic, name: str) -> None:
             return
         if not await topic.host.policies.may_subscribe(topic.name):
             raise NotAllowedError(
-                f"Initial subscription {name!r} of topic {topic.name} does not exist, and is not created by use here. "
+                f"Initial subscription {name!r} of topic {topic.name} does not exist, and clients may not create it. "
                 "Create it, or allow that with allowAutoSubscriptionCreation or the namespace's policy."
             )
         await topic.create_subscription(name, EARLIEST)
 
 
 def close_producer(connection: Connection, request: api.CommandCloseProducer) -> Coroutine[Any, Any, None] | None:
-    """CLOSE_PRODUCER: confirmed once everything it sent has its answer."""
+    """Answer CLOSE_PRODUCER, after every message of the producer has its answer."""
     _cancel_attach(connection, "producer", request.producer_id)
     found = connection.producers.get(request.producer_id)
     if found is None or found.pending == 0:
@@ -233,7 +238,7 @@ async def _add_consumer(connection: Connection, request: api.CommandSubscribe) -
         topic = await connection.services.registry.get_or_create(name, create=request.force_topic_creation)
         consumer = await topic.subscribe(connection, wanted)
         detach = partial(consumer.subscription.detach, consumer)
-        await _require_rights_still(api.BaseCommand.SUBSCRIBE, connection, request, detach)
+        await _require_rights_again(api.BaseCommand.SUBSCRIBE, connection, request, detach)
     except Exception as error:  # noqa: BLE001 (every error has an answer)
         _send_subscribe_error(connection, request, error)
         return
@@ -248,7 +253,8 @@ async def _add_consumer(connection: Connection, request: api.CommandSubscribe) -
 def _send_subscribe_error(connection: Connection, request: api.CommandSubscribe, error: Exception) -> None:
     code = error_code(error)
     topic, subscription = request.topic[:TEXT_LENGTH], request.subscription[:TEXT_LENGTH]
-    _tell(connection.services.logs.consumer_refused, connection, error, topic=topic, subscription=subscription)
+    refused = connection.services.logs.consumer_refused
+    _log_refusal(refused, connection, error, topic=topic, subscription=subscription)
     if code in HANGS_FIRST_SUBSCRIBE:
         connection.send(commands.close_consumer(request.consumer_id))
     connection.send(commands.error(request.request_id, code, error_text(error)))
@@ -287,9 +293,11 @@ def _position(message_id: api.MessageIdData) -> Position:
 
 
 def _properties(pairs: Sequence[api.KeyValue], longest: int = PROPERTIES_LENGTH) -> dict[str, str] | None:
-    """Return the properties that a client sends about itself, None if none; NotAllowedError if too long, or not text.
+    """Return the properties that a client sends about itself, None if there are none.
 
-    There are at most as many properties as they may have characters: blank ones count, too.
+    Raises:
+        NotAllowedError: keys and values have more than `longest` characters together, there are more than `longest`
+            properties (also empty ones need memory), or one is not UTF-8.
     """
     if len(pairs) > longest:
         raise NotAllowedError(f"{count_of(len(pairs), 'property')} are more than {longest}")
@@ -306,7 +314,7 @@ def _properties(pairs: Sequence[api.KeyValue], longest: int = PROPERTIES_LENGTH)
 
 
 def close_consumer(connection: Connection, request: api.CommandCloseConsumer) -> None:
-    """CLOSE_CONSUMER."""
+    """Answer CLOSE_CONSUMER: detach the consumer, or cancel the SUBSCRIBE that is under way."""
     _cancel_attach(connection, "consumer", request.consumer_id)
     consumer: Consumer | None = connection.consumers.pop(request.consumer_id, None)
     if consumer is not None:

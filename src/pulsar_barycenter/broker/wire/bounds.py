@@ -1,50 +1,50 @@
-"""How much of everything one client may have under way, attached or unread; `connection` holds it to them.
+"""The limits of one client connection: requests under way, attached producers and consumers, unread answers.
 
-How long names may be is in `naming.topic`.
+`connection` and the handlers of commands enforce them. The longest names are in `naming.topic`.
 """
 
 from typing import Final
 
 QUEUED_BYTES: Final = 1 << 20
-"""What is collected for a client before dispatch waits; transports buffer about as much again."""
+"""Queued bytes for a client at which dispatch stops. The transport buffers about the same amount in addition."""
 
 UNREAD_BYTES: Final = 16 << 20
-"""Answers and messages that a client has not read, in bytes, at which reading from it stops.
+"""Bytes of answers and messages that a client has not read, at which the broker stops reading from it.
 
-So a client may write requests with so many bytes of answers before it has to read any.
+So a client may write requests whose answers have that many bytes before it has to read.
 """
 
 PENDING_BYTES: Final = 64 << 20
-"""Unanswered SENDs of a connection, in bytes, at which reading stops; and likewise its other unanswered requests."""
+"""Bytes of unanswered SENDs of a connection at which reading stops; the same limit holds for its other requests."""
 
 OPEN_REQUESTS: Final = 5000
-"""Unanswered requests at which reading stops."""
+"""The number of unanswered requests, other than SENDs, at which reading stops."""
 
 ATTACHED: Final = 100_000
-"""Most producers and consumers of a connection together."""
+"""The most producers and consumers of a connection together."""
 
 PROPERTIES_LENGTH: Final = 1024
-"""Characters of all keys and values together that a producer or a consumer brings about itself. Pulsar's
+"""The most characters of the metadata of a producer or consumer, all keys and values together. Pulsar's
 `maxConsumerMetadataSize`."""
 
 SUBSCRIPTION_PROPERTIES_LENGTH: Final = 16 * 1024
-"""The same of those that are stored with a subscription."""
+"""The same for the properties that are stored with a subscription."""
 
 IDS_AT_ONCE: Final = 1_000
-"""Message ids of an ACK or REDELIVER that are worked off in one step; others have their turn between two steps. Clients
-group no more than this; a command may hold hundreds of thousands."""
+"""The most message ids of an ACK or REDELIVER that are handled in one step of the event loop; other work runs between
+two steps. Clients group no more than this, but a command may have hundreds of thousands."""
 
 HASH_RANGES: Final = 10_000
-"""Most hash ranges of a STICKY consumer."""
+"""The most hash ranges of a STICKY consumer."""
 
 TEXT_LENGTH: Final = 1000
-"""Characters of the longest text that is told of what a client said: in a refusal, in the log."""
+"""The most characters of a client's text that are repeated in an error or in the log."""
 
 TAKE_LEAVE_S: Final = 1.0
-"""How long a connection that is one too many is there for its client to read why."""
+"""How long a refused connection stays open, in seconds, so that its client can read the error."""
 
 CLOSED_ID_LIFE_S: Final = 30.0
-"""How long SENDs for a producer that this broker closed are dropped without a word."""
+"""How long SENDs for a producer that this broker closed are dropped without an answer, in seconds."""
 
 JOIN_BELOW_MEAN_BYTES: Final = 1 << 10
-"""Parts that are smaller in the mean are joined before they are written: cheaper than to hand over each."""
+"""Frames with a smaller mean size are joined before they are written: this is cheaper than to write each."""

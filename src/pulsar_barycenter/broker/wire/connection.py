@@ -1,12 +1,11 @@
-"""One client connection: bytes in and out, keep-alive, back-pressure, and what topics say to the client.
+"""One client connection: bytes in and out, keep-alive, back-pressure, and what topics send to the client.
 
-Everything that comes often is done in the step that received it: SEND, FLOW, ACK. What has to wait for something
-runs in a named task of the connection (`attach_requests.py`, `lookup_requests.py`). Whatever a handler raises is an
-answer to its request, and one line in the log. Frames to the client are
-collected and written once per turn of the event loop.
+Frequent commands (SEND, FLOW, ACK) are handled in the step that received them. A command that has to wait runs in a
+named task (`attach_requests.py`, `lookup_requests.py`). An exception of a handler becomes the error response to its
+request, and a line in the log. Frames to the client are collected and written once in each turn of the event loop.
 
-Back-pressure, towards the client: dispatch stops while `writable` is false and is woken afterwards. From the client:
-reading stops while too many SENDs, bytes or requests are unanswered, or too many bytes of answers unread.
+Back-pressure towards the client: dispatch stops while `writable` is false, and is called again afterwards. From the
+client: reading stops while too many SENDs, bytes or requests are unanswered, or too many bytes of answers are unread.
 Source: Pulsar's `ServerCnx`.
 """
 
@@ -50,16 +49,15 @@ from pulsar_barycenter.protocol.send_runs import SendRun
 log = structlog.get_logger(__name__)
 
 Handler: TypeAlias = "Callable[[Connection, Any], Coroutine[Any, Any, None] | None]"
-"""Answers a command. One that has to wait returns a coroutine, which becomes a task of the connection."""
+"""Answers a command. A handler that has to wait returns a coroutine, which becomes a task of the connection."""
 
 
 class Connection(asyncio.Protocol):
-    """Made by the wire server for each client that connects; `handlers` are by the number of the command's type.
+    """A client connection, created by the wire server. `handlers` are by the number of the command type.
 
-    What bounds its memory (the figures are in `bounds`): one frame that is not complete, and one read; what is
-    unanswered, SENDs and other requests, by number and bytes; answers and messages that the client does not read, with
-    as much again as one read and the requests under way may be answered; and what is attached, each with names and
-    properties of bounded length.
+    Its memory is bounded (limits in `bounds`): one incomplete frame and one read; unanswered SENDs and other requests,
+    by number and bytes; answers and messages that the client has not read, in addition the answers to one read and to
+    the running requests; attached producers and consumers, each with names and properties of bounded length.
     """
 
     __slots__ = (
@@ -101,11 +99,11 @@ class Connection(asyncio.Protocol):
         self.producers: dict[int, Producer] = {}
         self.consumers: dict[int, Consumer] = {}
         self.attaching: dict[tuple[str, int], asyncio.Task[None]] = {}
-        """PRODUCER and SUBSCRIBE requests under way, by ("producer" | "consumer", id)."""
+        """The running PRODUCER and SUBSCRIBE requests, by ("producer" | "consumer", id)."""
         self.listener: str | None = None
-        """The advertised listener for which this client looks topics up, "" for the default; None before it did."""
+        """The advertised listener in this client's look-ups, "" for the default; None before the first look-up."""
         self.listing = asyncio.Lock()
-        """Held while the topics of a namespace are listed for this client."""
+        """The lock that is held while the topics of a namespace are listed for this client."""
         self._closed_producers: dict[int, float] = {}
         self._requests = OpenRequests(self, services.logs.request_refused, self.maybe_resume_reading)
         self._out: list[bytes] = []
@@ -123,7 +121,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def principal(self) -> Principal:
-        """Who the client is, from its CONNECT on."""
+        """The principal of the client; NOBODY before CONNECTED."""
         return self.handshake.principal
 
     # ---- transport events ----
@@ -141,7 +139,7 @@ class Connection(asyncio.Protocol):
             self._services.logs.connection_refused.tell(**about, reason=refused)
             self.send(commands.error(commands.NO_REQUEST, api.NotAllowedError, refused))
             self.close()
-            # By TLS that waits for the client to take its leave, too: one that does not would stay, and count nowhere.
+            # With TLS, `close` waits for the client's closing handshake. Without one it would stay open, uncounted.
             self._loop.call_later(TAKE_LEAVE_S, self._transport.abort)
 
     def data_received(self, data: bytes) -> None:
@@ -152,20 +150,20 @@ class Connection(asyncio.Protocol):
         try:
             received = self._wire.receive_data(data)
         except RemoteProtocolError as error:
-            self.abort(f"protocol broken by the client: {error}")
+            self.abort(f"the client broke the protocol: {error}")
             return
         self._life.heard()
-        at = 0
-        while at < len(received):
-            number, message, _ = received[at]
+        index = 0
+        while index < len(received):
+            number, message, _ = received[index]
             if number == SEND:
-                at = self._handle_sends(received, at)
+                index = self._handle_sends(received, index)
             elif number == SEND_RUN:
                 self._handle_run(message)
-                at += 1
+                index += 1
             else:
                 self._handle_request(number, message)
-                at += 1
+                index += 1
             if self.is_closed:
                 return
         owed = self._wire.data_to_send()
@@ -184,7 +182,7 @@ class Connection(asyncio.Protocol):
         self._detach_all()
 
     def _detach_all(self) -> None:
-        """Detach everything of this connection. Idempotent."""
+        """Detach all producers and consumers, and stop all timers and tasks. Idempotent."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -202,7 +200,7 @@ class Connection(asyncio.Protocol):
         self.consumers.clear()
 
     def abort(self, reason: str) -> None:
-        """Close the connection at once, without sending what is queued."""
+        """Close the connection at once, without sending queued frames, and log the reason."""
         if self.is_closed:
             return
         about = {"connection": self._requests.id, "address": self.address, "client": self.client_version}
@@ -212,7 +210,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def close(self) -> None:
-        """Send what is queued, then close."""
+        """Send queued frames, then close."""
         if self.is_closed:
             return
         self._flush()
@@ -236,19 +234,19 @@ class Connection(asyncio.Protocol):
             self._requests.start(work, number, message)
 
     def start(self, work: Coroutine[Any, Any, None], number: int, request: Any) -> asyncio.Task[None]:
-        """Answer a request of that command type in a task that ends with the connection at the latest."""
+        """Answer a request of command type `number` in a task; it is cancelled when the connection closes."""
         return self._requests.start(work, number, request)
 
-    def _handle_sends(self, received: Sequence[Received], at: int) -> int:
-        """Publish the SENDs of one producer that follow each other from `at` on; return where others begin.
+    def _handle_sends(self, received: Sequence[Received], start: int) -> int:
+        """Publish consecutive SENDs of one producer, from index `start` on; return the index after them.
 
-        One that is damaged ends them: what came before it is published, and it is answered.
+        A damaged SEND ends them: those before it are published, and it gets an error.
         """
-        producer_id, _, _, messages, are_chunks = received[at][1]
+        producer_id, _, _, messages, are_chunks = received[start][1]
         producer = self._publishing(producer_id, min(messages, MAX_MESSAGES_IN_ENTRY))
         if producer is None:
-            return at + 1
-        found, damage, stop = sends.following(producer, received, at)
+            return start + 1
+        found, damage, stop = sends.following(producer, received, start)
         if found.sent:
             self._publish(producer, found, are_chunks=are_chunks)
         if damage is not None and not producer.closed:
@@ -261,18 +259,19 @@ class Connection(asyncio.Protocol):
             self._publish(producer, sends.of_run(producer, run), are_chunks=False)
 
     def _publish(self, producer: Producer, found: Sends, *, are_chunks: bool) -> None:
-        # Counted first: the answers may come at once.
+        # Counted first: `publish` may send the answers before it returns.
         self._unanswered.add(len(found.sent), found.size)
         try:
             producer.topic.publish(found.sent, found.entries, are_chunks=are_chunks)
         except Exception as error:
             log.exception("publish_failed", topic=str(producer.topic.name), producer=producer.name)
-            self.abort(f"what it sent could not be published: {error_text(error)}")
+            self.abort(f"a message could not be published: {error_text(error)}")
 
     def _publishing(self, producer_id: int, messages: int) -> Producer | None:
-        """Return the producer of so many messages that came, None if it takes none.
+        """Return the producer with that id if it accepts messages, else None.
 
-        They are dropped if it was just closed: its client sends them again. Else the client is confused.
+        `messages` are dropped if the broker has just closed it: the client sends them again. A SEND for an unknown id
+        closes the connection.
         """
         producer = self.producers.get(producer_id)
         if producer is None:
@@ -285,26 +284,26 @@ class Connection(asyncio.Protocol):
         return None
 
     def _fail_send(self, producer: Producer, sequence_id: int, error: Exception) -> None:
-        """Fail one message, in its turn: a client takes an answer out of order for a fault and reconnects."""
+        """Send the error for one message, in the order of the SENDs: clients reconnect if the order is wrong."""
         about = {"topic": str(producer.topic.name), "producer": producer.name, "sequence_id": str(sequence_id)}
         self._services.logs.message_refused.tell(**about, error=str(error))
         answer = commands.send_error(producer.producer_id, sequence_id, api.ChecksumError, error_text(error))
         self._send_in_turn(producer, answer)
 
     def _send_in_turn(self, producer: LinkedProducer, frame: bytes) -> None:
-        """Send an answer once everything that the producer sent before has its own."""
+        """Send an answer after the answers to all earlier messages of the producer."""
         if producer.pending == 0:
             self.send(frame)
             return
         if producer.deferred is None:
             producer.deferred = deque()
         producer.deferred.append((producer.pushed, frame))
-        self._unanswered.add(1)  # an answer that waits counts as one that is owed
+        self._unanswered.add(1)  # the SEND of an answer that waits counts as unanswered
 
     # ---- what goes out ----
 
     def send(self, frame: bytes) -> None:
-        """Queue a frame; it is written with others at the end of this turn of the loop."""
+        """Queue a frame; it is written with others at the end of this turn of the event loop."""
         self._queue((frame,), len(frame))
 
     def _queue(self, parts: Sequence[bytes], size: int) -> None:
@@ -337,7 +336,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def unread_bytes(self) -> int:
-        """What was said to this client and is not with its kernel yet."""
+        """The number of bytes for this client that the kernel has not accepted yet."""
         return self._out_bytes + (self._transport.get_write_buffer_size() if self._transport is not None else 0)
 
     def wake_when_writable(self, dispatcher: StalledDispatcher) -> None:
@@ -345,7 +344,7 @@ class Connection(asyncio.Protocol):
             self._stalled[dispatcher] = None
 
     def _wake(self) -> None:
-        """Let those that wait for room go on, until there is none. Who was not reached stays ahead of who was."""
+        """Call the stalled dispatchers while the connection is writable; those that did not run stay first."""
         waiting, self._stalled = self._stalled, {}
         while waiting and self.writable:
             dispatcher = next(iter(waiting))
@@ -381,7 +380,7 @@ class Connection(asyncio.Protocol):
             self._services.publish_buffer.paused.pop(self, None)
             self._transport.resume_reading()
 
-    # ---- what topics say (ClientLink) ----
+    # ---- what topics send (ClientLink) ----
 
     def send_message(
         self,
@@ -434,16 +433,16 @@ class Connection(asyncio.Protocol):
             producer.deferred = None
 
     def send_duplicate(self, producer: LinkedProducer, sequence_id: int, highest_id: int, size: int) -> None:
-        nowhere = commands.NO_REQUEST  # -1 as ledger and entry: stored before, and not looked up where
+        unknown = commands.NO_REQUEST  # -1 as ledger and entry: stored before, at a position that is not looked up
         self._send_in_turn(
-            producer, commands.send_receipt(producer.producer_id, sequence_id, nowhere, nowhere, highest_id)
+            producer, commands.send_receipt(producer.producer_id, sequence_id, unknown, unknown, highest_id)
         )
         self.publish_failed(producer, size)
 
     def publish_failed(self, producer: LinkedProducer, size: int) -> None:
         self._unanswered.remove(1, size)
         if producer.deferred is not None and producer.pending == 0:
-            # Nothing will be answered any more that these waited for: the producer is closed, and sends them again.
+            # The producer is closed: earlier messages get no answer, and its client sends all of them again.
             self._unanswered.remove(len(producer.deferred))
             producer.deferred = None
         self.maybe_resume_reading()
@@ -463,14 +462,14 @@ class Connection(asyncio.Protocol):
         self._send_close(commands.close_producer(producer.producer_id, assigned_url=url, assigned_url_tls=url_tls))
 
     def forget_producer(self, producer: LinkedProducer) -> None:
-        """Drop a producer from this connection; its late SENDs are ignored for a while."""
+        """Remove a producer from this connection; its late SENDs are ignored for CLOSED_ID_LIFE_S."""
         if self.producers.get(producer.producer_id) is producer:
             del self.producers[producer.producer_id]
             now = self._loop.time()
             closed = self._closed_producers
             closed.pop(producer.producer_id, None)
             closed[producer.producer_id] = now + CLOSED_ID_LIFE_S
-            # All live equally long, so the first is the oldest.
+            # All ids are kept for the same time, so the first one is the oldest.
             while closed[oldest := next(iter(closed))] < now or len(closed) > ATTACHED:
                 del closed[oldest]
 
@@ -482,12 +481,12 @@ class Connection(asyncio.Protocol):
 
     def _send_close(self, frame: bytes) -> None:
         if self._wire.peer_version < 5 and not self.is_closed:
-            # Such a client knows no CLOSE from a broker: it reconnects when the connection goes.
+            # Such a client does not know CLOSE from a broker. It reconnects when the connection closes.
             self._loop.call_soon(self.close)
         else:
             self.send(frame)
 
-    # ---- signs of life ----
+    # ---- keep-alive ----
 
     @property
     def is_reading(self) -> bool:

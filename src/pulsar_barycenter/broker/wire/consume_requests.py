@@ -1,8 +1,8 @@
-"""What an attached consumer asks for: FLOW, ACK, redelivery, seek, last message id, statistics, UNSUBSCRIBE.
+"""Answers the requests of attached consumers: FLOW, ACK, redelivery, seek, last message id, stats, UNSUBSCRIBE.
 
-Commands for a consumer that is not, or no longer, attached are ignored where no answer is due: after an unload they
-are still on their way. A consumer that is held while its topic is in transfer counts as not attached, but is told the
-last message id. Where an answer is due it is not ServiceNotReady: of that, clients make a success without a result.
+A command may arrive for a consumer that is not attached any more, for example after an unload. It is ignored if the
+command has no answer. If it has one, the error is not ServiceNotReady: clients treat that as a success without a
+result. While a topic is in transfer its consumers count as not attached, but they get the last message id.
 """
 
 import asyncio
@@ -31,19 +31,19 @@ def _consumer(connection: Connection, consumer_id: int) -> Consumer | None:
 
 
 def flow(connection: Connection, request: api.CommandFlow) -> None:
-    """FLOW."""
+    """Handle FLOW: add permits."""
     consumer = connection.consumers.get(request.consumer_id)
     if consumer is not None and not consumer.closed:
         consumer.flow(request.messagePermits)
 
 
-_Problem: TypeAlias = tuple[api.ServerError.ValueType, str] | None
+_Refusal: TypeAlias = tuple[api.ServerError.ValueType, str] | None
 
 
 def ack(connection: Connection, request: api.CommandAck) -> Coroutine[Any, Any, None] | None:
-    """ACK, with an answer only if a request id came with it."""
+    """Handle ACK; answer only if it has a request id."""
     consumer = connection.consumers.get(request.consumer_id)
-    problem: _Problem = None
+    problem: _Refusal = None
     if consumer is None or consumer.closed:
         problem = api.ConsumerNotFound, _NO_CONSUMER
         if consumer is not None:
@@ -61,12 +61,10 @@ def ack(connection: Connection, request: api.CommandAck) -> Coroutine[Any, Any, 
 
 
 def _ack_individual(consumer: Consumer, ids: Sequence[api.MessageIdData]) -> None:
-    # An ack_set with bits left names a batch of which some is not acknowledged: the entry stays, and what is
-    # left of it comes again with the rest. A last acknowledgement of the batch comes without.
-    # Ids need no sign here: no entry has one of 2^63 or more, nor a negative one.
-    positions = positions_of(
-        [(each.ledgerId, each.entryId) for each in ids if not each.ack_set or not any(each.ack_set)]
-    )
+    # A set bit in an ack_set is a message of the batch that is not acknowledged yet. Such an entry stays unacknowledged
+    # as a whole, and a redelivery delivers the whole batch. The last acknowledgement of a batch has no set bit.
+    # The ids are not converted to signed numbers: no entry has a negative id, or one of 2^63 or more.
+    positions = positions_of([(id_.ledgerId, id_.entryId) for id_ in ids if not id_.ack_set or not any(id_.ack_set)])
     if positions:
         consumer.subscription.ack_individual(consumer, positions)
 
@@ -81,18 +79,18 @@ async def _ack_in_steps(connection: Connection, consumer: Consumer, request: api
     _answer_ack(connection, request, None)
 
 
-def _answer_ack(connection: Connection, request: api.CommandAck, problem: _Problem) -> None:
+def _answer_ack(connection: Connection, request: api.CommandAck, problem: _Refusal) -> None:
     if request.HasField("request_id"):
         code, text = problem if problem is not None else (None, None)
         connection.send(commands.ack_response(request.consumer_id, request.request_id, code=code, message=text))
 
 
 def _in_steps(ids: Sequence[api.MessageIdData]) -> Iterator[Sequence[api.MessageIdData]]:
-    for at in range(0, len(ids), IDS_AT_ONCE):
-        yield ids[at : at + IDS_AT_ONCE]
+    for start in range(0, len(ids), IDS_AT_ONCE):
+        yield ids[start : start + IDS_AT_ONCE]
 
 
-def _ack_cumulative(consumer: Consumer, request: api.CommandAck) -> _Problem:
+def _ack_cumulative(consumer: Consumer, request: api.CommandAck) -> _Refusal:
     if len(request.message_id) != 1:
         return api.NotAllowedError, "A cumulative acknowledgement has exactly one message id"
     message_id = request.message_id[0]
@@ -107,7 +105,7 @@ def _ack_cumulative(consumer: Consumer, request: api.CommandAck) -> _Problem:
 def redeliver(
     connection: Connection, request: api.CommandRedeliverUnacknowledgedMessages
 ) -> Coroutine[Any, Any, None] | None:
-    """REDELIVER_UNACKNOWLEDGED_MESSAGES: those named, or all."""
+    """Handle REDELIVER_UNACKNOWLEDGED_MESSAGES: deliver the given messages again, or all if none is given."""
     consumer = _consumer(connection, request.consumer_id)
     if consumer is None:
         return None
@@ -119,19 +117,19 @@ def redeliver(
 
 
 async def _redeliver_in_steps(consumer: Consumer, ids: Sequence[api.MessageIdData], epoch: int | None) -> None:
-    for some in _in_steps(ids):
+    for step in _in_steps(ids):
         if consumer.closed:
             return
-        consumer.subscription.redeliver(consumer, _positions(some), epoch)
+        consumer.subscription.redeliver(consumer, _positions(step), epoch)
         await asyncio.sleep(0)
 
 
 def _positions(ids: Sequence[api.MessageIdData]) -> list[Position]:
-    return [Position(signed(each.ledgerId), signed(each.entryId)) for each in ids]
+    return [Position(signed(id_.ledgerId), signed(id_.entryId)) for id_ in ids]
 
 
 def seek(connection: Connection, request: api.CommandSeek) -> Coroutine[Any, Any, None] | None:
-    """SEEK: the consumer is closed, and confirmed after that; it attaches again by itself."""
+    """Answer SEEK, after all consumers of the subscription were closed; they attach again by themselves."""
     consumer = _consumer(connection, request.consumer_id)
     if consumer is None:
         connection.send(commands.error(request.request_id, api.MetadataError, _NO_CONSUMER))
@@ -150,7 +148,7 @@ async def _seek(connection: Connection, consumer: Consumer, request: api.Command
             topic = consumer.subscription.topic
             position = await topic.position_at(request.message_publish_time, compacted=consumer.read_compacted)
         else:
-            raise InvalidPositionError("SEEK needs a message id or a publish time")
+            raise InvalidPositionError("SEEK has neither a message id nor a publish time: send one of them")
         await consumer.subscription.seek(position)
     except Exception as error:  # noqa: BLE001 (every error has an answer)
         connection.send(commands.error(request.request_id, error_code(error), error_text(error)))
@@ -159,7 +157,7 @@ async def _seek(connection: Connection, consumer: Consumer, request: api.Command
 
 
 def last_message_id(connection: Connection, request: api.CommandGetLastMessageId) -> Coroutine[Any, Any, None] | None:
-    """GET_LAST_MESSAGE_ID, also of a consumer that is held."""
+    """Answer GET_LAST_MESSAGE_ID, also for a consumer of a topic in transfer."""
     consumer = connection.consumers.get(request.consumer_id)
     if consumer is None:
         connection.send(commands.error(request.request_id, api.MetadataError, _NO_CONSUMER))
@@ -184,7 +182,7 @@ async def _last_message_id(connection: Connection, consumer: Consumer, request_i
 
 
 def consumer_stats(connection: Connection, request: api.CommandConsumerStats) -> None:
-    """CONSUMER_STATS."""
+    """Answer CONSUMER_STATS with the stats of one consumer."""
     consumer = _consumer(connection, request.consumer_id)
     if consumer is None:
         connection.send(commands.consumer_stats_failed(request.request_id, api.ConsumerNotFound, _NO_CONSUMER))
@@ -216,7 +214,7 @@ def consumer_stats(connection: Connection, request: api.CommandConsumerStats) ->
 
 
 def unsubscribe(connection: Connection, request: api.CommandUnsubscribe) -> Coroutine[Any, Any, None] | None:
-    """UNSUBSCRIBE: the subscription goes, and the consumer with it."""
+    """Answer UNSUBSCRIBE: delete the subscription, and with it the consumer."""
     consumer = _consumer(connection, request.consumer_id)
     if consumer is None:
         connection.send(commands.error(request.request_id, api.MetadataError, _NO_CONSUMER))

@@ -1,7 +1,7 @@
-"""What is refused, in the words of the binary protocol: exception to ServerError.
+"""Maps exceptions to error codes of the binary protocol (ServerError).
 
-How clients react decides the choice (reference 4.7): ServiceNotReady makes them look the topic up again; TopicNotFound,
-ConsumerBusy, ProducerBusy and NotAllowedError fail what the application asked for.
+The code is chosen by the reaction of the clients (reference 4.7). After ServiceNotReady they look the topic up again.
+After TopicNotFound, ConsumerBusy, ProducerBusy and NotAllowedError the call of the application fails.
 """
 
 from typing import Final, TypeAlias
@@ -63,16 +63,17 @@ HANGS_FIRST_SUBSCRIBE: Final = frozenset(
         api.ProducerFenced,
     }
 )
-"""With these a C++ client's first SUBSCRIBE hangs for 30 s, unless CLOSE_CONSUMER comes with them (reference 4.7)."""
+"""After these codes the first SUBSCRIBE of a C++ client hangs for 30 s, unless CLOSE_CONSUMER precedes the error
+(reference 4.7)."""
 
 
 def error_text(error: BaseException) -> str:
-    """Return what is said of `error` to the client, cut where it is too long."""
+    """Return the message of `error` for the client, at most TEXT_LENGTH characters."""
     return str(error)[:TEXT_LENGTH]
 
 
 def error_code(error: BaseException) -> ErrorCode:
-    """Return the code that says `error`; what is not known to be an answer is logged with its traceback."""
+    """Return the code for `error`; an exception without a code is logged with its traceback, and is UnknownError."""
     for kind, code in _CODES:
         if isinstance(error, kind):
             return code
@@ -81,7 +82,11 @@ def error_code(error: BaseException) -> ErrorCode:
 
 
 def lookup_error_code(error: BaseException) -> ErrorCode:
-    """The same for lookups, where ServiceNotReady costs the client its connection: for brokers out of service alone."""
+    """Return the code for `error` in the answer to a look-up.
+
+    After ServiceNotReady in such an answer clients close the connection. So it is used only if this broker cannot
+    answer look-ups at all (LookupNotReadyError); otherwise it is MetadataError.
+    """
     code = error_code(error)
     if code == api.ServiceNotReady and not isinstance(error, lookup_answers.LookupNotReadyError):
         return api.MetadataError

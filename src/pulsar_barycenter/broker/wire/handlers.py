@@ -1,4 +1,4 @@
-"""Which function answers which command."""
+"""The table of the functions that answer the commands."""
 
 from collections.abc import Coroutine
 from typing import Any, Final
@@ -50,4 +50,5 @@ HANDLERS: Final[dict[int, Handler]] = {
         (_TYPE.TC_CLIENT_CONNECT_REQUEST, lookup_requests.refuse_transaction(62)),
     )
 }
-"""PING, PONG and SEND are not here: the protocol answers the first two, the connection takes the third itself."""
+"""The handler of each command, by the number of its type. PING and PONG are not here, because `protocol` handles them;
+SEND is not, because `Connection` handles it."""

@@ -1,8 +1,9 @@
-"""CONNECT and what it leads to: who the client is, CONNECTED, and a new proof when the one it showed has expired.
+"""Answers CONNECT: authenticates the client, sends CONNECTED, and asks for new credentials when they expire.
 
-A proof is decided upon by CONNECT alone: the C++ client knows no AUTH_CHALLENGE before CONNECTED. Later, each
-`authenticationRefreshCheckSeconds`, those whose proof has expired are asked by AUTH_CHALLENGE for another of the same
-role. Who announced no such feature, gives no answer until the next look, or shows what is not believed, is closed.
+The credentials in CONNECT decide: the C++ client knows no AUTH_CHALLENGE before CONNECTED. Later the broker checks
+every `authenticationRefreshCheckSeconds` whether the credentials have expired. If so, it asks by AUTH_CHALLENGE for new
+ones of the same role. It closes a connection whose client did not announce this feature, does not answer before the
+next check, or sends credentials that are not valid.
 Source: Pulsar's `ServerCnx.handleConnect`, `handleAuthResponse` and `refreshAuthenticationCredentials`.
 """
 
@@ -13,7 +14,7 @@ from typing import Any, Final, Protocol
 from pulsar_barycenter.broker.access.authentication import Session
 from pulsar_barycenter.broker.access.errors import AuthenticationError
 from pulsar_barycenter.broker.access.principal import NOBODY, Principal
-from pulsar_barycenter.broker.access.shown import Shown
+from pulsar_barycenter.broker.access.received_credentials import Credentials
 from pulsar_barycenter.broker.wire.bounds import TEXT_LENGTH
 from pulsar_barycenter.broker.wire.services import WireServices
 from pulsar_barycenter.credentials.tls import common_name
@@ -24,8 +25,8 @@ from pulsar_barycenter.protocol.connection_state import Connection as Wire
 _FEATURES: Final = api.FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True)
 
 
-class ShakenConnection(Protocol):
-    """The connection, as its handshake uses it."""
+class HandshakeConnection(Protocol):
+    """The part of a connection that its handshake needs."""
 
     client_version: str
 
@@ -40,30 +41,41 @@ class ShakenConnection(Protocol):
 
 
 class Handshake:
-    __slots__ = ("_asked", "_certificate_name", "_connection", "_refreshes", "_services", "_session", "_timer", "_wire")
+    """Authenticates the client of one connection."""
 
-    def __init__(self, connection: ShakenConnection, wire: Wire, services: WireServices) -> None:
+    __slots__ = (
+        "_awaits_response",
+        "_can_refresh",
+        "_certificate_name",
+        "_connection",
+        "_services",
+        "_session",
+        "_timer",
+        "_wire",
+    )
+
+    def __init__(self, connection: HandshakeConnection, wire: Wire, services: WireServices) -> None:
         self._connection = connection
         self._wire = wire
         self._services = services
         self._session = Session(NOBODY)
         self._certificate_name: str | None = None
-        self._refreshes = False
-        self._asked = False
-        """An AUTH_CHALLENGE has no answer yet."""
+        self._can_refresh = False
+        self._awaits_response = False
+        """Whether an AUTH_CHALLENGE was sent and has no answer yet."""
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def principal(self) -> Principal:
-        """Who the client is, from CONNECTED on."""
+        """The principal of the client; NOBODY before CONNECTED."""
         return self._session.principal
 
     def made(self, transport: asyncio.BaseTransport) -> None:
-        """Look what the client showed in the handshake of TLS, if there was one."""
+        """Called when the connection is made: read the client certificate of the TLS handshake, if there is one."""
         self._certificate_name = common_name(transport.get_extra_info("peercert"))
 
     def connect(self, request: api.CommandConnect) -> Coroutine[Any, Any, None] | None:
-        """Answer CONNECT, and take what came behind it without waiting for the answer."""
+        """Answer CONNECT, and then handle the commands that the client sent without waiting for the answer."""
         self._connection.client_version = request.client_version[:TEXT_LENGTH]
         if self._services.authentication.enabled:
             return self._authenticate(request)
@@ -74,17 +86,17 @@ class Handshake:
         original = request.original_principal if request.HasField("original_principal") else None
         try:
             self._session = await self._services.authentication.of_connection(
-                self._shown(request.auth_method_name, request.auth_data),
+                self._credentials(request.auth_method_name, request.auth_data),
                 original,
-                Shown(request.original_auth_method or "none", request.original_auth_data.encode()),
+                Credentials(request.original_auth_method or "none", request.original_auth_data.encode()),
             )
         except AuthenticationError as error:
             self._services.counts.refused += 1
             self._refuse(error)
             return
-        self._refreshes = request.feature_flags.supports_auth_refresh
+        self._can_refresh = request.feature_flags.supports_auth_refresh
         if not self._connection.is_closed:
-            self._look_again()
+            self._schedule_check()
             self._accept()
 
     def _accept(self) -> None:
@@ -98,7 +110,7 @@ class Handshake:
         self._connection.data_received(b"")
 
     def _refuse(self, error: AuthenticationError) -> None:
-        """Say that the proof is not believed, and close."""
+        """Send the error of the authentication, and close the connection."""
         self._services.authentication.tell_refused(
             error, address=self._connection.address, client=self._connection.client_version
         )
@@ -108,51 +120,51 @@ class Handshake:
     # ---- after CONNECTED ----
 
     def respond(self, request: api.CommandAuthResponse) -> Coroutine[Any, Any, None] | None:
-        """AUTH_RESPONSE: take a new proof, if one was asked for."""
-        if not self._asked:
+        """Handle AUTH_RESPONSE: check the new credentials, if the broker asked for them."""
+        if not self._awaits_response:
             return None
-        self._asked = False
-        return self._refresh(self._shown(request.response.auth_method_name, request.response.auth_data))
+        self._awaits_response = False
+        return self._refresh(self._credentials(request.response.auth_method_name, request.response.auth_data))
 
-    async def _refresh(self, shown: Shown) -> None:
+    async def _refresh(self, credentials: Credentials) -> None:
         try:
-            session = await self._services.authentication.refreshed(self._session, shown)
+            session = await self._services.authentication.refreshed(self._session, credentials)
         except AuthenticationError as error:
             self._refuse(error)
             return
         if self._services.authentication.has_expired(session):
-            self._refuse(AuthenticationError("the new proof has expired, too"))
+            self._refuse(AuthenticationError("the new credentials have expired, too: send valid ones"))
             return
         self._session = session
 
-    def _look_again(self) -> None:
+    def _schedule_check(self) -> None:
         if self._session.expires_at_s is not None:
             delay_s = self._services.config.authentication_refresh_check_seconds
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self._look)
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._check_expiry)
 
-    def _look(self) -> None:
+    def _check_expiry(self) -> None:
         if self._connection.is_closed:
             return
         if self._services.authentication.has_expired(self._session):
-            reason = self._why_not_ask()
+            reason = self._reason_not_to_ask()
             if reason is not None:
-                self._connection.abort(f"its proof of who it is has expired, and {reason}")
+                self._connection.abort(f"its credentials have expired, and {reason}")
                 return
-            self._asked = True
+            self._awaits_response = True
             self._connection.send(commands.auth_challenge(self._services.server_version, self._session.method))
-        self._look_again()
+        self._schedule_check()
 
-    def _why_not_ask(self) -> str | None:
+    def _reason_not_to_ask(self) -> str | None:
         if not self._session.can_refresh:
-            return "its proxy only named the client, so that nobody can show a new one"
-        if not self._refreshes:
-            return "the client cannot be asked for a new one"
-        return "it shows no new one" if self._asked else None
+            return "its proxy sent only the client's name, so that there are no new ones to ask for"
+        if not self._can_refresh:
+            return "the client cannot be asked for new ones"
+        return "it sends no new ones" if self._awaits_response else None
 
     def stop(self) -> None:
-        """Look no more. Idempotent."""
+        """Stop checking whether the credentials have expired. Idempotent."""
         if self._timer is not None:
             self._timer.cancel()
 
-    def _shown(self, method: str, data: bytes) -> Shown:
-        return Shown(method or "none", data, self._certificate_name)
+    def _credentials(self, method: str, data: bytes) -> Credentials:
+        return Credentials(method or "none", data, self._certificate_name)

@@ -1,7 +1,7 @@
-"""The requests that any broker answers: where topics are, how many partitions they have, which there are, schemas.
+"""Answers requests that any broker can answer: owners of topics, numbers of partitions, lists of topics, schemas.
 
-Schemas are not stored: producers and consumers of any schema are accepted and are told no schema version, so they
-put none into their messages, and whoever asks for a topic's schema hears that there is none.
+This broker stores no schemas. It accepts producers and consumers with any schema and returns no schema version, so that
+they put none into their messages. A request for the schema of a topic gets the answer that there is none.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _MODES: Final = {0: "PERSISTENT", 1: "NON_PERSISTENT", 2: "ALL"}
 
 
 def lookup(connection: Connection, request: api.CommandLookupTopic) -> Coroutine[Any, Any, None] | None:
-    """LOOKUP: at once if the owner is known, else in a task."""
+    """Answer LOOKUP: at once if the owner is known, else in a task."""
     try:
         topic = TopicName.parse(request.topic)
     except InvalidNameError as error:
@@ -64,7 +64,7 @@ def _answer(connection: Connection, request_id: int, answer: LookupAnswer) -> No
 
 
 async def partitions(connection: Connection, request: api.CommandPartitionedTopicMetadata) -> None:
-    """PARTITIONED_METADATA."""
+    """Answer PARTITIONED_METADATA with the number of partitions, 0 if the topic is not partitioned."""
     request_id = request.request_id
     try:
         topic = TopicName.parse(request.topic)
@@ -76,13 +76,13 @@ async def partitions(connection: Connection, request: api.CommandPartitionedTopi
 
 
 async def topics_of_namespace(connection: Connection, request: api.CommandGetTopicsOfNamespace) -> None:
-    """GET_TOPICS_OF_NAMESPACE, unfiltered: clients apply their patterns themselves."""
+    """Answer GET_TOPICS_OF_NAMESPACE with all topics: clients apply their patterns themselves."""
     request_id = request.request_id
     try:
         namespace = NamespaceName.parse(request.namespace)
-        # One at a time, when the client has read what came before: a few bytes ask for a list of any length.
+        # One list at a time, and only when the client has read earlier answers: a short request may have a long one.
         async with connection.listing:
-            await _room(connection)
+            await _wait_writable(connection)
             topics = await connection.services.lookup.topics_of_namespace(namespace, _MODES[request.mode])
     except Exception as error:  # noqa: BLE001 (every error has an answer)
         connection.send(commands.error(request_id, lookup_error_code(error), error_text(error)))
@@ -92,7 +92,7 @@ async def topics_of_namespace(connection: Connection, request: api.CommandGetTop
 
 @dataclass(eq=False, slots=True)
 class _Waiting:
-    """Stands in line with the dispatchers that wait for room."""
+    """A waiting request, in the queue of dispatchers that wait until the connection is writable."""
 
     woken: asyncio.Future[None]
 
@@ -101,8 +101,8 @@ class _Waiting:
             self.woken.set_result(None)
 
 
-async def _room(connection: Connection) -> None:
-    """Wait while the client has not read what was said to it."""
+async def _wait_writable(connection: Connection) -> None:
+    """Wait until the client has read enough of the earlier answers and messages."""
     while not connection.writable:
         waiting = _Waiting(asyncio.get_running_loop().create_future())
         connection.wake_when_writable(waiting)
@@ -110,19 +110,19 @@ async def _room(connection: Connection) -> None:
 
 
 def get_schema(connection: Connection, request: api.CommandGetSchema) -> None:
-    """GET_SCHEMA: no topic has one."""
+    """Answer GET_SCHEMA: no topic has a schema."""
     connection.send(
         commands.schema_failed(request.request_id, api.TopicNotFound, f"Topic {request.topic} has no schema")
     )
 
 
 def get_or_create_schema(connection: Connection, request: api.CommandGetOrCreateSchema) -> None:
-    """GET_OR_CREATE_SCHEMA: accepted, without a version."""
+    """Answer GET_OR_CREATE_SCHEMA with success and without a version."""
     connection.send(commands.create_schema_response(request.request_id, schema_version=b""))
 
 
 def refuse_watch(connection: Connection, request: api.CommandWatchTopicList | api.CommandWatchTopicListClose) -> None:
-    """WATCH_TOPIC_LIST, which this broker does not announce."""
+    """Refuse WATCH_TOPIC_LIST and WATCH_TOPIC_LIST_CLOSE; this broker does not announce topic watchers."""
     connection.send(
         commands.error(request.request_id, api.NotAllowedError, "Topic watchers are not supported by this broker")
     )

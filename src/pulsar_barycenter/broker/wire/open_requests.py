@@ -1,7 +1,7 @@
-"""The requests of a connection that wait for something, each in a named task, and the answer to those that fail.
+"""Runs the requests of a connection that have to wait, each in a task, and answers those that fail.
 
-What is logged on the way bears the connection's id and the number that the client gave the request. What is answered at
-once logs nothing, and pays nothing.
+Log lines of such a task carry the id of the connection and the client's request id. Requests that are answered at once
+do not pass here, so they have no cost for this.
 """
 
 import asyncio
@@ -17,8 +17,8 @@ from pulsar_barycenter.broker.wire.refusals import refusal, request_name
 from pulsar_barycenter.cluster_logs.request_ids import new_connection_id, serving
 
 
-class AskedConnection(Protocol):
-    """The connection, as its requests use it."""
+class AnsweringConnection(Protocol):
+    """The part of a connection that its requests need."""
 
     @property
     def address(self) -> str: ...
@@ -26,13 +26,13 @@ class AskedConnection(Protocol):
 
 
 class OpenRequests:
-    """`refused` tells of those that failed; `ended` is called after each of them."""
+    """The running requests of one connection. `refused` logs those that fail; `ended` is called after each request."""
 
     __slots__ = ("_bytes", "_connection", "_ended", "_loop", "_refused", "_tasks", "id")
 
-    def __init__(self, connection: AskedConnection, refused: BoundedLog, ended: Callable[[], None]) -> None:
+    def __init__(self, connection: AnsweringConnection, refused: BoundedLog, ended: Callable[[], None]) -> None:
         self.id = new_connection_id()
-        """The connection's, by which the log's lines about it are found."""
+        """The id of the connection in the log."""
         self._connection = connection
         self._refused = refused
         self._ended = ended
@@ -42,16 +42,16 @@ class OpenRequests:
 
     @property
     def are_many(self) -> bool:
-        """Whether no more should be read."""
+        """Whether there are so many requests that reading has to stop."""
         return len(self._tasks) > OPEN_REQUESTS or self._bytes > PENDING_BYTES
 
     @property
     def are_few(self) -> bool:
-        """Whether reading may go on that was stopped."""
+        """Whether there are so few requests that reading may resume after it stopped: half the limits."""
         return len(self._tasks) * 2 <= OPEN_REQUESTS and self._bytes * 2 <= PENDING_BYTES
 
     def start(self, work: Coroutine[Any, Any, None], number: int, request: Any) -> asyncio.Task[None]:
-        """Answer a request of that command type in a task that ends with the connection at the latest."""
+        """Answer a request of command type `number` in a task; it is cancelled when the connection closes."""
         name = f"{request_name(number)}:{self._connection.address}"
         task = self._loop.create_task(self._run(work, number, request), name=name)
         size = self._tasks[task] = request.ByteSize()
@@ -68,12 +68,12 @@ class OpenRequests:
                 self.failed(number, request, error)
 
     def _done(self, work: Coroutine[Any, Any, None], task: asyncio.Task[None]) -> None:
-        work.close()  # a task that was cancelled before its first step has not begun it
+        work.close()  # a task that was cancelled before its first step has not started the coroutine
         self._bytes -= self._tasks.pop(task, 0)
         self._ended()
 
     def failed(self, number: int, request: Any, error: Exception) -> None:
-        """Answer a request that its handler gave up, and say so in the log, where a lack of rights stands already."""
+        """Send the error response to a request that failed, and log it; a missing right is logged already."""
         text = error_text(error)
         if not isinstance(error, AccessError):
             about = {"connection": self.id, "address": self._connection.address}

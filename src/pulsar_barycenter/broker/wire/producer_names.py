@@ -1,4 +1,4 @@
-"""Names for producers that bring none: unique in the cluster, whatever broker they come to."""
+"""Generates names for producers that bring none; the names are unique in the cluster."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ PRODUCER_NAME_COUNTER: Final = "/counters/producer-name"
 
 
 class ProducerNames:
-    """`<cluster>-<n>-<k>`: n is drawn from the store once by each start of a broker, k counts here."""
+    """Names of the form `<cluster>-<n>-<k>`: each broker process takes one number n from the store, and counts k."""
 
     def __init__(self, store: MetadataStore, cluster: str) -> None:
         self._store = store
@@ -18,9 +18,13 @@ class ProducerNames:
         self._count = 0
 
     async def next(self) -> str:
-        """Return a new name; raises MetadataError while the first number cannot be drawn."""
+        """Return a new name.
+
+        Raises:
+            MetadataError: the store could not be read, and this process has no number yet.
+        """
         if self._prefix is None:
-            # Two first callers may draw two numbers; with the count going on, no name comes twice.
+            # Two callers at the start may take two numbers. The count continues, so no name is returned twice.
             self._prefix = f"{self._cluster}-{await next_counter_value(self._store, PRODUCER_NAME_COUNTER)}"
         self._count += 1
         return f"{self._prefix}-{self._count - 1}"

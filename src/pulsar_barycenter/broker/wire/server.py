@@ -1,7 +1,7 @@
-"""The binary protocol's listener: it accepts clients, counts them, and lets them go when the broker stops.
+"""Listens for clients of the binary protocol, counts their connections, and closes them when the broker stops.
 
-Started before anything is owned, because the port must be known first; a client that comes too early is told by
-lookups that the broker is not ready.
+It starts before this broker owns a bundle, because the broker has to publish its port. A client that connects too early
+gets an error from look-ups, that the broker is not ready.
 """
 
 import asyncio
@@ -34,6 +34,8 @@ _BACKLOG: Final = 1024
 
 
 class PortInUseError(OSError):
+    """Another process listens on the port."""
+
     def __init__(self, host: str, port: int) -> None:
         super().__init__(
             errno.EADDRINUSE,
@@ -54,8 +56,10 @@ class WireServer:
         authentication: Authentication | None = None,
         authorizer: Authorizer | None = None,
     ) -> None:
-        """`authentication` is the one of the broker; what `config` says if none is given. `authorizer` is asked what
-        clients may; without one they may do everything."""
+        """Prepare the server; `listen` starts it.
+
+        `authentication` None: created from `config`. `authorizer` None: clients may do everything.
+        """
 
         def now_s() -> float:
             return env.clock.now_ms() / 1000
@@ -78,15 +82,15 @@ class WireServer:
         self._servers: list[asyncio.Server | TlsListener] = []
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Take over changed settings; connections look at them anew each time."""
+        """Apply changed settings. Connections read them each time they need them."""
         self._services.config = config
 
     async def listen(self, host: str, port: int, tls: ListeningContext | None = None) -> int:
-        """Accept clients at `host:port` (0 picks a free port), by TLS if it is given, and return the port.
+        """Accept clients at `host:port` (port 0: any free port), with TLS if `tls` is given; return the port.
 
         Raises:
-            PortInUseError: another process listens there.
-            OSError: the address is not one of this machine.
+            PortInUseError: another process listens on the port.
+            OSError: the host is no address of this machine.
         """
         try:
             bound = await self._listen(host, port, tls)
@@ -109,18 +113,18 @@ class WireServer:
 
     @property
     def connections(self) -> Collection[OpenConnection]:
-        """Those that are open, oldest first."""
+        """The open connections, the oldest first."""
         return self._services.connections.keys()
 
     def new_connection(self) -> Connection:
-        """Return what serves a client that comes."""
+        """Return the protocol object for a new client connection."""
         return Connection(self._services, self._handlers)
 
     async def apply_grants(self) -> int:
-        """Close the producers and consumers whose client may not be one any more; return how many there were.
+        """Close the producers and consumers whose clients lost the right to be attached; return how many.
 
         Raises:
-            MetadataError: what is granted could not be read.
+            MetadataError: the permissions could not be read.
         """
         authorizer = self._services.authorizer
         if authorizer is None or not authorizer.is_enabled:
@@ -131,12 +135,12 @@ class WireServer:
         return closed
 
     def stop_accepting(self) -> None:
-        """Take no new connections; those that are open stay. Idempotent."""
+        """Accept no new connections; open ones stay. Idempotent."""
         for server in self._servers:
             server.close()
 
     async def drain(self, timeout_s: float) -> int:
-        """Wait until all clients have gone, at most `timeout_s`; return how many are left."""
+        """Wait until all clients have closed their connections, at most `timeout_s`; return how many are open."""
         if self._services.connections:
             with suppress(TimeoutError):
                 async with asyncio.timeout(timeout_s):
@@ -144,7 +148,7 @@ class WireServer:
         return len(self._services.connections)
 
     async def close(self) -> None:
-        """Close the port and every connection, after sending what is queued. Idempotent."""
+        """Close the port and every connection, after sending queued frames. Idempotent."""
         self.stop_accepting()
         for connection in list(self._services.connections):
             connection.close()
@@ -153,7 +157,7 @@ class WireServer:
         self._servers.clear()
 
     def abort(self) -> None:
-        """Close the port and every connection at once, as a process that dies would."""
+        """Close the port and every connection at once, as a crash of the process would."""
         self.stop_accepting()
         for connection in list(self._services.connections):
             connection.abort("the broker stops at once")

@@ -1,4 +1,4 @@
-"""What the wire server gives to its connections: the parts of the broker that they call, and the list of all."""
+"""The parts of the broker that connections use, and the table of the open connections."""
 
 import asyncio
 from collections.abc import Callable
@@ -22,13 +22,13 @@ from pulsar_barycenter.broker.wire.producer_names import ProducerNames
 from pulsar_barycenter.config.broker_config import BrokerConfig
 
 PULSAR_VERSION: Final = "4.0.0"
-"""That of the features to expect."""
+"""The version of Apache Pulsar whose features clients may expect."""
 SERVER_VERSION: Final = f"Apache Pulsar {PULSAR_VERSION} (Barycenter {version()})"
-"""What clients are told; tools read the first version number as that of the features to expect."""
+"""The version that the broker sends in CONNECTED. Tools read the first version number in it as that of Pulsar."""
 
 
 class OpenConnection(Protocol):
-    """A connection, as the server ends it, or what is attached over it."""
+    """The part of a connection that the server needs: to close it, or the producers and consumers on it."""
 
     producers: dict[int, Producer]
     consumers: dict[int, Consumer]
@@ -39,23 +39,23 @@ class OpenConnection(Protocol):
     def close_consumer(self, consumer: Consumer) -> None: ...
 
     def close(self) -> None:
-        """Send what is queued, then close."""
+        """Send queued frames, then close."""
         ...
 
     def maybe_resume_reading(self) -> None: ...
     def abort(self, reason: str) -> None:
-        """Close at once, without sending what is queued."""
+        """Close at once, without sending queued frames."""
         ...
 
 
 class WireLogs:
-    """What clients can cause as often as they like, each told as often as a log can bear; `now_s` is any clock."""
+    """The log events that clients can cause, each limited in rate; `now_s` is any clock, in seconds."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self.connection_closed = BoundedLog("connection_closed", now_s)
-        """The broker ended it."""
+        """The broker closed a connection."""
         self.connection_refused = BoundedLog("connection_refused", now_s, "info")
-        """There were too many."""
+        """A new connection was refused: there were too many."""
         self.request_refused = BoundedLog("request_refused", now_s, "info")
         self.producer_refused = BoundedLog("producer_refused", now_s, "info")
         self.consumer_refused = BoundedLog("consumer_refused", now_s, "info")
@@ -64,10 +64,10 @@ class WireLogs:
 
 @dataclass(slots=True)
 class WireServices:
-    """What connections use; `connections` holds those that are open, with the address of each; `emptied` is set while
-    there is none.
+    """The parts of the broker that connections use.
 
-    `authorizer` is None where everybody may do everything.
+    `connections` has the host of each open connection; `emptied` is set when the last one closed. `authorizer` is None
+    if every client may do everything.
     """
 
     config: BrokerConfig
@@ -86,7 +86,7 @@ class WireServices:
     emptied: asyncio.Event = field(default_factory=asyncio.Event)
 
     def connected(self, connection: OpenConnection, host: str) -> str | None:
-        """Take a connection from an address up, or return why there may not be another one."""
+        """Register a new connection from a host; return None, or the reason why it is refused."""
         self.counts.created += 1
         refused = self.limits.admit(host, self.config)
         if refused is None:

@@ -1,4 +1,7 @@
-"""Whether a client is still there: a PING each keep-alive interval, and one at once when somebody wants its place."""
+"""Checks whether a client still answers: a PING in each keep-alive interval, and one at once on request.
+
+The request comes from a topic, when a new client wants the name or the exclusive access of this one.
+"""
 
 import asyncio
 from collections import deque
@@ -11,13 +14,13 @@ from pulsar_barycenter.protocol.connection_state import KeepAlive, State
 
 
 class WatchedConnection(Protocol):
-    """The connection, as its keep-alive uses it."""
+    """The part of a connection that its keep-alive needs."""
 
     @property
     def is_closed(self) -> bool: ...
     @property
     def is_reading(self) -> bool:
-        """False while this side does not read: silence proves nothing then."""
+        """Whether the broker reads from the client. While it does not, silence of the client proves nothing."""
         ...
 
     def send(self, frame: bytes) -> None: ...
@@ -25,7 +28,9 @@ class WatchedConnection(Protocol):
 
 
 class SignsOfLife:
-    __slots__ = ("_asked", "_connection", "_loop", "_services", "_timer", "_wire")
+    """The keep-alive of one connection."""
+
+    __slots__ = ("_connection", "_loop", "_services", "_timer", "_waiting", "_wire")
 
     def __init__(self, connection: WatchedConnection, wire: Wire, services: WireServices) -> None:
         self._connection = connection
@@ -33,10 +38,10 @@ class SignsOfLife:
         self._services = services
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        self._asked: deque[asyncio.Future[None]] = deque()
+        self._waiting: deque[asyncio.Future[None]] = deque()
 
     def start(self) -> None:
-        """Look again in an interval."""
+        """Start the timer of the next check, one keep-alive interval from now."""
         self._timer = self._loop.call_later(self._services.config.keep_alive_interval_seconds, self._check)
 
     def _check(self) -> None:
@@ -45,8 +50,9 @@ class SignsOfLife:
             return
         verdict = self._wire.keep_alive(reading=connection.is_reading)
         if verdict is KeepAlive.PEER_IS_GONE:
-            shaken = self._wire.state is State.OPEN
-            connection.abort("no sign of life" if shaken else "no CONNECT within the keep-alive interval")
+            is_connected = self._wire.state is State.OPEN
+            missing = "heartbeat" if is_connected else "CONNECT"
+            connection.abort(f"no {missing} within the keep-alive interval")
             return
         owed = self._wire.data_to_send()
         if owed:
@@ -54,24 +60,27 @@ class SignsOfLife:
         self.start()
 
     def heard(self) -> None:
-        """Something came from the client, or nothing will any more: whoever asked may look."""
-        while self._asked:
-            answer = self._asked.popleft()
+        """Called when bytes came from the client, or the connection closed: calls of `ask` return."""
+        while self._waiting:
+            answer = self._waiting.popleft()
             if not answer.done():
                 answer.set_result(None)
 
     def stop(self) -> None:
-        """Look no more. Idempotent."""
+        """Stop the checks. Idempotent."""
         if self._timer is not None:
             self._timer.cancel()
         self.heard()
 
     async def ask(self) -> bool:
-        """Whether the client says anything within the liveness time-out, or has not gone meanwhile."""
+        """Send a PING; return whether the client sends anything within the liveness timeout.
+
+        False also if the connection closes meanwhile.
+        """
         if self._connection.is_closed:
             return False
         answer: asyncio.Future[None] = self._loop.create_future()
-        self._asked.append(answer)
+        self._waiting.append(answer)
         self._connection.send(commands.PING)
         try:
             async with asyncio.timeout(self._services.config.connection_liveness_check_timeout_millis / 1000):

@@ -8,17 +8,17 @@ from pulsar_barycenter.broker.access.authentication import ORIGINAL_PRINCIPAL, A
 from pulsar_barycenter.broker.access.errors import AuthenticationError
 from pulsar_barycenter.broker.access.principal import NOBODY, Principal
 from pulsar_barycenter.broker.access.providers.catalogue import short_name_of
-from pulsar_barycenter.broker.access.shown import Shown
+from pulsar_barycenter.broker.access.received_credentials import Credentials
 from pulsar_barycenter.config.broker_conf import ConfigError
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.credentials.errors import KeyMaterialError
 from support.proofs import NOW_S, SetClock, asking_config, token
 
-NOTHING = Shown("none")
+NOTHING = Credentials("none")
 
 
-def shown(role: str, **options: Any) -> Shown:
-    return Shown("token", token(role, **options).encode())
+def shown(role: str, **options: Any) -> Credentials:
+    return Credentials("token", token(role, **options).encode())
 
 
 def made(**settings: Any) -> Authentication:
@@ -26,14 +26,17 @@ def made(**settings: Any) -> Authentication:
 
 
 async def principal(
-    authentication: Authentication, show: Shown, original: str | None = None, of_original: Shown = NOTHING
+    authentication: Authentication,
+    show: Credentials,
+    original: str | None = None,
+    of_original: Credentials = NOTHING,
 ) -> Principal:
     return (await authentication.of_connection(show, original, of_original)).principal
 
 
 async def test_while_it_is_off_everybody_is_nobody() -> None:
     off = Authentication.of(BrokerConfig(), SetClock())
-    assert await principal(off, Shown("token", b"whatever"), "admin") is NOBODY
+    assert await principal(off, Credentials("token", b"whatever"), "admin") is NOBODY
     assert await off.of_http({"Authorization": "Bearer whatever"}) is NOBODY
 
 
@@ -56,7 +59,7 @@ async def test_a_proof_that_is_not_believed_is_refused_even_where_strangers_may_
 
 
 async def test_who_shows_nothing_is_anonymous_or_told_what_to_show() -> None:
-    for show in (NOTHING, Shown("athenz", b"x")):
+    for show in (NOTHING, Credentials("athenz", b"x")):
         assert await principal(made(anonymous_user_role="guest"), show) == Principal("guest")
         with pytest.raises(AuthenticationError, match="asks who you are: send the header Authorization: Bearer TOKEN"):
             await principal(made(), show)
@@ -151,7 +154,12 @@ def test_providers_have_pulsars_names_and_short_ones(name: str) -> None:
 async def test_proofs_are_counted_by_method_and_by_reasons_that_no_client_can_add_to() -> None:
     authentication = made()
     await principal(authentication, shown("alice"))
-    for show in (shown("alice", expires_at_s=NOW_S), Shown("token", b""), NOTHING, Shown("a method of mine", b"x")):
+    for show in (
+        shown("alice", expires_at_s=NOW_S),
+        Credentials("token", b""),
+        NOTHING,
+        Credentials("a method of mine", b"x"),
+    ):
         with pytest.raises(AuthenticationError):
             await authentication.of_connection(show, None, NOTHING)
     assert authentication.believed == {"token": 1}

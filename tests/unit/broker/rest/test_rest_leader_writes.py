@@ -12,7 +12,7 @@ from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.broker.broker import Broker
 from pulsar_barycenter.broker.cluster.http_peers import LEADER_WRITES_PATH, SECRET_HEADER, TOO_MANY, HttpPeers
 from pulsar_barycenter.broker.cluster.leadership import CHANNEL_LEADER_PATH, LEADER_PATH
-from pulsar_barycenter.broker.cluster.writing_modes import refuse_who_writes_himself
+from pulsar_barycenter.broker.cluster.writing_modes import refuse_direct_writers
 from pulsar_barycenter.broker.start_errors import MixedWritersError
 from pulsar_barycenter.metadata.leader_writes.leased_values import leased
 from pulsar_barycenter.metadata.leader_writes.write_requests import Put, Request, encode
@@ -38,11 +38,11 @@ async def test_a_broker_that_writes_itself_answers_none_and_does_not_start_besid
         request = encode(Request("guessed", 1, SESSION, 1, 1, Put("/key", b"")))
         await cluster.expect(409, "POST", LEADER_WRITES_PATH, request)
         with pytest.raises(MixedWritersError, match="leaderOnlyMetadataWrites is true here"):
-            await refuse_who_writes_himself(cluster.store, LEADER_PATH, within_s=0)
+            await refuse_direct_writers(cluster.store, LEADER_PATH, within_s=0)
     async with rest_cluster(1, **MODE) as cluster:
-        await refuse_who_writes_himself(cluster.store, LEADER_PATH, within_s=0)
+        await refuse_direct_writers(cluster.store, LEADER_PATH, within_s=0)
         with pytest.raises(MixedWritersError, match="the leader at /loadbalance/leader"):
-            await refuse_who_writes_himself(cluster.store, CHANNEL_LEADER_PATH, within_s=0)
+            await refuse_direct_writers(cluster.store, CHANNEL_LEADER_PATH, within_s=0)
         with pytest.raises(MixedWritersError, match="leaderOnlyMetadataWrites is false here"):
             await cluster.add()
 

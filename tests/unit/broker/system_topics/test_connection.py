@@ -207,7 +207,7 @@ def test_the_log_tells_changes_and_no_attempts() -> None:
     assert [line["event"] for line in lines] == [
         "system_topic_detached", "system_topic_attached", "system_topic_detached",
     ]  # fmt: skip
-    assert "nobody serves" in lines[0]["reason"]
+    assert "no broker serves" in lines[0]["reason"]
 
 
 def test_asking_who_serves_may_fail_or_hang() -> None:

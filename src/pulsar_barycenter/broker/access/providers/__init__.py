@@ -1,7 +1,8 @@
-"""The ways to prove who one is, each a provider as Pulsar calls it.
+"""The methods of authentication, one provider for each (Pulsar's word).
 
-Begin with `provider`, what each has to answer. `tls_provider` takes the name in a certificate, `basic_provider` users
-and passwords, which it checks in threads, `token_provider` tokens that this cluster's key signed, and `openid_provider`
-those of issuers elsewhere, whose `issuer_keys` it keeps; `bearer_provider` is these two as one. `catalogue` finds those
-that a configuration names, and loads no other.
+`provider` is the interface. `tls_provider` reads the name in a client certificate; `basic_provider` checks users and
+passwords, in threads; `token_provider` checks tokens that this cluster's own key signed. `openid_provider` checks
+access tokens of other issuers and caches their keys (`issuer_keys`). `bearer_provider` combines the last two, because
+both kinds of token arrive in the same header. `catalogue` finds the providers that the configuration names, and loads
+only these.
 """

@@ -1,7 +1,7 @@
-"""Users and passwords. Source: Pulsar's `AuthenticationProviderBasic`.
+"""Authenticates users by passwords. Source: Pulsar's `AuthenticationProviderBasic`.
 
-A password is checked in a thread, a few at once, since its hash is made to be slow; one that was right is known again
-by a digest under a key of this process, so that only the first request of a user waits.
+The hash of a password is slow on purpose, so that it is checked in a thread, a few at once. For a password that was
+right the provider keeps a digest under a key of this process, so that only the first request of a user is slow.
 """
 
 import asyncio
@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from pulsar_barycenter.broker.access.errors import AuthenticationError
-from pulsar_barycenter.broker.access.shown import Identity, Shown, after_scheme, is_role
+from pulsar_barycenter.broker.access.received_credentials import Credentials, Identity, after_scheme, is_role
 from pulsar_barycenter.config.broker_conf import ConfigError
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.credentials.passwords import Passwords, read_passwords
 
 _AT_ONCE: Final = 2
-"""Passwords that are checked side by side; more wait, and strangers who guess take no more of the processor."""
+"""The number of passwords that are checked in parallel. Others wait, so that guessing takes no more processor time."""
 
 
 class BasicProvider:
@@ -32,37 +32,37 @@ class BasicProvider:
         self._passwords = passwords
         self._key = secrets.token_bytes(32)
         self._known: dict[str, bytes] = {}
-        """The digest of the password of each user who showed it."""
+        """The digest of the password, by user, of users who have sent the right one."""
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
     @classmethod
     def of(cls, config: BrokerConfig) -> "BasicProvider":
-        """Read the file that the configuration names.
+        """Return a provider with the passwords of the file that the configuration names.
 
         Raises:
-            ConfigError: it names none.
+            ConfigError: it names no file.
             KeyMaterialError: the file cannot be used.
         """
         if not config.basic_auth_conf:
             raise ConfigError(
-                "basicAuthConf", "", "file:///path of a file of htpasswd, for clients to be known by users"
+                "basicAuthConf", "", "file:///path of an htpasswd file, to authenticate users by passwords"
             )
         return cls(read_passwords(config.basic_auth_conf))
 
-    def shown_by(self, headers: Mapping[str, str], certificate_name: str | None) -> Shown | None:
+    def credentials_of(self, headers: Mapping[str, str], certificate_name: str | None) -> Credentials | None:
         data = after_scheme(headers, "basic")
         if data is None:
             return None
         try:
-            return Shown(self.method, base64.b64decode(data, validate=True))
+            return Credentials(self.method, base64.b64decode(data, validate=True))
         except binascii.Error:
-            return Shown(self.method)
+            return Credentials(self.method)
 
-    async def identify(self, shown: Shown, now_s: float) -> Identity:
-        user, colon, password = shown.data.decode(errors="replace").partition(":")
+    async def identify(self, credentials: Credentials, now_s: float) -> Identity:
+        user, colon, password = credentials.data.decode(errors="replace").partition(":")
         if not colon or not is_role(user):
-            raise AuthenticationError("there is no user and password of the form user:password", "INVALID_AUTH_DATA")
-        digest = hmac.digest(self._key, shown.data, hashlib.sha256)
+            raise AuthenticationError("the credentials do not have the form user:password", "INVALID_AUTH_DATA")
+        digest = hmac.digest(self._key, credentials.data, hashlib.sha256)
         if hmac.compare_digest(self._known.get(user, b""), digest):
             return Identity(user)
         async with self._turns:
@@ -73,4 +73,4 @@ class BasicProvider:
         return Identity(user)
 
     async def close(self) -> None:
-        """Nothing goes on by itself."""
+        """Do nothing: this provider has no background work."""

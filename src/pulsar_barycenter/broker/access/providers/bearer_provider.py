@@ -1,18 +1,18 @@
-"""Tokens, whoever signed them: this cluster, or an issuer that it allows."""
+"""Authenticates clients by tokens, of this cluster's own key or of an allowed issuer."""
 
 from collections.abc import Mapping
 
 from pulsar_barycenter.broker.access.providers.openid_provider import OpenIDProvider
 from pulsar_barycenter.broker.access.providers.token_provider import TokenProvider
-from pulsar_barycenter.broker.access.shown import Identity, Shown
+from pulsar_barycenter.broker.access.received_credentials import Credentials, Identity
 from pulsar_barycenter.config.broker_config import BrokerConfig
 
 
 class BearerProvider:
-    """Tokens of this cluster's own key beside those of issuers.
+    """Combines the provider for this cluster's own tokens and that for the tokens of issuers.
 
-    A token of an allowed issuer, by what it says of itself, is judged by that issuer's keys alone, any other by the own
-    key alone: who says the wrong thing is not believed. Pulsar's `AuthenticationProviderList` tries both.
+    If the token claims an allowed issuer, only the keys of this issuer can verify it; any other token only the own key.
+    So a false claim makes the token invalid. Pulsar's `AuthenticationProviderList` tries both.
     """
 
     method = "token"
@@ -25,7 +25,7 @@ class BearerProvider:
 
     @classmethod
     def of(cls, config: BrokerConfig) -> "BearerProvider":
-        """Make both.
+        """Return a provider with both parts from the configuration.
 
         Raises:
             ConfigError: keys of broker.conf do not go together.
@@ -33,13 +33,13 @@ class BearerProvider:
         """
         return cls(TokenProvider.of(config), OpenIDProvider.of(config))
 
-    def shown_by(self, headers: Mapping[str, str], certificate_name: str | None) -> Shown | None:
-        return self._own.shown_by(headers, certificate_name)
+    def credentials_of(self, headers: Mapping[str, str], certificate_name: str | None) -> Credentials | None:
+        return self._own.credentials_of(headers, certificate_name)
 
-    async def identify(self, shown: Shown, now_s: float) -> Identity:
-        if self._of_issuers.is_of_allowed_issuer(shown.data.decode("ascii", errors="replace")):
-            return await self._of_issuers.identify(shown, now_s)
-        return await self._own.identify(shown, now_s)
+    async def identify(self, credentials: Credentials, now_s: float) -> Identity:
+        if self._of_issuers.is_of_allowed_issuer(credentials.data.decode("ascii", errors="replace")):
+            return await self._of_issuers.identify(credentials, now_s)
+        return await self._own.identify(credentials, now_s)
 
     async def close(self) -> None:
         await self._of_issuers.close()

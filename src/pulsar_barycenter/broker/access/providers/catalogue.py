@@ -1,8 +1,8 @@
-"""Which ways to prove who one is a configuration asks for.
+"""Finds the providers that `authenticationProviders` names.
 
-Names are those of Pulsar's classes, which `authenticationProviders` lists, or in short. Two have the method `token` of
-the binary protocol, and `Bearer` of HTTP; named together they are one. A provider's modules are loaded when it is asked
-for, as those of tokens take some 9 MiB.
+A name is that of a class of Pulsar, or its short form. Two providers have the method `token` in the binary protocol and
+`Bearer` in HTTP; if both are named, one provider combines them. The module of a provider is imported only if it is
+named: those for tokens take some 9 MiB of memory.
 """
 
 import importlib
@@ -17,16 +17,16 @@ from pulsar_barycenter.config.broker_config import BrokerConfig
 
 @dataclass(frozen=True, slots=True)
 class ProviderRow:
-    """A module of this chapter, and its class, which makes itself of a configuration by `of`."""
+    """A module of this package and its class; the class method `of` creates a provider from a configuration."""
 
     module: str
     implementation: str
 
     def of(self, config: BrokerConfig) -> Provider:
-        """Load the class and make one.
+        """Import the class and return a provider.
 
         Raises:
-            ConfigError: keys of broker.conf do not go together.
+            ConfigError: values in broker.conf exclude each other.
             KeyMaterialError: a key or file cannot be used.
         """
         module = importlib.import_module(f"{__package__}.{self.module}")
@@ -40,18 +40,18 @@ PROVIDERS: Final[Mapping[str, ProviderRow]] = {
     "basic": ProviderRow("basic_provider", "BasicProvider"),
     "openid": ProviderRow("openid_provider", "OpenIDProvider"),
 }
-"""By short name; `AuthenticationProvider` and that is the name of Pulsar's class."""
+"""The providers by short name. `AuthenticationProvider` followed by the short name is the name of Pulsar's class."""
 
 _OF_TOKENS: Final = ("token", "openid")
 _BEARER: Final = ProviderRow("bearer_provider", "BearerProvider")
-"""For both of them."""
+"""The provider if both kinds of tokens are configured."""
 
 
 def providers_of(config: BrokerConfig) -> Mapping[str, Provider]:
-    """Return the providers that a configuration names by the methods of the binary protocol, in its order.
+    """Return the providers that a configuration names, by method of the binary protocol, in the configured order.
 
     Raises:
-        ConfigError: there is none of a name, or its keys do not go together.
+        ConfigError: a name is unknown, or values in broker.conf exclude each other.
         KeyMaterialError: a key or file of a provider cannot be used.
     """
     rows = {name: PROVIDERS[name] for name in map(short_name_of, config.authentication_providers)}
@@ -62,10 +62,10 @@ def providers_of(config: BrokerConfig) -> Mapping[str, Provider]:
 
 
 def short_name_of(name: str) -> str:
-    """Return which of PROVIDERS an entry of `authenticationProviders` means.
+    """Return the key in PROVIDERS for an entry of `authenticationProviders`.
 
     Raises:
-        ConfigError: there is none of that name.
+        ConfigError: there is no provider of that name.
     """
     method = name.rpartition(".")[2].lower().removeprefix("authenticationprovider")
     if method not in PROVIDERS:

@@ -1,15 +1,15 @@
-"""The keys of an issuer as a broker keeps them: when they are used, fetched anew, or not known.
+"""Caches the keys of an issuer: decides when to use them, when to fetch new ones, and when to refuse a token.
 
-| the broker has                       | a token                                                                    |
-|--------------------------------------|----------------------------------------------------------------------------|
-| no keys, or keys that have expired   | waits for them; is refused if the issuer just gave none                    |
-| keys, but not the one that it names  | waits for new ones; is refused if they were asked for not long ago         |
-| its key, among keys that are old     | is judged; new ones are fetched beside it                                  |
-| its key                              | is judged                                                                  |
+| the cache has                            | a token                                                              |
+|------------------------------------------|----------------------------------------------------------------------|
+| no keys, or keys that have expired       | waits for keys; is refused if the last request to the issuer failed  |
+| keys, but not the one the token names    | waits for new keys; is refused if they were requested recently       |
+| the token's key, among keys that are old | is checked; new keys are fetched in parallel                         |
+| the token's key                          | is checked                                                           |
 
-One question to an issuer at a time is on its way, whoever waits for it. While an issuer does not answer, its keys go on
-until they expire. Times are monotonic seconds. Source: Pulsar's `JwksCache`, which forgets the keys that it has before
-it asks for a new one.
+At most one request to an issuer is under way; all tokens wait for the same one. While the issuer does not answer, its
+keys are used until they expire. Times are monotonic seconds. Source: Pulsar's `JwksCache`. That one drops its keys
+before it requests new ones.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from pulsar_barycenter.credentials.openid import IssuerKeys
 log = structlog.get_logger(__name__)
 
 RETRY_S: Final = 5.0
-"""How long an issuer that gave no keys is not asked again."""
+"""The time after a failed request before the issuer is asked again, in seconds."""
 
 
 class Step(enum.Enum):
@@ -40,7 +40,8 @@ class Step(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class KeyTimes:
-    """Ages at which keys are fetched anew, and are used no more; how often they are fetched for one that is missing."""
+    """Ages of the keys in seconds: when new ones are fetched, when they expire; and the least time between two fetches
+    for a key that is missing."""
 
     refresh_s: float
     expiration_s: float
@@ -49,7 +50,7 @@ class KeyTimes:
 
 @dataclass(frozen=True, slots=True)
 class KeptKeys:
-    """The keys that were fetched last, when, when they were asked for last, and whether in vain."""
+    """The state of the cache: the last keys and when they were fetched, the last request and whether it failed."""
 
     keys: IssuerKeys | None = None
     fetched_s: float = -math.inf
@@ -58,12 +59,12 @@ class KeptKeys:
     is_asking: bool = False
 
     def at(self, now_s: float, times: KeyTimes) -> IssuerKeys | None:
-        """Return the keys that may be used."""
+        """Return the keys if they have not expired, else None."""
         return self.keys if now_s - self.fetched_s < times.expiration_s else None
 
 
 def next_step(kept: KeptKeys, key_id: str, now_s: float, times: KeyTimes) -> Step:
-    """Return what is done for a token that names this key."""
+    """Return the next step for a token that names this key."""
     may_retry = not kept.has_failed or now_s - kept.asked_s >= RETRY_S
     usable = kept.at(now_s, times)
     if usable is None:
@@ -76,7 +77,7 @@ def next_step(kept: KeptKeys, key_id: str, now_s: float, times: KeyTimes) -> Ste
 
 
 class KeysOfIssuer:
-    """Keeps the keys of one issuer, which `fetch` gets; it may raise CredentialsError."""
+    """The cached keys of one issuer. `fetch` requests them, and may raise CredentialsError."""
 
     def __init__(
         self,
@@ -95,10 +96,10 @@ class KeysOfIssuer:
         self._asking: asyncio.Task[None] | None = None
 
     async def for_key(self, key_id: str) -> IssuerKeys:
-        """Return the keys to judge a token by that names this key, which may not be among them.
+        """Return the keys for checking a token that names this key; it may be missing in them.
 
         Raises:
-            AuthenticationError: the keys are not known.
+            AuthenticationError: the keys could not be fetched.
         """
         step = next_step(self._kept(), key_id, self._now_s(), self._times)
         if step in (Step.WAIT, Step.REFRESH):
@@ -108,12 +109,12 @@ class KeysOfIssuer:
         keys = self._kept().at(self._now_s(), self._times)
         if keys is None:
             raise AuthenticationError(
-                "the keys of the token's issuer could not be fetched, so that none can be checked"
+                "the keys of the token's issuer could not be fetched, so that it cannot be checked: try again later"
             )
         return keys
 
     async def close(self) -> None:
-        """Ask no more. Idempotent."""
+        """Cancel a request that is under way. Idempotent."""
         if self._asking is not None:
             self._asking.cancel()
             await asyncio.wait({self._asking})
@@ -128,7 +129,7 @@ class KeysOfIssuer:
             self._asking = asyncio.create_task(self._renew(), name=f"keys of {self._issuer}")
 
     async def _renew(self) -> None:
-        """Fetch the keys; those that are no more among them are used no more."""
+        """Fetch the keys; they replace all former ones."""
         try:
             self._keys = await self._fetch(self._issuer)
         except CredentialsError as error:

@@ -1,4 +1,7 @@
-"""Access tokens of issuers elsewhere, such as Keycloak. Source: Pulsar's `AuthenticationProviderOpenID`."""
+"""Authenticates clients by access tokens of other issuers, such as Keycloak.
+
+Source: Pulsar's `AuthenticationProviderOpenID`.
+"""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -6,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pulsar_barycenter.broker.access.errors import AuthenticationError
 from pulsar_barycenter.broker.access.providers.issuer_keys import KeysOfIssuer, KeyTimes
-from pulsar_barycenter.broker.access.shown import Identity, Shown, after_scheme
+from pulsar_barycenter.broker.access.received_credentials import Credentials, Identity, after_scheme
 from pulsar_barycenter.config.broker_conf import ConfigError
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.credentials.issuer_http import IssuerHttp
@@ -24,10 +27,10 @@ from pulsar_barycenter.credentials.tokens import Refused
 
 
 class OpenIDProvider:
-    """Believes tokens of the allowed issuers by the keys that these publish."""
+    """Checks tokens of the allowed issuers with the keys that the issuers publish."""
 
     method = "token"
-    """That of Pulsar's OAuth 2.0 clients."""
+    """The method of Pulsar's OAuth 2.0 clients."""
     invitation = 'Bearer realm="barycenter"'
     wanted = "send the header Authorization: Bearer TOKEN, with an access token of an issuer that this cluster allows"
 
@@ -38,7 +41,7 @@ class OpenIDProvider:
         times: KeyTimes,
         now_s: Callable[[], float] = lambda: asyncio.get_running_loop().time(),
     ) -> None:
-        """`now_s` is a monotonic clock, by which keys age."""
+        """`now_s` is a monotonic clock, for the ages of the keys."""
         self._rules = rules
         self._http = http
         self._keys = {issuer: KeysOfIssuer(issuer, self._fetch, times, now_s) for issuer in sorted(rules.issuers)}
@@ -47,10 +50,10 @@ class OpenIDProvider:
     def of(
         cls, config: BrokerConfig, now_s: Callable[[], float] = lambda: asyncio.get_running_loop().time()
     ) -> "OpenIDProvider":
-        """Make what a configuration says; no issuer is asked yet.
+        """Return a provider from the configuration; this makes no request to an issuer.
 
         Raises:
-            ConfigError: issuers or audiences are missing, or an issuer cannot be one.
+            ConfigError: issuers or audiences are missing, or the URL of an issuer is not allowed.
             KeyMaterialError: the file of trusted authorities cannot be used.
         """
         http = IssuerHttp(
@@ -64,7 +67,7 @@ class OpenIDProvider:
         issuers, audiences = config.openid_allowed_token_issuers, config.openid_allowed_audiences
         if not issuers:
             raise ConfigError(
-                "openIDAllowedTokenIssuers", "", "one or several issuers, for clients to be known by OpenID Connect"
+                "openIDAllowedTokenIssuers", "", "one or several issuers, to authenticate clients by OpenID Connect"
             )
         for issuer in issuers:
             refusal = http.refusal(issuer)
@@ -90,16 +93,16 @@ class OpenIDProvider:
             now_s,
         )
 
-    def shown_by(self, headers: Mapping[str, str], certificate_name: str | None) -> Shown | None:
+    def credentials_of(self, headers: Mapping[str, str], certificate_name: str | None) -> Credentials | None:
         data = after_scheme(headers, "bearer")
-        return None if data is None else Shown(self.method, data)
+        return None if data is None else Credentials(self.method, data)
 
     def is_of_allowed_issuer(self, token: str) -> bool:
-        """Whether a token says so, which anybody may write into one: it is to be judged here, and not elsewhere."""
+        """Return whether a token claims an allowed issuer. The claim is not verified: it only selects this provider."""
         return names_allowed_issuer(token, self._rules)
 
-    async def identify(self, shown: Shown, now_s: float) -> Identity:
-        token = shown.data.decode("ascii", errors="replace")
+    async def identify(self, credentials: Credentials, now_s: float) -> Identity:
+        token = credentials.data.decode("ascii", errors="replace")
         said = claimed(token, self._rules)
         if isinstance(said, Refused):
             raise AuthenticationError(said.reason)
@@ -110,7 +113,7 @@ class OpenIDProvider:
         return Identity(judged.role, judged.expires_at_s)
 
     async def close(self) -> None:
-        """Ask issuers no more. Idempotent."""
+        """Cancel requests to issuers. Idempotent."""
         for keys in self._keys.values():
             await keys.close()
 

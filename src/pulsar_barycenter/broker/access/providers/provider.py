@@ -1,44 +1,44 @@
-"""What each way to prove who one is has to answer.
-
-A provider is given what a client shows, and answers with its role or raises.
-"""
+"""The interface of a provider: it gets the credentials of a client, and returns its role or raises an error."""
 
 from collections.abc import Mapping
 from typing import Protocol
 
-from pulsar_barycenter.broker.access.shown import Identity, Shown
+from pulsar_barycenter.broker.access.received_credentials import Credentials, Identity
 
 
 class Provider(Protocol):
-    """One way to prove who one is."""
+    """One method of authentication."""
 
     @property
     def method(self) -> str:
-        """The name that clients of the binary protocol give it."""
+        """The name of the method in the binary protocol."""
         ...
 
     @property
     def invitation(self) -> str | None:
-        """What HTTP says of it in `WWW-Authenticate`; None where a request cannot be repeated with it."""
+        """The value of the HTTP header `WWW-Authenticate`; None if a request cannot be repeated with this method."""
         ...
 
     @property
     def wanted(self) -> str:
-        """What to do, in words, for whoever shows nothing."""
+        """What a client without credentials has to do, as text for its error message."""
         ...
 
-    def shown_by(self, headers: Mapping[str, str], certificate_name: str | None) -> Shown | None:
-        """Return what an HTTP request shows for this provider, None for nothing."""
+    def credentials_of(self, headers: Mapping[str, str], certificate_name: str | None) -> Credentials | None:
+        """Return the credentials in an HTTP request for this provider, None if it has none.
+
+        `certificate_name` is the CN of the TLS client certificate, None without one.
+        """
         ...
 
-    async def identify(self, shown: Shown, now_s: float) -> Identity:
-        """Return who that is.
+    async def identify(self, credentials: Credentials, now_s: float) -> Identity:
+        """Check credentials and return the identity that they prove; `now_s` is the time since 1970.
 
         Raises:
-            AuthenticationError: it is not believed.
+            AuthenticationError: they are not valid.
         """
         ...
 
     async def close(self) -> None:
-        """Stop what goes on by itself. Idempotent."""
+        """Stop background work. Idempotent."""
         ...

@@ -1,9 +1,9 @@
-"""JSON Web Tokens that this cluster's own key signed."""
+"""Authenticates clients by JSON Web Tokens that this cluster's own key signed."""
 
 from collections.abc import Mapping
 
 from pulsar_barycenter.broker.access.errors import AuthenticationError
-from pulsar_barycenter.broker.access.shown import Identity, Shown, after_scheme
+from pulsar_barycenter.broker.access.received_credentials import Credentials, Identity, after_scheme
 from pulsar_barycenter.config.broker_conf import ConfigError
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.credentials.token_keys import VerifyingKey, public_key, secret_key
@@ -11,7 +11,7 @@ from pulsar_barycenter.credentials.tokens import Refused, TokenRules, check_toke
 
 
 class TokenProvider:
-    """JSON Web Tokens. Source: Pulsar's `AuthenticationProviderToken`."""
+    """Checks the signature and the claims of a token. Source: Pulsar's `AuthenticationProviderToken`."""
 
     method = "token"
     invitation = 'Bearer realm="barycenter"'
@@ -22,10 +22,10 @@ class TokenProvider:
 
     @classmethod
     def of(cls, config: BrokerConfig) -> "TokenProvider":
-        """Read the key that the configuration names.
+        """Return a provider with the key that the configuration names.
 
         Raises:
-            ConfigError: keys of broker.conf do not go together.
+            ConfigError: values in broker.conf exclude each other, or there is no key.
             KeyMaterialError: the key cannot be used.
         """
         if bool(config.token_audience) != bool(config.token_audience_claim):
@@ -42,18 +42,18 @@ class TokenProvider:
             )
         )
 
-    def shown_by(self, headers: Mapping[str, str], certificate_name: str | None) -> Shown | None:
+    def credentials_of(self, headers: Mapping[str, str], certificate_name: str | None) -> Credentials | None:
         data = after_scheme(headers, "bearer")
-        return None if data is None else Shown(self.method, data)
+        return None if data is None else Credentials(self.method, data)
 
-    async def identify(self, shown: Shown, now_s: float) -> Identity:
-        judged = check_token(shown.data.decode("ascii", errors="replace"), self._rules, now_s)
+    async def identify(self, credentials: Credentials, now_s: float) -> Identity:
+        judged = check_token(credentials.data.decode("ascii", errors="replace"), self._rules, now_s)
         if isinstance(judged, Refused):
-            raise AuthenticationError(judged.reason, "INVALID_TOKEN" if shown.data else "INVALID_AUTH_DATA")
+            raise AuthenticationError(judged.reason, "INVALID_TOKEN" if credentials.data else "INVALID_AUTH_DATA")
         return Identity(judged.role, judged.expires_at_s)
 
     async def close(self) -> None:
-        """Nothing goes on by itself."""
+        """Do nothing: this provider has no background work."""
 
 
 def _token_key(config: BrokerConfig) -> VerifyingKey:
@@ -61,7 +61,7 @@ def _token_key(config: BrokerConfig) -> VerifyingKey:
         raise ConfigError(
             "tokenPublicKey",
             config.token_public_key,
-            "given, or else tokenSecretKey, for clients to be known by tokens: one of both. "
+            "given, or else tokenSecretKey, to authenticate clients by tokens: exactly one of both. "
             "barycenter tokens create-secret-key, or create-key-pair, makes one",
         )
     if config.token_secret_key:

@@ -1,7 +1,7 @@
-"""What is asked before a client gets anything.
+"""Checks a request of a client before the broker serves it.
 
-`connection_limits` says whether there may be another connection, `rights` whether a client may have what it asks for,
-`publish_buffer` whether there is memory for what it publishes, `disk_room` whether the disk takes it, and `sends`
-whether that is whole. Who the client is was found out in the handshake, by `broker.access`; the rules are in
-`broker.authorization`.
+`connection_limits` bounds the number of connections. `rights` checks whether the client has the right for a command.
+`publish_buffer` bounds the memory for messages that are being published, `disk_room` holds producers while the disk is
+full, and `sends` checks that the published entries are complete. The client was authenticated before, in the handshake
+(`broker.access`). The rules of authorization are in `broker.authorization`.
 """

@@ -1,6 +1,6 @@
-"""How many connections there may be, in all and from one address.
+"""Bounds the number of connections, in total and from one address.
 
-Source: Pulsar's `ConnectionController`; as there, a connection too many is told so and closed, before it says anything.
+Source: Pulsar's `ConnectionController`. As there, a connection above a limit gets an error at once and is closed.
 """
 
 from collections import Counter
@@ -9,7 +9,7 @@ from pulsar_barycenter.config.broker_config import BrokerConfig
 
 
 class ConnectionLimits:
-    """Counts those that were admitted until they have `left`."""
+    """Counts the admitted connections; `left` ends the count of one."""
 
     __slots__ = ("_by_host", "_count")
 
@@ -18,18 +18,18 @@ class ConnectionLimits:
         self._count = 0
 
     def admit(self, host: str, config: BrokerConfig) -> str | None:
-        """Count a connection from an address, or return why there may not be another one."""
+        """Count a new connection from an address and return None, or return the reason why it is refused."""
         if config.broker_max_connections and self._count >= config.broker_max_connections:
             return f"Reached the maximum number of connections (brokerMaxConnections={config.broker_max_connections})"
-        most = config.broker_max_connections_per_ip
-        if most and self._by_host[host] >= most:
-            return f"Reached the maximum number of connections on address {host} (brokerMaxConnectionsPerIp={most})"
+        limit = config.broker_max_connections_per_ip
+        if limit and self._by_host[host] >= limit:
+            return f"Reached the maximum number of connections on address {host} (brokerMaxConnectionsPerIp={limit})"
         self._count += 1
         self._by_host[host] += 1
         return None
 
     def left(self, host: str) -> None:
-        """A connection that was admitted from this address is gone."""
+        """Record that an admitted connection from this address was closed."""
         self._count -= 1
         self._by_host[host] -= 1
         if not self._by_host[host]:

@@ -1,10 +1,10 @@
-"""Producers of a topic that found no room on the disk: held until there is some.
+"""Holds the PRODUCER requests of a topic whose last write found the disk full, until there is room again.
 
-A client whose message is refused (SEND_ERROR with PersistenceError) closes its connection, connects again after a tenth
-of a second, attaches its producer and sends the message again: eight rounds a second. The C++ client, and Python's on
-top of it (seen with 3.13), counts the send timeout anew whenever the producer is attached, so that `send` does not
-return. While the producer is not attached the timeout runs on, and no message is sent in vain. Java's client counts
-from the creation of the message.
+Problem: a client whose message is refused (SEND_ERROR with PersistenceError) closes its connection, connects again
+after a tenth of a second, attaches its producer and sends the message again: eight rounds a second. The C++ client, and
+the Python client on top of it (seen with 3.13), restarts the send timeout whenever the producer is attached, so that
+`send` never returns. While the request of the producer is held, the timeout runs on, and no message is sent in vain.
+(The Java client counts from the creation of the message.)
 """
 
 import asyncio
@@ -15,25 +15,25 @@ from pulsar_barycenter.ledger.disk_full import DiskFullState
 from pulsar_barycenter.ledger.errors import LedgerFullError
 
 HOLD_S: Final = 20.0
-"""How long a producer is held before it is refused: clients take 30 s without an answer for a failure."""
+"""How long a producer is held before it is refused, in seconds. Clients fail after 30 s without an answer."""
 ASK_S: Final = 1.0
-"""How often the disk is asked for room while a producer is held, however many are."""
+"""The time between two checks of the disk while producers are held, in seconds; one check serves all of them."""
 
 
 class DiskRoom:
-    """Asks `has_room` whether the disk takes writes; one for all topics of a broker."""
+    """Checks by `has_room` whether the disk has room; one object for all topics of a broker."""
 
     def __init__(self, has_room: Callable[[], Awaitable[bool]]) -> None:
         self._has_room = has_room
-        self._asked: asyncio.Task[bool] | None = None
-        self._ask_at_s = float("-inf")
+        self._check: asyncio.Task[bool] | None = None
+        self._check_at_s = float("-inf")
 
     async def require(self, topic: str, room: DiskFullState) -> None:
-        """Return when a producer may try to write to a topic: at once unless its last write found no room.
+        """Return when a producer may attach to a topic: at once, unless the topic's last write found the disk full.
 
         Raises:
-            LedgerFullError: there was none for HOLD_S.
-            LedgerError: the disk cannot be asked.
+            LedgerFullError: the disk was full for HOLD_S.
+            LedgerError: the check of the disk failed.
         """
         if not room.is_full:
             return
@@ -41,17 +41,17 @@ class DiskRoom:
         give_up_at_s = loop.time() + HOLD_S
         while room.is_full:
             now_s = loop.time()
-            if now_s >= room.retry_at_s and await self._ask():
+            if now_s >= room.retry_at_s and await self._has_room_now():
                 room.producer_admitted()
                 return
             if now_s >= give_up_at_s:
                 raise LedgerFullError(f"{topic}: the disk of the broker is full; no message can be stored")
             await asyncio.sleep(min(ASK_S, give_up_at_s - now_s))
 
-    async def _ask(self) -> bool:
-        """Return whether there is room, as of the last ASK_S."""
+    async def _has_room_now(self) -> bool:
+        """Return whether the disk has room; the answer is at most ASK_S old."""
         now_s = asyncio.get_running_loop().time()
-        if self._asked is None or now_s >= self._ask_at_s:
-            self._ask_at_s = now_s + ASK_S
-            self._asked = asyncio.ensure_future(self._has_room())
-        return await asyncio.shield(self._asked)
+        if self._check is None or now_s >= self._check_at_s:
+            self._check_at_s = now_s + ASK_S
+            self._check = asyncio.ensure_future(self._has_room())
+        return await asyncio.shield(self._check)

@@ -1,7 +1,7 @@
-"""SENDs that have no answer yet: those of a connection, and the memory that those of all connections take together.
+"""Counts the SENDs without an answer: those of one connection, and the memory of those of all connections.
 
-Beyond `maxMessagePublishBufferSizeInMB` nothing is read from connections that publish, until half of it is free again.
-What a connection sent counts on when it is gone, until it is stored. Source: Pulsar's `ServerCnx.startSendOperation`
+Above `maxMessagePublishBufferSizeInMB` the broker stops reading from connections that publish, until half of it is free
+again. The messages of a closed connection count until they are stored. Source: Pulsar's `ServerCnx.startSendOperation`
 and `completedSendOperation`.
 """
 
@@ -13,18 +13,22 @@ _MIB: Final = 1 << 20
 
 
 class PausedConnection(Protocol):
-    """A connection that is not read at present, as the buffer wakes it."""
+    """The part of a connection that the buffer needs to resume reading."""
 
     def maybe_resume_reading(self) -> None: ...
 
 
 class PublishBuffer:
-    """`paused` are the connections that are not read, whatever for: they are asked when there is room again."""
+    """The memory of unanswered SENDs of all connections, in bytes.
+
+    `paused` has the connections that the broker does not read from, for any reason. When the buffer has room again,
+    each of them checks whether it may resume.
+    """
 
     __slots__ = ("_limit", "is_full", "paused", "size")
 
     def __init__(self, limit_mib: int) -> None:
-        """Hold up to `limit_mib` MiB, exceeded by what is read of each connection at once; 0 or less is no limit."""
+        """`limit_mib` in MiB; 0 or less means no limit. One read of each connection may exceed it."""
         self._limit = limit_mib * _MIB
         self.size = 0
         self.is_full = False
@@ -44,7 +48,7 @@ class PublishBuffer:
 
 
 class Unanswered:
-    """The SENDs of one connection: how many, and of how many bytes."""
+    """The unanswered SENDs of one connection: their number and size."""
 
     __slots__ = ("_buffer", "count", "size")
 
@@ -59,15 +63,15 @@ class Unanswered:
         self._buffer.add(size)
 
     def remove(self, count: int, size: int = 0) -> None:
-        """So many are answered, or will not be. Whoever asks `are_few` after that knows whether to read on."""
+        """Record that `count` SENDs were answered, or get no answer. Check `are_few` then, and resume reading."""
         self.count -= count
         self.size -= size
         self._buffer.remove(size)
 
-    def are_many(self, most: int) -> bool:
-        """Whether no more should be read; `most` is how many one connection may have."""
-        return self.count > most or self.size > PENDING_BYTES or self._buffer.is_full
+    def are_many(self, limit: int) -> bool:
+        """Return whether reading has to stop; `limit` is the most SENDs of one connection."""
+        return self.count > limit or self.size > PENDING_BYTES or self._buffer.is_full
 
-    def are_few(self, most: int) -> bool:
-        """Whether reading may go on that was stopped."""
-        return self.count * 2 <= most and self.size * 2 <= PENDING_BYTES and not self._buffer.is_full
+    def are_few(self, limit: int) -> bool:
+        """Return whether reading may resume after it stopped: at half of the limits."""
+        return self.count * 2 <= limit and self.size * 2 <= PENDING_BYTES and not self._buffer.is_full

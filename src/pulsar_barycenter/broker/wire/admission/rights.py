@@ -1,8 +1,8 @@
-"""What a client needs for each command, and the handlers that ask for it first.
+"""The rights that each command needs, and handlers that check them first.
 
-`NEEDS` has a row for every command that is handled; a command without one is for super users. What is about a consumer
-or producer that is attached needs nothing more, because attaching did, and because `close_unentitled` ends those whose
-client may no longer be what it is. Clients that go on after such an end attach again, and are refused.
+`NEEDS` has a row for each command that is handled; a command without a row is for super users. Commands about an
+attached producer or consumer need no right of their own: attaching needed it, and `close_unentitled` closes producers
+and consumers whose clients lose their right. Such clients attach again, and are refused.
 Source: the checks of Pulsar's `ServerCnx`, and `checkPermissionsAsync` of its producers and consumers.
 """
 
@@ -33,12 +33,12 @@ Needs: TypeAlias = tuple[Need, ...]
 NeedsOf: TypeAlias = Callable[[Connection, Any], Needs]
 
 _TURN: Final = 500
-"""Producers and consumers that are held against their rights in one turn of the event loop."""
+"""The number of producers and consumers whose rights are checked in one turn of the event loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandRight:
-    """A row: `needs` of a command, and `who` has them, for the documentation."""
+    """The `needs` of a command; `who` has them is text for the documentation."""
 
     needs: NeedsOf
     who: str
@@ -67,7 +67,10 @@ def _subscribe(connection: Connection, request: api.CommandSubscribe) -> Needs:
 
 
 def _of_consumer(operation: TopicOperation) -> CommandRight:
-    """The right at the topic of a consumer; nothing if it is not attached, which the handler says."""
+    """Return the right for an operation on the topic of a consumer.
+
+    A consumer that is not attached needs no right: the handler answers with an error.
+    """
 
     def needs(connection: Connection, request: Any) -> Needs:
         consumer = connection.consumers.get(request.consumer_id)
@@ -83,9 +86,9 @@ def _topics_of_namespace(connection: Connection, request: api.CommandGetTopicsOf
 
 
 _TYPE: Final = api.BaseCommand
-_FIRST: Final = CommandRight(_nothing, "everybody: it says who asks")
-_ATTACHED: Final = CommandRight(_nothing, "whose producer or consumer it is")
-_NOBODY: Final = CommandRight(_nothing, "nobody: it is refused to all")
+_FIRST: Final = CommandRight(_nothing, "every client: it authenticates")
+_ATTACHED: Final = CommandRight(_nothing, "the client of the producer or consumer")
+_UNSUPPORTED: Final = CommandRight(_nothing, "no client: it is not supported")
 _WITH_SUBSCRIPTION: Final = "; with an initial subscription also consume"
 
 NEEDS: Final[Mapping[int, CommandRight]] = {
@@ -112,50 +115,50 @@ NEEDS: Final[Mapping[int, CommandRight]] = {
         (_TYPE.REDELIVER_UNACKNOWLEDGED_MESSAGES, _ATTACHED),
         (_TYPE.CLOSE_PRODUCER, _ATTACHED),
         (_TYPE.CLOSE_CONSUMER, _ATTACHED),
-        (_TYPE.WATCH_TOPIC_LIST, _NOBODY),
-        (_TYPE.WATCH_TOPIC_LIST_CLOSE, _NOBODY),
-        (_TYPE.NEW_TXN, _NOBODY),
-        (_TYPE.ADD_PARTITION_TO_TXN, _NOBODY),
-        (_TYPE.ADD_SUBSCRIPTION_TO_TXN, _NOBODY),
-        (_TYPE.END_TXN, _NOBODY),
-        (_TYPE.END_TXN_ON_PARTITION, _NOBODY),
-        (_TYPE.END_TXN_ON_SUBSCRIPTION, _NOBODY),
-        (_TYPE.TC_CLIENT_CONNECT_REQUEST, _NOBODY),
+        (_TYPE.WATCH_TOPIC_LIST, _UNSUPPORTED),
+        (_TYPE.WATCH_TOPIC_LIST_CLOSE, _UNSUPPORTED),
+        (_TYPE.NEW_TXN, _UNSUPPORTED),
+        (_TYPE.ADD_PARTITION_TO_TXN, _UNSUPPORTED),
+        (_TYPE.ADD_SUBSCRIPTION_TO_TXN, _UNSUPPORTED),
+        (_TYPE.END_TXN, _UNSUPPORTED),
+        (_TYPE.END_TXN_ON_PARTITION, _UNSUPPORTED),
+        (_TYPE.END_TXN_ON_SUBSCRIPTION, _UNSUPPORTED),
+        (_TYPE.TC_CLIENT_CONNECT_REQUEST, _UNSUPPORTED),
     )
 }
 
-_ASKED_WHERE_ATTACHED: Final = frozenset({int(_TYPE.PRODUCER), int(_TYPE.SUBSCRIBE)})
-"""These ask in the task in which they wait for their topic, so that a close that comes meanwhile withdraws them."""
+_CHECKED_BY_HANDLER: Final = frozenset({int(_TYPE.PRODUCER), int(_TYPE.SUBSCRIBE)})
+"""The handlers of these check the rights in the task in which they load the topic, so that a CLOSE can cancel both."""
 
 
 def needs_of(number: int, connection: Connection, request: Any) -> Needs:
-    """Return all that a client needs for a command.
+    """Return the rights that a client needs for a command.
 
     Raises:
-        InvalidNameError: it is about a topic or namespace that cannot be.
+        InvalidNameError: the name of the topic or namespace is not valid.
     """
     row = NEEDS.get(number)
     return (SuperUser(),) if row is None else row.needs(connection, request)
 
 
 def guarded(handlers: Mapping[int, Handler], authorizer: Authorizer) -> dict[int, Handler]:
-    """Return the handlers, each of which first asks whether the client has what its command needs."""
+    """Return handlers that first check whether the client has the rights for the command."""
     return {
-        number: handler if number in _ASKED_WHERE_ATTACHED else partial(_ask_first, number, handler, authorizer)
+        number: handler if number in _CHECKED_BY_HANDLER else partial(_check_first, number, handler, authorizer)
         for number, handler in handlers.items()
     }
 
 
-def _ask_first(
+def _check_first(
     number: int, handler: Handler, authorizer: Authorizer, connection: Connection, request: Any
 ) -> Coroutine[Any, Any, None] | None:
     needs = needs_of(number, connection, request)
     if not needs or authorizer.allows_at_once(connection.principal, needs):
         return handler(connection, request)
-    return _ask(number, handler, needs, authorizer, connection, request)
+    return _check(number, handler, needs, authorizer, connection, request)
 
 
-async def _ask(
+async def _check(
     number: int, handler: Handler, needs: Needs, authorizer: Authorizer, connection: Connection, request: Any
 ) -> None:
     await authorizer.require(connection.principal, needs, address=connection.address, request=request_name(number))
@@ -165,11 +168,11 @@ async def _ask(
 
 
 async def require_rights(number: int, connection: Connection, request: Any) -> None:
-    """Return if the client of a connection has what a command needs.
+    """Return if the client of a connection has the rights for a command.
 
     Raises:
-        AccessError: it has not.
-        InvalidNameError, MetadataError: that could not be found out.
+        AccessError: it does not have them.
+        InvalidNameError, MetadataError: its rights could not be determined.
     """
     authorizer = connection.services.authorizer
     if authorizer is not None and authorizer.is_enabled:
@@ -178,12 +181,12 @@ async def require_rights(number: int, connection: Connection, request: Any) -> N
 
 
 async def close_unentitled(connections: Iterable[OpenConnection], authorizer: Authorizer) -> int:
-    """Close the producers and consumers whose client may not be one any more; return how many there were.
+    """Close the producers and consumers whose clients lost the right to be attached; return how many.
 
     Raises:
-        MetadataError: what is granted could not be read.
+        MetadataError: the permissions could not be read.
     """
-    closed = asked = 0
+    closed = checked = 0
     for connection in list(connections):
         for producer in list(connection.producers.values()):
             need = OfTopic(producer.topic.name, TopicOperation.PRODUCE)
@@ -191,8 +194,8 @@ async def close_unentitled(connections: Iterable[OpenConnection], authorizer: Au
                 connection.close_producer(producer)
                 producer.topic.forget_producer(producer)
                 closed += 1
-            asked += 1
-            if asked % _TURN == 0:
+            checked += 1
+            if checked % _TURN == 0:
                 await asyncio.sleep(0)
         for consumer in list(connection.consumers.values()):
             subscription = consumer.subscription
@@ -201,8 +204,8 @@ async def close_unentitled(connections: Iterable[OpenConnection], authorizer: Au
                 connection.close_consumer(consumer)
                 subscription.detach(consumer)
                 closed += 1
-            asked += 1
-            if asked % _TURN == 0:
+            checked += 1
+            if checked % _TURN == 0:
                 await asyncio.sleep(0)
     return closed
 

@@ -1,4 +1,4 @@
-"""SENDs as topics take them: what each says beside its entry, and the entry with what is kept of its metadata."""
+"""Converts SENDs to the form that topics accept, and checks their entries."""
 
 from collections.abc import Sequence
 from itertools import repeat
@@ -18,7 +18,7 @@ SEND: Final = int(api.BaseCommand.SEND)
 
 
 class Sends(NamedTuple):
-    """SENDs of one producer; `size` is that of their entries together."""
+    """Consecutive SENDs of one producer; `size` is the sum of the sizes of their entries, in bytes."""
 
     sent: list[Sent]
     entries: list[NewEntry]
@@ -26,28 +26,29 @@ class Sends(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """A SEND whose entry is not what its producer meant to send."""
+    """A SEND whose entry is damaged, or whose message count is wrong."""
 
     sequence_id: int
     error: Exception
 
 
 def of_run(producer: Producer, run: SendRun) -> Sends:
+    """Return the SENDs of a run, which `protocol` has checked: one message in each entry."""
     sizes = list(map(len, run.entries))
     sent = list(zip(repeat(producer), run.sequence_ids, repeat(0), repeat(1), sizes))
     return Sends(sent, list(zip(run.entries, repeat(1), run.publish_times_ms)), sum(sizes))
 
 
-def following(producer: Producer, received: Sequence[Received], at: int) -> tuple[Sends, Damage | None, int]:
-    """Return the SENDs of a producer that follow each other from `at` on, all chunks or none, and where others begin.
+def following(producer: Producer, received: Sequence[Received], start: int) -> tuple[Sends, Damage | None, int]:
+    """Return the consecutive SENDs of a producer from index `start` on, a damaged SEND, and the index after them.
 
-    One that is damaged ends them, and is none of them.
+    The SENDs are all chunks or none is. A damaged SEND ends them; it is returned apart.
     """
-    producer_id, are_chunks = received[at][1][0], received[at][1][4]
+    producer_id, are_chunks = received[start][1][0], received[start][1][4]
     sent: list[Sent] = []
     entries: list[NewEntry] = []
     size = 0
-    for index in range(at, len(received)):
+    for index in range(start, len(received)):
         number, send, entry = received[index]
         if number != SEND or send[0] != producer_id or send[4] != are_chunks:
             return Sends(sent, entries, size), None, index

@@ -7,7 +7,7 @@ import pytest
 
 from pulsar_barycenter.broker.access.errors import AuthenticationError
 from pulsar_barycenter.broker.access.providers.basic_provider import BasicProvider
-from pulsar_barycenter.broker.access.shown import Identity, Shown
+from pulsar_barycenter.broker.access.received_credentials import Credentials, Identity
 from pulsar_barycenter.config.broker_conf import ConfigError
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.credentials.passwords import Passwords
@@ -29,8 +29,8 @@ def provider() -> BasicProvider:
     return BasicProvider(Counted({}))
 
 
-def shown(text: str) -> Shown:
-    return Shown("basic", text.encode())
+def shown(text: str) -> Credentials:
+    return Credentials("basic", text.encode())
 
 
 async def test_a_right_password_is_checked_once(provider: BasicProvider) -> None:
@@ -52,11 +52,11 @@ async def test_wrong_ones_are_refused_alike(provider: BasicProvider) -> None:
 
 async def test_http_shows_user_and_password_in_base64(provider: BasicProvider) -> None:
     for text, data in ((base64.b64encode(b"alice:p:q").decode(), b"alice:p:q"), ("%%%", b"")):
-        found = provider.shown_by({"Authorization": f"Basic {text}"}, None)
+        found = provider.credentials_of({"Authorization": f"Basic {text}"}, None)
         assert found is not None
         assert found.data == data
-    assert provider.shown_by({"Authorization": "Bearer x"}, None) is None
-    assert provider.shown_by({}, "alice") is None
+    assert provider.credentials_of({"Authorization": "Bearer x"}, None) is None
+    assert provider.credentials_of({}, "alice") is None
 
 
 def test_the_file_must_be_named() -> None:

@@ -12,7 +12,7 @@ from pulsar_barycenter.broker.access.authentication import Authentication
 from pulsar_barycenter.broker.access.errors import AuthenticationError
 from pulsar_barycenter.broker.access.principal import Principal
 from pulsar_barycenter.broker.access.providers.openid_provider import OpenIDProvider
-from pulsar_barycenter.broker.access.shown import Shown
+from pulsar_barycenter.broker.access.received_credentials import Credentials
 from pulsar_barycenter.config.broker_conf import ConfigError, keys, parse_broker_conf
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.credentials.errors import KeyMaterialError
@@ -41,7 +41,7 @@ async def asking(issuer: FakeIssuer, **settings: Any) -> AsyncIterator[Authentic
 
 
 async def role(authentication: Authentication, token: str) -> str | None:
-    return (await authentication.of_connection(Shown("token", token.encode()))).principal.role
+    return (await authentication.of_connection(Credentials("token", token.encode()))).principal.role
 
 
 async def refusal(authentication: Authentication, token: str) -> str:
@@ -58,7 +58,7 @@ async def test_a_token_proves_a_role_at_both_ports_and_keys_are_fetched_once() -
         headers = {"Authorization": f"Bearer {issuer.token()}"}
         assert await authentication.of_http(headers) == Principal("alice")
         assert issuer.fetches == 1
-        session = await authentication.of_connection(Shown("token", issuer.token(exp=2_000_000_000).encode()))
+        session = await authentication.of_connection(Credentials("token", issuer.token(exp=2_000_000_000).encode()))
         assert session.expires_at_s == 2_000_000_000
         assert authentication.invitations == ('Bearer realm="barycenter"',)
         assert "an access token of an issuer" in await refusal_of_nothing(authentication)
@@ -106,7 +106,7 @@ async def test_a_broker_made_while_the_issuer_is_away_lets_in_once_it_is_there()
     async with fake_issuer() as issuer:
         provider = provider_by(issuer, times)
         issuer.status = 503
-        shown = Shown("token", issuer.token(now_s=times.wall_s).encode())
+        shown = Credentials("token", issuer.token(now_s=times.wall_s).encode())
         with capture_logs() as logs:
             for _ in range(10):
                 with pytest.raises(AuthenticationError, match="keys of the token's issuer could not be fetched"):
@@ -123,14 +123,16 @@ async def test_keys_go_on_while_the_issuer_is_away_until_they_expire() -> None:
     times = _Times()
     async with fake_issuer() as issuer:
         provider = provider_by(issuer, times)
-        shown = Shown("token", issuer.token(now_s=times.wall_s, exp=int(times.wall_s) + 10**6).encode())
+        shown = Credentials("token", issuer.token(now_s=times.wall_s, exp=int(times.wall_s) + 10**6).encode())
         await provider.identify(shown, times.wall_s)
         issuer.status = 500
         for after_s in (0, 64_800, 10_000, 11_599):
             times.now_s += after_s
             assert (await provider.identify(shown, times.wall_s)).role == "alice"
         with pytest.raises(AuthenticationError, match="no key with that id"):
-            await provider.identify(Shown("token", issuer.token(now_s=times.wall_s, **NEW).encode()), times.wall_s)
+            await provider.identify(
+                Credentials("token", issuer.token(now_s=times.wall_s, **NEW).encode()), times.wall_s
+            )
         times.now_s += 10
         with pytest.raises(AuthenticationError, match="could not be fetched"):
             await provider.identify(shown, times.wall_s)
@@ -141,7 +143,7 @@ async def test_old_keys_are_fetched_anew_beside_those_that_are_used() -> None:
     times = _Times()
     async with fake_issuer() as issuer:
         provider = provider_by(issuer, times)
-        shown = Shown("token", issuer.token(now_s=times.wall_s, exp=int(times.wall_s) + 10**6).encode())
+        shown = Credentials("token", issuer.token(now_s=times.wall_s, exp=int(times.wall_s) + 10**6).encode())
         await provider.identify(shown, times.wall_s)
         issuer.has_answered.clear()
         times.now_s += 64_800
@@ -154,7 +156,7 @@ async def test_old_keys_are_fetched_anew_beside_those_that_are_used() -> None:
         await provider.close()
 
 
-async def is_refused(provider: OpenIDProvider, shown: Shown, now_s: float) -> bool:
+async def is_refused(provider: OpenIDProvider, shown: Credentials, now_s: float) -> bool:
     try:
         await provider.identify(shown, now_s)
     except AuthenticationError:
@@ -266,11 +268,13 @@ async def test_a_token_is_judged_by_the_keys_of_whom_it_names_alone() -> None:
 
 async def test_a_new_token_of_the_same_role_goes_on_and_one_of_another_role_does_not() -> None:
     async with fake_issuer() as issuer, asking(issuer) as authentication:
-        session = await authentication.of_connection(Shown("token", issuer.token().encode()))
+        session = await authentication.of_connection(Credentials("token", issuer.token().encode()))
         later = issuer.token(exp=2_000_000_000)
-        assert (await authentication.refreshed(session, Shown("token", later.encode()))).expires_at_s == 2_000_000_000
+        assert (
+            await authentication.refreshed(session, Credentials("token", later.encode()))
+        ).expires_at_s == 2_000_000_000
         with pytest.raises(AuthenticationError, match="another role"):
-            await authentication.refreshed(session, Shown("token", issuer.token(sub="bob").encode()))
+            await authentication.refreshed(session, Credentials("token", issuer.token(sub="bob").encode()))
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,11 @@
-"""Where look-ups go while a cluster changes over to another load manager, broker by broker.
+"""Redirects look-ups while a cluster changes to another load manager, broker by broker.
 
-With `loadManagerMigrationEnabled` the load manager of the broker that started last is the newest, and brokers of
-another one send who looks up a bundle that nobody owns to one of those that run it. So bundles follow the change-over,
-and the brokers of the other manager are given none any more.
+With `loadManagerMigrationEnabled` the load manager of the broker that started last is the newest. A broker with another
+load manager redirects the look-up of a bundle without an owner to a broker with the newest one. So bundles move to
+brokers with the new load manager, and brokers with the former one get no more bundles.
 
-Source: Pulsar's `RedirectManager`. Different: a bundle that is owned is answered with its owner, by whichever manager.
+Source: Pulsar's `RedirectManager`. Unlike there, the look-up of a bundle with an owner returns this owner, whatever its
+load manager is.
 """
 
 import asyncio
@@ -21,11 +22,12 @@ from pulsar_barycenter.load.reports.load_report import LocalBrokerData
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.namespace import is_broker_bound
 
-_BELIEVED_S: Final = 1.0
+_REPORTS_LIFE_S: Final = 1.0
+"""How long the registrations that were read last are used, in seconds."""
 
 
-class NewestManager:
-    """`me` is this broker's id, once it is known."""
+class LoadManagerMigration:
+    """Selects the brokers to which look-ups are redirected. `me` returns this broker's id."""
 
     def __init__(
         self, config: ConfigHolder, registration: Registration, source: random.Random, me: Callable[[], str]
@@ -40,10 +42,11 @@ class NewestManager:
 
     @property
     def is_followed(self) -> bool:
+        """Whether the configuration enables redirects to the newest load manager."""
         return self._config.current.load_manager_migration_enabled
 
     async def candidate(self, bundle: Bundle) -> Candidate | None:
-        """Return a broker of the newest load manager, to be asked for `bundle`; None if this broker may decide itself.
+        """Return a broker with the newest load manager to ask about `bundle`; None if this broker may decide itself.
 
         Raises:
             MetadataError: the store did not answer.
@@ -53,26 +56,26 @@ class NewestManager:
         brokers = {broker: data for broker, data in (await self._brokers()).items() if _kind(data) is not None}
         if not brokers:
             return None
-        newest = _kind(max(brokers.items(), key=lambda each: (each[1].start_timestamp, each[0]))[1])
-        among = {broker: data for broker, data in brokers.items() if _kind(data) is newest}
-        if newest is manager_in_force(self._config.current) or self._me() in among:
+        newest = _kind(max(brokers.items(), key=lambda item: (item[1].start_timestamp, item[0]))[1])
+        candidates = {broker: data for broker, data in brokers.items() if _kind(data) is newest}
+        if newest is manager_in_force(self._config.current) or self._me() in candidates:
             return None
-        return self._one_of(among)
+        return self._choose(candidates)
 
     async def reader_of_records(self) -> Candidate | None:
-        """Return a broker that reads the ownership channel, to be asked for its topics; None if there is none.
+        """Return a broker that reads the ownership channel, to ask about the channel's topics; None if there is none.
 
         Raises:
             MetadataError: the store did not answer.
         """
-        among = {broker: data for broker, data in (await self._brokers()).items() if owns_by_records(data)}
-        return self._one_of(among) if among else None
+        candidates = {broker: data for broker, data in (await self._brokers()).items() if owns_by_records(data)}
+        return self._choose(candidates) if candidates else None
 
     async def _brokers(self) -> dict[str, LocalBrokerData]:
-        """Return what brokers registered, as the store had it a moment ago: by a stale answer two of them could send
-        look-ups to each other."""
+        """Return the registrations of all brokers, read at most _REPORTS_LIFE_S ago. With older ones two brokers could
+        redirect look-ups to each other."""
         now_s, brokers = asyncio.get_running_loop().time(), self._registration.brokers
-        if now_s - self._read_at_s > _BELIEVED_S or brokers != self._read_of:
+        if now_s - self._read_at_s > _REPORTS_LIFE_S or brokers != self._read_of:
             found = {}
             for broker in sorted(brokers):
                 data = await self._registration.read(broker)
@@ -81,13 +84,13 @@ class NewestManager:
             self._reports, self._read_of, self._read_at_s = found, brokers, now_s
         return self._reports
 
-    def _one_of(self, among: dict[str, LocalBrokerData]) -> Candidate:
-        broker = self._random.choice(sorted(among))
-        return Candidate(urls_of_report(broker, among[broker]), authoritative=False)
+    def _choose(self, candidates: dict[str, LocalBrokerData]) -> Candidate:
+        broker = self._random.choice(sorted(candidates))
+        return Candidate(urls_of_report(broker, candidates[broker]), authoritative=False)
 
 
 def _kind(data: LocalBrokerData) -> ManagerKind | None:
-    """Return which load manager a broker runs; None if it is not known here, or not told."""
+    """Return the load manager of a broker; None if the registration has none, or one that is unknown here."""
     try:
         return None if data.load_manager_class_name is None else manager_kind(data.load_manager_class_name)
     except StrategyError:

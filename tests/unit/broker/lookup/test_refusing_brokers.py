@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from pulsar_barycenter.broker.cluster.lookup_answers import Owner
-from pulsar_barycenter.broker.lookup import dead_ends
-from pulsar_barycenter.broker.lookup.dead_ends import ASK_AGAIN_S, BELIEVED_S, DeadEnds, refuses_connections
+from pulsar_barycenter.broker.lookup import refusing_brokers
+from pulsar_barycenter.broker.lookup.refusing_brokers import ASK_AGAIN_S, VALID_S, RefusingBrokers, refuses_connections
 from pulsar_barycenter.standalone.cluster import free_ports
 from support.control_cluster import SESSION_S, ControlCluster, on_virtual_time, topic
 from support.known_failures import owner_first, three
@@ -31,21 +31,21 @@ class Brokers:
 def test_a_broker_that_refuses_is_a_dead_end_until_it_accepts_again() -> None:
     async def scenario(_: ControlCluster) -> None:
         brokers = Brokers()
-        ways = DeadEnds(brokers.refuses, longest_s=LONGEST_S)
-        assert not ways.leads_to(URL), "nothing is known of it"
+        ways = RefusingBrokers(brokers.refuses, longest_s=LONGEST_S)
+        assert not ways.refuses(URL), "nothing is known of it"
         await asyncio.sleep(0.1)
         brokers.refusing = {URL}
-        assert not ways.leads_to(URL), "it accepted a moment ago"
-        await asyncio.sleep(BELIEVED_S)
-        ways.leads_to(URL)
+        assert not ways.refuses(URL), "it accepted a moment ago"
+        await asyncio.sleep(VALID_S)
+        ways.refuses(URL)
         await asyncio.sleep(0.1)
-        assert ways.leads_to(URL)
-        assert not ways.leads_to("pulsar://b:6650")
+        assert ways.refuses(URL)
+        assert not ways.refuses("pulsar://b:6650")
         brokers.refusing = set()
         await asyncio.sleep(ASK_AGAIN_S)
-        ways.leads_to(URL)
+        ways.refuses(URL)
         await asyncio.sleep(0.1)
-        assert not ways.leads_to(URL)
+        assert not ways.refuses(URL)
         await ways.close()
 
     on_virtual_time(scenario)
@@ -55,14 +55,14 @@ def test_what_refuses_for_longer_than_any_session_lives_and_is_reached_in_anothe
     async def scenario(cluster: ControlCluster) -> None:
         brokers = Brokers()
         brokers.refusing = {URL}
-        ways = DeadEnds(brokers.refuses, longest_s=LONGEST_S)
+        ways = RefusingBrokers(brokers.refuses, longest_s=LONGEST_S)
         began, held_s = cluster.loop.time(), 0.0
         while cluster.loop.time() < began + 3 * LONGEST_S:
-            if ways.leads_to(URL):
+            if ways.refuses(URL):
                 held_s = cluster.loop.time() - began
             await asyncio.sleep(0.1)
         assert LONGEST_S - 1 < held_s < LONGEST_S + 1
-        assert not ways.leads_to(URL)
+        assert not ways.refuses(URL)
         await ways.close()
 
     on_virtual_time(scenario)
@@ -71,11 +71,11 @@ def test_what_refuses_for_longer_than_any_session_lives_and_is_reached_in_anothe
 def test_however_many_look_ups_there_are_a_broker_is_asked_seldom() -> None:
     async def scenario(_: ControlCluster) -> None:
         brokers = Brokers()
-        ways = DeadEnds(brokers.refuses, longest_s=LONGEST_S)
+        ways = RefusingBrokers(brokers.refuses, longest_s=LONGEST_S)
         for _number in range(1000):
-            ways.leads_to(URL)
+            ways.refuses(URL)
             await asyncio.sleep(0.01)
-        assert brokers.asked == pytest.approx(10 / BELIEVED_S, abs=1)
+        assert brokers.asked == pytest.approx(10 / VALID_S, abs=1)
         await ways.close()
 
     on_virtual_time(scenario)
@@ -83,14 +83,14 @@ def test_however_many_look_ups_there_are_a_broker_is_asked_seldom() -> None:
 
 def test_addresses_that_were_seen_first_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(_: ControlCluster) -> None:
-        monkeypatch.setattr(dead_ends, "_MOST", 2)
+        monkeypatch.setattr(refusing_brokers, "_MOST", 2)
         brokers = Brokers()
         brokers.refusing = {f"pulsar://{name}:1" for name in "abc"}
-        ways = DeadEnds(brokers.refuses, longest_s=LONGEST_S)
+        ways = RefusingBrokers(brokers.refuses, longest_s=LONGEST_S)
         for name in "abc":
-            ways.leads_to(f"pulsar://{name}:1")
+            ways.refuses(f"pulsar://{name}:1")
         await asyncio.sleep(0.1)
-        assert [ways.leads_to(f"pulsar://{name}:1") for name in "bca"] == [True, True, False]
+        assert [ways.refuses(f"pulsar://{name}:1") for name in "bca"] == [True, True, False]
         await ways.close()
 
     on_virtual_time(scenario)
@@ -121,11 +121,11 @@ def test_look_ups_of_a_dead_brokers_bundles_are_held_until_others_may_have_them(
             return url in dead
 
         for broker in others:
-            broker.plane.lookup._dead_ends = DeadEnds(refuses, longest_s=2 * SESSION_S)
+            broker.plane.lookup._refusing_brokers = RefusingBrokers(refuses, longest_s=2 * SESSION_S)
             await cluster.follow(topic("t"), broker)
         owner.crash()
         dead.add(owner.urls.broker_url or "")
-        await asyncio.sleep(BELIEVED_S)
+        await asyncio.sleep(VALID_S)
         for broker in others:
             broker.plane.lookup.lookup_cached(topic("t"))  # the first one that asks is sent there
         await asyncio.sleep(0.1)

@@ -1,0 +1,38 @@
+"""The credentials that a client sends, and the identity that they prove."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pulsar_barycenter.credentials.bounds import MAX_ROLE
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """The credentials of one connection or request.
+
+    `method` is the name of the method in the binary protocol, `data` the bytes sent with it. `certificate_name` is the
+    common name (CN) of the TLS client certificate, None without one.
+    """
+
+    method: str
+    data: bytes = field(default=b"", repr=False)
+    certificate_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A role that credentials prove, until `expires_at_s` (seconds since 1970); None for ever."""
+
+    role: str
+    expires_at_s: float | None = None
+
+
+def after_scheme(headers: Mapping[str, str], scheme: str) -> bytes | None:
+    """Return the data of the header `Authorization` if it has that scheme, None if not, or if it is missing."""
+    found, _, data = headers.get("Authorization", "").partition(" ")
+    return data.strip().encode(errors="replace") if found.lower() == scheme else None
+
+
+def is_role(text: str) -> bool:
+    """Return whether a text from a client is a valid role name: 1 to MAX_ROLE printable characters."""
+    return 0 < len(text) <= MAX_ROLE and text.isprintable()

@@ -1,0 +1,104 @@
+"""Finds brokers that refuse connections, while the metadata store still names them as owners or leaders.
+
+A process that was killed keeps its locks until its session expires. A client that is sent to it is refused, and doubles
+its back-off with each attempt, up to a minute. So the look-up service holds a look-up instead of such an answer.
+
+This broker checks the owners in its answers in the background: it opens a connection and closes it. It checks a broker
+at most once in VALID_S, or in ASK_AGAIN_S while that one refuses. Two rules avoid false alarms:
+
+- Only a refused connection counts. No answer does not count: the network from here to the broker may be cut, while
+  the client can reach it.
+- A refusal counts for at most `longest_s`. No session outlives its process longer. So the broker is alive then, and
+  only this broker cannot reach it.
+
+Pulsar has nothing like it: there clients are sent to a dead broker until its session expires.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from pulsar_barycenter.bounds.recent import Recent
+from pulsar_barycenter.broker.background import BackgroundTasks
+
+VALID_S: Final = 1.0
+ASK_AGAIN_S: Final = 0.25
+_CONNECT_S: Final = 1.0
+_MOST: Final = 10_000
+"""The most addresses that are recorded; the oldest is forgotten first."""
+
+
+async def refuses_connections(service_url: str) -> bool:
+    """Return whether a connection to a service URL is refused. False if this is not known after a second."""
+    try:
+        parts = urlsplit(service_url)
+        host, port = parts.hostname or "", parts.port or 0
+        async with asyncio.timeout(_CONNECT_S):
+            transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, host, port)
+    except ConnectionRefusedError:
+        return True
+    except (OSError, TimeoutError, ValueError):
+        return False
+    transport.close()
+    return False
+
+
+@dataclass(eq=False, slots=True)
+class _Address:
+    checked_at_s: float
+    is_checking: bool = False
+    refused_since_s: float | None = None
+
+
+class RefusingBrokers:
+    """Answers whether a broker refuses connections. `probe` is `refuses_connections` or a substitute; `longest_s` is
+    the longest time for which the store may name a dead broker."""
+
+    def __init__(self, probe: Callable[[str], Awaitable[bool]], *, longest_s: float) -> None:
+        self._probe = probe
+        self._longest_s = longest_s
+        self._addresses: Recent[str, _Address] = Recent(_MOST)
+        self._tasks = BackgroundTasks("refusing_broker_not_checked")
+        self._closed = False
+
+    def refuses(self, service_url: str | None) -> bool:
+        """Return whether the broker at `service_url` refuses connections, as far as this is known now.
+
+        This does not wait; it starts a check in the background if the last one is too old.
+        """
+        if service_url is None:
+            return False
+        now_s = asyncio.get_running_loop().time()
+        address = self._addresses.get(service_url)
+        if address is None:
+            address = _Address(now_s)
+            self._addresses.put(service_url, address)
+            self._start_check(service_url, address)
+        elif now_s - address.checked_at_s >= (VALID_S if address.refused_since_s is None else ASK_AGAIN_S):
+            address.checked_at_s = now_s
+            self._start_check(service_url, address)
+        return address.refused_since_s is not None and now_s - address.refused_since_s < self._longest_s
+
+    async def close(self) -> None:
+        """Cancel all checks. Idempotent."""
+        self._closed = True
+        await self._tasks.close()
+
+    def _start_check(self, service_url: str, address: _Address) -> None:
+        if address.is_checking or self._closed:
+            return
+        address.is_checking = True
+        self._tasks.start(self._check(service_url, address), f"connect to {service_url}")
+
+    async def _check(self, service_url: str, address: _Address) -> None:
+        try:
+            is_refused = await self._probe(service_url)
+        finally:
+            address.is_checking = False
+        now_s = asyncio.get_running_loop().time()
+        if not is_refused:
+            address.refused_since_s = None
+        elif address.refused_since_s is None:
+            address.refused_since_s = now_s

@@ -12,18 +12,9 @@ from typing import Final, Protocol
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
+from pulsar_barycenter.admin.operations import NamespaceOperation, PolicyOperation, TenantOperation, TopicOperation
 from pulsar_barycenter.broker.authorization import needs
-from pulsar_barycenter.broker.authorization.needs import (
-    NamespaceOperation,
-    Need,
-    OfNamespace,
-    OfPolicy,
-    OfTenant,
-    OfTopic,
-    PolicyOperation,
-    TenantOperation,
-    TopicOperation,
-)
+from pulsar_barycenter.broker.authorization.needs import Need, OfNamespace, OfPolicy, OfTenant, OfTopic
 from pulsar_barycenter.broker.authorization.rules import granted_by
 from pulsar_barycenter.broker.rest.errors import Handler
 from pulsar_barycenter.broker.rest.lookup import looked_up_topic

@@ -25,7 +25,7 @@ metadata      config bounds
 load          naming config
 ledger        metadata naming bounds
 logs          naming load
-admin         naming credentials
+admin         naming credentials load logs
 broker        naming config protocol credentials pages bounds metadata load ledger logs admin
 pipeline      naming config load
 snapshots     naming config metadata load logs pipeline

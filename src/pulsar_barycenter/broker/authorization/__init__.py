@@ -6,6 +6,6 @@ away. `rules` is the decision, without I/O: a verdict with its reason. `authoriz
 for each request that is served; `topic_grants` takes away those of a deleted topic; `refusals` logs refused
 requests, at a bounded rate.
 
-Which request needs what is said where requests come in: `wire/admission/rights.py` for the binary protocol,
-`rest/rights.py` for HTTP. Source: Pulsar's `AuthorizationService` and `PulsarAuthorizationProvider`.
+What a request needs is stated for the binary protocol in `wire/admission/rights.py`, for HTTP in the rows of
+`admin.routes`, which `rest/rights.py` reads. Source: Pulsar's `AuthorizationService` and `PulsarAuthorizationProvider`.
 """

@@ -371,6 +371,13 @@ def test_checks_of_the_doctor_and_the_status_read_no_clock_file_or_loop() -> Non
             assert not used, f"{module} imports {sorted(used)}"
 
 
+def test_rows_of_the_route_table_are_data() -> None:
+    for module in files():
+        if module.startswith("admin.routes"):
+            used = {name.split(".")[0] for name in imports(module)} & (IMPURE | {"aiohttp", "broker"})
+            assert not used, f"{module} imports {sorted(used)}"
+
+
 def test_pyspark_is_imported_where_spark_runs() -> None:
     for module in files():
         if any(name.split(".")[0] == "pyspark" for name in imports(module)):

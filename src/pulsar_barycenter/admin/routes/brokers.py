@@ -2,10 +2,7 @@
 
 from typing import Final
 
-from pulsar_barycenter.admin.routes.rights import (
-    KNOWN_CALLER,
-    SUPER_USER,
-)
+from pulsar_barycenter.admin.routes.rights import KNOWN_CALLER, SUPER_USER
 from pulsar_barycenter.admin.routes.route import FLAG, TEXT, RouteGroup, number, one_of
 
 MOST_UNLOADS_PER_S: Final = 2**31 - 1

@@ -2,10 +2,7 @@
 
 from typing import Final
 
-from pulsar_barycenter.admin.routes.rights import (
-    KNOWN_CALLER,
-    SUPER_USER,
-)
+from pulsar_barycenter.admin.routes.rights import KNOWN_CALLER, SUPER_USER
 from pulsar_barycenter.admin.routes.route import RouteGroup
 
 CLUSTERS: Final = RouteGroup("Clusters", "/admin/v2/clusters")

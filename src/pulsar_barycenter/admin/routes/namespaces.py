@@ -4,14 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pulsar_barycenter.admin.operations import NamespaceOperation, TenantOperation
-from pulsar_barycenter.admin.routes.rights import (
-    SUPER_USER,
-    OnNamespace,
-    OnQueriedTenant,
-    OnTenant,
-    reads,
-    writes,
-)
+from pulsar_barycenter.admin.routes.rights import SUPER_USER, OnNamespace, OnQueriedTenant, OnTenant, reads, writes
 from pulsar_barycenter.admin.routes.route import FLAG, LARGEST_EXACT, TEXT, Route, RouteGroup, number, one_of
 
 TOPIC_MODES: Final = ("PERSISTENT", "NON_PERSISTENT", "ALL")

@@ -3,11 +3,7 @@
 from typing import Final
 
 from pulsar_barycenter.admin.operations import NamespaceOperation
-from pulsar_barycenter.admin.routes.rights import (
-    OnNamespace,
-    reads,
-    writes,
-)
+from pulsar_barycenter.admin.routes.rights import OnNamespace, reads, writes
 from pulsar_barycenter.admin.routes.route import RouteGroup
 from pulsar_barycenter.admin.routes.topics import TOPIC
 

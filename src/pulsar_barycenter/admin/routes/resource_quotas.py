@@ -2,9 +2,7 @@
 
 from typing import Final
 
-from pulsar_barycenter.admin.routes.rights import (
-    SUPER_USER,
-)
+from pulsar_barycenter.admin.routes.rights import SUPER_USER
 from pulsar_barycenter.admin.routes.route import RouteGroup
 
 RESOURCE_QUOTAS: Final = RouteGroup("ResourceQuotas", "/admin/v2/resource-quotas")

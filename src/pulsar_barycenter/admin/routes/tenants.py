@@ -3,10 +3,7 @@
 from typing import Final
 
 from pulsar_barycenter.admin.operations import TenantOperation
-from pulsar_barycenter.admin.routes.rights import (
-    SUPER_USER,
-    OnTenant,
-)
+from pulsar_barycenter.admin.routes.rights import SUPER_USER, OnTenant
 from pulsar_barycenter.admin.routes.route import FLAG, RouteGroup
 
 TENANTS: Final = RouteGroup("Tenants", "/admin/v2/tenants")

@@ -3,12 +3,7 @@
 from typing import Final
 
 from pulsar_barycenter.admin.operations import NamespaceOperation, TopicOperation
-from pulsar_barycenter.admin.routes.rights import (
-    OnNamespace,
-    OnTopic,
-    reads,
-    writes,
-)
+from pulsar_barycenter.admin.routes.rights import OnNamespace, OnTopic, reads, writes
 from pulsar_barycenter.admin.routes.route import FLAG, TEXT, RouteGroup
 
 DOMAIN: Final = "/admin/v2/{domain:persistent|non-persistent}/{tenant}/{namespace}"

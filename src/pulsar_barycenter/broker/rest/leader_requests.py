@@ -25,8 +25,8 @@ def leader_requests(services: BrokerServices) -> Middleware:
     @web.middleware
     async def to_the_leader(request: web.Request, handler: Handler) -> web.StreamResponse:
         is_on = services.config.leader_only_metadata_writes != "false"
-        row = route_of(request)
-        if not is_on or row is None or not row.by_leader:
+        row = route_of(request) if is_on else None
+        if row is None or not row.by_leader:
             return await handler(request)
         try:
             epoch = services.control.leadership.epoch()

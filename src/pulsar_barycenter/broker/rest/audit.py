@@ -1,12 +1,12 @@
-"""What administrators change, kept and told: who, from where, by which request, why, and how it was answered.
+"""The audit log: what administrators change, with the caller, the address, the request, the reason and the answer.
 
     GET /barycenter/v1/audit?of=cluster&limit=100&since=<epoch ms>&until=<epoch ms>&before=<cursor>&request_id=
 
 returns a page of the changes in `logs.audit_log`, oldest first, back from `before`; `of=cluster` asks all brokers. A
-change is in the log of the broker that did it. One that passed a request on says in its process log where to, under the
-same request id. Refused requests are not kept, nor requests between brokers that no administrator sends.
+change is in the log of the broker that made it. A broker that passes a request on logs the destination in its process
+log, under the same request id. Refused requests are not kept, nor rows that are not `is_audited`.
 
-Whoever changes something may say why in the header WHY.
+A caller may give a reason in the header WHY.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ _EVERYWHERE_AT_ONCE: Final = 2
 
 
 def why_of(request: web.Request) -> str:
-    """Return why somebody asks, by his own word: printable, of at most LONGEST_WHY characters, "" if he does not say.
+    """Return the caller's reason: printable, at most LONGEST_WHY characters, "" if the request has none.
 
     Other characters than those of Latin-1 are sent percent-encoded, as headers hold none of them.
     """
@@ -51,7 +51,7 @@ def why_of(request: web.Request) -> str:
 
 
 def audited(services: BrokerServices) -> Middleware:
-    """Return the middleware that keeps changes; it stands before the one that answers errors."""
+    """Return the middleware that keeps changes; it precedes the one that answers errors."""
 
     @web.middleware
     async def keep(request: web.Request, handler: Handler) -> web.StreamResponse:

@@ -1,4 +1,4 @@
-"""Requests that only the leader answers where `leaderOnlyMetadataWrites` is not `false`: what administrators change.
+"""Requests that only the leader answers where `leaderOnlyMetadataWrites` is not `false`: rows that are `by_leader`.
 
 | this broker                           | answer                                                    |
 |---------------------------------------|-----------------------------------------------------------|

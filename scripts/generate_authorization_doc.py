@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 
+from pulsar_barycenter.admin.routes.table import ROUTES
 from pulsar_barycenter.broker.authorization.needs import AuthAction
 from pulsar_barycenter.broker.authorization.rules import NAMESPACE_ACTIONS, TOPIC_ACTIONS
 from pulsar_barycenter.broker.bounded_log import MOST_A_SECOND
-from pulsar_barycenter.broker.rest.rights import RIGHTS
+from pulsar_barycenter.broker.rest.rights import holders_of
 from pulsar_barycenter.broker.wire.admission.rights import NEEDS
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 
@@ -102,8 +103,8 @@ def _operations(action: AuthAction, actions: Mapping[StrEnum, frozenset[AuthActi
 
 def _routes() -> Iterator[str]:
     yield "## REST\n\nSuper users may all of this.\n\n| request | who else |\n|---|---|"
-    for (method, path), right in RIGHTS.items():
-        yield f"| `{method} {path}` | {'–' if right.who == 'super users' else right.who} |"
+    for row in ROUTES:
+        yield f"| `{row.method} {row.path}` | {holders_of(row.right) or '–'} |"
 
 
 def _commands() -> Iterator[str]:

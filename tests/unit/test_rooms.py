@@ -25,7 +25,7 @@ metadata      config bounds
 load          naming config
 ledger        metadata naming bounds
 cluster_logs  naming load
-admin         naming credentials
+admin         naming credentials load cluster_logs
 broker        naming config protocol credentials pages bounds metadata load ledger cluster_logs admin
 pipeline      naming config load
 snapshots     naming config metadata load cluster_logs pipeline
@@ -373,6 +373,13 @@ def test_checks_of_the_doctor_and_the_status_read_no_clock_file_or_loop() -> Non
     for module in files():
         if module.startswith(("doctor.checks", "doctor.picture", "doctor.finding", "doctor.catalogue", "status")):
             used = {name.split(".")[0] for name in imports(module)} & IMPURE
+            assert not used, f"{module} imports {sorted(used)}"
+
+
+def test_rows_of_the_route_table_are_data() -> None:
+    for module in files():
+        if module.startswith("admin.routes"):
+            used = {name.split(".")[0] for name in imports(module)} & (IMPURE | {"aiohttp", "broker"})
             assert not used, f"{module} imports {sorted(used)}"
 
 

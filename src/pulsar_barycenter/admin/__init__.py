@@ -1,9 +1,10 @@
-"""The admin REST of a broker, as one who calls it sees it.
+"""The admin REST of a broker: what callers and the broker have to agree on.
 
-`client` sends a request, follows the redirects by which brokers hand it on, and returns the JSON of the answer;
-`errors` has the one error that a call ends with. `client_conf` reads where a cluster is and what is shown to it, as
-Pulsar's own tools do. `commands` are those of `pulsar-admin`, as rows. Brokers call each other with `client`, commands
-and the demo a cluster, the collector one that may be Apache Pulsar's.
+`client` sends a request, follows redirects from broker to broker, and returns the JSON of the answer; `errors` has the
+one error that a call raises. Brokers call each other with it; commands and the demo call a cluster; the collector also
+calls Apache Pulsar. `client_conf` reads the address of a cluster and the credentials, as Pulsar's own tools do.
+`routes` is the table of all requests, `operations` are the operations that a right allows, and `commands` are the
+commands of `pulsar-admin`, as rows.
 
-What is asked for, and what an answer means, is left to those who ask. The answering side is `broker.rest`.
+The answering side is `broker.rest`.
 """

@@ -14,41 +14,39 @@ from pulsar_barycenter.admin.commands.table import (
     Values,
     WrongUsageError,
     command,
-    filled,
-    parameters,
     request,
+    send,
 )
+from pulsar_barycenter.admin.routes import brokers as routes
 
-_CONFIG = Flag("-c --config", "config", "The name of the key.", required=True)
+_CONFIG = Flag("-c --config", "name", "The name of the key.", required=True)
 _INDENT = Flag("-i --indent", "indent", "JSON over several lines.", Kind.SWITCH)
 _BLANKS: Final = 4
 
 
 async def _list(session: Session, values: Values) -> Any:
-    return await session.call("GET", filled("/brokers/{cluster}", values) if values["cluster"] else "/brokers")
+    return await send(session, routes.LIST_BROKERS_OF_CLUSTER if values["cluster"] else routes.LIST_BROKERS, values)
 
 
 async def _namespaces(session: Session, values: Values) -> Any:
     broker = values["broker"] or values["url"]
     if not broker:
         raise WrongUsageError("name the broker with --broker HOST:PORT")
-    return await session.call(
-        "GET", filled("/brokers/{cluster}/{broker}/ownedNamespaces", {**values, "broker": broker})
-    )
+    return await send(session, routes.GET_OWNED_BUNDLES, {**values, "broker": broker})
 
 
 async def _shut_down(session: Session, values: Values) -> str:
     query = {"maxConcurrentUnloadPerSec": "rate", "forcedTerminateTopic": "force"}
-    await session.call("POST", "/brokers/shutdown", params=parameters(values, query))
+    await send(session, routes.SHUT_DOWN, values, query=query)
     return "Successfully trigger broker shutdown gracefully"
 
 
 async def _topics(session: Session, values: Values) -> str:
-    return _written(await session.call("GET", "/broker-stats/topics"), values)
+    return _written(await send(session, routes.GET_TOPICS), values)
 
 
 async def _metrics(session: Session, values: Values) -> str:
-    found = await session.call("GET", "/broker-stats/metrics")
+    found = await send(session, routes.GET_METRICS)
     return ("\n\n" if values["indent"] else "\n").join(_written(each, values) for each in found)
 
 
@@ -63,7 +61,7 @@ BROKERS: Final = Resource(
     "Brokers and their configuration.",
     (
         command("list", "List the brokers.", _list, Argument("cluster", required=False)),
-        command("leader-broker", "Show the leader.", request("GET", "/brokers/leaderBroker")),
+        command("leader-broker", "Show the leader.", request(routes.GET_LEADER)),
         command(
             "namespaces",
             "Show the bundles that a broker owns.",
@@ -75,37 +73,37 @@ BROKERS: Final = Resource(
         command(
             "update-dynamic-config",
             "Change a key on all brokers.",
-            request("POST", "/brokers/configuration/{config}/{value}"),
+            request(routes.SET_DYNAMIC_VALUE),
             _CONFIG,
             Flag("-v --value", "value", "Its value.", required=True),
         ),
         command(
             "delete-dynamic-config",
             "Remove a change of a key.",
-            request("DELETE", "/brokers/configuration/{config}"),
+            request(routes.DELETE_DYNAMIC_VALUE),
             _CONFIG,
         ),
-        command("list-dynamic-config", "List the dynamic keys.", request("GET", "/brokers/configuration")),
+        command("list-dynamic-config", "List the dynamic keys.", request(routes.LIST_DYNAMIC_CONFIGURATION)),
         command(
             "get-all-dynamic-config",
             "Show what was changed.",
-            request("GET", "/brokers/configuration/values"),
+            request(routes.GET_DYNAMIC_VALUES),
             form=Form.PAIRS,
         ),
         command(
             "get-runtime-config",
             "Show all values in force.",
-            request("GET", "/brokers/configuration/runtime"),
+            request(routes.GET_RUNTIME_CONFIGURATION),
             form=Form.PAIRS,
         ),
-        command("get-internal-config", "Show where metadata are.", request("GET", "/brokers/internal-configuration")),
+        command("get-internal-config", "Show where metadata are.", request(routes.GET_INTERNAL_CONFIGURATION)),
         command(
             "healthcheck",
             "Have a broker write a message to itself and read it.",
-            request("GET", "/brokers/health", query={"topicVersion": "version"}),
+            request(routes.CHECK_HEALTH, query={"topicVersion": "version"}),
             Flag("-tv --topic-version", "version", "Which form of topic.", choices=("V1", "V2")),
         ),
-        command("version", "Show the version of the broker.", request("GET", "/brokers/version")),
+        command("version", "Show the version of the broker.", request(routes.GET_VERSION)),
         command(
             "shutdown",
             "Stop the broker that is asked, in order.",
@@ -120,13 +118,13 @@ BROKER_STATS: Final = Resource(
     "broker-stats",
     "Figures of the broker that is asked.",
     (
-        command("load-report", "Show its load report.", request("GET", "/broker-stats/load-report")),
+        command("load-report", "Show its load report.", request(routes.GET_LOAD_REPORT)),
         command("topics", "Show the statistics of all its topics.", _topics, _INDENT, aliases=("destinations",)),
         command("monitoring-metrics", "Show the figures of its namespaces.", _metrics, _INDENT),
         command(
             "allocator-stats",
             "Show the figures of an allocator.",
-            request("GET", "/broker-stats/allocator-stats/{allocator}"),
+            request(routes.GET_ALLOCATOR_STATS),
             Argument("allocator"),
         ),
     ),

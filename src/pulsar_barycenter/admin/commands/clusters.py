@@ -14,9 +14,10 @@ from pulsar_barycenter.admin.commands.table import (
     Values,
     command,
     fields,
-    filled,
     request,
+    send,
 )
+from pulsar_barycenter.admin.routes import brokers, clusters, tenants
 
 _DOMAIN = Flag("--domain-name", "domain", "The failure domain.", required=True)
 _BROKERS = Flag("--broker-list", "brokers", "Ids of brokers, separated by commas.", Kind.NAMES)
@@ -41,69 +42,63 @@ def _cluster_body(values: Values) -> dict[str, Any]:
 
 
 async def _list(session: Session, values: Values) -> Any:
-    names = await session.call("GET", "/clusters")
+    names = await send(session, clusters.LIST_CLUSTERS)
     if not values["current"]:
         return names
-    own = (await session.call("GET", "/brokers/configuration/runtime"))["clusterName"]
+    own = (await send(session, brokers.GET_RUNTIME_CONFIGURATION))["clusterName"]
     return [f"{name}(*)" if name == own else name for name in names]
 
 
 async def _create_tenant(session: Session, values: Values) -> None:
-    allowed = values["allowed"] or await session.call("GET", "/clusters")
+    allowed = values["allowed"] or await send(session, clusters.LIST_CLUSTERS)
     body = {"adminRoles": values["roles"] or [], "allowedClusters": allowed}
-    await session.call("PUT", filled("/tenants/{tenant}", values), body=body)
+    await send(session, tenants.CREATE_TENANT, values, body=body)
 
 
 async def _update_tenant(session: Session, values: Values) -> None:
     """Change what was typed, and keep the rest."""
-    path = filled("/tenants/{tenant}", values)
-    known = await session.call("GET", path)
-    await session.call(
-        "POST", path, body={**known, **fields(values, {"adminRoles": "roles", "allowedClusters": "allowed"})}
-    )
+    known = await send(session, tenants.GET_TENANT, values)
+    typed = fields(values, {"adminRoles": "roles", "allowedClusters": "allowed"})
+    await send(session, tenants.UPDATE_TENANT, values, body={**known, **typed})
 
 
 def _domain_body(values: Values) -> dict[str, Any]:
     return {"brokers": values["brokers"] or []}
 
 
-_OF_DOMAIN: Final = "/clusters/{cluster}/failureDomains/{domain}"
-
 CLUSTERS: Final = Resource(
     "clusters",
     "Clusters, their peers and failure domains.",
     (
         command("list", "List the clusters.", _list, Flag("-c --current", "current", "Mark the own one.", Kind.SWITCH)),
-        command("get", "Show a cluster.", request("GET", "/clusters/{cluster}"), CLUSTER),
+        command("get", "Show a cluster.", request(clusters.GET_CLUSTER), CLUSTER),
         command(
             "create",
             "Create a cluster.",
-            request("PUT", "/clusters/{cluster}", body=_cluster_body),
+            request(clusters.CREATE_CLUSTER, body=_cluster_body),
             CLUSTER,
             *_CLUSTER_FLAGS,
         ),
         command(
             "update",
             "Replace a cluster.",
-            request("POST", "/clusters/{cluster}", body=_cluster_body),
+            request(clusters.UPDATE_CLUSTER, body=_cluster_body),
             CLUSTER,
             *_CLUSTER_FLAGS,
         ),
-        command("delete", "Delete a cluster that nobody uses.", request("DELETE", "/clusters/{cluster}"), CLUSTER),
-        command(
-            "get-peer-clusters", "List the peers.", request("GET", "/clusters/{cluster}/peers"), CLUSTER, form=Form.JSON
-        ),
+        command("delete", "Delete a cluster that nobody uses.", request(clusters.DELETE_CLUSTER), CLUSTER),
+        command("get-peer-clusters", "List the peers.", request(clusters.GET_PEERS), CLUSTER, form=Form.JSON),
         command(
             "update-peer-clusters",
             "Set the peers.",
-            request("POST", "/clusters/{cluster}/peers", body=lambda values: values["peers"]),
+            request(clusters.SET_PEERS, body=lambda values: values["peers"]),
             CLUSTER,
             Flag("--peer-clusters", "peers", 'Names separated by commas; "" is none.', Kind.NAMES, required=True),
         ),
         command(
             "create-failure-domain",
             "Create a failure domain.",
-            request("POST", _OF_DOMAIN, body=_domain_body),
+            request(clusters.SET_DOMAIN, body=_domain_body),
             CLUSTER,
             _DOMAIN,
             _BROKERS,
@@ -111,17 +106,17 @@ CLUSTERS: Final = Resource(
         command(
             "update-failure-domain",
             "Replace the brokers of a failure domain.",
-            request("POST", _OF_DOMAIN, body=_domain_body),
+            request(clusters.SET_DOMAIN, body=_domain_body),
             CLUSTER,
             _DOMAIN,
             _BROKERS,
         ),
-        command("get-failure-domain", "Show a failure domain.", request("GET", _OF_DOMAIN), CLUSTER, _DOMAIN),
-        command("delete-failure-domain", "Delete a failure domain.", request("DELETE", _OF_DOMAIN), CLUSTER, _DOMAIN),
+        command("get-failure-domain", "Show a failure domain.", request(clusters.GET_DOMAIN), CLUSTER, _DOMAIN),
+        command("delete-failure-domain", "Delete a failure domain.", request(clusters.DELETE_DOMAIN), CLUSTER, _DOMAIN),
         command(
             "list-failure-domains",
             "Show all failure domains.",
-            request("GET", "/clusters/{cluster}/failureDomains"),
+            request(clusters.LIST_DOMAINS),
             CLUSTER,
         ),
     ),
@@ -131,14 +126,14 @@ TENANTS: Final = Resource(
     "tenants",
     "Tenants: who administrates them, and which clusters they may use.",
     (
-        command("list", "List the tenants.", request("GET", "/tenants")),
-        command("get", "Show a tenant.", request("GET", "/tenants/{tenant}"), TENANT),
+        command("list", "List the tenants.", request(tenants.LIST_TENANTS)),
+        command("get", "Show a tenant.", request(tenants.GET_TENANT), TENANT),
         command("create", "Create a tenant.", _create_tenant, TENANT, _ROLES, _ALLOWED),
         command("update", "Change a tenant; what is not typed stays.", _update_tenant, TENANT, _ROLES, _ALLOWED),
         command(
             "delete",
             "Delete a tenant; with --force its namespaces, too.",
-            request("DELETE", "/tenants/{tenant}", query={"force": "force"}),
+            request(tenants.DELETE_TENANT, query={"force": "force"}),
             TENANT,
             FORCE,
         ),

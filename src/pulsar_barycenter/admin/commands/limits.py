@@ -7,56 +7,56 @@ from typing import Final
 
 from pulsar_barycenter.admin.commands.output import Form
 from pulsar_barycenter.admin.commands.table import NAMESPACE, Command, Flag, Kind, command, request
+from pulsar_barycenter.admin.routes import namespaces as routes
+from pulsar_barycenter.admin.routes.permissions import GET_SUBSCRIPTION_AUTH_MODE, SET_SUBSCRIPTION_AUTH_MODE
 
 _LIMITS: Final = {
-    "max-topics-per-namespace": ("maxTopicsPerNamespace", "-t", "how many topics the namespace may have"),
-    "max-producers-per-topic": ("maxProducersPerTopic", "-p", "how many producers a topic may have"),
-    "max-consumers-per-topic": ("maxConsumersPerTopic", "-c", "how many consumers a topic may have"),
+    "max-topics-per-namespace": (routes.TOPICS_PER_NAMESPACE, "-t", "how many topics the namespace may have"),
+    "max-producers-per-topic": (routes.PRODUCERS_PER_TOPIC, "-p", "how many producers a topic may have"),
+    "max-consumers-per-topic": (routes.CONSUMERS_PER_TOPIC, "-c", "how many consumers a topic may have"),
     "max-consumers-per-subscription": (
-        "maxConsumersPerSubscription",
+        routes.CONSUMERS_PER_SUBSCRIPTION,
         "-c",
         "how many consumers a subscription may have",
     ),
-    "max-subscriptions-per-topic": ("maxSubscriptionsPerTopic", "-m", "how many subscriptions a topic may have"),
+    "max-subscriptions-per-topic": (routes.SUBSCRIPTIONS_PER_TOPIC, "-m", "how many subscriptions a topic may have"),
 }
-"""Names of the commands after `get-`, `set-` and `remove-`, with the place of the policy, a short flag, and words."""
-_AUTH_MODE: Final = "/namespaces/{namespace}/subscriptionAuthMode"
+"""Names of the commands after `get-`, `set-` and `remove-`, with their routes, a short flag, and words."""
 
 
-def _of(name: str, place: str, short: str, what: str) -> tuple[Command, ...]:
-    path = "/namespaces/{namespace}/" + place
-    limit = Flag(f"{short} --{name}", "limit", "The limit; 0 is none.", Kind.NUMBER, required=True)
+def _of(name: str, limit: routes.LimitRoutes, short: str, what: str) -> tuple[Command, ...]:
+    most = Flag(f"{short} --{name}", "limit", "The limit; 0 is none.", Kind.NUMBER, required=True)
     return (
-        command(f"get-{name}", f"Show {what}.", request("GET", path), NAMESPACE, form=Form.VALUE),
+        command(f"get-{name}", f"Show {what}.", request(limit.show), NAMESPACE, form=Form.VALUE),
         command(
             f"set-{name}",
             f"Set {what}.",
-            request("POST", path, body=lambda values: values["limit"]),
+            request(limit.change, body=lambda values: values["limit"]),
             NAMESPACE,
-            limit,
+            most,
         ),
         command(
             f"remove-{name}",
             f"Have the broker's setting say {what}.",
-            request("DELETE", path),
+            request(limit.remove),
             NAMESPACE,
         ),
     )
 
 
 NAMESPACE_LIMITS: Final = (
-    *(each for name, (place, short, what) in _LIMITS.items() for each in _of(name, place, short, what)),
+    *(each for name, (limit, short, what) in _LIMITS.items() for each in _of(name, limit, short, what)),
     command(
         "get-subscription-auth-mode",
         "Show whether names of subscriptions begin with the role that uses them.",
-        request("GET", _AUTH_MODE),
+        request(GET_SUBSCRIPTION_AUTH_MODE),
         NAMESPACE,
         form=Form.VALUE,
     ),
     command(
         "set-subscription-auth-mode",
         "Have names of subscriptions begin with the role that uses them, or not.",
-        request("POST", _AUTH_MODE, body=lambda values: values["mode"]),
+        request(SET_SUBSCRIPTION_AUTH_MODE, body=lambda values: values["mode"]),
         NAMESPACE,
         Flag(
             "-m --subscription-auth-mode",

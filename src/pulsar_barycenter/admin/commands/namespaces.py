@@ -15,12 +15,13 @@ from pulsar_barycenter.admin.commands.table import (
     Values,
     WrongUsageError,
     command,
-    filled,
-    parameters,
     request,
+    send,
 )
+from pulsar_barycenter.admin.routes import namespaces as routes
+from pulsar_barycenter.admin.routes import topics
 
-_BUNDLE = Flag("-b --bundle", "bundle", "The hash range, such as 0x00000000_0x80000000.")
+_BUNDLE = Flag("-b --bundle", "range", "The hash range, such as 0x00000000_0x80000000.")
 _GROUP = Flag("-g --group", "group", "The anti-affinity group.", required=True)
 _MOST_BUNDLES: Final = 2**32
 _UNITS: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -41,32 +42,27 @@ def _create_body(values: Values) -> dict[str, Any] | None:
 
 
 async def _unload(session: Session, values: Values) -> None:
-    if values["destination"] and not values["bundle"]:
+    if values["destination"] and not values["range"]:
         raise WrongUsageError("--destinationBroker is for a bundle: name it with --bundle")
-    path = "/namespaces/{namespace}/{bundle}/unload" if values["bundle"] else "/namespaces/{namespace}/unload"
-    await session.call("PUT", filled(path, values), params=parameters(values, {"destinationBroker": "destination"}))
+    route = routes.UNLOAD_BUNDLE if values["range"] else routes.UNLOAD_NAMESPACE
+    await send(session, route, values, query={"destinationBroker": "destination"})
 
 
 async def _split(session: Session, values: Values) -> None:
-    if (values["bundle"] is None) == (values["type"] is None):
+    if (values["range"] is None) == (values["type"] is None):
         raise WrongUsageError("give either --bundle or --bundle-type")
     try:
         positions = [int(each, 0) for each in values["boundaries"] or ()]
     except ValueError as error:
         raise WrongUsageError(f"--split-boundaries: {error}: give whole numbers, separated by commas") from error
-    known = {**values, "bundle": values["bundle"] or values["type"]}
-    await session.call(
-        "PUT",
-        filled("/namespaces/{namespace}/{bundle}/split", known),
-        params=parameters(values, {"unload": "unload", "splitAlgorithmName": "algorithm"}),
-        body=positions or None,
-    )
+    query = {"unload": "unload", "splitAlgorithmName": "algorithm"}
+    known = {**values, "range": values["range"] or values["type"]}
+    await send(session, routes.SPLIT_BUNDLE, known, query=query, body=positions or None)
 
 
 async def _positions(session: Session, values: Values) -> Any:
-    path = filled("/namespaces/{namespace}/{bundle}/topicHashPositions", values)
-    topics = values["topics"]
-    return await session.call("GET", path, params={"topics": ",".join(topics)} if topics else None)
+    named = {**values, "topics": ",".join(values["topics"] or ()) or None}
+    return await send(session, routes.GET_HASH_POSITIONS, named, query={"topics": "topics"})
 
 
 def _deduplication_body(values: Values) -> bool:
@@ -84,19 +80,15 @@ def _threshold_body(values: Values) -> int:
         raise WrongUsageError(f"--threshold is {text!r}: give bytes, such as 4096, 100K, 10M, 16G or 2T") from error
 
 
-_ANTI_AFFINITY: Final = "/namespaces/{namespace}/antiAffinity"
-_DEDUPLICATION: Final = "/namespaces/{namespace}/deduplication"
-_THRESHOLD: Final = "/namespaces/{namespace}/compactionThreshold"
-
 NAMESPACES: Final = Resource(
     "namespaces",
     "Namespaces: their bundles, policies and permissions.",
     (
-        command("list", "List the namespaces of a tenant.", request("GET", "/namespaces/{tenant}"), TENANT),
+        command("list", "List the namespaces of a tenant.", request(routes.LIST_NAMESPACES), TENANT),
         command(
             "create",
             "Create a namespace.",
-            request("PUT", "/namespaces/{namespace}", body=_create_body),
+            request(routes.CREATE_NAMESPACE, body=_create_body),
             NAMESPACE,
             Flag("-c --clusters", "clusters", "Clusters it is replicated to, separated by commas.", Kind.NAMES),
             Flag("-b --bundles", "bundles", "How many bundles; 0 is the broker's default.", Kind.NUMBER),
@@ -104,21 +96,21 @@ NAMESPACES: Final = Resource(
         command(
             "delete",
             "Delete a namespace; with --force its topics, too.",
-            request("DELETE", "/namespaces/{namespace}", query={"force": "force"}),
+            request(routes.DELETE_NAMESPACE, query={"force": "force"}),
             NAMESPACE,
             FORCE,
         ),
-        command("policies", "Show the policies.", request("GET", "/namespaces/{namespace}"), NAMESPACE),
+        command("policies", "Show the policies.", request(routes.GET_POLICIES), NAMESPACE),
         command(
             "bundles",
             "Show the boundaries of the bundles.",
-            request("GET", "/namespaces/{namespace}/bundles"),
+            request(routes.GET_BUNDLES),
             NAMESPACE,
         ),
         command(
             "topics",
             "List the topics.",
-            request("GET", "/namespaces/{namespace}/topics", query={"mode": "mode", "includeSystemTopic": "system"}),
+            request(routes.LIST_TOPICS, query={"mode": "mode", "includeSystemTopic": "system"}),
             NAMESPACE,
             Flag("-m --mode", "mode", "Which.", choices=("PERSISTENT", "NON_PERSISTENT", "ALL")),
             Flag("-ist --include-system-topic", "system", "Also topics of the system.", Kind.SWITCH),
@@ -147,27 +139,32 @@ NAMESPACES: Final = Resource(
             "Show the hashes of a bundle's topics.",
             _positions,
             NAMESPACE,
-            Flag("-b --bundle", "bundle", "The hash range.", required=True),
+            Flag("-b --bundle", "range", "The hash range.", required=True),
             Flag("-tl --topic-list", "topics", "Topics, separated by commas; all unless given.", Kind.NAMES),
         ),
         command(
             "set-anti-affinity-group",
             "Put a namespace into an anti-affinity group.",
-            request("POST", _ANTI_AFFINITY, body=lambda values: values["group"]),
+            request(routes.SET_ANTI_AFFINITY_GROUP, body=lambda values: values["group"]),
             NAMESPACE,
             _GROUP,
         ),
-        command("get-anti-affinity-group", "Show the anti-affinity group.", request("GET", _ANTI_AFFINITY), NAMESPACE),
+        command(
+            "get-anti-affinity-group",
+            "Show the anti-affinity group.",
+            request(routes.GET_ANTI_AFFINITY_GROUP),
+            NAMESPACE,
+        ),
         command(
             "delete-anti-affinity-group",
             "Take it out of its anti-affinity group.",
-            request("DELETE", _ANTI_AFFINITY),
+            request(routes.DELETE_ANTI_AFFINITY_GROUP),
             NAMESPACE,
         ),
         command(
             "get-anti-affinity-namespaces",
             "List the namespaces of an anti-affinity group.",
-            request("GET", "/namespaces/{cluster}/antiAffinity/{group}", query={"tenant": "tenant"}),
+            request(routes.LIST_OF_ANTI_AFFINITY_GROUP, query={"tenant": "tenant"}),
             Flag("-p --tenant", "tenant", "Of this tenant alone."),
             Flag("-c --cluster", "cluster", "The cluster.", required=True),
             _GROUP,
@@ -175,7 +172,7 @@ NAMESPACES: Final = Resource(
         command(
             "set-deduplication",
             "Have topics drop what is sent twice, or not.",
-            request("POST", _DEDUPLICATION, body=_deduplication_body),
+            request(routes.SET_DEDUPLICATION, body=_deduplication_body),
             NAMESPACE,
             Flag("-e --enable", "enable", "They drop it.", Kind.SWITCH),
             Flag("-d --disable", "disable", "They do not.", Kind.SWITCH),
@@ -183,22 +180,27 @@ NAMESPACES: Final = Resource(
         command(
             "get-deduplication",
             "Show whether topics drop what is sent twice.",
-            request("GET", _DEDUPLICATION),
+            request(routes.GET_DEDUPLICATION),
             NAMESPACE,
         ),
         command(
-            "remove-deduplication", "Have the broker's setting count.", request("DELETE", _DEDUPLICATION), NAMESPACE
+            "remove-deduplication", "Have the broker's setting count.", request(routes.DELETE_DEDUPLICATION), NAMESPACE
         ),
         command(
             "set-compaction-threshold",
             "Set from how many bytes on topics are compacted.",
-            request("PUT", _THRESHOLD, body=_threshold_body),
+            request(topics.SET_COMPACTION_THRESHOLD, body=_threshold_body),
             NAMESPACE,
             Flag("-t --threshold", "threshold", "Bytes, such as 10M; 0 is never.", required=True),
         ),
-        command("get-compaction-threshold", "Show that threshold.", request("GET", _THRESHOLD), NAMESPACE),
         command(
-            "remove-compaction-threshold", "Have the broker's setting count.", request("DELETE", _THRESHOLD), NAMESPACE
+            "get-compaction-threshold", "Show that threshold.", request(topics.GET_COMPACTION_THRESHOLD), NAMESPACE
+        ),
+        command(
+            "remove-compaction-threshold",
+            "Have the broker's setting count.",
+            request(topics.DELETE_COMPACTION_THRESHOLD),
+            NAMESPACE,
         ),
         *NAMESPACE_LIMITS,
         *NAMESPACE_PERMISSIONS,

@@ -13,6 +13,7 @@ from pulsar_barycenter.admin.commands.table import (
     command,
     request,
 )
+from pulsar_barycenter.admin.routes import permissions as routes
 
 _ACTIONS: Final = ("produce", "consume", "functions", "sources", "sinks", "packages")
 _ROLE = Flag("--role", "role", "The role.", required=True)
@@ -20,8 +21,6 @@ _GRANTED = Flag(
     "--actions", "actions", f"What it may, separated by commas: {', '.join(_ACTIONS)}.", Kind.NAMES, required=True
 )
 _SUBSCRIPTION = Flag("-s --subscription", "subscription", "The subscription.", required=True)
-_OF_NAMESPACE: Final = "/namespaces/{namespace}/permissions"
-_OF_TOPIC: Final = "/{topic}/permissions"
 
 
 def _actions(values: Values) -> list[str]:
@@ -33,29 +32,29 @@ def _actions(values: Values) -> list[str]:
 
 
 NAMESPACE_PERMISSIONS: Final = (
-    command("permissions", "Show which roles may do what.", request("GET", _OF_NAMESPACE), NAMESPACE, form=Form.PAIRS),
+    command(
+        "permissions", "Show which roles may do what.", request(routes.GET_PERMISSIONS), NAMESPACE, form=Form.PAIRS
+    ),
     command(
         "grant-permission",
         "Let a role do something with all topics.",
-        request("POST", _OF_NAMESPACE + "/{role}", body=_actions),
+        request(routes.GRANT, body=_actions),
         NAMESPACE,
         _ROLE,
         _GRANTED,
     ),
-    command(
-        "revoke-permission", "Let a role do nothing.", request("DELETE", _OF_NAMESPACE + "/{role}"), NAMESPACE, _ROLE
-    ),
+    command("revoke-permission", "Let a role do nothing.", request(routes.REVOKE), NAMESPACE, _ROLE),
     command(
         "subscription-permission",
         "Show which roles may use which subscriptions.",
-        request("GET", _OF_NAMESPACE + "/subscription"),
+        request(routes.GET_SUBSCRIPTION_PERMISSIONS),
         NAMESPACE,
         form=Form.PAIRS,
     ),
     command(
         "grant-subscription-permission",
         "Let roles alone use a subscription.",
-        request("POST", _OF_NAMESPACE + "/subscription/{subscription}", body=lambda values: values["roles"]),
+        request(routes.GRANT_ON_SUBSCRIPTION, body=lambda values: values["roles"]),
         NAMESPACE,
         _SUBSCRIPTION,
         Flag("-rs --roles", "roles", "The roles, separated by commas.", Kind.NAMES, required=True),
@@ -63,7 +62,7 @@ NAMESPACE_PERMISSIONS: Final = (
     command(
         "revoke-subscription-permission",
         "Let a role not use a subscription any more.",
-        request("DELETE", _OF_NAMESPACE + "/{subscription}/{role}"),
+        request(routes.REVOKE_ON_SUBSCRIPTION),
         NAMESPACE,
         _SUBSCRIPTION,
         Flag("-r --role", "role", "The role.", required=True),
@@ -71,14 +70,16 @@ NAMESPACE_PERMISSIONS: Final = (
 )
 
 TOPIC_PERMISSIONS: Final = (
-    command("permissions", "Show which roles may do what.", request("GET", _OF_TOPIC), TOPIC, form=Form.PAIRS),
+    command(
+        "permissions", "Show which roles may do what.", request(routes.GET_TOPIC_PERMISSIONS), TOPIC, form=Form.PAIRS
+    ),
     command(
         "grant-permission",
         "Let a role do something with a topic.",
-        request("POST", _OF_TOPIC + "/{role}", body=_actions),
+        request(routes.GRANT_ON_TOPIC, body=_actions),
         TOPIC,
         _ROLE,
         _GRANTED,
     ),
-    command("revoke-permission", "Let a role do nothing.", request("DELETE", _OF_TOPIC + "/{role}"), TOPIC, _ROLE),
+    command("revoke-permission", "Let a role do nothing.", request(routes.REVOKE_ON_TOPIC), TOPIC, _ROLE),
 )

@@ -13,18 +13,18 @@ from pulsar_barycenter.admin.commands.table import (
     WrongUsageError,
     command,
     fields,
-    filled,
     request,
+    send,
 )
+from pulsar_barycenter.admin.routes import clusters
+from pulsar_barycenter.admin.routes import resource_quotas as quotas
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.namespace import NamespaceName
 
 _POLICY = Argument("policy")
-_ALL: Final = "/clusters/{cluster}/namespaceIsolationPolicies"
-_ONE: Final = _ALL + "/{policy}"
 _LIMITS: Final = {"min_limit", "usage_threshold"}
 _NAMED = Flag("-n --namespace", "of", "The namespace; goes with --bundle.")
-_BUNDLE = Flag("-b --bundle", "bundle", "The hash range; goes with --namespace.")
+_BUNDLE = Flag("-b --bundle", "range", "The hash range; goes with --namespace.")
 _QUOTA: Final = {
     "msgRateIn": Flag("-mi --msgRateIn", "rate_in", "Incoming messages a second.", Kind.NUMBER, required=True),
     "msgRateOut": Flag("-mo --msgRateOut", "rate_out", "Outgoing messages a second.", Kind.NUMBER, required=True),
@@ -48,30 +48,35 @@ def _isolation_body(values: Values) -> dict[str, Any]:
     return {**body, "unload_scope": values["scope"]} if values["scope"] else body
 
 
-def _quota_path(values: Values) -> str:
-    """Return where the quota of a bundle is, or that of all bundles without one."""
-    if (values["of"] is None) != (values["bundle"] is None):
+def _of_bundle(values: Values) -> Values | None:
+    """Return the values with the namespace in full, None if no bundle was named: all bundles are meant."""
+    if (values["of"] is None) != (values["range"] is None):
         raise WrongUsageError("--namespace and --bundle go together")
     if values["of"] is None:
-        return "/resource-quotas"
+        return None
     try:
-        namespace = str(NamespaceName.parse(values["of"]))
+        return {**values, "namespace": str(NamespaceName.parse(values["of"]))}
     except InvalidNameError as error:
         raise WrongUsageError(f"--namespace: {error}") from error
-    return filled("/resource-quotas/{namespace}/{bundle}", {**values, "namespace": namespace})
 
 
 async def _get_quota(session: Session, values: Values) -> Any:
-    return await session.call("GET", _quota_path(values))
+    bundle = _of_bundle(values)
+    return await send(session, quotas.GET_DEFAULT_QUOTA if bundle is None else quotas.GET_QUOTA, bundle)
 
 
 async def _set_quota(session: Session, values: Values) -> None:
+    bundle = _of_bundle(values)
     body = fields(values, {field: flag.key for field, flag in _QUOTA.items()})
-    await session.call("POST", _quota_path(values), body=body)
+    await send(session, quotas.SET_DEFAULT_QUOTA if bundle is None else quotas.SET_QUOTA, bundle, body=body)
 
 
 async def _reset_quota(session: Session, values: Values) -> None:
-    await session.call("DELETE", _quota_path(values))
+    bundle = _of_bundle(values)
+    if bundle is None:  # the broker says that this quota cannot be removed
+        await session.call("DELETE", quotas.GET_DEFAULT_QUOTA.path)
+    else:
+        await send(session, quotas.DELETE_QUOTA, bundle)
 
 
 ISOLATION: Final = Resource(
@@ -81,7 +86,7 @@ ISOLATION: Final = Resource(
         command(
             "set",
             "Set a policy.",
-            request("POST", _ONE, body=_isolation_body),
+            request(clusters.SET_POLICY, body=_isolation_body),
             CLUSTER,
             _POLICY,
             Flag(
@@ -93,14 +98,14 @@ ISOLATION: Final = Resource(
             Flag("--auto-failover-policy-params", "params", "min_limit=N,usage_threshold=P", Kind.PAIRS, required=True),
             Flag("--unload-scope", "scope", "What is placed anew.", choices=("all_matching", "changed", "none")),
         ),
-        command("get", "Show a policy.", request("GET", _ONE), CLUSTER, _POLICY),
-        command("list", "Show all policies.", request("GET", _ALL), CLUSTER),
-        command("delete", "Delete a policy.", request("DELETE", _ONE), CLUSTER, _POLICY),
-        command("brokers", "Show the policies of all brokers.", request("GET", _ALL + "/brokers"), CLUSTER),
+        command("get", "Show a policy.", request(clusters.GET_POLICY), CLUSTER, _POLICY),
+        command("list", "Show all policies.", request(clusters.LIST_POLICIES), CLUSTER),
+        command("delete", "Delete a policy.", request(clusters.DELETE_POLICY), CLUSTER, _POLICY),
+        command("brokers", "Show the policies of all brokers.", request(clusters.LIST_POLICIES_OF_BROKERS), CLUSTER),
         command(
             "broker",
             "Show the policies of a broker.",
-            request("GET", _ALL + "/brokers/{broker}"),
+            request(clusters.GET_POLICIES_OF_BROKER),
             CLUSTER,
             Flag("--broker", "broker", "The broker, HOST:PORT.", required=True),
         ),

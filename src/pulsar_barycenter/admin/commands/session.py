@@ -5,9 +5,8 @@ from typing import Any, Final
 
 from pulsar_barycenter.admin.client import AdminClient
 from pulsar_barycenter.admin.client_conf import ClientConf
+from pulsar_barycenter.admin.commands.table import JSON
 
-JSON: Final = "application/json"
-_ADMIN: Final = "/admin/v2"
 _MOST_BYTES: Final = 256 << 20
 
 
@@ -36,9 +35,6 @@ class ClusterSession:
         params: Mapping[str, str] | None = None,
         body: Any = None,
         media_type: str = JSON,
-        root: str = _ADMIN,
     ) -> Any:
         headers = {} if media_type == JSON else {"Content-Type": media_type}
-        return await self._client.call(
-            method, self._url, root + path, params=params, body=body, headers=headers, or_text=True
-        )
+        return await self._client.call(method, self._url, path, params=params, body=body, headers=headers, or_text=True)

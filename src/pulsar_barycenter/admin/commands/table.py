@@ -11,11 +11,16 @@ from typing import Any, Final, Protocol
 from urllib.parse import quote
 
 from pulsar_barycenter.admin.commands.output import Form
+from pulsar_barycenter.admin.routes.route import Route
 
 Values = Mapping[str, Any]
 
-_PLACES: Final = {"namespace": "/", "topic": "/%+"}
-"""Arguments that are several places of a path, with the characters that are not to be encoded, or not once more."""
+JSON: Final = "application/json"
+
+_KEPT: Final = {"namespace": "/", "topic": "/%+"}
+"""Values that fill several parts of a path, with the characters that are not to be encoded, or not once more."""
+_SEVERAL_PARTS: Final = {"topic": "{domain}/{tenant}/{namespace}/{topic}", "namespace": "{tenant}/{namespace}"}
+"""Those values, with the parts of a route's path that each fills."""
 
 
 class Kind(enum.Enum):
@@ -66,10 +71,9 @@ class Session(Protocol):
         params: Mapping[str, str] | None = None,
         body: Any = None,
         media_type: str = ...,
-        root: str = ...,
     ) -> Any:
-        """Return the JSON of an answer, its text if it is none; `path` is encoded, and below `root`. `media_type` is
-        the Content-Type of the body, which is JSON.
+        """Return the JSON of an answer, its text if it is none; `path` is encoded. `media_type` is the Content-Type of
+        the body, which is JSON.
 
         Raises:
             AdminRequestError: the cluster refuses, or does not answer.
@@ -133,29 +137,51 @@ def command(
 
 
 def request(
-    method: str,
-    path: str,
+    route: Route,
     *,
     query: Mapping[str, str] | None = None,
     body: Callable[[Values], Any] | None = None,
 ) -> Work:
-    """Return the work of one request. `{name}` in `path` stands for a value, `query` maps parameters to names of
-    values, of which those that were not typed are left out."""
+    """Return the work of one request.
+
+    Values of the names of its parts fill the path. `query` maps parameters to names of values; those that were not
+    typed are left out.
+    """
 
     async def work(session: Session, values: Values) -> Any:
-        return await session.call(
-            method,
-            filled(path, values),
-            params=parameters(values, query or {}),
-            body=None if body is None else body(values),
-        )
+        return await send(session, route, values, query=query, body=None if body is None else body(values))
 
     return work
 
 
-def filled(path: str, values: Values) -> str:
-    """Return a path with values in the places of their names."""
-    return path.format(**{name: quote(str(value), safe=_PLACES.get(name, ":")) for name, value in values.items()})
+async def send(
+    session: Session,
+    route: Route,
+    values: Values | None = None,
+    *,
+    query: Mapping[str, str] | None = None,
+    body: Any = None,
+    media_type: str = JSON,
+) -> Any:
+    """Send one request, and return the answer; `query` is as in `request`, `media_type` as in `Session.call`.
+
+    Raises:
+        AdminRequestError: the cluster refuses, or does not answer.
+    """
+    path, params = path_of(route, values or {}), parameters(values or {}, query or {})
+    return await session.call(route.method, path, params=params, body=body, media_type=media_type)
+
+
+def path_of(route: Route, values: Values) -> str:
+    """Return the path of a route, encoded, with values in the places of its parts.
+
+    A `topic` is the value of domain, tenant, namespace and topic, a `namespace` that of tenant and namespace.
+    """
+    path = route.path
+    for name, parts in _SEVERAL_PARTS.items():
+        if name in values:
+            path = path.replace(parts, f"{{{name}}}")
+    return path.format(**{name: quote(str(value), safe=_KEPT.get(name, ":")) for name, value in values.items()})
 
 
 def parameters(values: Values, query: Mapping[str, str]) -> dict[str, str]:

@@ -17,10 +17,11 @@ from pulsar_barycenter.admin.commands.table import (
     Values,
     WrongUsageError,
     command,
-    filled,
-    parameters,
     request,
+    send,
 )
+from pulsar_barycenter.admin.routes import lookup
+from pulsar_barycenter.admin.routes import topics as routes
 
 _DOMAINS: Final = ("persistent", "non-persistent")
 _LATEST: Final = 2**63 - 1
@@ -49,50 +50,47 @@ async def _list(session: Session, values: Values) -> list[str]:
     query = {"bundle": "bundle", "includeSystemTopic": "system"}
     found: list[str] = []
     for domain in domains:
-        found += await session.call(
-            "GET", f"/{domain}{filled('/{namespace}', values)}", params=parameters(values, query)
-        )
+        found += await send(session, routes.LIST_TOPICS, {**values, "domain": domain}, query=query)
     return found
 
 
 async def _list_partitioned(session: Session, values: Values) -> list[str]:
     found: list[str] = []
     for domain in _DOMAINS:
-        path = f"/{domain}{filled('/{namespace}/partitioned', values)}"
-        found += await session.call("GET", path, params=parameters(values, {"includeSystemTopic": "system"}))
+        named = {**values, "domain": domain}
+        found += await send(session, routes.LIST_PARTITIONED_TOPICS, named, query={"includeSystemTopic": "system"})
     return found
 
 
 async def _create_partitioned(session: Session, values: Values) -> None:
-    path, count, properties = filled(_OF_PARTITIONS, values), values["partitions"], values["metadata"]
+    count, properties = values["partitions"], values["metadata"]
     if not properties:
-        await session.call("PUT", path, body=count)
+        await send(session, routes.CREATE_PARTITIONED_TOPIC, values, body=count)
         return
     body = {"partitions": count, "properties": properties}
-    await session.call("PUT", path, body=body, media_type=_WITH_PROPERTIES)
+    await send(session, routes.CREATE_PARTITIONED_TOPIC, values, body=body, media_type=_WITH_PROPERTIES)
 
 
 async def _look_up(session: Session, topic: str) -> str:
-    found = await session.call("GET", f"/topic/{topic}", root="/lookup/v2")
+    found = await send(session, lookup.LOOK_UP, {"topic": topic})
     address = found.get("brokerUrlTls") if session.has_tls else None
     return str(address or found["brokerUrl"])
 
 
 async def _lookup(session: Session, values: Values) -> str:
-    return await _look_up(session, filled("{topic}", values))
+    return await _look_up(session, values["topic"])
 
 
 async def _partitioned_lookup(session: Session, values: Values) -> dict[str, Any]:
     """Return who serves each partition; the other way round if asked."""
-    topic = filled("{topic}", values)
-    count = (await session.call("GET", f"/{topic}/partitions"))["partitions"]
+    count = (await send(session, routes.GET_PARTITIONS, values))["partitions"]
     if not count:
         raise NotDoneError(f"Topic {values['name']} is not a partitioned topic")
     gate = asyncio.Semaphore(_AT_ONCE)
 
     async def of(number: int) -> str:
         async with gate:
-            return await _look_up(session, f"{topic}-partition-{number}")
+            return await _look_up(session, f"{values['topic']}-partition-{number}")
 
     served = dict(enumerate(await asyncio.gather(*map(of, range(count)))))
     names = {number: f"{values['name']}-partition-{number}" for number in served}
@@ -105,11 +103,11 @@ async def _partitioned_lookup(session: Session, values: Values) -> dict[str, Any
 
 
 async def _bundle_range(session: Session, values: Values) -> Any:
-    return await session.call("GET", filled("/topic/{topic}/bundle", values), root="/lookup/v2")
+    return await send(session, lookup.GET_BUNDLE, values)
 
 
 async def _compact(session: Session, values: Values) -> str:
-    await session.call("PUT", filled("/{topic}/compaction", values))
+    await send(session, routes.COMPACT, values)
     return f"Topic compaction requested for {values['name']}"
 
 
@@ -138,11 +136,8 @@ def _position(values: Values) -> dict[str, int]:
         raise WrongUsageError(f"--messageId is {text!r}: give latest, earliest or LEDGER:ENTRY") from error
 
 
-_OF_PARTITIONS: Final = "/{topic}/partitions"
 _WITH_PROPERTIES: Final = "application/vnd.partitioned-topic-metadata+json"
 """By this media type Pulsar takes the body for partitions with properties. Source: `PartitionedTopicMetadata`."""
-_OF_SUBSCRIPTION: Final = "/{topic}/subscription/{subscription}"
-_PROPERTIES_OF_SUBSCRIPTION: Final = _OF_SUBSCRIPTION + "/properties"
 
 TOPICS: Final = Resource(
     "topics",
@@ -167,7 +162,7 @@ TOPICS: Final = Resource(
         command(
             "create",
             "Create a topic without partitions.",
-            request("PUT", "/{topic}", body=lambda values: values["metadata"]),
+            request(routes.CREATE_TOPIC, body=lambda values: values["metadata"]),
             TOPIC,
             _METADATA,
         ),
@@ -183,8 +178,7 @@ TOPICS: Final = Resource(
             "update-partitioned-topic",
             "Add partitions.",
             request(
-                "POST",
-                _OF_PARTITIONS,
+                routes.UPDATE_PARTITIONED_TOPIC,
                 query={"updateLocalTopicOnly": "local", "force": "force"},
                 body=lambda values: values["partitions"],
             ),
@@ -193,19 +187,19 @@ TOPICS: Final = Resource(
             Flag("-ulo --update-local-only", "local", "In this cluster alone.", Kind.SWITCH),
             Flag("-f --force", "force", "Without looking whether topics are there.", Kind.SWITCH),
         ),
-        command("get-partitioned-topic-metadata", "Show how many partitions.", request("GET", _OF_PARTITIONS), TOPIC),
+        command("get-partitioned-topic-metadata", "Show how many partitions.", request(routes.GET_PARTITIONS), TOPIC),
         command(
             "delete-partitioned-topic",
             "Delete a topic with all its partitions.",
-            request("DELETE", _OF_PARTITIONS, query={"force": "force"}),
+            request(routes.DELETE_PARTITIONED_TOPIC, query={"force": "force"}),
             TOPIC,
             FORCE,
         ),
-        command("delete", "Delete a topic.", request("DELETE", "/{topic}", query={"force": "force"}), TOPIC, FORCE),
+        command("delete", "Delete a topic.", request(routes.DELETE_TOPIC, query={"force": "force"}), TOPIC, FORCE),
         command(
             "create-missed-partitions",
             "Create partitions that are missing.",
-            request("POST", "/{topic}/createMissedPartitions"),
+            request(routes.CREATE_MISSED_PARTITIONS),
             TOPIC,
         ),
         command("lookup", "Show the address of the broker that serves a topic.", _lookup, TOPIC),
@@ -218,22 +212,20 @@ TOPICS: Final = Resource(
             form=Form.PAIRS,
         ),
         command("bundle-range", "Show the hash range of the bundle that a topic belongs to.", _bundle_range, TOPIC),
-        command("unload", "Close a topic; its next use loads it again.", request("PUT", "/{topic}/unload"), TOPIC),
-        command("stats", "Show the statistics.", request("GET", "/{topic}/stats", query=_STATS_QUERY), TOPIC, *_STATS),
+        command("unload", "Close a topic; its next use loads it again.", request(routes.UNLOAD_TOPIC), TOPIC),
+        command("stats", "Show the statistics.", request(routes.GET_STATS, query=_STATS_QUERY), TOPIC, *_STATS),
         command(
             "stats-internal",
             "Show ledgers and cursors.",
-            request("GET", "/{topic}/internalStats", query={"metadata": "metadata"}),
+            request(routes.GET_INTERNAL_STATS, query={"metadata": "metadata"}),
             TOPIC,
             Flag("-m --metadata", "metadata", "Also what is stored of each ledger.", Kind.SWITCH),
         ),
-        command(
-            "info-internal", "Show ledgers and cursors as stored.", request("GET", "/{topic}/internal-info"), TOPIC
-        ),
+        command("info-internal", "Show ledgers and cursors as stored.", request(routes.GET_INTERNAL_INFO), TOPIC),
         command(
             "partitioned-stats",
             "Show the sums over all partitions.",
-            request("GET", "/{topic}/partitioned-stats", query={"perPartition": "each", **_STATS_QUERY}),
+            request(routes.GET_PARTITIONED_STATS, query={"perPartition": "each", **_STATS_QUERY}),
             TOPIC,
             Flag("--per-partition", "each", "Also each partition.", Kind.SWITCH),
             *_STATS,
@@ -241,14 +233,14 @@ TOPICS: Final = Resource(
         command(
             "partitioned-stats-internal",
             "Show ledgers and cursors of all partitions.",
-            request("GET", "/{topic}/partitioned-internalStats"),
+            request(routes.GET_PARTITIONED_INTERNAL_STATS),
             TOPIC,
         ),
-        command("subscriptions", "List the subscriptions.", request("GET", "/{topic}/subscriptions"), TOPIC),
+        command("subscriptions", "List the subscriptions.", request(routes.LIST_SUBSCRIPTIONS), TOPIC),
         command(
             "create-subscription",
             "Create a subscription.",
-            request("PUT", _OF_SUBSCRIPTION, query={"replicated": "replicated"}, body=_start),
+            request(routes.CREATE_SUBSCRIPTION, query={"replicated": "replicated"}, body=_start),
             TOPIC,
             _SUBSCRIPTION,
             Flag("-m --messageId", "position", "Where it begins: latest, earliest or LEDGER:ENTRY.", default="latest"),
@@ -258,14 +250,14 @@ TOPICS: Final = Resource(
         command(
             "get-subscription-properties",
             "Show the properties of a subscription.",
-            request("GET", _PROPERTIES_OF_SUBSCRIPTION),
+            request(routes.GET_SUBSCRIPTION_PROPERTIES),
             TOPIC,
             _SUBSCRIPTION,
         ),
         command(
             "update-subscription-properties",
             "Replace the properties of a subscription.",
-            request("PUT", _PROPERTIES_OF_SUBSCRIPTION, body=_new_properties),
+            request(routes.REPLACE_SUBSCRIPTION_PROPERTIES, body=_new_properties),
             TOPIC,
             _SUBSCRIPTION,
             _PROPERTIES,
@@ -274,13 +266,13 @@ TOPICS: Final = Resource(
         command(
             "unsubscribe",
             "Delete a subscription.",
-            request("DELETE", _OF_SUBSCRIPTION, query={"force": "force"}),
+            request(routes.DELETE_SUBSCRIPTION, query={"force": "force"}),
             TOPIC,
             _SUBSCRIPTION,
             FORCE,
         ),
         command("compact", "Begin to compact a topic.", _compact, TOPIC),
-        command("compaction-status", "Show how compaction goes.", request("GET", "/{topic}/compaction"), TOPIC),
+        command("compaction-status", "Show how compaction goes.", request(routes.GET_COMPACTION), TOPIC),
         *TOPIC_PERMISSIONS,
     ),
 )

@@ -12,6 +12,6 @@ reason.
 - `topic_grants` removes the grants on a deleted topic. `errors` has the errors of a refused request, and `refusals`
   logs these at a bounded rate.
 
-The tables of what each request needs are in `wire/admission/rights.py` for the binary protocol and in `rest/rights.py`
-for HTTP. Source: Pulsar's `AuthorizationService` and `PulsarAuthorizationProvider`.
+What each request needs is in `wire/admission/rights.py` for the binary protocol, and for HTTP in the rows of
+`admin.routes`, which `rest/rights.py` reads. Source: Pulsar's `AuthorizationService` and `PulsarAuthorizationProvider`.
 """

@@ -1,14 +1,15 @@
-"""The rights that a request can need: Pulsar's operations, each with the tenant, namespace or topic that it concerns.
+"""The rights that a request can need: an operation of `admin.operations`, and the tenant, namespace or topic.
 
 A need is a value; `rules.decide` decides whether a principal has it. Its `str` is text for the log and for the refused
 client; it has nothing that the client did not send itself.
-Source: Pulsar's `AuthAction`, `TenantOperation`, `NamespaceOperation`, `TopicOperation`, `PolicyName`.
+Source: Pulsar's `AuthAction`, `PolicyName`.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from pulsar_barycenter.admin.operations import NamespaceOperation, PolicyOperation, TenantOperation, TopicOperation
 from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName
 
@@ -22,47 +23,6 @@ class AuthAction(StrEnum):
     SOURCES = "sources"
     SINKS = "sinks"
     PACKAGES = "packages"
-
-
-class TenantOperation(StrEnum):
-    GET_TENANT = "get the tenant"
-    LIST_NAMESPACES = "list namespaces"
-    CREATE_NAMESPACE = "create a namespace"
-    DELETE_NAMESPACE = "delete a namespace"
-
-
-class NamespaceOperation(StrEnum):
-    GET_TOPICS = "list topics"
-    GET_BUNDLE = "see bundles"
-    CREATE_TOPIC = "create a topic"
-    DELETE_TOPIC = "delete a topic"
-    DELETE_BUNDLE = "delete a bundle"
-    GRANT_PERMISSION = "grant permissions"
-    REVOKE_PERMISSION = "revoke permissions"
-    GET_PERMISSION = "see permissions"
-    UNSUBSCRIBE = "unsubscribe"
-    CLEAR_BACKLOG = "clear a backlog"
-    PACKAGES = "use packages"
-
-
-class TopicOperation(StrEnum):
-    LOOKUP = "look up"
-    GET_METADATA = "see metadata"
-    GET_STATS = "see statistics"
-    PRODUCE = "produce"
-    CONSUME = "consume"
-    SUBSCRIBE = "subscribe"
-    UNSUBSCRIBE = "unsubscribe"
-    RESET_CURSOR = "seek"
-    PEEK_MESSAGES = "peek"
-    GET_SUBSCRIPTIONS = "list subscriptions"
-    COMPACT = "compact"
-    UNLOAD = "unload"
-
-
-class PolicyOperation(StrEnum):
-    READ = "see"
-    WRITE = "change"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,17 +23,16 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
+from pulsar_barycenter.admin.operations import NamespaceOperation, TopicOperation
 from pulsar_barycenter.broker.access.principal import Principal
 from pulsar_barycenter.broker.authorization.grants import NO_GRANTS, PREFIX, Actions, Grants, names_of
 from pulsar_barycenter.broker.authorization.needs import (
     AuthAction,
     Authenticated,
-    NamespaceOperation,
     Need,
     OfNamespace,
     OfTopic,
     Public,
-    TopicOperation,
     tenant_of,
 )
 

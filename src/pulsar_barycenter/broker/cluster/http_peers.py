@@ -8,14 +8,14 @@ import msgspec
 
 from pulsar_barycenter.admin.client import AdminClient
 from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.admin.routes.barycenter import CHANGE_PARTITION, WRITE_BY_LEADER
 from pulsar_barycenter.broker.access.tls_ports import own_tls
 from pulsar_barycenter.cluster_logs.request_ids import request_headers
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.credentials.client_authentication import NO_AUTHENTICATION
 from pulsar_barycenter.naming.bundle import Bundle
 
-LEADER_WRITES_PATH: Final = "/barycenter/v1/leader-writes"
-PARTITION_CHANGES_PATH: Final = "/barycenter/v1/partition-changes"
+LEADER_WRITES_PATH: Final = WRITE_BY_LEADER.path
 SECRET_HEADER: Final = "Barycenter-Leader-Secret"  # noqa: S105  # the name of a header
 """The header of a request to write by the leader. It has the same secret as the body, and is checked before the body is
 read."""
@@ -113,7 +113,7 @@ class HttpPeers:
             AdminRequestError: the broker refused, or did not answer.
         """
         body = msgspec.Raw(request)
-        return msgspec.json.encode(await self.client.call("POST", broker_url, PARTITION_CHANGES_PATH, body=body))
+        return msgspec.json.encode(await self.client.call("POST", broker_url, CHANGE_PARTITION.path, body=body))
 
     async def close(self) -> None:
         await self.client.close()

@@ -38,6 +38,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Middleware
 
+from pulsar_barycenter.admin.routes.route import LONGEST_QUERY
 from pulsar_barycenter.broker.authorization.grants import LONGEST_ROLE
 from pulsar_barycenter.broker.cluster.http_peers import LEADER_EPOCH, LEADER_WRITES_PATH, SECRET_HEADER, TOO_MANY
 from pulsar_barycenter.broker.cluster.service_urls import parse_advertised_listeners
@@ -50,7 +51,6 @@ from pulsar_barycenter.naming.topic import MAX_LOCAL_NAME_BYTES
 MAX_BODY_BYTES: Final = 1 << 20
 """The largest body."""
 
-LONGEST_QUERY: Final = 4_000
 """Longest value of a parameter of the query, in characters."""
 
 MOST_LEADER_WRITES: Final = 1_024

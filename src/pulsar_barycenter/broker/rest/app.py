@@ -1,13 +1,15 @@
 """The REST interface of a broker as an aiohttp application.
 
-One class per resource, each with its `routes`; `admission` refuses what no handler should see, and every error is
-answered by `errors.errors_as_reasons`.
+The route table `admin.routes` says which method of which class answers a request. `admission` refuses what no handler
+should see, and `errors.errors_as_reasons` answers every error.
 """
 
-from pathlib import Path
+from typing import Any, Final
 
 from aiohttp import web
 
+from pulsar_barycenter.admin.routes.route import Route
+from pulsar_barycenter.admin.routes.table import GROUPS
 from pulsar_barycenter.broker.rest.admission import MAX_BODY_BYTES, admission, close_after_unread_body
 from pulsar_barycenter.broker.rest.audit import Audit, audited
 from pulsar_barycenter.broker.rest.broker_stats import BrokerStats
@@ -22,7 +24,7 @@ from pulsar_barycenter.broker.rest.dashboard.page_files import DashboardPage
 from pulsar_barycenter.broker.rest.dashboard.settings import Settings
 from pulsar_barycenter.broker.rest.dashboard.split_preview import SplitPreviews
 from pulsar_barycenter.broker.rest.decisions import Decisions
-from pulsar_barycenter.broker.rest.errors import RestError, errors_as_reasons
+from pulsar_barycenter.broker.rest.errors import Handler, errors_as_reasons
 from pulsar_barycenter.broker.rest.failure_domains import FailureDomains
 from pulsar_barycenter.broker.rest.isolation_policies import NamespaceIsolation
 from pulsar_barycenter.broker.rest.leader_requests import leader_requests
@@ -39,9 +41,9 @@ from pulsar_barycenter.broker.rest.permissions import Permissions
 from pulsar_barycenter.broker.rest.principals import principals
 from pulsar_barycenter.broker.rest.relay import relay
 from pulsar_barycenter.broker.rest.request_ids import answer_with_id, identified
-from pulsar_barycenter.broker.rest.requests import text_response
 from pulsar_barycenter.broker.rest.resource_quotas import ResourceQuotas
 from pulsar_barycenter.broker.rest.rights import rights
+from pulsar_barycenter.broker.rest.rotation import Rotation
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.broker.rest.subscription_properties import SubscriptionProperties
 from pulsar_barycenter.broker.rest.subscriptions import Subscriptions
@@ -50,6 +52,43 @@ from pulsar_barycenter.broker.rest.topic_figures import TopicFigures
 from pulsar_barycenter.broker.rest.topics import Topics
 
 __all__ = ["BrokerServices", "build_app"]
+
+
+HANDLERS: Final[tuple[type[Any], ...]] = (
+    Lookup,
+    Clusters,
+    NamespaceIsolation,
+    FailureDomains,
+    Tenants,
+    Namespaces,
+    NamespacePolicies,
+    NamespaceLimits,
+    ResourceQuotas,
+    Permissions,
+    Topics,
+    PartitionedTopics,
+    PartitionChanges,
+    Subscriptions,
+    SubscriptionProperties,
+    TopicFigures,
+    Compaction,
+    Brokers,
+    BrokerStats,
+    Metrics,
+    Decisions,
+    Audit,
+    LeadersView,
+    Explanations,
+    SplitPreviews,
+    DrainPreviews,
+    Settings,
+    DashboardPage,
+    DamagedLedgers,
+    LeaderWritesResource,
+    OpenApi,
+    Rotation,
+)
+"""The classes whose methods answer requests; a group of the route table has the name of its class."""
 
 
 def build_app(services: BrokerServices) -> web.Application:
@@ -65,51 +104,15 @@ def build_app(services: BrokerServices) -> web.Application:
     app = web.Application(middlewares=middlewares, client_max_size=MAX_BODY_BYTES)
     app.on_response_prepare.append(answer_with_id)
     app.on_response_prepare.append(close_after_unread_body)
-    resources = (
-        Lookup,
-        Clusters,
-        NamespaceIsolation,
-        FailureDomains,
-        Tenants,
-        Namespaces,
-        NamespacePolicies,
-        NamespaceLimits,
-        ResourceQuotas,
-        Permissions,
-        Topics,
-        PartitionedTopics,
-        PartitionChanges,
-        Subscriptions,
-        SubscriptionProperties,
-        TopicFigures,
-        Compaction,
-        Brokers,
-        BrokerStats,
-        Metrics,
-        Decisions,
-        Audit,
-        LeadersView,
-        Explanations,
-        SplitPreviews,
-        DrainPreviews,
-        Settings,
-        DashboardPage,
-        DamagedLedgers,
-        LeaderWritesResource,
-        OpenApi,
-    )
-    for resource in resources:
-        app.router.add_routes(resource(services).routes())
-    app.router.add_routes(_status_routes(services))
+    handlers = {each.__name__: each(services) for each in HANDLERS}
+    for group in GROUPS:
+        for row in group.routes:
+            _register(app.router, row, getattr(handlers[group.name], row.handler))
     return app
 
 
-def _status_routes(services: BrokerServices) -> list[web.RouteDef]:
-    async def status(request: web.Request) -> web.Response:
-        """Tell a load balancer whether to send requests here."""
-        path = services.config.status_file_path
-        if not services.is_ready() or (path and not Path(path).exists()):  # noqa: ASYNC240 (one stat call)
-            raise RestError(404, "This broker is not in rotation")
-        return text_response("OK")
-
-    return [web.get("/status.html", status)]
+def _register(router: web.UrlDispatcher, row: Route, handler: Handler) -> None:
+    if row.method == "GET":
+        router.add_get(row.template, handler)  # and HEAD
+    else:
+        router.add_route(row.method, row.template, handler)

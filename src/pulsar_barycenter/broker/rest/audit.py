@@ -1,13 +1,12 @@
-"""What administrators change, kept and told: who, from where, by which request, why, and how it was answered.
+"""The audit log: what administrators change, with the caller, the address, the request, the reason and the answer.
 
     GET /barycenter/v1/audit?of=cluster&limit=100&since=<epoch ms>&until=<epoch ms>&before=<cursor>&request_id=
 
 returns a page of the changes in `cluster_logs.audit_log`, oldest first, back from `before`; `of=cluster` asks all
-brokers. A change is in the log of the broker that did it. One that passed a request on says in its process log where
-to, under the same request id. Not kept is what was refused, and what brokers ask of each other that nobody administers
-(NOT_KEPT).
+brokers. A change is in the log of the broker that made it. A broker that passes a request on logs the destination in
+its process log, under the same request id. Refused requests are not kept, nor rows that are not `is_audited`.
 
-Whoever changes something may say why in the header WHY.
+A caller may give a reason in the header WHY.
 """
 
 import asyncio
@@ -18,14 +17,13 @@ import structlog
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
+from pulsar_barycenter.admin.routes.barycenter import LOG_OF
 from pulsar_barycenter.broker.access.principal import NOBODY
-from pulsar_barycenter.broker.cluster.http_peers import LEADER_WRITES_PATH, PARTITION_CHANGES_PATH
 from pulsar_barycenter.broker.rest.errors import Handler, RestError
-from pulsar_barycenter.broker.rest.openapi import TEXT, number, one_of, takes
 from pulsar_barycenter.broker.rest.principals import PRINCIPAL
 from pulsar_barycenter.broker.rest.relay import RELAYED, asked_everywhere, decoded_each
 from pulsar_barycenter.broker.rest.request_ids import REQUEST_ID
-from pulsar_barycenter.broker.rest.requests import choice, json_response, whole_number
+from pulsar_barycenter.broker.rest.requests import choice, json_response, route_of, whole_number
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.cluster_logs.audit_log import (
     MAX_WHY_CHARACTERS,
@@ -40,19 +38,17 @@ from pulsar_barycenter.cluster_logs.request_ids import is_request_id
 log = structlog.get_logger(__name__)
 
 WHY: Final = "X-Barycenter-Why"
-NOT_KEPT: Final = frozenset({LEADER_WRITES_PATH, PARTITION_CHANGES_PATH})
 _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _VALUES: Final = frozenset({"value"})
 """Parts of paths that hold what a key is set to, be it a secret."""
 _LONGEST_PART: Final = 300
-_OF: Final = ("cluster", "broker")
 _DEFAULT_LIMIT: Final = 100
 _READ_AT_ONCE: Final = 2
 _EVERYWHERE_AT_ONCE: Final = 2
 
 
 def why_of(request: web.Request) -> str:
-    """Return why somebody asks, as the header says: printable text of at most MAX_WHY_CHARACTERS, "" without it.
+    """Return the caller's reason: printable, at most MAX_WHY_CHARACTERS characters, "" if the request has none.
 
     Other characters than those of Latin-1 are sent percent-encoded, as headers hold none of them.
     """
@@ -61,25 +57,24 @@ def why_of(request: web.Request) -> str:
 
 
 def audited(services: BrokerServices) -> Middleware:
-    """Return the middleware that keeps changes; it stands before the one that answers errors."""
+    """Return the middleware that keeps changes; it precedes the one that answers errors."""
 
     @web.middleware
     async def keep(request: web.Request, handler: Handler) -> web.StreamResponse:
         response = await handler(request)
         if request.method in _READS:
             return response
-        resource = request.match_info.route.resource
-        route = "" if resource is None else resource.canonical
-        if not route or route in NOT_KEPT:
+        row = route_of(request)
+        if row is None or not row.is_audited:
             return response
         if response.status in (307, 308) or RELAYED in request:
             passed_to = request.get(RELAYED) or response.headers.get("Location", "")
             broker = services.control.urls.broker_id if services.control.urls else ""
             log.info(
-                "request_passed_on", broker=broker, method=request.method, route=route, to=urlsplit(passed_to).netloc
+                "request_passed_on", broker=broker, method=request.method, route=row.path, to=urlsplit(passed_to).netloc
             )
         elif response.status < 300 or response.status == 500:
-            _keep(services, request, route, response.status)
+            _keep(services, request, row.path, response.status)
         return response
 
     return keep
@@ -119,20 +114,8 @@ class Audit:
         self._reading = asyncio.Semaphore(_READ_AT_ONCE)
         self._asking_everywhere = asyncio.Semaphore(_EVERYWHERE_AT_ONCE)
 
-    def routes(self) -> list[web.RouteDef]:
-        return [web.get("/barycenter/v1/audit", self.changes)]
-
-    @takes(
-        of=one_of(*_OF),
-        limit=number(MAX_RECORDS_ON_PAGE),
-        since=number(LATEST_MS),
-        until=number(LATEST_MS),
-        before=TEXT,
-        request_id=TEXT,
-    )
     async def changes(self, request: web.Request) -> web.Response:
-        """Show a page of what administrators changed, by this broker or by all (`of`), back from `before`."""
-        of = choice(request, "of", _OF)
+        of = choice(request, "of", LOG_OF)
         question = audit_question(request)
         page = await self._page(question)
         if of == "cluster":

@@ -24,21 +24,8 @@ class BrokerStats:
     def __init__(self, services: BrokerServices) -> None:
         self._services = services
 
-    def routes(self) -> list[web.RouteDef]:
-        root = "/admin/v2/broker-stats"
-        return [
-            web.get(root + "/load-report", self.load_report),
-            web.get(root + "/topics", self.topics),
-            web.get(root + "/metrics", self.metrics),
-            web.get(root + "/allocator-stats/{allocator}", self.allocator_stats),
-            web.get(root + "/broker-resource-availability/{tenant}/{namespace}", self.resource_availability),
-        ]
-
     async def load_report(self, request: web.Request) -> web.Response:
-        """Show the broker's load as it is now.
-
-        A broker of the extensible load manager has no such report, and says so as Pulsar's does.
-        """
+        """A broker of the extensible load manager has no such report, and answers as Pulsar's does."""
         if self._services.control.way.hands_over:
             raise RestError(
                 500,
@@ -48,7 +35,6 @@ class BrokerStats:
         return json_response(self._services.control.load_manager.load_report())
 
     async def topics(self, request: web.Request) -> web.StreamResponse:
-        """Stream namespace → bundle → domain → topic → statistics, one topic at a time."""
 
         async def pieces() -> Iterator[bytes]:
             return self._topics_in_pieces()
@@ -90,7 +76,6 @@ class BrokerStats:
         return found
 
     async def metrics(self, request: web.Request) -> web.Response:
-        """Show the figures of every namespace with topics here."""
         shown = [
             {"metrics": _sums(topics), "dimensions": {"namespace": namespace}}
             for namespace, bundles in self._by_namespace().items()
@@ -99,14 +84,12 @@ class BrokerStats:
         return json_response(shown)
 
     async def allocator_stats(self, request: web.Request) -> web.Response:
-        """Show nothing: there are no such allocators here."""
         name = request.match_info["allocator"]
         if name not in _ALLOCATORS:
             raise RestError(406, f"Unknown allocator {name!r}: use one of {', '.join(_ALLOCATORS)}")
         return json_response({})
 
     async def resource_availability(self, request: web.Request) -> web.Response:
-        """Show rank → the brokers that may serve the namespace; the simple load manager alone ranks brokers."""
         namespace = namespace_of(request)
         manager = self._services.control.load_manager
         if not isinstance(manager, RanksBrokers):

@@ -10,13 +10,12 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from pulsar_barycenter import version
+from pulsar_barycenter.admin.routes.brokers import MOST_UNLOADS_PER_S
 from pulsar_barycenter.broker.cluster.dynamic_configuration import ChangedBy
 from pulsar_barycenter.broker.rest.audit import why_of
 from pulsar_barycenter.broker.rest.errors import RedirectError, RestError
 from pulsar_barycenter.broker.rest.health import check_health, require_data
-from pulsar_barycenter.broker.rest.leader_requests import by_leader
 from pulsar_barycenter.broker.rest.manual_decisions import ManualDecisions, principal_of
-from pulsar_barycenter.broker.rest.openapi import FLAG, TEXT, number, one_of, takes
 from pulsar_barycenter.broker.rest.ownership import location, web_url_for
 from pulsar_barycenter.broker.rest.request_ids import REQUEST_ID
 from pulsar_barycenter.broker.rest.requests import flag, json_response, no_content, text_response, whole_number
@@ -26,7 +25,6 @@ from pulsar_barycenter.naming.bundle import Bundle
 
 _AWAIT_LEADER_S: Final = 10.0
 _LOOK_AGAIN_S: Final = 0.25
-_MOST_UNLOADS: Final = 2**31 - 1
 
 
 class Brokers:
@@ -34,33 +32,12 @@ class Brokers:
         self._services = services
         self._control = services.control
 
-    def routes(self) -> list[web.RouteDef]:
-        root = "/admin/v2/brokers"
-        return [
-            web.get(root, self.active),
-            web.get(root + "/leaderBroker", self.leader),
-            web.get(root + "/configuration", self.dynamic_names),
-            web.get(root + "/configuration/values", self.overrides),
-            web.get(root + "/configuration/runtime", self.runtime),
-            web.post(root + "/configuration/{name}/{value:.*}", self.set_override),
-            web.delete(root + "/configuration/{name}", self.delete_override),
-            web.get(root + "/internal-configuration", self.internal_configuration),
-            web.get(root + "/ready", self.ready),
-            web.get(root + "/health", self.health),
-            web.get(root + "/version", self.version),
-            web.post(root + "/shutdown", self.shutdown),
-            web.get(root + "/{cluster}", self.active_of_cluster),
-            web.get(root + "/{cluster}/{broker}/ownedNamespaces", self.owned),
-        ]
-
     # ---- who is there ----
 
     async def active(self, request: web.Request) -> web.Response:
-        """List the ids of the brokers that are registered."""
         return json_response(sorted(self._control.registration.brokers))
 
     async def active_of_cluster(self, request: web.Request) -> web.Response:
-        """List the brokers of a cluster."""
         cluster = request.match_info["cluster"]
         if cluster == self._services.config.cluster_name:
             return await self.active(request)
@@ -71,7 +48,6 @@ class Brokers:
         raise RedirectError(location(request, url, authoritative=False))
 
     async def leader(self, request: web.Request) -> web.Response:
-        """Show the leader; an election that is under way is waited for."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _AWAIT_LEADER_S
         leadership = self._control.leadership
@@ -82,7 +58,6 @@ class Brokers:
         return json_response({"brokerId": leader.broker_id, "serviceUrl": leader.service_url})
 
     async def owned(self, request: web.Request) -> web.Response:
-        """Show what the broker named owns; another broker is asked itself."""
         broker, cluster = request.match_info["broker"], request.match_info["cluster"]
         if cluster != self._services.config.cluster_name:
             raise RestError(404, f"Cluster does not exist here: {cluster}")
@@ -123,21 +98,15 @@ class Brokers:
     # ---- configuration ----
 
     async def dynamic_names(self, request: web.Request) -> web.Response:
-        """List the keys that may change at run time."""
         return json_response(dynamic_keys())
 
     async def overrides(self, request: web.Request) -> web.Response:
-        """Show the overrides that are stored for all brokers; of a secret only that there is one."""
         return json_response(self._control.dynamic_configuration.shown)
 
     async def runtime(self, request: web.Request) -> web.Response:
-        """Show every key with the value in force on the broker asked."""
         return json_response(shown_values(self._services.config))
 
-    @takes(expected=TEXT)
-    @by_leader
     async def set_override(self, request: web.Request) -> web.Response:
-        """Change a key on all brokers; with `expected` only if that is its value until then, else 409."""
         name = request.match_info["name"]
         value = unquote(request.rel_url.raw_path.split("/", 6)[6])
         _require_dynamic(name, "update")
@@ -155,10 +124,7 @@ class Brokers:
         at_ms = self._control.env.clock.now_ms()
         return ChangedBy(principal_of(request), at_ms, why_of(request), request[REQUEST_ID])
 
-    @takes(expected=TEXT)
-    @by_leader
     async def delete_override(self, request: web.Request) -> web.Response:
-        """Remove an override; the value of the file is back after a restart. `expected` as for a change."""
         name = request.match_info["name"]
         _require_dynamic(name, "delete")
         decision, drained = ManualDecisions(self._services, request), self._services.config.barycenter_drained_brokers
@@ -169,7 +135,6 @@ class Brokers:
         return web.Response(status=200)
 
     async def internal_configuration(self, request: web.Request) -> web.Response:
-        """Show where metadata and ledgers are kept."""
         url = self._services.config.effective_metadata_store_url
         return json_response(
             {
@@ -184,15 +149,12 @@ class Brokers:
     # ---- state ----
 
     async def ready(self, request: web.Request) -> web.Response:
-        """Answer 200 while the broker is in service."""
         require_data(self._services)
         if not self._services.is_ready():
             raise RestError(500, "Broker is not ready: it is starting or stopping")
         return text_response("ok")
 
-    @takes(brokerId=TEXT, topicVersion=one_of("V1", "V2"))
     async def health(self, request: web.Request) -> web.Response:
-        """Write a message to a topic of the broker, and read it back; `brokerId` asks another."""
         broker = request.rel_url.query.get("brokerId") or self._services.urls.broker_id
         if broker != self._services.urls.broker_id:
             await self._send_on(request, broker)
@@ -200,14 +162,11 @@ class Brokers:
         return text_response("ok")
 
     async def version(self, request: web.Request) -> web.Response:
-        """Show the version of Barycenter."""
         return text_response(version())
 
-    @takes(forcedTerminateTopic=FLAG, maxConcurrentUnloadPerSec=number(_MOST_UNLOADS))
     async def shutdown(self, request: web.Request) -> web.Response:
-        """Begin an orderly stop; the answer does not wait for its end."""
         flag(request, "forcedTerminateTopic", default=True)
-        rate = whole_number(request, "maxConcurrentUnloadPerSec", 0, at_most=_MOST_UNLOADS)
+        rate = whole_number(request, "maxConcurrentUnloadPerSec", 0, at_most=MOST_UNLOADS_PER_S)
         self._services.shutdown(float(rate))
         return no_content()
 

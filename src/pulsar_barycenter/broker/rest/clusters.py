@@ -15,8 +15,6 @@ from pulsar_barycenter.broker.namespaces.indispensable import why_cluster_stays
 from pulsar_barycenter.broker.namespaces.policies import ClusterData
 from pulsar_barycenter.broker.namespaces.records import delete_tree
 from pulsar_barycenter.broker.rest.errors import RestError
-from pulsar_barycenter.broker.rest.leader_requests import by_leader
-from pulsar_barycenter.broker.rest.openapi import takes
 from pulsar_barycenter.broker.rest.ownership import require_dispensable, require_writable_policies
 from pulsar_barycenter.broker.rest.requests import body_of, json_response, no_content
 from pulsar_barycenter.broker.rest.services import BrokerServices
@@ -37,31 +35,13 @@ class Clusters:
         self._services = services
         self._clusters = services.resources.clusters
 
-    def routes(self) -> list[web.RouteDef]:
-        root = "/admin/v2/clusters"
-        one = root + "/{cluster}"
-        return [
-            web.get(root, self.names),
-            web.get(one, self.get),
-            web.put(one, self.create),
-            web.post(one, self.update),
-            web.delete(one, self.delete),
-            web.get(one + "/peers", self.peers),
-            web.post(one + "/peers", self.set_peers),
-        ]
-
     async def names(self, request: web.Request) -> web.Response:
-        """List the clusters."""
         return json_response([name for name in await self._clusters.names() if name != GLOBAL])
 
     async def get(self, request: web.Request) -> web.Response:
-        """Show a cluster."""
         return json_response(await self._existing(request.match_info["cluster"]))
 
-    @by_leader
-    @takes(ClusterData)
     async def create(self, request: web.Request) -> web.Response:
-        """Create a cluster."""
         name = request.match_info["cluster"]
         await require_writable_policies(self._services)
         data = await self._data(request)
@@ -72,10 +52,7 @@ class Clusters:
             raise RestError(409, f"Cluster {name} already exists") from None
         return web.Response(status=200)
 
-    @by_leader
-    @takes(ClusterData)
     async def update(self, request: web.Request) -> web.Response:
-        """Replace the record of a cluster."""
         name = request.match_info["cluster"]
         await require_writable_policies(self._services)
         data = await self._data(request)
@@ -83,9 +60,7 @@ class Clusters:
         await self._clusters.put(name, data)
         return web.Response(status=200)
 
-    @by_leader
     async def delete(self, request: web.Request) -> web.Response:
-        """Delete a cluster that no tenant may use and that has no isolation policies; the brokers' own one stays."""
         name = request.match_info["cluster"]
         require_dispensable(why_cluster_stays(name, self._services.config.cluster_name))
         await require_writable_policies(self._services)
@@ -110,14 +85,10 @@ class Clusters:
             await delete_tree(resources.store, f"{CLUSTERS_ROOT}/{name}")
 
     async def peers(self, request: web.Request) -> web.Response:
-        """List the peer clusters."""
         data = await self._existing(request.match_info["cluster"])
         return json_response(data.peer_cluster_names or ())
 
-    @by_leader
-    @takes(list[str])
     async def set_peers(self, request: web.Request) -> web.Response:
-        """Set the peer clusters."""
         name = request.match_info["cluster"]
         await require_writable_policies(self._services)
         peers = tuple(sorted(set(await body_of(request, list[str]) or ())))

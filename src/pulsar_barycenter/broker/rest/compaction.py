@@ -12,8 +12,6 @@ from msgspec.structs import replace
 
 from pulsar_barycenter.broker.errors import CompactionRunningError, NotAllowedError
 from pulsar_barycenter.broker.rest.errors import RestError
-from pulsar_barycenter.broker.rest.leader_requests import by_leader
-from pulsar_barycenter.broker.rest.openapi import FLAG, takes
 from pulsar_barycenter.broker.rest.ownership import (
     require_namespace,
     require_topic_here,
@@ -26,8 +24,6 @@ from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.naming.topic import TopicName
 
-_TOPIC: Final = "/admin/v2/{domain:persistent}/{tenant}/{namespace}/{topic:[^/]+}/compaction"
-_THRESHOLD: Final = "/admin/v2/namespaces/{tenant}/{namespace}/compactionThreshold"
 _LAST: Final = 2**63 - 1
 
 Bytes = Annotated[int, msgspec.Meta(ge=-_LAST, le=_LAST)]
@@ -39,20 +35,9 @@ class Compaction:
         self._resources = services.resources
         self._owners = PartitionOwners(services)
 
-    def routes(self) -> list[web.RouteDef]:
-        return [
-            web.put(_TOPIC, self.trigger),
-            web.get(_TOPIC, self.status),
-            web.get(_THRESHOLD, self.threshold),
-            web.put(_THRESHOLD, self.set_threshold),
-            web.delete(_THRESHOLD, self.delete_threshold),
-        ]
-
     # ---- topics ----
 
-    @takes(authoritative=FLAG)
     async def trigger(self, request: web.Request) -> web.Response:
-        """Start compacting a topic, or each partition; 409 while it is being compacted."""
         topic = topic_of(request)
         await require_namespace(self._services, topic.namespace)
         parts = await self._owners.partitions(topic)
@@ -66,9 +51,7 @@ class Compaction:
         )
         return no_content()
 
-    @takes(authoritative=FLAG)
     async def status(self, request: web.Request) -> web.Response:
-        """Show how the last compaction since the topic was loaded went: NOT_RUN, RUNNING, SUCCESS or ERROR."""
         topic = topic_of(request)
         await require_namespace(self._services, topic.namespace)
         if parts := await self._owners.partitions(topic):
@@ -89,24 +72,18 @@ class Compaction:
     # ---- namespaces ----
 
     async def threshold(self, request: web.Request) -> web.Response:
-        """Show the threshold of a namespace in bytes; 204 if it goes by brokerServiceCompactionThresholdInBytes."""
         policies = await self._resources.namespaces.get(str(namespace := namespace_of(request)))
         if policies is None:
             raise RestError(404, f"Namespace {namespace} does not exist")
         return no_content() if policies.compaction_threshold is None else json_response(policies.compaction_threshold)
 
-    @by_leader
-    @takes(Bytes)
     async def set_threshold(self, request: web.Request) -> web.Response:
-        """Set how many bytes of a topic may wait to be compacted; 0 has topics compacted by request only."""
         threshold = await body_of(request, Bytes)
         if threshold is None or threshold < 0:
             raise RestError(412, "compactionThreshold must be 0 or more")
         return await self._set(request, threshold)
 
-    @by_leader
     async def delete_threshold(self, request: web.Request) -> web.Response:
-        """Have a namespace go by brokerServiceCompactionThresholdInBytes again."""
         return await self._set(request, None)
 
     async def _set(self, request: web.Request, threshold: int | None) -> web.Response:

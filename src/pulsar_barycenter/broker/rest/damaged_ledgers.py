@@ -17,11 +17,7 @@ class DamagedLedgers:
     def __init__(self, services: BrokerServices) -> None:
         self._services = services
 
-    def routes(self) -> list[web.RouteDef]:
-        return [web.get("/barycenter/v1/damaged-ledgers", self.show)]
-
     async def show(self, request: web.Request) -> web.Response:
-        """Show the damaged ledgers that were found in this broker's topics: topic, file, positions."""
         found = [
             {"topic": each.topic, "ledger": each.ledger_id, "file": each.file, "positions": each.positions}
             for topic in self._services.registry.loaded()

@@ -24,9 +24,9 @@ from typing import Final, get_args
 
 from aiohttp import web
 
+from pulsar_barycenter.admin.routes.barycenter import LOG_OF
 from pulsar_barycenter.broker.load_manager.contract import KeepsSnapshot
 from pulsar_barycenter.broker.rest.errors import RedirectError, RestError
-from pulsar_barycenter.broker.rest.openapi import TEXT, number, one_of, takes
 from pulsar_barycenter.broker.rest.ownership import leader_url_for, location
 from pulsar_barycenter.broker.rest.relay import asked_everywhere, decoded_each
 from pulsar_barycenter.broker.rest.requests import choice, json_response, whole_number
@@ -41,7 +41,6 @@ from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName
 
 _DEFAULT_LIMIT: Final = 100
-_OF: Final = ("cluster", "broker")
 _READ_AT_ONCE: Final = 2
 _EVERYWHERE_AT_ONCE: Final = 2
 """Requests that ask all brokers and are under way: one of somebody's becomes as many as there are brokers."""
@@ -53,42 +52,16 @@ class Decisions:
         self._reading = asyncio.Semaphore(_READ_AT_ONCE)
         self._asking_everywhere = asyncio.Semaphore(_EVERYWHERE_AT_ONCE)
 
-    def routes(self) -> list[web.RouteDef]:
-        return [
-            web.get("/barycenter/v1/decisions", self.recent),
-            web.get("/barycenter/v1/decision-log", self.logged),
-            web.get("/barycenter/v1/snapshot", self.snapshot),
-        ]
-
-    @takes(limit=number(KEPT), since=number(LATEST_MS), bundle=TEXT, namespace=TEXT, broker=TEXT)
     async def recent(self, request: web.Request) -> web.Response:
-        """Show the last decisions with their reasons; `limit`, `bundle`, `namespace`, `broker`, `since` (epoch ms)."""
         limit = whole_number(request, "limit", _DEFAULT_LIMIT, at_most=KEPT)
         decisions = self._services.decisions()
         wanted = decision_filter(request)
         records = [] if decisions is None else [record for record in decisions.recent() if wanted(record)]
         return json_response(records[-limit:] if limit else [])
 
-    @takes(
-        of=one_of(*_OF),
-        limit=number(MAX_RECORDS_ON_PAGE),
-        since=number(LATEST_MS),
-        until=number(LATEST_MS),
-        before=TEXT,
-        bundle=TEXT,
-        namespace=TEXT,
-        broker=TEXT,
-        topic=TEXT,
-        covering=TEXT,
-        kind=one_of(*get_args(Kind)),
-    )
     async def logged(self, request: web.Request) -> web.Response:
-        """Show a page of the decision logs, of this broker's folder or of all brokers' (`of`), back from `before`.
-
-        `topic` is for decisions on the bundles that it was in, `covering` for those on a bundle and on what it was
-        split from.
-        """
-        of = choice(request, "of", _OF)
+        """`topic` selects decisions on its bundles, `covering` those on a bundle and the bundles it was split from."""
+        of = choice(request, "of", LOG_OF)
         question = decision_question(request)
         page = await self._page(question)
         if of == "cluster":
@@ -107,7 +80,6 @@ class Decisions:
             return await asyncio.to_thread(read_page, decisions.folder, question, decisions.recent())
 
     async def snapshot(self, request: web.Request) -> web.Response:
-        """Show what the leader decides upon: loads, windows, policies; another broker redirects to it."""
         await require_leader(request, self._services)
         document = await snapshot_document(self._services)
         body = await asyncio.to_thread(encode_snapshot, document)

@@ -8,8 +8,6 @@ from aiohttp import web
 
 from pulsar_barycenter.broker.namespaces.cluster_policies import failure_domains_of
 from pulsar_barycenter.broker.rest.errors import RestError
-from pulsar_barycenter.broker.rest.leader_requests import by_leader
-from pulsar_barycenter.broker.rest.openapi import takes
 from pulsar_barycenter.broker.rest.requests import body_of, json_response, no_content
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.load.policies import FailureDomain
@@ -22,32 +20,17 @@ class FailureDomains:
         self._clusters = services.resources.clusters
         self._domains = services.resources.failure_domains
 
-    def routes(self) -> list[web.RouteDef]:
-        root = "/admin/v2/clusters/{cluster}/failureDomains"
-        one = root + "/{domain}"
-        return [
-            web.get(root, self.all),
-            web.get(one, self.get),
-            web.post(one, self.set),
-            web.delete(one, self.delete),
-        ]
-
     async def all(self, request: web.Request) -> web.Response:
-        """Show the failure domains of a cluster by name."""
         return json_response(await self._of_cluster(request.match_info["cluster"]))
 
     async def get(self, request: web.Request) -> web.Response:
-        """Show a failure domain."""
         cluster, name = await self._named(request)
         found = await self._domains.get_fresh(f"{failure_domains_of(cluster)}/{name}")
         if found is None:
             raise RestError(404, f"Domain {name} for cluster {cluster} does not exist")
         return json_response(found)
 
-    @by_leader
-    @takes(FailureDomain)
     async def set(self, request: web.Request) -> web.Response:
-        """Create or replace a failure domain; its brokers must be in no other."""
         cluster, name = await self._named(request)
         domain = await body_of(request, FailureDomain)
         if domain is None:
@@ -60,9 +43,7 @@ class FailureDomains:
         await self._domains.put(f"{failure_domains_of(cluster)}/{name}", FailureDomain(brokers))
         return no_content()
 
-    @by_leader
     async def delete(self, request: web.Request) -> web.Response:
-        """Delete a failure domain; its brokers are then in none."""
         cluster, name = await self._named(request)
         try:
             await self._domains.delete(f"{failure_domains_of(cluster)}/{name}")

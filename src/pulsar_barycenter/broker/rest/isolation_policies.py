@@ -15,9 +15,7 @@ from aiohttp import web
 from pulsar_barycenter.broker.namespaces.cluster_policies import isolation_policies_of
 from pulsar_barycenter.broker.rest.body_fields import require_known_fields
 from pulsar_barycenter.broker.rest.errors import RestError
-from pulsar_barycenter.broker.rest.leader_requests import by_leader
 from pulsar_barycenter.broker.rest.manual_decisions import on_behalf_of
-from pulsar_barycenter.broker.rest.openapi import takes
 from pulsar_barycenter.broker.rest.ownership import require_writable_policies
 from pulsar_barycenter.broker.rest.requests import body_of, json_response, no_content
 from pulsar_barycenter.broker.rest.services import BrokerServices
@@ -42,23 +40,10 @@ class NamespaceIsolation:
         self._services = services
         self._resources = services.resources
 
-    def routes(self) -> list[web.RouteDef]:
-        root = "/admin/v2/clusters/{cluster}/namespaceIsolationPolicies"
-        return [
-            web.get(root, self.all),
-            web.get(root + "/brokers", self.brokers),
-            web.get(root + "/brokers/{broker}", self.broker),
-            web.get(root + "/{policy}", self.get),
-            web.post(root + "/{policy}", self.set),
-            web.delete(root + "/{policy}", self.delete),
-        ]
-
     async def all(self, request: web.Request) -> web.Response:
-        """Show the isolation policies of a cluster by name."""
         return json_response(await self._stored(await self._cluster(request, missing=404)))
 
     async def get(self, request: web.Request) -> web.Response:
-        """Show an isolation policy."""
         cluster, name = await self._cluster(request), request.match_info["policy"]
         policies = await self._stored(cluster)
         if name not in policies:
@@ -66,20 +51,15 @@ class NamespaceIsolation:
         return json_response(policies[name])
 
     async def brokers(self, request: web.Request) -> web.Response:
-        """Show every registered broker with the regexes of the namespaces whose policies name it."""
         policies = await self._stored(await self._cluster(request))
         registered = sorted(self._services.control.registration.brokers)
         return json_response(_seen_by_policies(registered, policies))
 
     async def broker(self, request: web.Request) -> web.Response:
-        """Show a broker with the regexes of the namespaces whose policies name it."""
         policies = await self._stored(await self._cluster(request))
         return json_response(_seen_by_policies([request.match_info["broker"]], policies)[0])
 
-    @by_leader
-    @takes(NamespaceIsolationData)
     async def set(self, request: web.Request) -> web.Response:
-        """Set an isolation policy and unload namespaces by its `unload_scope`: changed, all_matching or none."""
         name = request.match_info["policy"]
         await require_writable_policies(self._services)
         cluster = await self._cluster(request)
@@ -100,9 +80,7 @@ class NamespaceIsolation:
         await self._unload(namespaces, on_behalf_of(request, f"isolation policy {name} was set"))
         return no_content()
 
-    @by_leader
     async def delete(self, request: web.Request) -> web.Response:
-        """Delete an isolation policy."""
         name, cluster = request.match_info["policy"], await self._cluster(request)
         await require_writable_policies(self._services)
         await self._resources.isolation_policies.modify(

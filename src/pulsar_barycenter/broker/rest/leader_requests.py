@@ -1,4 +1,4 @@
-"""Requests that only the leader answers where `leaderOnlyMetadataWrites` is not `false`: what administrators change.
+"""Requests that only the leader answers where `leaderOnlyMetadataWrites` is not `false`: rows that are `by_leader`.
 
 | this broker                           | answer                                                    |
 |---------------------------------------|-----------------------------------------------------------|
@@ -8,40 +8,25 @@
 | knows of no leader                    | 503, try again                                            |
 """
 
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
-
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from pulsar_barycenter.broker.cluster.administration import under
 from pulsar_barycenter.broker.rest.errors import Handler, RedirectError, RestError
 from pulsar_barycenter.broker.rest.ownership import leader_url_for, location
+from pulsar_barycenter.broker.rest.requests import route_of
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.metadata.errors import NotLeadingError
 
-_BY_LEADER: Final = "rest_by_leader"
-
-H = TypeVar("H", bound=Callable[..., Any])
-
-
-def by_leader(handler: H) -> H:
-    """Say of a handler that what it changes is the leader's to write."""
-    setattr(handler, _BY_LEADER, True)
-    return handler
-
-
-def is_by_leader(handler: object) -> bool:
-    return getattr(handler, _BY_LEADER, False)
-
 
 def leader_requests(services: BrokerServices) -> Middleware:
-    """Return the middleware that sends such requests to the leader."""
+    """Return the middleware that sends requests whose row is `by_leader` to the leader."""
 
     @web.middleware
     async def to_the_leader(request: web.Request, handler: Handler) -> web.StreamResponse:
         is_on = services.config.leader_only_metadata_writes != "false"
-        if not is_on or not is_by_leader(request.match_info.handler):
+        row = route_of(request) if is_on else None
+        if row is None or not row.by_leader:
             return await handler(request)
         try:
             epoch = services.control.leadership.epoch()

@@ -9,7 +9,6 @@ can read the metadata store; one without it is not done.
 import msgspec
 from aiohttp import web
 
-from pulsar_barycenter.broker.cluster.http_peers import LEADER_WRITES_PATH
 from pulsar_barycenter.broker.cluster.metadata_writing import NotWrittenByLeaderError
 from pulsar_barycenter.broker.rest.errors import RestError
 from pulsar_barycenter.broker.rest.services import BrokerServices
@@ -19,11 +18,7 @@ class LeaderWritesResource:
     def __init__(self, services: BrokerServices) -> None:
         self._services = services
 
-    def routes(self) -> list[web.RouteDef]:
-        return [web.post(LEADER_WRITES_PATH, self.write)]
-
     async def write(self, request: web.Request) -> web.Response:
-        """Have the leader write to the metadata store, for a broker that knows the cluster's secret."""
         try:
             answer = await self._services.control.writing.answer_to(await request.read())
         except NotWrittenByLeaderError:

@@ -16,7 +16,6 @@ from pulsar_barycenter.broker.cluster.lookup_answers import (
     Owner,
 )
 from pulsar_barycenter.broker.rest.errors import RedirectError, RestError
-from pulsar_barycenter.broker.rest.openapi import FLAG, TEXT, takes
 from pulsar_barycenter.broker.rest.ownership import web_url_for
 from pulsar_barycenter.broker.rest.requests import flag
 from pulsar_barycenter.broker.rest.services import BrokerServices
@@ -24,8 +23,6 @@ from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName, decode_local_name
 
 LISTENER_HEADER: Final = "X-Pulsar-ListenerName"
-V2: Final = "/lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic:[^/]+}"
-V1: Final = "/lookup/v2/destination/{domain}/{tenant}/{cluster}/{namespace}/{topic:[^/]+}"
 
 _LONGEST_REMEMBERED: Final = 512
 """Longer paths are parsed each time, so that those remembered take little memory."""
@@ -37,17 +34,7 @@ class Lookup:
         self._lookup = services.control.lookup
         self._resources = services.resources
 
-    def routes(self) -> list[web.RouteDef]:
-        return [
-            web.get(V2, self.owner),
-            web.get(V2 + "/bundle", self.bundle),
-            web.get(V1, self.owner),
-            web.get(V1 + "/bundle", self.bundle),
-        ]
-
-    @takes(authoritative=FLAG, listenerName=TEXT)
     async def owner(self, request: web.Request) -> web.StreamResponse:
-        """Name the broker that serves the topic, or redirect to one that knows."""
         topic = looked_up_topic(request)
         query = request.rel_url.query
         listener = query.get("listenerName") or request.headers.get(LISTENER_HEADER) or None
@@ -59,7 +46,6 @@ class Lookup:
         return web.Response(body=_lookup_data(found), content_type="application/json")
 
     async def bundle(self, request: web.Request) -> web.StreamResponse:
-        """Name the hash range of the bundle that the topic belongs to; asks no owner."""
         topic = looked_up_topic(request)
         bundle = await self._lookup.bundle_of(topic)
         return web.Response(text=str(bundle.range), content_type="text/plain")

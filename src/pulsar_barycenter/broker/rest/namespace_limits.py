@@ -3,7 +3,6 @@
 Source: Pulsar's `NamespacesBase`; what counts is said in `topics/limits.py` and `namespaces/resources.py`.
 """
 
-from collections.abc import Awaitable, Callable
 from typing import Annotated, Final
 
 import msgspec
@@ -11,10 +10,8 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from pulsar_barycenter.broker.rest.errors import RestError
-from pulsar_barycenter.broker.rest.leader_requests import by_leader
-from pulsar_barycenter.broker.rest.openapi import takes
 from pulsar_barycenter.broker.rest.ownership import policies_of, require_writable_policies
-from pulsar_barycenter.broker.rest.requests import body_of, json_response, namespace_of, no_content
+from pulsar_barycenter.broker.rest.requests import body_of, json_response, namespace_of, no_content, route_of
 from pulsar_barycenter.broker.rest.services import BrokerServices
 
 LIMITS: Final = {
@@ -32,50 +29,40 @@ _OF_NONE: Final = {"maxTopicsPerNamespace": 0}
 _MOST: Final = 2**31 - 1
 Limit = Annotated[int, msgspec.Meta(ge=-_MOST, le=_MOST)]
 
-_Answer = Callable[[web.Request], Awaitable[web.Response]]
-
 
 class NamespaceLimits:
+    """One set of handlers for all limits; the last segment of the path is the name of the limit."""
+
     def __init__(self, services: BrokerServices) -> None:
         self._services = services
         self._namespaces = services.resources.namespaces
 
-    def routes(self) -> list[web.RouteDef]:
-        found: list[web.RouteDef] = []
-        for name, field in LIMITS.items():
-            path = f"/admin/v2/namespaces/{{tenant}}/{{namespace}}/{name}"
-            show, change, remove = self._of(name, field)
-            found += [web.get(path, show), web.post(path, change), web.delete(path, remove)]
-        return found
+    async def show(self, request: web.Request) -> web.Response:
+        name = _name_in(request)
+        limit = getattr(await policies_of(self._services, namespace_of(request)), LIMITS[name])
+        limit = _OF_NONE.get(name) if limit is None else limit
+        return no_content() if limit is None else json_response(limit)
 
-    def _of(self, name: str, field: str) -> tuple[_Answer, _Answer, _Answer]:
-        async def show(request: web.Request) -> web.Response:
-            limit = getattr(await policies_of(self._services, namespace_of(request)), field)
-            limit = _OF_NONE.get(name) if limit is None else limit
-            return no_content() if limit is None else json_response(limit)
+    async def change(self, request: web.Request) -> web.Response:
+        name = _name_in(request)
+        limit = await body_of(request, Limit)
+        if limit is None:
+            raise RestError(400, f"Send a number as the body; DELETE has the namespace go by {name}")
+        if limit < 0:
+            raise RestError(412, f"{name} must be 0 or more")
+        return await self._set(request, LIMITS[name], limit)
 
-        @by_leader
-        @takes(Limit)
-        async def change(request: web.Request) -> web.Response:
-            limit = await body_of(request, Limit)
-            if limit is None:
-                raise RestError(400, f"Send a number as the body; DELETE has the namespace go by {name}")
-            if limit < 0:
-                raise RestError(412, f"{name} must be 0 or more")
-            return await self._set(request, field, limit)
-
-        @by_leader
-        async def remove(request: web.Request) -> web.Response:
-            return await self._set(request, field, None)
-
-        unset = _OF_NONE.get(name, 204)
-        show.__doc__ = f"Show the {name} of a namespace; {unset} if it goes by the configuration."
-        change.__doc__ = f"Set the {name} of a namespace; 0 is no limit."
-        remove.__doc__ = f"Have a namespace go by the configuration's {name} again."
-        return show, change, remove
+    async def remove(self, request: web.Request) -> web.Response:
+        return await self._set(request, LIMITS[_name_in(request)], None)
 
     async def _set(self, request: web.Request, field: str, limit: int | None) -> web.Response:
         await require_writable_policies(self._services)
         await policies_of(self._services, namespace_of(request))
         await self._namespaces.update(str(namespace_of(request)), lambda found: replace(found, **{field: limit}))
         return no_content()
+
+
+def _name_in(request: web.Request) -> str:
+    row = route_of(request)
+    assert row is not None, "the handlers answer rows of limits"
+    return row.path.rpartition("/")[2]

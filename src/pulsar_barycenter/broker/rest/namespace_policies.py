@@ -7,8 +7,6 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from pulsar_barycenter.broker.rest.errors import RestError
-from pulsar_barycenter.broker.rest.leader_requests import by_leader
-from pulsar_barycenter.broker.rest.openapi import TEXT, takes
 from pulsar_barycenter.broker.rest.ownership import policies_of, require_namespace, require_writable_policies
 from pulsar_barycenter.broker.rest.requests import (
     asked_tenant,
@@ -30,39 +28,19 @@ class NamespacePolicies:
         self._resources = services.resources
         self._control = services.control
 
-    def routes(self) -> list[web.RouteDef]:
-        one = "/admin/v2/namespaces/{tenant}/{namespace}"
-        return [
-            web.get(one + "/antiAffinity", self.anti_affinity_group),
-            web.post(one + "/antiAffinity", self.set_anti_affinity_group),
-            web.delete(one + "/antiAffinity", self.delete_anti_affinity_group),
-            web.get(one + "/deduplication", self.deduplication),
-            web.post(one + "/deduplication", self.set_deduplication),
-            web.delete(one + "/deduplication", self.delete_deduplication),
-            web.get("/admin/v2/namespaces/{cluster}/antiAffinity/{group}", self.of_anti_affinity_group),
-            # pulsar-admin up to 4.0 asks here
-            web.get("/admin/namespaces/{cluster}/antiAffinity/{group}", self.of_anti_affinity_group),
-        ]
-
     # ---- deduplication ----
 
     async def deduplication(self, request: web.Request) -> web.Response:
-        """Show whether topics of a namespace drop what is sent twice; 204 if it goes by brokerDeduplicationEnabled."""
         enabled = (await policies_of(self._services, namespace_of(request))).deduplication_enabled
         return no_content() if enabled is None else json_response(enabled)
 
-    @by_leader
-    @takes(bool)
     async def set_deduplication(self, request: web.Request) -> web.Response:
-        """Have topics of a namespace drop what is sent twice, or not; the body is true or false."""
         enabled = await body_of(request, bool)
         if enabled is None:
             raise RestError(400, "Send true or false as the body; DELETE has the namespace go by the configuration")
         return await self._switch_deduplication(request, enabled)
 
-    @by_leader
     async def delete_deduplication(self, request: web.Request) -> web.Response:
-        """Have topics of a namespace go by brokerDeduplicationEnabled again."""
         return await self._switch_deduplication(request, None)
 
     async def _switch_deduplication(self, request: web.Request, enabled: bool | None) -> web.Response:
@@ -77,17 +55,13 @@ class NamespacePolicies:
     # ---- anti-affinity group ----
 
     async def anti_affinity_group(self, request: web.Request) -> web.Response:
-        """Show the anti-affinity group of a namespace as plain text; 204 if it is in none."""
         namespace = namespace_of(request)
         await require_namespace(self._services, namespace)
         local = await self._resources.local_policies.get_fresh(str(namespace))
         group = None if local is None else local.namespace_anti_affinity_group
         return no_content() if group is None else text_response(group)
 
-    @by_leader
-    @takes(str)
     async def set_anti_affinity_group(self, request: web.Request) -> web.Response:
-        """Put a namespace into the anti-affinity group that the body names, as text or as a JSON string."""
         namespace = namespace_of(request)
         await require_writable_policies(self._services)
         group = await text_of(request)
@@ -98,9 +72,7 @@ class NamespacePolicies:
         await self._change_group(namespace, group)
         return no_content()
 
-    @by_leader
     async def delete_anti_affinity_group(self, request: web.Request) -> web.Response:
-        """Take a namespace out of its anti-affinity group."""
         namespace = namespace_of(request)
         await require_writable_policies(self._services)
         await self._change_group(namespace, None)
@@ -113,9 +85,7 @@ class NamespacePolicies:
             str(namespace), lambda found: replace(found, namespace_anti_affinity_group=group)
         )
 
-    @takes(tenant=TEXT, property=TEXT)
     async def of_anti_affinity_group(self, request: web.Request) -> web.Response:
-        """List the namespaces of `tenant` that are in the anti-affinity group; upper and lower case are the same."""
         cluster, group = request.match_info["cluster"], group_key(request.match_info["group"])
         if group is None:
             raise RestError(412, "anti-affinity group can't be empty.")

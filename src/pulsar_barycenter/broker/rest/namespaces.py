@@ -10,16 +10,15 @@ import msgspec
 from aiohttp import web
 from msgspec.structs import replace
 
+from pulsar_barycenter.admin.routes.namespaces import TOPIC_MODES
 from pulsar_barycenter.broker.cluster.http_peers import COMMANDED
 from pulsar_barycenter.broker.cluster.registration import BROKERS_ROOT
 from pulsar_barycenter.broker.lookup.namespace_service import BrokerNotActiveError
 from pulsar_barycenter.broker.namespaces.policies import BundlesData, Policies
 from pulsar_barycenter.broker.namespaces.resources import most_partitions
 from pulsar_barycenter.broker.rest.errors import RedirectError, RestError
-from pulsar_barycenter.broker.rest.leader_requests import by_leader
 from pulsar_barycenter.broker.rest.manual_decisions import ManualDecisions
 from pulsar_barycenter.broker.rest.namespace_deletion import delete_namespace
-from pulsar_barycenter.broker.rest.openapi import FLAG, TEXT, number, one_of, takes
 from pulsar_barycenter.broker.rest.ownership import (
     current_bundle,
     go_on_if_local,
@@ -52,7 +51,6 @@ from pulsar_barycenter.naming.topic import TopicName, is_system_topic
 
 LARGEST: Final = "LARGEST"
 HOT: Final = "HOT"
-_MODES: Final = ("PERSISTENT", "NON_PERSISTENT", "ALL")
 _BY_POSITIONS: Final = "specified_positions_divide"
 
 
@@ -62,63 +60,37 @@ class Namespaces:
         self._resources = services.resources
         self._control = services.control
 
-    def routes(self) -> list[web.RouteDef]:
-        tenant = "/admin/v2/namespaces/{tenant}"
-        one = tenant + "/{namespace}"
-        bundle = one + "/{range}"
-        return [
-            web.get(tenant, self.of_tenant),
-            web.get(one, self.get),
-            web.put(one, self.create),
-            web.delete(one, self.delete),
-            web.get(one + "/topics", self.topics),
-            web.get(one + "/bundles", self.bundles),
-            web.put(one + "/unload", self.unload),
-            web.put(bundle + "/unload", self.unload_bundle),
-            web.put(bundle + "/split", self.split_bundle),
-            web.delete(one + "/{range:[0-9][^/]*}", self.delete_bundle),  # other names are policies
-            web.get(bundle + "/topicHashPositions", self.hash_positions),
-        ]
-
     async def of_tenant(self, request: web.Request) -> web.Response:
-        """List the namespaces of a tenant."""
         tenant = request.match_info["tenant"]
         if await self._resources.tenants.get(tenant) is None:
             raise RestError(404, f"Tenant does not exist: {tenant}")
         return json_response([str(namespace) for namespace in await self._resources.namespaces_of(tenant)])
 
     async def get(self, request: web.Request) -> web.Response:
-        """Show the policies of a namespace, with its bundles of now."""
         namespace = namespace_of(request)
         policies = await policies_of(self._services, namespace)
         bundles = await self._control.namespaces.bundles_of(namespace)
         return json_response(replace(policies, bundles=BundlesData.from_bundles(bundles)))
 
-    @takes(mode=one_of(*_MODES), includeSystemTopic=FLAG)
     async def topics(self, request: web.Request) -> web.Response:
-        """List topics: `mode` is PERSISTENT, NON_PERSISTENT (in the memory of the broker asked) or ALL."""
         namespace = namespace_of(request)
         await require_namespace(self._services, namespace)
         mode = request.rel_url.query.get("mode", "PERSISTENT").upper()
-        if mode not in _MODES:
-            raise RestError(400, f"The parameter mode must be one of {', '.join(_MODES)}, not {mode!r}")
+        if mode not in TOPIC_MODES:
+            raise RestError(400, f"The parameter mode must be one of {', '.join(TOPIC_MODES)}, not {mode!r}")
         names = await self._resources.topics_of_namespace(namespace, mode)
         if not flag(request, "includeSystemTopic"):
             names = [name for name in names if not is_system_topic(TopicName.parse(name))]
         return json_response(names)
 
     async def bundles(self, request: web.Request) -> web.Response:
-        """Show the boundaries of the bundles."""
         namespace = namespace_of(request)
         await require_namespace(self._services, namespace)
         return json_response(BundlesData.from_bundles(await self._control.namespaces.bundles_of_now(namespace)))
 
     # ---- create and delete ----
 
-    @by_leader
-    @takes(Policies)
     async def create(self, request: web.Request) -> web.Response:
-        """Create a namespace; the body may say how many bundles, or where they end."""
         tenant, name = request.match_info["tenant"], request.match_info["namespace"]
         await require_writable_policies(self._services)
         validate_entity_name("Tenant", tenant)
@@ -163,10 +135,7 @@ class Namespaces:
         if count is not None and not 0 < count <= limit:
             raise RestError(406, f"defaultNumPartitions should be more than 0 and at most {limit}, not {count}")
 
-    @by_leader
-    @takes(force=FLAG)
     async def delete(self, request: web.Request) -> web.Response:
-        """Delete a namespace; with `force` its topics too. `pulsar/system` stays."""
         force = flag(request, "force")
         if force and not self._services.config.force_delete_namespace_allowed:
             raise RestError(
@@ -176,9 +145,7 @@ class Namespaces:
         await delete_namespace(self._services, namespace_of(request), force=force)
         return no_content()
 
-    @takes(force=FLAG)
     async def delete_bundle(self, request: web.Request) -> web.Response:
-        """Have the owner give an empty bundle up; with `force` one with topics."""
         namespace = namespace_of(request)
         force = flag(request, "force")
         await require_writable_policies(self._services)
@@ -194,7 +161,6 @@ class Namespaces:
     # ---- unload ----
 
     async def unload(self, request: web.Request) -> web.Response:
-        """Unload every bundle of the namespace, each through its owner."""
         namespace = namespace_of(request)
         await require_namespace(self._services, namespace)
         await require_writable_policies(self._services)  # each bundle's owner asks the same
@@ -211,12 +177,10 @@ class Namespaces:
         await repeatable(unload_one, bundles.bundles, what="unloaded")
         return no_content()
 
-    @takes(destinationBroker=TEXT, leaderEpoch=number(MAX_EPOCH), sentTo=TEXT)
     async def unload_bundle(self, request: web.Request) -> web.Response:
-        """Unload one bundle; first on the leader, if it is to go to a broker that is named, then on the owner.
+        """Where owners hand bundles over to each other, only the owner receives this request.
 
-        Where bundles are handed over from one broker to the next the owner alone is asked. `sentTo` is how the leader
-        tells the owner for which destination it is, to be kept with the decision.
+        With `sentTo` the leader names the destination to the owner, which stores it with the decision.
         """
         decision = ManualDecisions(self._services, request)
         namespace = namespace_of(request)
@@ -273,9 +237,7 @@ class Namespaces:
 
     # ---- split ----
 
-    @takes(list[int], splitAlgorithmName=TEXT, unload=FLAG, authoritative=FLAG, leaderEpoch=number(MAX_EPOCH))
     async def split_bundle(self, request: web.Request) -> web.Response:
-        """Split a bundle, or the LARGEST or HOT one; `splitAlgorithmName`, `unload`, positions in the body."""
         decision = ManualDecisions(self._services, request)
         namespace = namespace_of(request)
         unload = flag(request, "unload")
@@ -342,9 +304,7 @@ class Namespaces:
                     throughput[bundle] = stats.msg_throughput_in + stats.msg_throughput_out
         return max(sorted(throughput), key=lambda bundle: throughput[bundle], default=None)
 
-    @takes(topics=TEXT)
     async def hash_positions(self, request: web.Request) -> web.Response:
-        """Show the hashes of the bundle's topics, or of those that are named."""
         namespace = namespace_of(request)
         await require_namespace(self._services, namespace)
         bundle = await current_bundle(self._services, namespace, request.match_info["range"])

@@ -8,10 +8,8 @@ only says the id.
 
 from aiohttp import web
 
-from pulsar_barycenter.broker.cluster.http_peers import PARTITION_CHANGES_PATH
 from pulsar_barycenter.broker.partition_changes.partition_owner import PartRequest
 from pulsar_barycenter.broker.rest.errors import RestError
-from pulsar_barycenter.broker.rest.openapi import FLAG, takes
 from pulsar_barycenter.broker.rest.ownership import require_topic_here
 from pulsar_barycenter.broker.rest.requests import body_of, json_response
 from pulsar_barycenter.broker.rest.services import BrokerServices
@@ -22,12 +20,7 @@ class PartitionChanges:
     def __init__(self, services: BrokerServices) -> None:
         self._services = services
 
-    def routes(self) -> list[web.RouteDef]:
-        return [web.post(PARTITION_CHANGES_PATH, self.answer)]
-
-    @takes(PartRequest, authoritative=FLAG)
     async def answer(self, request: web.Request) -> web.Response:
-        """Ask the owner of a partition whether it agrees to a change of its topic, or have it make the change."""
         wanted = await body_of(request, PartRequest)
         if wanted is None:
             raise RestError(400, "Send the partition, the id of the change and the step as the body")

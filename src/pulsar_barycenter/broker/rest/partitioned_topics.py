@@ -16,8 +16,6 @@ from pulsar_barycenter.broker.namespaces.indispensable import why_topic_stays
 from pulsar_barycenter.broker.namespaces.policies import PartitionedTopicMetadata
 from pulsar_barycenter.broker.namespaces.resources import most_partitions, partitioned_topic_name
 from pulsar_barycenter.broker.rest.errors import RestError
-from pulsar_barycenter.broker.rest.leader_requests import by_leader
-from pulsar_barycenter.broker.rest.openapi import FLAG, takes
 from pulsar_barycenter.broker.rest.ownership import (
     require_dispensable,
     require_namespace,
@@ -33,7 +31,7 @@ from pulsar_barycenter.broker.rest.requests import (
     topic_of,
 )
 from pulsar_barycenter.broker.rest.services import BrokerServices
-from pulsar_barycenter.broker.rest.topics import TOPIC, require_room
+from pulsar_barycenter.broker.rest.topics import require_room
 from pulsar_barycenter.metadata.errors import AlreadyExistsError
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.naming.topic import TopicName
@@ -56,19 +54,7 @@ class PartitionedTopics:
         self._resources = services.resources
         self._owners = PartitionOwners(services)
 
-    def routes(self) -> list[web.RouteDef]:
-        path = TOPIC + "/partitions"
-        return [
-            web.get(path, self.partitions),
-            web.put(path, self.create_partitioned),
-            web.post(path, self.update_partitioned),
-            web.delete(path, self.delete_partitioned),
-            web.post(TOPIC + "/createMissedPartitions", self.create_missed_partitions),
-        ]
-
-    @takes(checkAllowAutoCreation=FLAG)
     async def partitions(self, request: web.Request) -> web.Response:
-        """Show the number of partitions; `checkAllowAutoCreation` may make the topic a partitioned one."""
         topic = topic_of(request)
         await require_namespace(self._services, topic.namespace)
         auto_create = flag(request, "checkAllowAutoCreation")
@@ -85,10 +71,7 @@ class PartitionedTopics:
             return True
         return by_use and (not topic.is_persistent or await self._resources.may_create(topic))
 
-    @by_leader
-    @takes(Partitions | WithProperties)
     async def create_partitioned(self, request: web.Request) -> web.Response:
-        """Create a partitioned topic; the body is the number of partitions."""
         topic = topic_of(request)
         await require_namespace(self._services, topic.namespace)
         await require_writable_policies(self._services)
@@ -138,10 +121,7 @@ class PartitionedTopics:
                 if error.status != 409:
                     log.info("partition_not_created_ahead", topic=str(part), reason=error.reason)
 
-    @by_leader
-    @takes(Partitions | WithProperties)
     async def update_partitioned(self, request: web.Request) -> web.Response:
-        """Add partitions; each gets the subscriptions of partition 0 with their properties before clients see it."""
         topic = topic_of(request)
         await require_namespace(self._services, topic.namespace)
         await require_writable_policies(self._services)
@@ -160,17 +140,13 @@ class PartitionedTopics:
         return no_content()
 
     async def create_missed_partitions(self, request: web.Request) -> web.Response:
-        """Create the partitions that are missing."""
         topic = topic_of(request)
         await require_namespace(self._services, topic.namespace)
         now = await self._require_partitioned(topic)
         await self._create_parts(topic, range(now.partitions))
         return no_content()
 
-    @by_leader
-    @takes(force=FLAG)
     async def delete_partitioned(self, request: web.Request) -> web.Response:
-        """Delete a partitioned topic with its partitions, or nothing if one of them refuses."""
         topic = topic_of(request)
         require_dispensable(why_topic_stays(topic))
         await require_namespace(self._services, topic.namespace)

@@ -30,8 +30,6 @@ from pulsar_barycenter.broker.authorization.grants import (
 from pulsar_barycenter.broker.authorization.needs import AuthAction
 from pulsar_barycenter.broker.namespaces.policies import Policies
 from pulsar_barycenter.broker.rest.errors import RestError
-from pulsar_barycenter.broker.rest.leader_requests import by_leader
-from pulsar_barycenter.broker.rest.openapi import takes
 from pulsar_barycenter.broker.rest.ownership import require_writable_policies
 from pulsar_barycenter.broker.rest.requests import (
     body_of,
@@ -43,7 +41,6 @@ from pulsar_barycenter.broker.rest.requests import (
     topic_of,
 )
 from pulsar_barycenter.broker.rest.services import BrokerServices
-from pulsar_barycenter.broker.rest.topics import TOPIC
 from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import check_local_name
 
@@ -55,76 +52,44 @@ class Permissions:
         self._services = services
         self._namespaces = services.resources.namespaces
 
-    def routes(self) -> list[web.RouteDef]:
-        one = "/admin/v2/namespaces/{tenant}/{namespace}"
-        return [
-            web.get(one + "/permissions", self.of_namespace),
-            web.get(one + "/permissions/subscription", self.of_subscriptions),
-            web.post(one + "/permissions/{role}", self.grant),
-            web.delete(one + "/permissions/{role}", self.revoke),
-            web.post(one + "/permissions/subscription/{subscription}", self.grant_on_subscription),
-            web.delete(one + "/permissions/{subscription}/{role}", self.revoke_on_subscription),
-            web.get(one + "/subscriptionAuthMode", self.subscription_auth_mode),
-            web.post(one + "/subscriptionAuthMode", self.set_subscription_auth_mode),
-            web.get(TOPIC + "/permissions", self.of_topic),
-            web.post(TOPIC + "/permissions/{role}", self.grant_on_topic),
-            web.delete(TOPIC + "/permissions/{role}", self.revoke_on_topic),
-        ]
-
     # ---- namespaces ----
 
     async def of_namespace(self, request: web.Request) -> web.Response:
-        """Show what each role may in the namespace, at all its topics."""
         policies = await self._policies(namespace_of(request))
         grants = read_grants(policies.auth_policies, None)
         return json_response({role: sorted(actions) for role, actions in sorted(grants.namespace.items())})
 
-    @by_leader
-    @takes(list[str])
     async def grant(self, request: web.Request) -> web.Response:
-        """Let a role do what the body lists, of produce, consume, functions, sources, sinks, packages; nothing else."""
         role, actions = request.match_info["role"], await _actions(request)
         return await self._change(namespace_of(request), lambda found: grant(found, role, actions))
 
-    @by_leader
     async def revoke(self, request: web.Request) -> web.Response:
-        """Take from a role what was granted to it in the namespace."""
         role = request.match_info["role"]
         return await self._change(namespace_of(request), lambda found: revoke(found, role))
 
     # ---- subscriptions ----
 
     async def of_subscriptions(self, request: web.Request) -> web.Response:
-        """Show the subscriptions that are for certain roles alone, with these."""
         policies = await self._policies(namespace_of(request))
         grants = read_grants(policies.auth_policies, None)
         return json_response({name: sorted(roles) for name, roles in sorted(grants.subscriptions.items())})
 
-    @by_leader
-    @takes(list[str])
     async def grant_on_subscription(self, request: web.Request) -> web.Response:
-        """Have a subscription be for the roles in the body alone, at whatever topic; for none: for all again."""
         subscription, roles = _subscription(request), await _roles(request)
         return await self._change(
             namespace_of(request), lambda found: grant_on_subscription(found, subscription, roles)
         )
 
-    @by_leader
     async def revoke_on_subscription(self, request: web.Request) -> web.Response:
-        """Take a role out of those that a subscription is for; without the last of them it is for all."""
         subscription, role = _subscription(request, 7), request.match_info["role"]
         return await self._change(
             namespace_of(request), lambda found: revoke_on_subscription(found, subscription, role), missing=404
         )
 
     async def subscription_auth_mode(self, request: web.Request) -> web.Response:
-        """Show whether names of subscriptions begin with the role that uses them (Prefix) or not (None)."""
         return json_response((await self._policies(namespace_of(request))).subscription_auth_mode or "None")
 
-    @by_leader
-    @takes(str)
     async def set_subscription_auth_mode(self, request: web.Request) -> web.Response:
-        """Have names of subscriptions begin with the role that uses them (Prefix) or not (None)."""
         namespace = namespace_of(request)
         mode = await text_of(request)
         if mode not in SUBSCRIPTION_AUTH_MODES:
@@ -138,21 +103,15 @@ class Permissions:
     # ---- topics ----
 
     async def of_topic(self, request: web.Request) -> web.Response:
-        """Show what each role may at a topic, by grants on its namespace, too."""
         topic = topic_of(request)
         policies = await self._policies(topic.namespace)
         return json_response(permissions_at(read_grants(policies.auth_policies, None), topic))
 
-    @by_leader
-    @takes(list[str])
     async def grant_on_topic(self, request: web.Request) -> web.Response:
-        """Let a role do what the body lists at a topic and its partitions."""
         topic, role, actions = topic_of(request), request.match_info["role"], await _actions(request)
         return await self._change(topic.namespace, lambda found: grant_on_topic(found, topic, role, actions))
 
-    @by_leader
     async def revoke_on_topic(self, request: web.Request) -> web.Response:
-        """Take from a role what was granted to it at a topic; 412 if that was nothing."""
         topic, role = topic_of(request), request.match_info["role"]
         return await self._change(topic.namespace, lambda found: revoke_on_topic(found, topic, role), missing=412)
 

@@ -8,6 +8,8 @@ from urllib.parse import unquote_plus
 import msgspec
 from aiohttp import web
 
+from pulsar_barycenter.admin.routes.route import Route
+from pulsar_barycenter.admin.routes.table import BY_PATH
 from pulsar_barycenter.broker.rest.body_fields import require_known_fields
 from pulsar_barycenter.broker.rest.errors import RestError
 from pulsar_barycenter.naming.counted import count_of
@@ -77,6 +79,14 @@ def choice(request: web.Request, name: str, choices: Sequence[str]) -> str:
         shown = ", ".join(each for each in choices if each)
         raise RestError(400, f"The parameter {name} must be one of {shown}, not {text[:100]!r}")
     return text
+
+
+def route_of(request: web.Request) -> Route | None:
+    """Return the row of the route that a request takes, None if it takes none; HEAD takes that of GET."""
+    resource = request.match_info.route.resource
+    if resource is None:
+        return None
+    return BY_PATH.get(("GET" if request.method == "HEAD" else request.method, resource.canonical))
 
 
 async def body_of(request: web.Request, kind: type[T]) -> T | None:

@@ -10,8 +10,6 @@ from typing import Final
 from aiohttp import web
 
 from pulsar_barycenter.broker.rest.errors import RestError
-from pulsar_barycenter.broker.rest.leader_requests import by_leader
-from pulsar_barycenter.broker.rest.openapi import takes
 from pulsar_barycenter.broker.rest.ownership import current_bundle, require_namespace, require_writable_policies
 from pulsar_barycenter.broker.rest.requests import body_of, json_response, namespace_of, no_content
 from pulsar_barycenter.broker.rest.services import BrokerServices
@@ -27,45 +25,24 @@ class ResourceQuotas:
         self._services = services
         self._quotas = services.resources.resource_quotas
 
-    def routes(self) -> list[web.RouteDef]:
-        root = "/admin/v2/resource-quotas"
-        one = root + "/{tenant}/{namespace}/{range}"
-        return [
-            web.get(root, self.default),
-            web.post(root, self.set_default),
-            web.get(one, self.get),
-            web.post(one, self.set),
-            web.delete(one, self.delete),
-        ]
-
     async def default(self, request: web.Request) -> web.Response:
-        """Show the quota of bundles that have none of their own."""
         return json_response(await self._default())
 
-    @by_leader
-    @takes(ResourceQuota)
     async def set_default(self, request: web.Request) -> web.Response:
-        """Set the quota of bundles that have none of their own; the simple load manager goes on learning from there."""
         await require_writable_policies(self._services)
         await self._quotas.put(_DEFAULT, await _quota_in(request))
         return no_content()
 
     async def get(self, request: web.Request) -> web.Response:
-        """Show the quota of a bundle, the default one if it has none."""
         return json_response(await self._quotas.get_fresh(await self._name(request)) or await self._default())
 
-    @by_leader
-    @takes(ResourceQuota)
     async def set(self, request: web.Request) -> web.Response:
-        """Set the quota of a bundle."""
         await require_writable_policies(self._services)
         name = await self._name(request)
         await self._quotas.put(name, await _quota_in(request))
         return no_content()
 
-    @by_leader
     async def delete(self, request: web.Request) -> web.Response:
-        """Have the default quota count for a bundle."""
         await require_writable_policies(self._services)
         name = await self._name(request)
         with suppress(NotFoundError):  # it has none, which is what was asked for

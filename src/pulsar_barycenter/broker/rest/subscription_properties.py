@@ -10,12 +10,10 @@ from aiohttp import web
 
 from pulsar_barycenter.broker.errors import NotAllowedError, SubscriptionNotFoundError
 from pulsar_barycenter.broker.rest.errors import RestError
-from pulsar_barycenter.broker.rest.openapi import FLAG, takes
 from pulsar_barycenter.broker.rest.ownership import require_namespace, require_topic_here, topic_path
 from pulsar_barycenter.broker.rest.partition_owners import PartitionOwners, gather, repeatable
 from pulsar_barycenter.broker.rest.requests import body_of, json_response, no_content, subscription_of, topic_of
 from pulsar_barycenter.broker.rest.services import BrokerServices
-from pulsar_barycenter.broker.rest.topics import TOPIC
 from pulsar_barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
 from pulsar_barycenter.broker.topics.limits import require_free_subscription
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
@@ -41,13 +39,7 @@ class SubscriptionProperties:
         self._services = services
         self._owners = PartitionOwners(services)
 
-    def routes(self) -> list[web.RouteDef]:
-        path = TOPIC + "/subscription/{subscription:[^/]+}/properties"
-        return [web.get(path, self.show), web.put(path, self.replace)]
-
-    @takes(authoritative=FLAG)
     async def show(self, request: web.Request) -> web.Response:
-        """Show the properties of a subscription; of a partitioned topic those of all partitions together."""
         topic, name = await self._named(request)
         if await self._owners.partition_count(topic):
             found = await self._owners.of_partitions(
@@ -59,12 +51,8 @@ class SubscriptionProperties:
             return json_response({key: value for properties in known for key, value in properties.items()})
         return json_response((await self._subscription(request, topic, name)).cursor.properties)
 
-    @takes(dict[str, str], authoritative=FLAG)
     async def replace(self, request: web.Request) -> web.Response:
-        """Replace the properties of a subscription; of a partitioned topic on all partitions or none.
-
-        All owners are asked for the subscription first. If one fails in between, the same request finishes the change.
-        """
+        """Ask all owners for the subscription first. If one fails in between, the same request finishes the change."""
         topic, name = await self._named(request)
         require_free_subscription(name)
         properties = await body_of(request, dict[str, str]) or {}

@@ -9,7 +9,6 @@ from aiohttp import web
 from pulsar_barycenter.broker.errors import NotAllowedError
 from pulsar_barycenter.broker.namespaces.indispensable import why_subscription_stays
 from pulsar_barycenter.broker.rest.errors import RestError
-from pulsar_barycenter.broker.rest.openapi import FLAG, takes
 from pulsar_barycenter.broker.rest.ownership import (
     require_dispensable,
     require_namespace,
@@ -27,7 +26,6 @@ from pulsar_barycenter.broker.rest.requests import (
 )
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.broker.rest.subscription_properties import require_short_properties
-from pulsar_barycenter.broker.rest.topics import TOPIC
 from pulsar_barycenter.broker.topics.persistent_topic import LATEST, PersistentTopic
 from pulsar_barycenter.ledger.position import EARLIEST, Position
 
@@ -57,17 +55,7 @@ class Subscriptions:
         self._registry = services.registry
         self._owners = PartitionOwners(services)
 
-    def routes(self) -> list[web.RouteDef]:
-        subscription = TOPIC + "/subscription/{subscription:[^/]+}"
-        return [
-            web.get(TOPIC + "/subscriptions", self.subscriptions),
-            web.put(subscription, self.create_subscription),
-            web.delete(subscription, self.delete_subscription),
-        ]
-
-    @takes(authoritative=FLAG)
     async def subscriptions(self, request: web.Request) -> web.Response:
-        """List the subscriptions; of a partitioned topic those of all partitions."""
         topic = topic_of(request)
         await require_namespace(self._services, topic.namespace)
         if await self._owners.partition_count(topic):
@@ -79,12 +67,8 @@ class Subscriptions:
         loaded = await self._registry.get_or_create(topic, create=False)
         return json_response(sorted(self._registry.topic_stats(loaded)["subscriptions"]))
 
-    @takes(ResetCursorData | str, authoritative=FLAG, replicated=FLAG)
     async def create_subscription(self, request: web.Request) -> web.Response:
-        """Create a subscription at a message id, at "earliest" or "latest", with properties.
-
-        Of a partitioned topic at all partitions, or none.
-        """
+        """Create it at all partitions of a partitioned topic, or at none."""
         topic = topic_of(request)
         name = subscription_of(request)
         await require_namespace(self._services, topic.namespace)
@@ -106,9 +90,7 @@ class Subscriptions:
             await loaded.create_subscription(name, position, properties)
         return no_content()
 
-    @takes(force=FLAG, authoritative=FLAG)
     async def delete_subscription(self, request: web.Request) -> web.Response:
-        """Delete a subscription; with `force` in spite of consumers. Of a partitioned topic at all, or none."""
         topic = topic_of(request)
         name = subscription_of(request)
         force = flag(request, "force")

@@ -12,9 +12,7 @@ from pulsar_barycenter.broker.namespaces.policies import TenantInfo
 from pulsar_barycenter.broker.namespaces.records import delete_tree
 from pulsar_barycenter.broker.rest.clusters import GLOBAL
 from pulsar_barycenter.broker.rest.errors import RestError
-from pulsar_barycenter.broker.rest.leader_requests import by_leader
 from pulsar_barycenter.broker.rest.namespace_deletion import delete_namespace, require_deletable
-from pulsar_barycenter.broker.rest.openapi import FLAG, takes
 from pulsar_barycenter.broker.rest.ownership import require_dispensable, require_writable_policies
 from pulsar_barycenter.broker.rest.requests import body_of, flag, json_response, no_content
 from pulsar_barycenter.broker.rest.services import BrokerServices
@@ -28,29 +26,13 @@ class Tenants:
         self._resources = services.resources
         self._tenants = services.resources.tenants
 
-    def routes(self) -> list[web.RouteDef]:
-        root = "/admin/v2/tenants"
-        one = root + "/{tenant}"
-        return [
-            web.get(root, self.names),
-            web.get(one, self.get),
-            web.put(one, self.create),
-            web.post(one, self.update),
-            web.delete(one, self.delete),
-        ]
-
     async def names(self, request: web.Request) -> web.Response:
-        """List the tenants."""
         return json_response(await self._tenants.names())
 
     async def get(self, request: web.Request) -> web.Response:
-        """Show a tenant."""
         return json_response(await self._existing(request.match_info["tenant"]))
 
-    @by_leader
-    @takes(TenantInfo)
     async def create(self, request: web.Request) -> web.Response:
-        """Create a tenant."""
         name = request.match_info["tenant"]
         await require_writable_policies(self._services)
         validate_entity_name("Tenant", name)
@@ -66,10 +48,7 @@ class Tenants:
             raise RestError(409, f"Tenant already exist: {name}") from None
         return no_content()
 
-    @by_leader
-    @takes(TenantInfo)
     async def update(self, request: web.Request) -> web.Response:
-        """Replace roles and clusters of a tenant."""
         name = request.match_info["tenant"]
         await require_writable_policies(self._services)
         await self._existing(name)
@@ -77,10 +56,7 @@ class Tenants:
         await self._tenants.update(name, lambda found: info)
         return no_content()
 
-    @by_leader
-    @takes(force=FLAG)
     async def delete(self, request: web.Request) -> web.Response:
-        """Delete a tenant; with `force` its namespaces too. `pulsar` stays."""
         name = request.match_info["tenant"]
         require_dispensable(why_tenant_stays(name))
         force = flag(request, "force")

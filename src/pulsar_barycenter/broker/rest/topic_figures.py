@@ -13,12 +13,10 @@ from pulsar_barycenter.admin.errors import AdminRequestError
 from pulsar_barycenter.broker.errors import NotAllowedError
 from pulsar_barycenter.broker.namespaces.policies import PartitionedTopicMetadata
 from pulsar_barycenter.broker.rest.errors import RestError
-from pulsar_barycenter.broker.rest.openapi import FLAG, takes
 from pulsar_barycenter.broker.rest.ownership import require_namespace, require_topic_here, topic_path
 from pulsar_barycenter.broker.rest.partition_owners import CONCURRENT_REQUESTS
 from pulsar_barycenter.broker.rest.requests import flag, json_response, topic_of
 from pulsar_barycenter.broker.rest.services import BrokerServices
-from pulsar_barycenter.broker.rest.topics import TOPIC
 from pulsar_barycenter.broker.subscriptions.persistent_subscription import PersistentSubscription
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.broker.topics.topic import Topic
@@ -49,18 +47,7 @@ class TopicFigures:
         self._services = services
         self._resources = services.resources
 
-    def routes(self) -> list[web.RouteDef]:
-        return [
-            web.get(TOPIC + "/stats", self.stats),
-            web.get(TOPIC + "/internalStats", self.internal_stats),
-            web.get(TOPIC + "/internal-info", self.internal_info),
-            web.get(TOPIC + "/partitioned-stats", self.partitioned_stats),
-            web.get(TOPIC + "/partitioned-internalStats", self.partitioned_internal_stats),
-        ]
-
-    @takes(excludePublishers=FLAG, excludeConsumers=FLAG, authoritative=FLAG)
     async def stats(self, request: web.Request) -> web.Response:
-        """Show the statistics of a topic."""
         topic = await self._loaded(request)
         stats = self._services.registry.topic_stats(topic, owner_broker=self._services.urls.broker_id)
         if flag(request, "excludePublishers"):
@@ -70,14 +57,10 @@ class TopicFigures:
                 subscription["consumers"] = []
         return json_response(stats)
 
-    @takes(authoritative=FLAG)
     async def internal_stats(self, request: web.Request) -> web.Response:
-        """Show ledgers and cursors of a topic."""
         return json_response(_internal(await self._persistent(request)))
 
-    @takes(authoritative=FLAG)
     async def internal_info(self, request: web.Request) -> web.Response:
-        """Show ledgers and cursors of a topic as they are stored."""
         topic = await self._persistent(request)
         stats = topic.ledger.stats
         cursors = {
@@ -92,9 +75,7 @@ class TopicFigures:
         ]
         return json_response({"version": 0, "ledgers": ledgers, "cursors": cursors})
 
-    @takes(perPartition=FLAG)
     async def partitioned_stats(self, request: web.Request) -> web.Response:
-        """Show the sums over all partitions; `perPartition` (default true) shows each as well."""
         topic, metadata = await self._partitioned(request)
         parts = await self._of_partitions(topic, metadata.partitions, "stats")
         total = sum_stats(parts.values())
@@ -103,7 +84,6 @@ class TopicFigures:
         return json_response(total)
 
     async def partitioned_internal_stats(self, request: web.Request) -> web.Response:
-        """Show ledgers and cursors of every partition."""
         topic, metadata = await self._partitioned(request)
         parts = await self._of_partitions(topic, metadata.partitions, "internalStats")
         return json_response({"metadata": {"partitions": metadata.partitions}, "partitions": parts})

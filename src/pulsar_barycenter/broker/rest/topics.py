@@ -12,7 +12,6 @@ from aiohttp import web
 from pulsar_barycenter.broker.authorization.topic_grants import forget_grants
 from pulsar_barycenter.broker.namespaces.indispensable import why_topic_stays
 from pulsar_barycenter.broker.rest.errors import RestError
-from pulsar_barycenter.broker.rest.openapi import FLAG, TEXT, takes
 from pulsar_barycenter.broker.rest.ownership import (
     current_bundle,
     go_on_if_local,
@@ -35,9 +34,6 @@ from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName, is_system_topic
 
-DOMAIN = "/admin/v2/{domain:persistent|non-persistent}/{tenant}/{namespace}"
-TOPIC = DOMAIN + "/{topic:[^/]+}"
-
 
 class Topics:
     def __init__(self, services: BrokerServices) -> None:
@@ -46,21 +42,9 @@ class Topics:
         self._registry = services.registry
         self._owners = PartitionOwners(services)
 
-    def routes(self) -> list[web.RouteDef]:
-        return [
-            web.get(DOMAIN, self.names),
-            web.get(DOMAIN + "/partitioned", self.partitioned_names),
-            web.get("/admin/v2/non-persistent/{tenant}/{namespace}/{range:0[xX].*}", self.names_in_bundle),
-            web.put(TOPIC, self.create),
-            web.delete(TOPIC, self.delete),
-            web.put(TOPIC + "/unload", self.unload),
-        ]
-
     # ---- lists ----
 
-    @takes(bundle=TEXT, includeSystemTopic=FLAG)
     async def names(self, request: web.Request) -> web.Response:
-        """List topics, partitions one by one; `bundle` shows those of one range."""
         namespace = namespace_of(request)
         await require_namespace(self._services, namespace)
         if request.match_info["domain"] == "persistent":
@@ -86,7 +70,6 @@ class Topics:
         return sorted(name for names in found for name in names or ())
 
     async def names_in_bundle(self, request: web.Request) -> web.Response:
-        """List the non-persistent topics that the owner of a bundle has in memory."""
         namespace = namespace_of(request)
         await require_namespace(self._services, namespace)
         bundle = await current_bundle(self._services, namespace, request.match_info["range"])
@@ -97,9 +80,7 @@ class Topics:
         loaded = self._registry.topics_of_bundle(bundle)
         return json_response(sorted(str(topic) for topic in loaded if not topic.is_persistent))
 
-    @takes(includeSystemTopic=FLAG)
     async def partitioned_names(self, request: web.Request) -> web.Response:
-        """List the partitioned topics by their base names."""
         namespace = namespace_of(request)
         await require_namespace(self._services, namespace)
         topics = await self._resources.partitioned_topics_of(namespace, request.match_info["domain"])
@@ -107,9 +88,7 @@ class Topics:
 
     # ---- one topic ----
 
-    @takes(dict[str, str], authoritative=FLAG)
     async def create(self, request: web.Request) -> web.Response:
-        """Create a topic on its owner; the body may give properties."""
         topic = topic_of(request)
         await require_namespace(self._services, topic.namespace)
         properties = await body_of(request, dict[str, str])
@@ -138,9 +117,7 @@ class Topics:
                 "topic with such a partition. Create or enlarge the partitioned topic, or take another name.",
             )
 
-    @takes(force=FLAG, authoritative=FLAG)
     async def delete(self, request: web.Request) -> web.Response:
-        """Delete a topic; with `force` in spite of clients and subscriptions."""
         topic = topic_of(request)
         require_dispensable(why_topic_stays(topic))
         await require_namespace(self._services, topic.namespace)
@@ -155,9 +132,7 @@ class Topics:
         await forget_grants(self._resources, topic)
         return no_content()
 
-    @takes(authoritative=FLAG)
     async def unload(self, request: web.Request) -> web.Response:
-        """Close the topic, or each partition; ownership stays, and the next use loads it again."""
         topic = topic_of(request)
         await require_namespace(self._services, topic.namespace)
         if await self._owners.partition_count(topic):

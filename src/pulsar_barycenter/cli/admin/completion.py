@@ -1,6 +1,6 @@
 """Names of the cluster for a shell's completion: tenants, namespaces, topics, clusters and brokers.
 
-A shell asks at each press of the key, so a cluster that does not answer soon offers nothing, and no error is told.
+A shell asks at each press of the key, so a cluster that does not answer soon offers nothing, and no error is shown.
 """
 
 import asyncio
@@ -11,8 +11,13 @@ import click
 
 from pulsar_barycenter.admin.client_conf import ClientConf, ClientConfError
 from pulsar_barycenter.admin.commands.session import ClusterSession
-from pulsar_barycenter.admin.commands.table import Session, filled
+from pulsar_barycenter.admin.commands.table import Session, send
 from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.admin.routes.brokers import LIST_BROKERS
+from pulsar_barycenter.admin.routes.clusters import LIST_CLUSTERS
+from pulsar_barycenter.admin.routes.namespaces import LIST_NAMESPACES
+from pulsar_barycenter.admin.routes.tenants import LIST_TENANTS
+from pulsar_barycenter.admin.routes.topics import LIST_TOPICS
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.namespace import NamespaceName
 
@@ -45,7 +50,7 @@ async def _names(conf: ClientConf, kind: str, begun: str) -> list[str]:
 
 
 async def _tenants(session: Session, _begun: str) -> list[str]:
-    return _texts(await session.call("GET", "/tenants"))
+    return _texts(await send(session, LIST_TENANTS))
 
 
 async def _namespaces(session: Session, begun: str) -> list[str]:
@@ -53,7 +58,7 @@ async def _namespaces(session: Session, begun: str) -> list[str]:
     tenant, slash, _ = begun.partition("/")
     if not slash:
         return [f"{name}/" for name in await _tenants(session, begun)]
-    return _texts(await session.call("GET", filled("/namespaces/{tenant}", {"tenant": tenant})))
+    return _texts(await send(session, LIST_NAMESPACES, {"tenant": tenant}))
 
 
 async def _topics(session: Session, begun: str) -> list[str]:
@@ -64,16 +69,16 @@ async def _topics(session: Session, begun: str) -> list[str]:
         names = await _namespaces(session, rest)
         return [prefix + name if name.endswith("/") else f"{prefix}{name}/" for name in names]
     namespace = str(NamespaceName.parse(rest.rpartition("/")[0]))
-    topics = _texts(await session.call("GET", f"/persistent{filled('/{namespace}', {'namespace': namespace})}"))
+    topics = _texts(await send(session, LIST_TOPICS, {"domain": "persistent", "namespace": namespace}))
     return [prefix + topic.removeprefix(_PERSISTENT) for topic in topics]
 
 
 async def _clusters(session: Session, _begun: str) -> list[str]:
-    return _texts(await session.call("GET", "/clusters"))
+    return _texts(await send(session, LIST_CLUSTERS))
 
 
 async def _brokers(session: Session, _begun: str) -> list[str]:
-    return _texts(await session.call("GET", "/brokers"))
+    return _texts(await send(session, LIST_BROKERS))
 
 
 def _texts(answer: Any) -> list[str]:

@@ -15,7 +15,7 @@ from pulsar_barycenter.terminal.progress import spark_start
 def opened(data: str, conf: Mapping[str, str], *, answers_a_program: bool) -> Iterator[Storage]:
     """Give the files at `data`, by a Spark session of this block if need be; what hinders that ends the program.
 
-    `answers_a_program` as `cli.progress.spark_start` takes it.
+    `answers_a_program` as `terminal.progress.spark_start` takes it.
     """
     folder = local_folder(data)
     if folder is not None:

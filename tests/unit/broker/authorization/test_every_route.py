@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from pulsar_barycenter.broker.rest.rights import RIGHTS
+from pulsar_barycenter.admin.routes.table import BY_PATH
 from support.bad_proofs import BAD, GOOD, settings
 from support.known_roles import ASKED, ROOT, as_role
 from support.rest_cluster import Answer, RestCluster, rest_cluster
@@ -28,7 +28,7 @@ NAMED = {
     "file": "main.js",
 }
 ENDS_THE_BROKER = ("POST", "/admin/v2/brokers/shutdown")
-EVERY_ROUTE = sorted(RIGHTS)
+EVERY_ROUTE = sorted(BY_PATH)
 
 PUBLIC = {("GET", path) for path in ("/status.html", "/metrics", "/metrics/", "/", "/dashboard/{file}")}
 KNOWN = {
@@ -120,7 +120,7 @@ async def test_every_route_has_its_row_and_every_row_a_route(cluster: RestCluste
     web = cluster.brokers[0].web
     app = web._runner.app  # type: ignore[union-attr]
     routes = {(route.method, route.resource.canonical) for route in app.router.routes() if route.method != "HEAD"}
-    assert routes == set(RIGHTS)
+    assert routes == set(BY_PATH)
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -6,22 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pulsar_barycenter.admin.operations import NamespaceOperation, PolicyOperation, TenantOperation, TopicOperation
 from pulsar_barycenter.broker.access.principal import NOBODY, Principal
 from pulsar_barycenter.broker.authorization.grants import Grants
 from pulsar_barycenter.broker.authorization.needs import (
     AuthAction,
     Authenticated,
-    NamespaceOperation,
     Need,
     OfNamespace,
     OfPolicy,
     OfTenant,
     OfTopic,
-    PolicyOperation,
     Public,
     SuperUser,
-    TenantOperation,
-    TopicOperation,
 )
 from pulsar_barycenter.broker.authorization.rules import NAMESPACE_ACTIONS, TOPIC_ACTIONS, Roles, decide, granted_by
 from pulsar_barycenter.naming.namespace import NamespaceName

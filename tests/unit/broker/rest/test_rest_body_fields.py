@@ -2,17 +2,17 @@
 
 import re
 from typing import Any
-from unittest.mock import Mock
 
 import msgspec
 import pytest
 
+from pulsar_barycenter.admin.routes.route import Route
+from pulsar_barycenter.admin.routes.table import ROUTES
 from pulsar_barycenter.broker.namespaces.policies import ClusterData, Policies, TenantInfo
 from pulsar_barycenter.broker.partition_changes.partition_owner import PartRequest
-from pulsar_barycenter.broker.rest.app import build_app
+from pulsar_barycenter.broker.rest.bodies import body_type
 from pulsar_barycenter.broker.rest.body_fields import NOT_DONE, require_known_fields
 from pulsar_barycenter.broker.rest.errors import RestError
-from pulsar_barycenter.broker.rest.openapi import Operation, operations
 from pulsar_barycenter.broker.rest.partitioned_topics import WithProperties
 from pulsar_barycenter.broker.rest.subscriptions import ResetCursorData
 from pulsar_barycenter.load.policies import FailureDomain, NamespaceIsolationData
@@ -48,13 +48,12 @@ def object_in(body: Any) -> type | None:
     return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, msgspec.Struct)), None)
 
 
-def with_bodies() -> list[tuple[Operation, type]]:
-    app = build_app(Mock())  # routes only remember it
-    found = [(each, object_in(each.takes.body)) for each in operations(app) if each.takes.body is not None]
-    return [(operation, kind) for operation, kind in found if kind is not None]
+def with_bodies() -> list[tuple[Route, type]]:
+    found = [(row, object_in(body_type(row))) for row in ROUTES if row.body is not None]
+    return [(row, kind) for row, kind in found if kind is not None]
 
 
-def path_of(operation: Operation, number: int) -> str:
+def path_of(operation: Route, number: int) -> str:
     """Return a path whose objects are there, or are not there yet if the request creates them."""
     is_new = operation.method == "PUT"
     parts = {

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import pulsar_barycenter
-from pulsar_barycenter.broker.rest.rights import RIGHTS
+from pulsar_barycenter.admin.routes.table import ROUTES
 from support.rest_cluster import RestCluster, rest_cluster
 
 DEADLINE_S = 60
@@ -28,7 +28,7 @@ NAMED = {
     "allocator": "default",
     "file": "main.js",
 }
-PATHS = sorted({path for _, path in RIGHTS})
+PATHS = sorted({row.path for row in ROUTES})
 LAST = b"GET /status.html HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 

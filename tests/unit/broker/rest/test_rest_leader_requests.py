@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from pulsar_barycenter.admin.routes.table import BY_PATH
 from pulsar_barycenter.broker.broker import Broker
 from pulsar_barycenter.broker.cluster.leadership import LEADER_PATH
-from pulsar_barycenter.broker.rest.leader_requests import is_by_leader
 from pulsar_barycenter.broker.rest.server import RestServer
 from pulsar_barycenter.metadata.coordination.epochs import epoch_path
 from support.rest_cluster import RestCluster, rest_cluster
@@ -47,9 +47,9 @@ async def test_every_request_that_changes_something_is_either_the_leaders_or_an_
         unmarked = set()
         for route in broker.web._runner.app.router.routes():
             assert route.resource is not None
-            last = route.resource.canonical.rsplit("/", 1)[-1]
-            if route.method in ("PUT", "POST", "DELETE") and not is_by_leader(route.handler):
-                unmarked.add((route.method, last))
+            path = route.resource.canonical
+            if route.method in ("PUT", "POST", "DELETE") and not BY_PATH[route.method, path].by_leader:
+                unmarked.add((route.method, path.rsplit("/", 1)[-1]))
         assert unmarked <= OF_OWNERS, unmarked - OF_OWNERS
 
 

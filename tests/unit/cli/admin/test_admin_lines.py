@@ -49,12 +49,11 @@ async def test_lines_of_pulsar_admin_ask_and_print_as_written_down(
         params: Mapping[str, str] | None = None,
         body: Any = None,
         media_type: str = "application/json",
-        root: str = "/admin/v2",
     ) -> Any:
         query = "&".join(f"{key}={value}" for key, value in (params or {}).items())
         sent = "" if body is None else f" {msgspec.json.encode(body).decode()}"
-        asked.append(f"> {method} {root}{path}{'?' if query else ''}{query}{sent}")
-        return await call(self, method, path, params=params, body=body, media_type=media_type, root=root)
+        asked.append(f"> {method} {path}{'?' if query else ''}{query}{sent}")
+        return await call(self, method, path, params=params, body=body, media_type=media_type)
 
     monkeypatch.setattr(ClusterSession, "call", recorded)
     cluster = RestCluster()

@@ -1,24 +1,17 @@
-"""Each route of the admin REST is asked by a command of `barycenter admin`, or stands here with the reason."""
+"""Each route of the admin REST is sent by a command of `barycenter admin`, or its row says why not."""
 
 import re
 from pathlib import Path
 
+from pulsar_barycenter.admin.routes.table import ROUTES
 from pulsar_barycenter.cli.admin.command import RESOURCES
 from support.rest_cluster import rest_cluster
 
 TRANSCRIPT = Path(__file__).parents[3] / "data" / "admin" / "transcript.txt"
 ROOTS = ("/admin/", "/lookup/")
 
-WITHOUT_COMMAND = {
-    "DELETE /admin/v2/namespaces/{tenant}/{namespace}/{range}": "of Pulsar's Java client alone; nobody types it",
-    "GET /admin/namespaces/{cluster}/antiAffinity/{group}": "where older tools ask for the same",
-    "GET /admin/v2/broker-stats/broker-resource-availability/{tenant}/{namespace}": "of Pulsar's Java client alone",
-    "GET /admin/v2/brokers/ready": "for load balancers",
-    "GET /admin/v2/non-persistent/{tenant}/{namespace}/{range}": "`topics list -td non-persistent -b` tells the same",
-    "GET /lookup/v2/destination/{domain}/{tenant}/{cluster}/{namespace}/{topic}": "for names of Pulsar 1",
-    "GET /lookup/v2/destination/{domain}/{tenant}/{cluster}/{namespace}/{topic}/bundle": "for names of Pulsar 1",
-}
-"""Routes that `pulsar-admin` has no command for, and why nobody misses one."""
+WITHOUT_COMMAND = {f"{row.method} {row.path}" for row in ROUTES if row.without_command}
+"""Routes whose row says why no command sends them."""
 
 NOT_PLAYED = {"POST /admin/v2/brokers/shutdown": ("brokers", "shutdown")}
 """Routes whose command is no line of the transcript, as it would end the broker that the lines are asked of."""
@@ -40,6 +33,6 @@ async def test_each_admin_route_has_a_command_or_a_reason() -> None:
         assert hit is not None, f"no route answers {method} {path}"
         answering.add(f"{method} {hit.resource.canonical}")
     of_admin = {route for route in there if route.split()[1].startswith(ROOTS)}
-    assert of_admin - answering == WITHOUT_COMMAND.keys() | NOT_PLAYED.keys()
+    assert of_admin - answering == WITHOUT_COMMAND | NOT_PLAYED.keys()
     commands = {(resource.name, command.name) for resource in RESOURCES for command in resource.commands}
     assert set(NOT_PLAYED.values()) <= commands

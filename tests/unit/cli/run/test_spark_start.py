@@ -6,10 +6,11 @@ import subprocess
 import sys
 
 import pytest
-from pulsar_barycenter.cli.progress import spark_start
+
+from pulsar_barycenter.terminal.progress import spark_start
 
 IN_TERMINAL = """
-from pulsar_barycenter.cli.progress import spark_start
+from pulsar_barycenter.terminal.progress import spark_start
 with spark_start(answers_a_program=True) as on_phase:
     on_phase("starting Spark on Java 17")
 print('{"answer": 1}')

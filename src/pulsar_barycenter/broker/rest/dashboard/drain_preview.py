@@ -15,7 +15,6 @@ from aiohttp import web
 
 from pulsar_barycenter.broker.rest.decisions import require_leader, snapshot_document
 from pulsar_barycenter.broker.rest.errors import RestError
-from pulsar_barycenter.broker.rest.openapi import TEXT, takes
 from pulsar_barycenter.broker.rest.requests import json_response
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.config.broker_conf import runtime_values
@@ -66,12 +65,7 @@ class DrainPreviews:
     def __init__(self, services: BrokerServices) -> None:
         self._services = services
 
-    def routes(self) -> list[web.RouteDef]:
-        return [web.get("/barycenter/v1/drain-preview", self.preview)]
-
-    @takes(broker=TEXT)
     async def preview(self, request: web.Request) -> web.Response:
-        """Say which bundles would leave a drained `broker`, where to, and the loads after that; from the leader."""
         broker, services = request.rel_url.query.get("broker", ""), self._services
         await require_leader(request, services)
         if broker not in services.control.registration.brokers:

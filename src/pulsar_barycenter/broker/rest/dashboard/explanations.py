@@ -16,11 +16,11 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
+from pulsar_barycenter.admin.routes.barycenter import MOST_LISTED_BUNDLES
 from pulsar_barycenter.broker.cluster.lookup_answers import Owner
 from pulsar_barycenter.broker.errors import TopicNotFoundError
 from pulsar_barycenter.broker.rest.decisions import require_leader, snapshot_document
 from pulsar_barycenter.broker.rest.errors import RestError
-from pulsar_barycenter.broker.rest.openapi import TEXT, number, takes
 from pulsar_barycenter.broker.rest.ownership import require_namespace
 from pulsar_barycenter.broker.rest.requests import json_response, whole_number
 from pulsar_barycenter.broker.rest.services import BrokerServices
@@ -33,7 +33,6 @@ from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName
 
 DECIDE_AGAIN_S: Final = 5.0
-MOST_BUNDLES: Final = 1_000
 MOST_PARTITIONS: Final = 200
 
 
@@ -70,16 +69,7 @@ class Explanations:
         self._balancing = asyncio.Lock()
         self._last: _Decided | None = None
 
-    def routes(self) -> list[web.RouteDef]:
-        return [
-            web.get("/barycenter/v1/explanation", self.explanation),
-            web.get("/barycenter/v1/bundles", self.bundles),
-            web.get("/barycenter/v1/balance", self.balance),
-        ]
-
-    @takes(topic=TEXT, bundle=TEXT, namespace=TEXT, broker=TEXT, destination=TEXT)
     async def explanation(self, request: web.Request) -> web.Response:
-        """Say where a `topic`, `bundle`, `namespace` or `broker` is, why, and what the leader would do with it now."""
         query = request.rel_url.query
         given = {
             "topic": query.get("topic"),
@@ -108,7 +98,7 @@ class Explanations:
             await require_namespace(self._services, namespace)
             asked["namespace"] = str(namespace)
             bundles = (await self._services.control.namespaces.bundles_of_now(namespace)).bundles
-            about = {"bundles": [str(each) for each in bundles[:MOST_BUNDLES]], "bundleCount": len(bundles)}
+            about = {"bundles": [str(each) for each in bundles[:MOST_LISTED_BUNDLES]], "bundleCount": len(bundles)}
         else:
             if name not in self._services.control.registration.brokers:
                 raise RestError(404, f"Broker is not active: {name}")
@@ -174,7 +164,6 @@ class Explanations:
             return self._last
 
     async def balance(self, request: web.Request) -> web.Response:
-        """Say how evenly brokers are used, how evenly they could be, and what the leader would do; from the leader."""
         from pulsar_barycenter.broker.rest.dashboard.explained import cluster_balance  # brings numpy
 
         await require_leader(request, self._services)
@@ -188,12 +177,10 @@ class Explanations:
         except (PolicyError, StrategyError) as error:
             raise RestError(412, str(error)) from error
 
-    @takes(broker=TEXT, namespace=TEXT, limit=number(MOST_BUNDLES))
     async def bundles(self, request: web.Request) -> web.Response:
-        """List the heaviest bundles with their owners, of a `broker`, of a `namespace`, or of all; from the leader."""
         query = request.rel_url.query
         namespace = str(NamespaceName.parse(query["namespace"])) if query.get("namespace") else ""
-        broker, limit = query.get("broker", ""), whole_number(request, "limit", 500, at_most=MOST_BUNDLES)
+        broker, limit = query.get("broker", ""), whole_number(request, "limit", 500, at_most=MOST_LISTED_BUNDLES)
         await require_leader(request, self._services)
         document = await snapshot_document(self._services)
         return json_response(await asyncio.to_thread(listed_bundles, document, broker, namespace, limit))

@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
+from pulsar_barycenter.admin.routes.barycenter import MOST_TIMELINE, TIMELINE_OF
 from pulsar_barycenter.broker.load_manager.pipeline_feed import TellsPipelineState
 from pulsar_barycenter.broker.rest.dashboard.load_answers import LoadAnswers, report_holds_ms
 from pulsar_barycenter.broker.rest.dashboard.load_history import LoadHistory
@@ -26,19 +27,16 @@ from pulsar_barycenter.broker.rest.dashboard.overview import (
     Shares,
     complaints_of,
 )
-from pulsar_barycenter.broker.rest.dashboard.timeline import MOST_DECISIONS, BriefDecision, brief, merged
+from pulsar_barycenter.broker.rest.dashboard.timeline import BriefDecision, brief, merged
 from pulsar_barycenter.broker.rest.decisions import decision_question, require_leader, snapshot_document
-from pulsar_barycenter.broker.rest.openapi import TEXT, number, one_of, takes
 from pulsar_barycenter.broker.rest.relay import asked_everywhere, decoded_lists
 from pulsar_barycenter.broker.rest.requests import choice, json_response, whole_number
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.cluster_logs.decision_pages import read_page
-from pulsar_barycenter.cluster_logs.record_pages import LATEST_MS
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.config.sources import NotedChange
 from pulsar_barycenter.load.managers import StrategyError, manager_in_force, short_name
 from pulsar_barycenter.load.policies import DRAINED_KEY
-from pulsar_barycenter.load.reports.load_over_time import LATEST_TIME_MS, LONGEST_STEP_MS
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument
 from pulsar_barycenter.load.strategies import shedder_name
 from pulsar_barycenter.metadata.errors import MetadataError
@@ -48,7 +46,6 @@ _DEFAULT_LIMIT: Final = 500
 _EVERYWHERE_AT_ONCE: Final = 2
 """Requests that ask all brokers and are under way: one of somebody's becomes as many as there are brokers."""
 _READ_AT_ONCE: Final = 2
-_OF: Final = ("broker", "leader", "cluster")
 
 
 class LeadersView:
@@ -63,15 +60,7 @@ class LeadersView:
         self._history, self._term = LoadHistory(), 0
         self._load_answers = LoadAnswers(services)
 
-    def routes(self) -> list[web.RouteDef]:
-        return [
-            web.get("/barycenter/v1/overview", self.overview),
-            web.get("/barycenter/v1/load-history", self.load_history),
-            web.get("/barycenter/v1/timeline", self.timeline),
-        ]
-
     async def overview(self, request: web.Request) -> web.Response:
-        """Show brokers with their heaviest bundles, who is drained (`drained`, `drainChange`); from the leader."""
         await require_leader(request, self._services)
         async with self._making:
             now = asyncio.get_running_loop().time()
@@ -115,18 +104,7 @@ class LeadersView:
         body = msgspec.json.encode(msgspec.structs.replace(head, brokers=shares, complaints=complaints))
         return shares, body, f'"{hashlib.sha256(body).hexdigest()[:32]}"'
 
-    @takes(
-        since=number(LATEST_TIME_MS),
-        until=number(LATEST_TIME_MS),
-        step=number(LONGEST_STEP_MS),
-        broker=TEXT,
-        bundle=TEXT,
-    )
     async def load_history(self, request: web.Request) -> web.Response:
-        """Show the load of brokers, of one `broker` or of a `bundle`, from `since` until `until`, oldest first, in
-        steps of `step` ms (10 s to a day; at most 400 steps, 31 days, and 40,000 figures of brokers); without a
-        parameter, moments that the leader remembers. What it does not remember is from the pipeline's tables.
-        """
         await require_leader(request, self._services)
         question = self._load_answers.question(request)
         is_of_now = self._term == self._services.control.leadership.epoch().number
@@ -137,18 +115,9 @@ class LeadersView:
             body = await self._load_answers.answer(question, moments)
         return web.Response(body=body, content_type="application/json")
 
-    @takes(
-        of=one_of(*_OF),
-        limit=number(MOST_DECISIONS),
-        since=number(LATEST_MS),
-        bundle=TEXT,
-        namespace=TEXT,
-        broker=TEXT,
-    )
     async def timeline(self, request: web.Request) -> web.Response:
-        """Show the last decisions in brief, oldest first, from the logs of this broker, the leader or all (`of`)."""
-        of = choice(request, "of", _OF)
-        limit = whole_number(request, "limit", _DEFAULT_LIMIT, at_most=MOST_DECISIONS)
+        of = choice(request, "of", TIMELINE_OF)
+        limit = whole_number(request, "limit", _DEFAULT_LIMIT, at_most=MOST_TIMELINE)
         question = replace(decision_question(request), limit=max(1, limit))
         if of == "leader":
             await require_leader(request, self._services)

@@ -45,15 +45,10 @@ class DashboardPage:
     def __init__(self, services: BrokerServices) -> None:
         pass
 
-    def routes(self) -> list[web.RouteDef]:
-        return [web.get("/", self.start), web.get("/dashboard/{file}", self.file)]
-
     async def start(self, request: web.Request) -> web.Response:
-        """Show the dashboard, a page for browsers."""
         return _answered(request, _START)
 
     async def file(self, request: web.Request) -> web.Response:
-        """Show a file of the dashboard."""
         return _answered(request, request.match_info["file"])
 
 

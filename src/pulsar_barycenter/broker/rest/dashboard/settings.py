@@ -8,7 +8,6 @@ GET /barycenter/v1/setting-changes
 import msgspec
 from aiohttp import web
 
-from pulsar_barycenter.broker.rest.openapi import TEXT, takes
 from pulsar_barycenter.broker.rest.requests import json_response
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.config.broker_conf import default_config, keys, runtime_values, shown
@@ -44,15 +43,7 @@ class Settings:
     def __init__(self, services: BrokerServices) -> None:
         self._services = services
 
-    def routes(self) -> list[web.RouteDef]:
-        return [
-            web.get("/barycenter/v1/settings", self.in_force),
-            web.get("/barycenter/v1/settings/{name}", self.change),
-            web.get("/barycenter/v1/setting-changes", self.changes),
-        ]
-
     async def in_force(self, request: web.Request) -> web.Response:
-        """Show every key with its value on the broker asked, its default, and where the value comes from."""
         config = self._services.config
         overrides = self._services.control.dynamic_configuration.overrides
         defaults = runtime_values(default_config(config.barycenter_pulsar_compatibility))
@@ -77,12 +68,9 @@ class Settings:
         return json_response(found)
 
     async def changes(self, request: web.Request) -> web.Response:
-        """Show by whom, when and why each dynamic key was changed last."""
         return json_response(await self._services.control.dynamic_configuration.changes.all())
 
-    @takes(value=TEXT)
     async def change(self, request: web.Request) -> web.Response:
-        """Say what setting a key to `value` would change, or why it would be refused; changes nothing."""
         name, text = request.match_info["name"], request.rel_url.query.get("value", "")
         config = self._services.control.config
         before, after = runtime_values(config.current), runtime_values(config.changed(name, text))

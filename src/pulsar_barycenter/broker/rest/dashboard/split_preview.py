@@ -9,7 +9,6 @@ import msgspec
 from aiohttp import web
 
 from pulsar_barycenter.broker.rest.errors import RestError
-from pulsar_barycenter.broker.rest.openapi import TEXT, takes
 from pulsar_barycenter.broker.rest.ownership import current_bundle, go_on_if_local, require_namespace
 from pulsar_barycenter.broker.rest.requests import json_response
 from pulsar_barycenter.broker.rest.services import BrokerServices
@@ -35,12 +34,7 @@ class SplitPreviews:
     def __init__(self, services: BrokerServices) -> None:
         self._services = services
 
-    def routes(self) -> list[web.RouteDef]:
-        return [web.get("/barycenter/v1/split-preview", self.preview)]
-
-    @takes(bundle=TEXT, splitAlgorithmName=TEXT)
     async def preview(self, request: web.Request) -> web.Response:
-        """Say which bundles a split would make of a `bundle`, by `splitAlgorithmName`; from its owner."""
         query, services = request.rel_url.query, self._services
         named = Bundle.parse(query.get("bundle", ""))
         await require_namespace(services, named.namespace)

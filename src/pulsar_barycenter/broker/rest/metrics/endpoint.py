@@ -44,11 +44,7 @@ class Metrics:
         self._services = services
         self._turn = asyncio.Lock()
 
-    def routes(self) -> list[web.RouteDef]:
-        return [web.get("/metrics", self.show), web.get("/metrics/", self.show)]
-
     async def show(self, request: web.Request) -> web.StreamResponse:
-        """Show all figures, in OpenMetrics to who accepts that, else in Prometheus' plain text format."""
         openmetrics = wants_openmetrics(",".join(request.headers.getall("Accept", ())))
         compress = gzip_accepted(request.headers.get("Accept-Encoding", ""))
         headers = {"Content-Type": OPENMETRICS_TYPE if openmetrics else PLAIN_TYPE, "Vary": "Accept, Accept-Encoding"}

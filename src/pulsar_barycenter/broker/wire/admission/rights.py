@@ -12,15 +12,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from pulsar_barycenter.admin.operations import NamespaceOperation, TopicOperation
 from pulsar_barycenter.broker.authorization.authorizer import Authorizer
-from pulsar_barycenter.broker.authorization.needs import (
-    NamespaceOperation,
-    Need,
-    OfNamespace,
-    OfTopic,
-    SuperUser,
-    TopicOperation,
-)
+from pulsar_barycenter.broker.authorization.needs import Need, OfNamespace, OfTopic, SuperUser
 from pulsar_barycenter.broker.authorization.rules import granted_by
 from pulsar_barycenter.broker.wire.connection import Connection, Handler
 from pulsar_barycenter.broker.wire.refusals import request_name

@@ -1,0 +1,231 @@
+"""Namespaces: bundles, policies and limits. Source: Pulsar's `Namespaces`."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from pulsar_barycenter.admin.operations import NamespaceOperation, TenantOperation
+from pulsar_barycenter.admin.routes.rights import SUPER_USER, OnNamespace, OnQueriedTenant, OnTenant, reads, writes
+from pulsar_barycenter.admin.routes.route import FLAG, LARGEST_EXACT, TEXT, Route, RouteGroup, number, one_of
+
+TOPIC_MODES: Final = ("PERSISTENT", "NON_PERSISTENT", "ALL")
+"""Which topics a namespace lists."""
+_NAMESPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
+
+NAMESPACES: Final = RouteGroup("Namespaces", "/admin/v2/namespaces/{tenant}")
+
+LIST_NAMESPACES: Final = NAMESPACES.route(
+    "GET", "", "of_tenant", OnTenant(TenantOperation.LIST_NAMESPACES), "List the namespaces of a tenant."
+)
+
+GET_POLICIES: Final = NAMESPACES.route(
+    "GET", "/{namespace}", "get", reads("ALL"), "Show the policies of a namespace, with its bundles of now."
+)
+
+CREATE_NAMESPACE: Final = NAMESPACES.route(
+    "PUT",
+    "/{namespace}",
+    "create",
+    OnTenant(TenantOperation.CREATE_NAMESPACE),
+    "Create a namespace; the body may say how many bundles, or where they end.",
+    body="Policies",
+    by_leader=True,
+)
+
+DELETE_NAMESPACE: Final = NAMESPACES.route(
+    "DELETE",
+    "/{namespace}",
+    "delete",
+    OnTenant(TenantOperation.DELETE_NAMESPACE),
+    "Delete a namespace; with `force` its topics too. `pulsar/system` stays.",
+    query={"force": FLAG},
+    by_leader=True,
+)
+
+LIST_TOPICS: Final = NAMESPACES.route(
+    "GET",
+    "/{namespace}/topics",
+    "topics",
+    OnNamespace(NamespaceOperation.GET_TOPICS),
+    "List topics: `mode` is PERSISTENT, NON_PERSISTENT (in the memory of the broker asked) or ALL.",
+    query={"mode": one_of(*TOPIC_MODES), "includeSystemTopic": FLAG},
+)
+
+GET_BUNDLES: Final = NAMESPACES.route(
+    "GET",
+    "/{namespace}/bundles",
+    "bundles",
+    OnNamespace(NamespaceOperation.GET_BUNDLE),
+    "Show the boundaries of the bundles.",
+)
+
+UNLOAD_NAMESPACE: Final = NAMESPACES.route(
+    "PUT", "/{namespace}/unload", "unload", SUPER_USER, "Unload every bundle of the namespace, each through its owner."
+)
+
+UNLOAD_BUNDLE: Final = NAMESPACES.route(
+    "PUT",
+    "/{namespace}/{range}/unload",
+    "unload_bundle",
+    SUPER_USER,
+    "Unload one bundle; first on the leader, if it is to go to a broker that is named, then on the owner.",
+    query={"destinationBroker": TEXT, "leaderEpoch": number(LARGEST_EXACT), "sentTo": TEXT},
+)
+
+SPLIT_BUNDLE: Final = NAMESPACES.route(
+    "PUT",
+    "/{namespace}/{range}/split",
+    "split_bundle",
+    SUPER_USER,
+    "Split a bundle, or the LARGEST or HOT one; `splitAlgorithmName`, `unload`, positions in the body.",
+    body=list[int],
+    query={"splitAlgorithmName": TEXT, "unload": FLAG, "authoritative": FLAG, "leaderEpoch": number(LARGEST_EXACT)},
+)
+
+NAMESPACES.route(
+    "DELETE",
+    "/{namespace}/{range:[0-9][^/]*}",
+    "delete_bundle",
+    OnNamespace(NamespaceOperation.DELETE_BUNDLE),
+    "Have the owner give an empty bundle up; with `force` one with topics.",
+    query={"force": FLAG},
+    without_command="only Pulsar's Java client sends it",
+)
+
+GET_HASH_POSITIONS: Final = NAMESPACES.route(
+    "GET",
+    "/{namespace}/{range}/topicHashPositions",
+    "hash_positions",
+    reads("PERSISTENCE"),
+    "Show the hashes of the bundle's topics, or of those that are named.",
+    query={"topics": TEXT},
+)
+
+
+NAMESPACE_POLICIES: Final = RouteGroup("NamespacePolicies")
+
+GET_ANTI_AFFINITY_GROUP: Final = NAMESPACE_POLICIES.route(
+    "GET",
+    _NAMESPACE + "/antiAffinity",
+    "anti_affinity_group",
+    reads("ANTI_AFFINITY"),
+    "Show the anti-affinity group of a namespace as plain text; 204 if it is in none.",
+)
+
+SET_ANTI_AFFINITY_GROUP: Final = NAMESPACE_POLICIES.route(
+    "POST",
+    _NAMESPACE + "/antiAffinity",
+    "set_anti_affinity_group",
+    writes("ANTI_AFFINITY"),
+    "Put a namespace into the anti-affinity group that the body names, as text or as a JSON string.",
+    body=str,
+    by_leader=True,
+)
+
+DELETE_ANTI_AFFINITY_GROUP: Final = NAMESPACE_POLICIES.route(
+    "DELETE",
+    _NAMESPACE + "/antiAffinity",
+    "delete_anti_affinity_group",
+    writes("ANTI_AFFINITY"),
+    "Take a namespace out of its anti-affinity group.",
+    by_leader=True,
+)
+
+GET_DEDUPLICATION: Final = NAMESPACE_POLICIES.route(
+    "GET",
+    _NAMESPACE + "/deduplication",
+    "deduplication",
+    reads("DEDUPLICATION"),
+    "Show whether topics of a namespace drop what is sent twice; 204 if it goes by brokerDeduplicationEnabled.",
+)
+
+SET_DEDUPLICATION: Final = NAMESPACE_POLICIES.route(
+    "POST",
+    _NAMESPACE + "/deduplication",
+    "set_deduplication",
+    writes("DEDUPLICATION"),
+    "Have topics of a namespace drop what is sent twice, or not; the body is true or false.",
+    body=bool,
+    by_leader=True,
+)
+
+DELETE_DEDUPLICATION: Final = NAMESPACE_POLICIES.route(
+    "DELETE",
+    _NAMESPACE + "/deduplication",
+    "delete_deduplication",
+    writes("DEDUPLICATION"),
+    "Have topics of a namespace go by brokerDeduplicationEnabled again.",
+    by_leader=True,
+)
+
+_OF_GROUP: Final = (
+    "List the namespaces of `tenant` that are in the anti-affinity group; upper and lower case are the same."
+)
+_TENANT: Final = {"tenant": TEXT, "property": TEXT}
+
+LIST_OF_ANTI_AFFINITY_GROUP: Final = NAMESPACE_POLICIES.route(
+    "GET",
+    "/admin/v2/namespaces/{cluster}/antiAffinity/{group}",
+    "of_anti_affinity_group",
+    OnQueriedTenant(TenantOperation.LIST_NAMESPACES),
+    _OF_GROUP,
+    query=_TENANT,
+)
+
+NAMESPACE_POLICIES.route(
+    "GET",
+    "/admin/namespaces/{cluster}/antiAffinity/{group}",
+    "of_anti_affinity_group",
+    OnQueriedTenant(TenantOperation.LIST_NAMESPACES),
+    _OF_GROUP,
+    query=_TENANT,
+    without_command="pulsar-admin up to 4.0 sends it for the same answer",
+)
+
+
+NAMESPACE_LIMITS: Final = RouteGroup("NamespaceLimits", _NAMESPACE)
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRoutes:
+    """The rows of one limit of a namespace."""
+
+    show: Route
+    change: Route
+    remove: Route
+
+
+def _limit(name: str, policy: str, unset: int = 204) -> LimitRoutes:
+    """Add the rows of a limit; `unset` is the answer, or its status, where the namespace has none of its own."""
+    return LimitRoutes(
+        NAMESPACE_LIMITS.route(
+            "GET",
+            f"/{name}",
+            "show",
+            reads(policy),
+            f"Show the {name} of a namespace; {unset} if it goes by the configuration.",
+        ),
+        NAMESPACE_LIMITS.route(
+            "POST",
+            f"/{name}",
+            "change",
+            writes(policy),
+            f"Set the {name} of a namespace; 0 is no limit.",
+            body="Limit",
+            by_leader=True,
+        ),
+        NAMESPACE_LIMITS.route(
+            "DELETE",
+            f"/{name}",
+            "remove",
+            writes(policy),
+            f"Have a namespace go by the configuration's {name} again.",
+            by_leader=True,
+        ),
+    )
+
+
+TOPICS_PER_NAMESPACE: Final = _limit("maxTopicsPerNamespace", "MAX_TOPICS", unset=0)
+PRODUCERS_PER_TOPIC: Final = _limit("maxProducersPerTopic", "MAX_PRODUCERS")
+CONSUMERS_PER_TOPIC: Final = _limit("maxConsumersPerTopic", "MAX_CONSUMERS")
+CONSUMERS_PER_SUBSCRIPTION: Final = _limit("maxConsumersPerSubscription", "MAX_CONSUMERS")
+SUBSCRIPTIONS_PER_TOPIC: Final = _limit("maxSubscriptionsPerTopic", "MAX_SUBSCRIPTIONS")

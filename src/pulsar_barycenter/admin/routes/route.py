@@ -1,0 +1,108 @@
+"""A row of the route table, and the group of rows that one class of handlers serves."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import GenericAlias
+from typing import Any, Final, TypeAlias
+
+from pulsar_barycenter.admin.routes.rights import Right
+
+Schema: TypeAlias = Mapping[str, Any]
+"""A JSON schema."""
+
+LONGEST_QUERY: Final = 4_000
+"""Longest value of a parameter in the query, in characters."""
+LARGEST_EXACT: Final = 2**53
+"""Largest whole number up to which every JSON program keeps all numbers exactly."""
+FLAG: Final[Schema] = {"type": "boolean"}
+TEXT: Final[Schema] = {"type": "string", "maxLength": LONGEST_QUERY}
+
+_PART: Final = re.compile(r"\{(\w+)(?::([^}]*))?\}")
+
+
+def number(at_most: int) -> Schema:
+    """Return the schema of a whole number from 0 to `at_most`."""
+    return {"type": "integer", "minimum": 0, "maximum": at_most}
+
+
+def one_of(*words: str) -> Schema:
+    return {"type": "string", "enum": list(words)}
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A request that a broker answers.
+
+    Args:
+        group: The class in `broker.rest` whose method `handler` answers.
+        template: The path with its parts in braces; `{part:regex}` is a part of that form, `{part}` a segment.
+        summary: The line of the reference page, one sentence.
+        body: The type of the JSON body, or the name of one in `broker.rest.bodies`; None for a request without a body.
+        query: Schemas of the query's parameters by name.
+        by_leader: Only the leader may write what this request changes.
+        is_audited: A change by this request goes to the audit log. Brokers' requests to each other do not.
+        without_command: Why no command of `barycenter admin` sends it; empty if one does.
+    """
+
+    group: str
+    method: str
+    template: str
+    handler: str
+    right: Right
+    summary: str
+    body: type | GenericAlias | str | None = None
+    query: Mapping[str, Schema] = field(default_factory=dict)
+    by_leader: bool = False
+    is_audited: bool = True
+    without_command: str = ""
+
+    @property
+    def path(self) -> str:
+        """The path with the names of its parts in braces."""
+        return _PART.sub(r"{\1}", self.template)
+
+    @property
+    def parts(self) -> dict[str, str | None]:
+        """The parts of the path with their regexes, None for any segment."""
+        return {part[1]: part[2] for part in _PART.finditer(self.template)}
+
+
+@dataclass(frozen=True, slots=True)
+class RouteGroup:
+    """The rows of the handler class `name`, in the order in which paths are matched; all paths begin with `root`."""
+
+    name: str
+    root: str = ""
+    routes: list[Route] = field(default_factory=list)
+
+    def route(
+        self,
+        method: str,
+        path: str,
+        handler: str,
+        right: Right,
+        summary: str,
+        *,
+        body: type | GenericAlias | str | None = None,
+        query: Mapping[str, Schema] | None = None,
+        by_leader: bool = False,
+        is_audited: bool = True,
+        without_command: str = "",
+    ) -> Route:
+        """Add a row with the fields of `Route`, and return it for the commands that send it."""
+        row = Route(
+            self.name,
+            method,
+            self.root + path,
+            handler,
+            right,
+            summary,
+            body,
+            query or {},
+            by_leader,
+            is_audited,
+            without_command,
+        )
+        self.routes.append(row)
+        return row

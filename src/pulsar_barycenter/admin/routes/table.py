@@ -1,0 +1,57 @@
+"""The whole route table, in the order in which a server registers its rows; the first row that matches answers."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from pulsar_barycenter.admin.routes import (
+    barycenter,
+    brokers,
+    clusters,
+    lookup,
+    namespaces,
+    permissions,
+    resource_quotas,
+    tenants,
+    topics,
+)
+from pulsar_barycenter.admin.routes.route import Route, RouteGroup
+
+GROUPS: Final[tuple[RouteGroup, ...]] = (
+    lookup.LOOKUP,
+    clusters.CLUSTERS,
+    clusters.NAMESPACE_ISOLATION,
+    clusters.FAILURE_DOMAINS,
+    tenants.TENANTS,
+    namespaces.NAMESPACES,
+    namespaces.NAMESPACE_POLICIES,
+    namespaces.NAMESPACE_LIMITS,
+    resource_quotas.RESOURCE_QUOTAS,
+    permissions.PERMISSIONS,
+    topics.TOPICS,
+    topics.PARTITIONED_TOPICS,
+    barycenter.PARTITION_CHANGES,
+    topics.SUBSCRIPTIONS,
+    topics.SUBSCRIPTION_PROPERTIES,
+    topics.TOPIC_FIGURES,
+    topics.COMPACTION,
+    brokers.BROKERS,
+    brokers.BROKER_STATS,
+    barycenter.METRICS,
+    barycenter.DECISIONS,
+    barycenter.AUDIT,
+    barycenter.LEADERS_VIEW,
+    barycenter.EXPLANATIONS,
+    barycenter.SPLIT_PREVIEWS,
+    barycenter.DRAIN_PREVIEWS,
+    barycenter.SETTINGS,
+    barycenter.DASHBOARD_PAGE,
+    barycenter.DAMAGED_LEDGERS,
+    barycenter.LEADER_WRITES_RESOURCE,
+    barycenter.OPEN_API,
+    barycenter.ROTATION,
+)
+
+ROUTES: Final[tuple[Route, ...]] = tuple(row for group in GROUPS for row in group.routes)
+
+BY_PATH: Final[Mapping[tuple[str, str], Route]] = {(row.method, row.path): row for row in ROUTES}
+"""Rows by method and path; the names of the path's parts stand in braces."""

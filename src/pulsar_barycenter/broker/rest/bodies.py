@@ -1,0 +1,33 @@
+"""The types of request bodies that rows of the route table name."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pulsar_barycenter.admin.routes.route import Route
+from pulsar_barycenter.broker.namespaces.policies import ClusterData, Policies, TenantInfo
+from pulsar_barycenter.broker.partition_changes.partition_owner import PartRequest
+from pulsar_barycenter.broker.rest.compaction import Bytes
+from pulsar_barycenter.broker.rest.namespace_limits import Limit
+from pulsar_barycenter.broker.rest.partitioned_topics import Partitions, WithProperties
+from pulsar_barycenter.broker.rest.subscriptions import ResetCursorData
+from pulsar_barycenter.load.policies import FailureDomain, NamespaceIsolationData
+from pulsar_barycenter.load.reports.load_report import ResourceQuota
+
+BODIES: Final[Mapping[str, Any]] = {
+    "Bytes": Bytes,
+    "ClusterData": ClusterData,
+    "FailureDomain": FailureDomain,
+    "Limit": Limit,
+    "NamespaceIsolationData": NamespaceIsolationData,
+    "PartRequest": PartRequest,
+    "PartitionedTopic": Partitions | WithProperties,
+    "Policies": Policies,
+    "ResourceQuota": ResourceQuota,
+    "SubscriptionStart": ResetCursorData | str,
+    "TenantInfo": TenantInfo,
+}
+
+
+def body_type(row: Route) -> Any:
+    """Return the type of the body of a request, None for one without a body."""
+    return BODIES[row.body] if isinstance(row.body, str) else row.body

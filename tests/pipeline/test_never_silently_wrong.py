@@ -179,7 +179,8 @@ def test_decisions_are_read_before_the_intervals_they_belong_to_are_settled(
 def test_reports_that_no_table_can_hold_are_named_and_others_count_once(
     spark: SparkSession, layout: PipelineLayout
 ) -> None:
-    """Rates and usages beyond numbers, a bundle twice in a report, and files three days older than the newest."""
+    """Rates and usages beyond numbers, an empty file, a bundle twice in a report, and files three days older than the
+    newest."""
     reports = make_history(42, reports=30, step_ms=STEP_MS)
     files = write(layout, reports)
     date(files[:10], begin_s=1_800_000_000 - 3 * 86_400)
@@ -195,6 +196,7 @@ def test_reports_that_no_table_can_hold_are_named_and_others_count_once(
         "rate": content.replace(b'"msgRateIn":', b'"msgRateIn":1e999,"before":', 1),
         "rate-of-a-bundle": content.replace(b'"lastStats":{"', b'"lastStats":{"x/y/z":{"msgRateOut":-1e999},"', 1),
         "usage": content.replace(b'"usage":', b'"usage":1e39,"before":', 1),
+        "empty": b"",
         "nan": content.replace(b'"usage":', b'"usage":NaN,"before":', 1),
     }
     for name, line in spoiled.items():
@@ -209,6 +211,7 @@ def test_reports_that_no_table_can_hold_are_named_and_others_count_once(
         "rate": "Number out of range ",
         "rate-of-a-bundle": "Number out of range ",
         "usage": "usage and limit of a",
+        "empty": "the file is empty",
         "nan": "JSON is malformed: i",
     }
 

@@ -43,7 +43,10 @@ def refused_report(storage: Storage, file: str) -> Refused:
     path = storage.path_of(file)
     name = path.rpartition("/")[2]
     try:
-        report = decode_report(storage.read(path))
+        content = storage.read(path)
+        if not content:
+            return Refused("report", name, "the file is empty")
+        report = decode_report(content)
         resources = (report.cpu, report.memory, report.direct_memory, report.bandwidth_in, report.bandwidth_out)
         if not all(_is_share(each) for each in resources):
             return Refused("report", name, _NO_NUMBER)

@@ -22,11 +22,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pulsar_barycenter.load.reports.publication import LOOK_FILE
 from pulsar_barycenter.pipeline.reports.archive import remove_old_archive
 from pulsar_barycenter.pipeline.reports.decision_files import has_new_decisions
+from pulsar_barycenter.pipeline.reports.log_files import waiting_files
 from pulsar_barycenter.pipeline.reports.quarantine import remove_old
 from pulsar_barycenter.pipeline.running.status import PipelineStatus, StatusFile, shortcomings
 from pulsar_barycenter.pipeline.storage.files import Storage
 from pulsar_barycenter.pipeline.storage.layout import PUBLICATION, QUARANTINE
-from pulsar_barycenter.pipeline.stream.backlog import move_to_archive, no_reports, read_backlog, waiting_files
+from pulsar_barycenter.pipeline.stream.backlog import move_to_archive, no_reports, read_backlog
 from pulsar_barycenter.pipeline.stream.batch_result import BatchResult
 from pulsar_barycenter.pipeline.stream.generations import begin_generation, begin_own_batch, current_generation
 from pulsar_barycenter.pipeline.stream.micro_batches import BatchFold, StreamSettings, read_reports

@@ -46,26 +46,6 @@ class BacklogBatch:
     lines: DataFrame
 
 
-def waiting_files(storage: Storage) -> set[str]:
-    """The paths of the files of reports in the log."""
-    found = set()
-    for entry in storage.entries(REPORT_LOG):
-        path = f"{REPORT_LOG}/{entry.name}"
-        inner = storage.entries(path) if entry.is_folder and _is_shown(entry.name) else ()
-        found |= {f"{path}/{each.name}" for each in inner if _is_report(each.name) and not each.is_folder}
-        if _is_report(entry.name) and not entry.is_folder:
-            found.add(path)
-    return found
-
-
-def _is_report(name: str) -> bool:
-    return name.endswith(".json") and _is_shown(name)
-
-
-def _is_shown(name: str) -> bool:
-    return not name.startswith((".", "_"))
-
-
 def read_backlog(session: SparkSession, storage: Storage, paths: set[str], *, most: int) -> Iterator[BacklogBatch]:
     """Give the lines of the files `paths` in batches of about `most` files, to be folded in this order.
 

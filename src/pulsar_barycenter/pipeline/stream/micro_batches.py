@@ -49,6 +49,7 @@ from pulsar_barycenter.pipeline.parsing.report_rows import report_rows
 from pulsar_barycenter.pipeline.reports.acceptance import Acceptance, accept_reports, untold_reports
 from pulsar_barycenter.pipeline.reports.columns import ReportColumns
 from pulsar_barycenter.pipeline.reports.decision_files import NewDecisions, read_decisions
+from pulsar_barycenter.pipeline.reports.log_files import empty_files
 from pulsar_barycenter.pipeline.reports.quarantine import keep_refused, refused_report
 from pulsar_barycenter.pipeline.reports.taken_reports import look_up_taken
 from pulsar_barycenter.pipeline.storage.files import Storage
@@ -155,8 +156,12 @@ class BatchFold:
         decisions = read_decisions(self._storage, offsets, until_ms=acceptance.reports.as_of)
         folded = self._fold(batch_id, prior, reports, acceptance, decisions)
         published = self._publish(batch_id, folded, acceptance) if folded and acceptance.accepted else None
-        refused = [*(refused_report(self._storage, file) for file in reports.corrupt_files), *decisions.refused]
-        keep_refused(self._storage, batch_id, refused, reports.corrupt_files)
+        empty = empty_files(self._storage)
+        corrupt = (*reports.corrupt_files, *map(self._storage.address, empty))
+        refused = [*(refused_report(self._storage, file) for file in corrupt), *decisions.refused]
+        keep_refused(self._storage, batch_id, refused, corrupt)
+        for path in empty:  # else the next batch would find it again
+            self._storage.delete(path)
         counted = (*acceptance.accepted, *acceptance.late)
         self._on_batch(
             BatchResult(
@@ -165,7 +170,7 @@ class BatchFold:
                 samples=sum(len(header.bundles) for header in counted),
                 bundles=len(published.bundle) if published else 0,
                 duplicates=len(acceptance.dropped),
-                corrupt_files=reports.corrupt_files,
+                corrupt_files=corrupt,
                 lag_ms=published.lag_ms if published else None,
                 newest_lag_ms=published.newest_lag_ms if published else None,
                 seconds=time.perf_counter() - started,

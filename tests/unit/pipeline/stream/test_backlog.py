@@ -11,8 +11,9 @@ from pulsar_barycenter.pipeline.reports.acceptance import (
     SeenSequences,
     accept_reports,
 )
+from pulsar_barycenter.pipeline.reports.log_files import empty_files, waiting_files
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
-from pulsar_barycenter.pipeline.stream.backlog import FileHeader, in_order, move_to_archive, waiting_files
+from pulsar_barycenter.pipeline.stream.backlog import FileHeader, in_order, move_to_archive
 from pulsar_barycenter.pipeline.stream.batch_result import RefoldDue
 from pulsar_barycenter.pipeline.stream.generations import begin_own_batch, current_generation
 from pulsar_barycenter.pipeline.stream.late import REFOLD_MEMORY_MS, overdue_reports, refold_due
@@ -53,6 +54,11 @@ def test_a_backlog_is_what_lies_in_the_log_until_it_is_moved(tmp_path_factory: p
         file.parent.mkdir(exist_ok=True)
         file.write_text(name)
     assert waiting_files(layout) == {f"load-reports/{name}" for name in shown}
+    (layout.report_log / "2026-01-01" / "_empty.json").touch()
+    assert empty_files(layout) == []
+    (layout.report_log / "2026-01-01" / "empty.json").touch()
+    assert empty_files(layout) == ["load-reports/2026-01-01/empty.json"]
+    (layout.report_log / "2026-01-01" / "empty.json").unlink()
     files = [str(layout.report_log / name) for name in [*shown, "gone.json"]]
     move_to_archive(layout, [f"file:{file}" for file in files])
     assert waiting_files(layout) == set()

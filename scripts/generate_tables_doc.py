@@ -72,7 +72,7 @@ make of them; `barycenter pipeline run --once` ends with 3, and `barycenter pipe
 differ.
 
 **What is refused.** A report with a rate beyond 64-bit numbers (`1e999`) or a usage, limit or percentage beyond
-32-bit ones. Of a bundle that stands twice in a report the last entry counts.
+32-bit ones; a file that is empty, or may not be read. Of a bundle that stands twice in a report the last entry counts.
 
 **Broken files and lines** are listed with the reason, and report files copied, under `<data>/quarantine`.
 

@@ -3,9 +3,12 @@
 Without Spark, whose part `tests/pipeline/test_never_silently_wrong.py` has; the oracle folds report by report.
 """
 
+import errno
+import os
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,14 +17,16 @@ from pulsar_barycenter.load.reports.load_report import LocalBrokerData
 from pulsar_barycenter.logs.decision_log import DecisionLog, Kind
 from pulsar_barycenter.pipeline.folds.balance import BalanceSettings
 from pulsar_barycenter.pipeline.reports import decision_files
+from pulsar_barycenter.pipeline.storage.files import LocalStorage
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
+from pulsar_barycenter.pipeline.stream import micro_batches
 from pulsar_barycenter.pipeline.stream.batch_result import BatchResult
-from pulsar_barycenter.pipeline.stream.micro_batches import StreamSettings
+from pulsar_barycenter.pipeline.stream.micro_batches import BatchFold, StreamSettings
 from pulsar_barycenter.pipeline.stream.state import StateFolder
 from pulsar_barycenter.pipeline.tables.files import Tables
 from support.load_history import START_MS, make_history
 from support.pipeline_oracles import PipelineOracle
-from support.pipeline_without_spark import differences, run_once
+from support.pipeline_without_spark import Lines, differences, run_once
 
 GAP_MS = 60_000
 
@@ -150,3 +155,32 @@ def dealt(rng: random.Random, reports: Sequence[LocalBrokerData]) -> list[list[L
 def by_broker(rng: random.Random, reports: Sequence[LocalBrokerData]) -> list[list[LocalBrokerData]]:
     names = sorted({str(report.broker_id) for report in reports})
     return [[r for r in reports if r.broker_id == name] for name in rng.sample(names, len(names))]
+
+
+def test_files_that_may_not_be_read_are_named_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark passes over them; they stay where they are, and the others are folded."""
+    layout, (first, second, *_) = layout_in(tmp_path), make_history(1, reports=3)
+    folder = layout.report_log / "2026-01-01"
+    folder.mkdir()
+    forbidden = folder / "b-i-1.json"
+    forbidden.write_text("another's")
+    read, may = LocalStorage.read, os.access
+
+    def refuse(storage: PipelineLayout, path: str, **part: int | None) -> bytes:
+        if path.endswith(forbidden.name):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return read(storage, path, **part)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(LocalStorage, "read", refuse)
+    monkeypatch.setattr(os, "access", lambda path, mode: str(path) != str(forbidden) and may(path, mode))
+    monkeypatch.setattr(micro_batches, "report_rows", lambda lines, *_: lines)
+    results: list[BatchResult] = []
+    fold = BatchFold(layout, clock_ms=lambda: 0, on_batch=results.append)
+    for batch, report in enumerate((first, second)):
+        lines: Any = Lines([report])
+        fold.run(lines, batch)
+    assert [(result.reports, len(result.corrupt_files)) for result in results] == [(1, 1), (1, 0)]
+    assert (
+        b"the file cannot be read: Permission denied" in (layout.quarantine / "batch-000000000000.jsonl").read_bytes()
+    )
+    assert forbidden.exists()

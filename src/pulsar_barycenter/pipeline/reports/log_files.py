@@ -1,9 +1,10 @@
 """The files in the log of reports, as the driver lists them: those that Spark reads, and those without content.
 
-An empty file is what a machine that lost power leaves of a report, or an upload that failed. Spark passes over it
-without a word, so the driver looks for them.
+An empty file is what a machine that lost power leaves of a report, or an upload that failed; one that may not be read
+is another user's. Spark passes over both without a word, so the driver looks for them.
 """
 
+import os
 from collections.abc import Iterator
 
 from pulsar_barycenter.pipeline.storage.files import Entry, Storage
@@ -18,6 +19,13 @@ def waiting_files(storage: Storage) -> set[str]:
 def empty_files(storage: Storage) -> list[str]:
     """The paths of those with nothing in them, in order."""
     return sorted(path for path, entry in _files(storage) if not entry.size)
+
+
+def forbidden_files(storage: Storage) -> list[str]:
+    """The paths of those that this process may not read, in order; none where files are not of this machine."""
+    if storage.local_root is None:
+        return []
+    return sorted(path for path, _ in _files(storage) if not os.access(storage.address(path), os.R_OK))
 
 
 def _files(storage: Storage) -> Iterator[tuple[str, Entry]]:

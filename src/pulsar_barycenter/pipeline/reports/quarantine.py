@@ -54,8 +54,10 @@ def refused_report(storage: Storage, file: str) -> Refused:
         return Refused("report", name, str(error))
     except UnicodeDecodeError as error:
         return Refused("report", name, f"not UTF-8: {error.reason}")
-    except OSError:  # the log's retention took it
+    except FileNotFoundError:  # the log's retention took it
         pass
+    except OSError as error:
+        return Refused("report", name, f"the file cannot be read: {error.strerror or error}")
     return Refused("report", name, _NO_REPORT)
 
 
@@ -79,7 +81,7 @@ def keep_refused(storage: Storage, batch_id: int, refused: Iterable[Refused], fi
     try:
         storage.write(f"{QUARANTINE}/batch-{batch_id:012d}.jsonl", lines)
         for path in map(storage.path_of, files):
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError, PermissionError):
                 content = storage.read(path, length=_KEPT_BYTES + 1)
                 if len(content) <= _KEPT_BYTES:
                     storage.write(f"{QUARANTINE}/{path.rpartition('/')[2]}", content)

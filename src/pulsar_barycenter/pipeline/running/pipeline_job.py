@@ -220,7 +220,7 @@ class PipelineJob:
         """Refuse a batch that is a part of a backlog, before it is folded: its files are not the oldest reports."""
         if len(self._waiting_files()) > self._settings.stream.max_files:
             self._has_backlog = True
-            raise _BacklogError
+            raise _BacklogError("more reports wait than a batch takes: they are folded as a backlog")
 
     def _note_look(self, query: StreamingQuery) -> None:
         """Record that reports are looked for, every `look_s` seconds in which no batch is under way."""

@@ -49,7 +49,7 @@ from pulsar_barycenter.pipeline.parsing.report_rows import report_rows
 from pulsar_barycenter.pipeline.reports.acceptance import Acceptance, accept_reports, untold_reports
 from pulsar_barycenter.pipeline.reports.columns import ReportColumns
 from pulsar_barycenter.pipeline.reports.decision_files import NewDecisions, read_decisions
-from pulsar_barycenter.pipeline.reports.log_files import empty_files
+from pulsar_barycenter.pipeline.reports.log_files import empty_files, forbidden_files
 from pulsar_barycenter.pipeline.reports.quarantine import keep_refused, refused_report
 from pulsar_barycenter.pipeline.reports.taken_reports import look_up_taken
 from pulsar_barycenter.pipeline.storage.files import Storage
@@ -134,6 +134,8 @@ class BatchFold:
         self._tables = Tables(storage)
         self._states = StateFolder(storage)
         self._written: PriorState | None = None
+        self._forbidden: set[str] = set()
+        """Files in the log that may not be read, and were named."""
 
     def run(self, lines: DataFrame, spark_batch: int) -> None:
         """Fold one batch. Input: LOAD_REPORT_LINE and `file`."""
@@ -157,7 +159,9 @@ class BatchFold:
         folded = self._fold(batch_id, prior, reports, acceptance, decisions)
         published = self._publish(batch_id, folded, acceptance) if folded and acceptance.accepted else None
         empty = empty_files(self._storage)
-        corrupt = (*reports.corrupt_files, *map(self._storage.address, empty))
+        forbidden = [path for path in forbidden_files(self._storage) if path not in self._forbidden]
+        self._forbidden.update(forbidden)
+        corrupt = (*reports.corrupt_files, *map(self._storage.address, (*empty, *forbidden)))
         refused = [*(refused_report(self._storage, file) for file in corrupt), *decisions.refused]
         keep_refused(self._storage, batch_id, refused, corrupt)
         for path in empty:  # else the next batch would find it again

@@ -17,8 +17,10 @@ _TABLE = "load_reports"
 _COLUMNS = ("broker", "incarnation", "sequence")
 
 
-def look_up_taken(storage: Storage, keys: Iterable[ReportKey]) -> dict[TakenKey, bool]:
-    """Say of each report whether the table has it, on the date of its time.
+def look_up_taken(storage: Storage, keys: Iterable[ReportKey], *, before: int) -> dict[TakenKey, bool]:
+    """Say of each report whether the table has it of a batch before `before`, on the date of its time.
+
+    What a batch wrote that was cut off does not count: the batch runs again.
 
     Raises:
         DamagedTableError: a file of that date cannot be read.
@@ -31,6 +33,8 @@ def look_up_taken(storage: Storage, keys: Iterable[ReportKey]) -> dict[TakenKey,
     for date, wanted in by_date.items():
         brokers = pa.array({broker for broker, _, _ in wanted})
         for file in table_files(storage, _TABLE, dates=[date]):
+            if file.first >= before:
+                continue
             rows = read_rows(storage, file.path, _TABLE, _COLUMNS, pc.field("broker").isin(brokers))
             columns = (rows.column(name).to_pylist() for name in _COLUMNS)
             found |= dict.fromkeys(wanted.intersection(zip(*columns, strict=True)), True)

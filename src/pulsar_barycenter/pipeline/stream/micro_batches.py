@@ -147,7 +147,8 @@ class BatchFold:
             self._on_full()
         reports = ReportColumns.of(read, prior.held)
         holdings = prior.memory.ownership.holdings
-        untold = look_up_taken(self._storage, untold_reports(prior.memory.reports, reports.headers))
+        asked = untold_reports(prior.memory.reports, reports.headers)
+        untold = look_up_taken(self._storage, asked, before=batch_id)
         acceptance = accept_reports(
             prior.memory.reports,
             reports.headers,
@@ -219,7 +220,8 @@ class BatchFold:
         before = prior.memory
         held_before = 0 if prior.held is None else len(prior.held)
         known = (before.reports, before.decision_offsets, held_before)
-        if known == (acceptance.reports, decisions.offsets, len(acceptance.held)):
+        is_same = known == (acceptance.reports, decisions.offsets, len(acceptance.held))
+        if is_same and not acceptance.late:  # a late report may be too old to be remembered
             return None
         as_of, gap_ms = acceptance.reports.as_of, self._settings.history_gap_ms
         accepted = reports.rows(acceptance.accepted)

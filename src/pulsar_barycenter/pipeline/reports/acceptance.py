@@ -224,7 +224,7 @@ class _Sorter:
             if before is None and key.reported_at < self._oldest:
                 is_late = True
             if seen is None:
-                seen = SeenSequences(*name, _LEAST, (), 0)
+                seen = self._first_of(key)
             if not seen.has(key.sequence):  # else an untold one that was not taken
                 seen = seen.plus(key)
             if is_late:
@@ -235,6 +235,13 @@ class _Sorter:
                 self._as_of = max(self._as_of, key.reported_at)
         if seen is not None:
             self._seen[name] = seen
+
+    def _first_of(self, key: ReportKey) -> SeenSequences:
+        """What is known of an incarnation before its first report: nothing came, unless it was forgotten since."""
+        if self._oldest <= 0:
+            return SeenSequences(key.broker, key.incarnation, _LEAST, (), 0)
+        below = key.sequence - 1
+        return SeenSequences(key.broker, key.incarnation, below, (), key.reported_at, (), below, key.reported_at)
 
     def _is_former(self, group: list[ReportHeader], *, is_known: bool) -> bool:
         """Say whether the broker has begun anew since. An incarnation that is not known did so before the present one

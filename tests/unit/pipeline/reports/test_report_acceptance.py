@@ -141,6 +141,17 @@ def test_a_report_older_than_the_memory_is_looked_up() -> None:
         assert sequences(result.dropped) == ([2] if was_taken else [])
 
 
+def test_an_incarnation_that_may_have_been_forgotten_is_looked_up() -> None:
+    """It goes on after two days of silence: whether what came before was taken is not known any more."""
+    known = accept_reports(AcceptedReports(), [header(0, 1, at=10 + SEQUENCE_MEMORY_MS, broker="c")]).reports
+    back = accept_reports(known, [header(0, 5, at=20 + SEQUENCE_MEMORY_MS)])
+    assert sequences(back.accepted) == [5]
+    asked = [header(0, 4), header(1, 6, at=21 + SEQUENCE_MEMORY_MS)]
+    assert [key.sequence for key in untold_reports(back.reports, asked)] == [4]
+    result = accept_reports(back.reports, asked, untold={("b", "i", 4): False})
+    assert (sequences(result.late), sequences(result.accepted)) == ([4], [6])
+
+
 def test_an_incarnation_is_forgotten_after_two_days() -> None:
     """Long after the log has deleted its reports."""
     known = accept_reports(AcceptedReports(), [header(0, 1, at=10)]).reports

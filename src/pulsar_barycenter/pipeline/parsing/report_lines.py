@@ -108,9 +108,12 @@ _LARGEST_OF_32_BITS: Final = "3.4028234663852886E38D"
 _RATES: Final = ("msgThroughputIn", "msgThroughputOut", "msgRateIn", "msgRateOut")
 
 
-def _is_number(figure: str) -> str:
-    """A JSON number beyond 64 bits, as 1e999, is read as infinite, and would make every average of it infinite."""
-    return f"coalesce(abs({figure}) <= {_LARGEST}, true)"
+def _no_number(prefix: str) -> str:
+    """A JSON number beyond 64 bits, as 1e999, is read as infinite, and would make every average of it infinite.
+
+    True if a rate is such a one; null or false if none is, as some may be absent.
+    """
+    return " or ".join(f"abs({prefix}{name}) > {_LARGEST}" for name in _RATES)
 
 
 def _is_share(resource: str) -> str:
@@ -123,11 +126,9 @@ def _is_share(resource: str) -> str:
 
 _ARE_NUMBERS = " and ".join(
     [
-        *map(_is_number, _RATES),
+        f"not coalesce({_no_number('')}, false)",
         *(_is_share(field) for field, _ in RESOURCES.values()),
-        "coalesce(forall(map_values(lastStats), s -> "
-        + " and ".join(_is_number(f"s.{name}") for name in _RATES)
-        + "), true)",
+        f"not coalesce(exists(map_values(lastStats), s -> {_no_number('s.')}), false)",
     ]
 )
 

@@ -105,3 +105,13 @@ def test_what_java_says_is_told(spark: SparkSession, tmp_path: Path) -> None:
         open_storage("xyz://a/b", spark)
     with pytest.raises(OSError, match=r"s3a://b/c: .*spark.jars.packages=org.apache.hadoop:hadoop-aws:\d"):
         open_storage("s3a://b/c", spark)
+
+
+def test_a_file_is_moved_in_place_of_another(storage: Storage) -> None:
+    storage.write("a/one", b"one")
+    storage.write("b/c/two", b"two")
+    storage.move("a/one", "b/c/two")
+    assert storage.read("b/c/two") == b"one"
+    assert not storage.exists("a/one")
+    with pytest.raises(FileNotFoundError):
+        storage.move("a/one", "b/c/two")

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import click
 import structlog
@@ -37,6 +37,9 @@ from pulsar_barycenter.pipeline.tables.compaction import CompactionSettings
 
 log = structlog.get_logger(__name__)
 
+FELL_SHORT: Final = 3
+"""The exit code of a run that dropped, refused or came too late for something, which `pipeline status` counts."""
+
 PARENT_VARIABLE = "BARYCENTER_PARENT_PID"
 
 _LOOK_S = 5.0
@@ -56,6 +59,8 @@ def run_job(
     on_ready: Callable[[], None] = lambda: None,
 ) -> int:
     """Run the job; return 0 after an orderly end, 1 after a failure that is in the log.
+
+    A job that runs once returns FELL_SHORT if its tables are not what all files there make of them; the log says why.
 
     `on_phase` is called with a few words as each phase of the start begins, `on_ready` when reports are read. From the
     moment at which this process holds the data folder, its status file says that it starts. Once it has started it
@@ -104,7 +109,7 @@ def run_job(
     except _CANNOT_RUN as error:
         log.error("pipeline_cannot_run", reason=reason_of(error))
         return 1
-    return 0
+    return FELL_SHORT if options.once and job.shortcomings else 0
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Files of the pipeline that need no Spark: publication, status, states, lock, archive."""
 
+import os
 from pathlib import Path
 
 import msgspec
@@ -100,13 +101,17 @@ def test_a_foreign_file_in_the_locks_place_is_left_as_it_is(layout: PipelineLayo
 
 
 def test_the_archive_is_cleaned_by_date(layout: PipelineLayout) -> None:
-    """Reports of dates more than two days back go; the path under the archive is the log's full former path."""
+    """Reports of dates more than two days back go, unless they were read since; the path under the archive is the log's
+    full former path."""
     log = layout.archive / layout.report_log.relative_to("/")
-    for date in ("2026-11-17", "2026-11-18", "2026-11-19", "2026-11-20"):
-        (log / date).mkdir(parents=True)
     noon_ms = 1_795_176_000_000  # 2026-11-20T12:00Z
+    for date in ("2026-11-16", "2026-11-17", "2026-11-18", "2026-11-19", "2026-11-20"):
+        (log / date).mkdir(parents=True)
+        days_ago = 1 if date == "2026-11-16" else 3
+        os.utime(log / date, (noon_ms / 1000 - days_ago * 86_400,) * 2)
     remove_old_archive(layout, now_ms=noon_ms, days=2)
-    assert sorted(folder.name for folder in log.iterdir()) == ["2026-11-18", "2026-11-19", "2026-11-20"]
+    left = ["2026-11-16", "2026-11-18", "2026-11-19", "2026-11-20"]
+    assert sorted(folder.name for folder in log.iterdir()) == left
 
 
 def test_status_counts_batches_and_tells_percentiles(layout: PipelineLayout) -> None:

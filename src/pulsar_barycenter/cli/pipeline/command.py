@@ -8,6 +8,7 @@ _COMMANDS: Final = {
     "run": ("pipeline.run", "Fold the load reports under DIR into its tables until Ctrl-C; needs PySpark."),
     "status": ("pipeline.status", "Show the state of the pipeline of DIR: running, idle, stopped, failed, restarting."),
     "prepare": ("pipeline.prepare", "Make the archive by which Spark starts quickly, or remove all; needs PySpark."),
+    "check": ("pipeline.check", "Compare the tables of DIR with what its logs make of them; needs PySpark."),
     "refold": ("pipeline.refold", "Compute the averages of DIR anew and compare them; needs PySpark."),
 }
 

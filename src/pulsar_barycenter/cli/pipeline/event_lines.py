@@ -33,9 +33,11 @@ def _batch(event: Event) -> str:
         parts.append(f"lag {event['lag_seconds']:.2f} s")
     for field, words in (
         ("late", "late"),
+        ("overdue", "overdue"),
         ("held", "waiting for one before them"),
         ("duplicates", "there already"),
         ("decisions", "decisions"),
+        ("overdue_decisions", "decisions overdue"),
         ("corrupt", "refused"),
     ):
         if event.get(field):
@@ -43,10 +45,19 @@ def _batch(event: Event) -> str:
     return ", ".join(parts)
 
 
+def _fall_short(event: Event) -> str:
+    counts = ", ".join(f"{count:,} {reason.replace('_', ' ')}" for reason, count in event.items())
+    return f"the tables are not what all files there make of them: {counts}; see `barycenter pipeline status`"
+
+
 _SENTENCES: Final[dict[str, Callable[[Event], str]]] = {
     "pipeline_batch": _batch,
     "pipeline_started": lambda event: f"reading the reports of {event['data']}, from batch {event['first_batch']} on",
     "pipeline_metrics_served": lambda event: f"answering Prometheus at {event['url']}",
+    "pipeline_backlog": lambda event: (
+        f"folding a backlog of {count_of(event['files'], 'file')} of {event['data']} in order"
+    ),
+    "pipeline_tables_fall_short": _fall_short,
     "pipeline_stopped": lambda event: f"stopped in order after {count_of(event['batches'], 'batch')}",
     "pipeline_cannot_run": lambda event: str(event["reason"]),
     "pipeline_batch_failed": lambda event: f"{event['reason']}; trying again in {event['retry_in_s']:g} s",

@@ -26,7 +26,9 @@ def command(**options: Any) -> None:
     runs the same job by itself. Logs each batch: a line for a person on a terminal, else a JSON object. What is done
     while Spark starts is told on standard error.
 
-    Ends with 0, with 1 if it could not start, or with --once if reports could not be folded.
+    Ends with 0, with 1 if it could not start, or with --once if reports could not be folded. With --once it ends with 3
+    if the tables are not what all files there make of them: something was refused, came too late or waits for a report
+    before it; `barycenter pipeline status` says what.
     """
     keep_private()
     folder = local_folder(options["data"])

@@ -16,6 +16,7 @@ from pulsar_barycenter.pipeline.running.status import PipelineStatus, read_statu
 from pulsar_barycenter.pipeline.storage.files import Storage
 from pulsar_barycenter.pipeline.storage.layout import QUARANTINE
 from pulsar_barycenter.pipeline.storage.lock import is_running
+from pulsar_barycenter.pipeline.stream.batch_result import RefoldDue
 from pulsar_barycenter.standalone.restarts import Restart, read_restart
 
 _WELL: Final = {"starting", "running", "stopped"}
@@ -116,15 +117,30 @@ def _lines(found: PipelineStatus, state: str, storage: Storage, restart: Restart
     if found.late_reports or found.held_reports:
         held = f"{found.held_reports:,} held until the one before arrives"
         rows.append(("out of order", f"{count_of(found.late_reports, 'report')} came late, {held}"))
+    if found.overdue_reports or found.overdue_decisions:
+        reports, decisions = count_of(found.overdue_reports, "report"), count_of(found.overdue_decisions, "decision")
+        rows.append(("overdue", f"{reports} and {decisions} came after the time they belong to was settled"))
     if found.duplicate_reports:
         rows.append(("duplicates", f"{count_of(found.duplicate_reports, 'report')} left out, as already there"))
     refused = found.corrupt_reports + found.corrupt_decisions
     if refused:
         kinds = f"{count_of(found.corrupt_reports, 'report')} and {count_of(found.corrupt_decisions, 'decision')}"
         rows.append(("quarantined", f"{kinds} could not be read; they and why: {storage.address(QUARANTINE)}"))
+    if found.refold is not None:
+        rows.append(("refold due", _refold(found.refold, storage.address())))
     if state != "running" and state in _NEXT:
         rows.append(("what to do", _NEXT[state].format(data=storage.address())))
     return [f"{name:<16} {text}" for name, text in rows]
+
+
+def _refold(due: RefoldDue, data: str) -> str:
+    """Say of which time the tables are wrong, and what computes them anew."""
+    what = f"{count_of(due.reports, 'report')} and {count_of(due.decisions, 'decision')}"
+    return (
+        f"averages, owners and balance from {_utc(due.since)} to {_utc(due.until)} lack {what} that came too late;"
+        f" `barycenter pipeline check --data {data}` shows what differs, and `barycenter pipeline refold --from-logs"
+        f" --data {data} --out DIR` computes it anew, as far as the logs go back"
+    )
 
 
 def _why_old(found: PipelineStatus, state: str) -> str:

@@ -2,5 +2,6 @@
 
 From the logs: `windows` (the closed form), `broker_averages`, `ownership_history` and `balance_history`, put together
 in `whole_history`. From the table of samples, at scale: `refold`. `recorded` compares either with what the stream
-wrote; `from_logs` does all of that for a data directory. Commands that ask for it are left to `cli`.
+wrote; `from_logs` does all of that for a data directory, and `check` for a range of time, both ways. Commands that ask
+for it are left to `cli`.
 """

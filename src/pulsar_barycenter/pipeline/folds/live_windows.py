@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pulsar_barycenter.load.reports.load_report import DEFAULT_MESSAGE_RATE, DEFAULT_MESSAGE_THROUGHPUT
-from pulsar_barycenter.load.reports.windows import LONG_SAMPLES, SHORT_SAMPLES, fold
+from pulsar_barycenter.load.reports.windows import LARGEST_RATE, LONG_SAMPLES, SHORT_SAMPLES, fold
 from pulsar_barycenter.pipeline.tables.schemas import BROKER_FIGURES, BUNDLE_STATE, FIGURES
 
 WINDOW_SAMPLES: Final = {"short": SHORT_SAMPLES, "long": LONG_SAMPLES}
@@ -53,12 +53,39 @@ def fold_samples(before: pa.Table, samples: pa.Table, *, history_gap_ms: int) ->
             count = n
             for name in FIGURES:
                 average = columns[f"{window}_{name}"]
-                average[touched], count = fold(average[touched], n, figures[name][chosen], size)
+                average[touched], count = _folded(average[touched], n, figures[name][chosen], size)
             columns[f"{window}_num_samples"][touched] = count
         columns["as_of"][touched] = np.maximum(columns["as_of"][touched], at[chosen])
         columns["topics"][touched] = topics[chosen]
     after = _table(state.column("bundle"), columns)
     return after, after.take(pa.array(row[first]))
+
+
+def overtaken_reports(before: pa.Table, samples: pa.Table) -> list[tuple[str, str, int]]:
+    """Return (broker, incarnation, sequence) of the reports with samples that are not newer than their bundles' newest.
+
+    Input: as `fold_samples`. Folded after those, they change averages otherwise than in the order of their times.
+    """
+    rows = pc.index_in(samples.column("bundle"), value_set=_whole(before.column("bundle")))
+    newest = before.column("as_of").take(_whole(rows))
+    old = samples.filter(pc.fill_null(pc.less_equal(samples.column("reported_at"), newest), False))
+    found = old.group_by(["broker", "incarnation", "sequence"]).aggregate([]).to_pydict()
+    return list(zip(found["broker"], found["incarnation"], found["sequence"], strict=True))
+
+
+def _folded(average: Any, n: Any, sample: Any, size: int) -> Any:
+    """`fold`, of bounded figures where the average would be no number, as `load.reports.windows.fold_window` does."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        found, count = fold(average, n, sample, size)
+    is_finite = np.isfinite(found)
+    if not is_finite.all():
+        found = np.where(is_finite, found, fold(_bounded(average), n, _bounded(sample), size)[0])
+    return found, count
+
+
+def _bounded(rates: Any) -> Any:
+    """`load.reports.windows.bounded_rate`, elementwise."""
+    return np.where(np.isfinite(rates), np.clip(rates, -LARGEST_RATE, LARGEST_RATE), 0.0)
 
 
 def without_silent(state: pa.Table, *, as_of_ms: int, history_gap_ms: int) -> pa.Table:
@@ -88,7 +115,10 @@ def average_brokers(members: Sequence[tuple[str, str | None]], state: pa.Table) 
         known = np.append(_numbers(state.column(f"{window}_{name}")), 0.0)
         default = DEFAULT_MESSAGE_THROUGHPUT if "throughput" in name else DEFAULT_MESSAGE_RATE
         values = np.where(rows >= 0, known[rows], np.where(is_bundle, default, 0.0))
-        columns[figure] = np.bincount(broker, weights=values, minlength=len(codes.dictionary))
+        sums = np.bincount(broker, weights=values, minlength=len(codes.dictionary))
+        if not np.isfinite(sums).all():
+            sums = np.bincount(broker, weights=_bounded(values), minlength=len(codes.dictionary))
+        columns[figure] = sums
     return pa.table(columns)
 
 

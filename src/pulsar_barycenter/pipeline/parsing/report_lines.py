@@ -80,7 +80,7 @@ def read_report_log(session: SparkSession, storage: Storage) -> DataFrame:
     """Every line of the report log, those already read by the stream included. Output: LOAD_REPORT_LINE."""
     roots = [storage.address(root) for root in (REPORT_LOG, ARCHIVE) if storage.exists(root)]
     reader = session.read.schema(LOAD_REPORT_LINE).options(**JSON_OPTIONS, recursiveFileLookup="true")
-    return reader.json(roots).transform(believable_times)
+    return reader.json(roots).transform(believable_times).transform(one_entry_a_bundle)
 
 
 def report_lines(messages: DataFrame) -> DataFrame:
@@ -89,7 +89,7 @@ def report_lines(messages: DataFrame) -> DataFrame:
     Input: `value`, binary or string. Output: LOAD_REPORT_LINE, one row a message.
     """
     line = F.from_json(F.col("value").cast("string"), LOAD_REPORT_LINE, _PARSING)
-    return messages.select(line.alias("line")).select("line.*")
+    return messages.select(line.alias("line")).select("line.*").transform(one_entry_a_bundle)
 
 
 # ---- which lines are reports ----
@@ -103,10 +103,40 @@ _FIELDS_READ = ", ".join(
     ]
 )
 
+_LARGEST: Final = "1.7976931348623157E308D"
+_LARGEST_OF_32_BITS: Final = "3.4028234663852886E38D"
+_RATES: Final = ("msgThroughputIn", "msgThroughputOut", "msgRateIn", "msgRateOut")
+
+
+def _no_number(prefix: str) -> str:
+    """A JSON number beyond 64 bits, as 1e999, is read as infinite, and would make every average of it infinite.
+
+    True if a rate is such a one; null or false if none is, as some may be absent.
+    """
+    return " or ".join(f"abs({prefix}{name}) > {_LARGEST}" for name in _RATES)
+
+
+def _is_share(resource: str) -> str:
+    """Usage and limit are numbers of 32 bits, as Pulsar computes with, and so is the percentage."""
+    usage, limit = f"{resource}.usage", f"{resource}.limit"
+    are_numbers = f"abs({usage}) <= {_LARGEST_OF_32_BITS} and abs({limit}) <= {_LARGEST_OF_32_BITS}"
+    share = f"{limit} <= 0 or cast({limit} as float) = 0F or abs(try_divide({usage}, {limit})) <= 1E36D"
+    return f"coalesce({are_numbers} and ({share}), true)"
+
+
+_ARE_NUMBERS = " and ".join(
+    [
+        f"not coalesce({_no_number('')}, false)",
+        *(_is_share(field) for field, _ in RESOURCES.values()),
+        f"not coalesce(exists(map_values(lastStats), s -> {_no_number('s.')}), false)",
+    ]
+)
+
 IS_REPORT = (
     f"({CORRUPT} is null and brokerId is not null and incarnation is not null"
     f" and sequence is not null and coalesce(lastUpdate between 0 and {LAST_TIME_MS}, false)"
     f" and coalesce(startTimestamp, 0) between 0 and {LAST_TIME_MS}"
+    f" and {_ARE_NUMBERS}"
     # Always true. Spark parses only the fields a query needs, and what it does not parse it does not find corrupt:
     # without this line the tables would disagree about a report with one field of a wrong type.
     f" and xxhash64({_FIELDS_READ}) >= -9223372036854775808L)"
@@ -127,6 +157,18 @@ def believable_times(lines: DataFrame) -> DataFrame:
     """
     latest = f"unix_millis(_metadata.file_modification_time) + {MAX_AHEAD_MS}"
     return lines.withColumn("lastUpdate", F.expr(f"case when lastUpdate <= {latest} then lastUpdate end"))
+
+
+def one_entry_a_bundle(lines: DataFrame) -> DataFrame:
+    """Of a bundle that stands several times in a report keep the last entry, as other readers of JSON do.
+
+    Input and output: LOAD_REPORT_LINE.
+    """
+    names = "map_keys(lastStats)"
+    comes_again = f"exists(slice({names}, i + 2, size({names})), name -> name = e.key)"
+    last = f"map_from_entries(filter(map_entries(lastStats), (e, i) -> not {comes_again}))"
+    is_twice = f"size(array_distinct({names})) < size({names})"
+    return lines.withColumn("lastStats", F.expr(f"case when {is_twice} then {last} else lastStats end"))
 
 
 def valid_reports(lines: DataFrame) -> DataFrame:

@@ -4,6 +4,7 @@ The same expressions serve the batch and the stream.
 """
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
 
 from pulsar_barycenter.pipeline.parsing.report_lines import IS_REPORT
 from pulsar_barycenter.pipeline.tables.schemas import BROKER_USAGE, BUNDLE_SAMPLES, LOAD_REPORTS, RESOURCES
@@ -119,7 +120,8 @@ def report_rows(lines: DataFrame, *kept: str) -> DataFrame:
         "samples": f"transform(map_entries(coalesce(lastStats, map())), e -> struct(e.key as bundle, {sample}))",
     }
     assert tuple(columns) == REPORT_ROW
-    return lines.selectExpr(*kept, *_guarded(lines, columns))
+    told = lines.withColumn(_IS_REPORT, F.expr(IS_REPORT))  # once for all columns: it looks at every bundle
+    return told.selectExpr(*kept, *_guarded(told, columns))
 
 
 def _guarded(lines: DataFrame, columns: dict[str, str]) -> list[str]:
@@ -129,10 +131,12 @@ def _guarded(lines: DataFrame, columns: dict[str, str]) -> list[str]:
         schema = lines.selectExpr(*_named(columns)).schema
         _ROW_TYPES.update({field.name: field.dataType.simpleString() for field in schema})
     return [
-        f"case when {IS_REPORT} then cast({text} as {_ROW_TYPES[name]}) end as {name}" for name, text in columns.items()
+        f"case when {_IS_REPORT} then cast({text} as {_ROW_TYPES[name]}) end as {name}"
+        for name, text in columns.items()
     ]
 
 
+_IS_REPORT = "isReport"
 _ROW_TYPES: dict[str, str] = {}
 
 

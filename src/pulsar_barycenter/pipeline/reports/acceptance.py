@@ -3,11 +3,17 @@
 A report is known by (broker, incarnation, sequence). Of copies one counts. A report whose predecessor is missing is
 held back for `HOLD_MS` by the brokers' clocks: two files that appear while a folder is listed may be found in the
 wrong order, and averages depend on order. A predecessor that comes even later is *late*: its rows are kept in the
-tables of reports and samples, where order does not matter, and averages, ownership and balance stay as they are.
+tables of reports and samples, where order does not matter, and averages, ownership and balance stay as they are. Late
+is also the first report of an incarnation that began before the one that the broker has now.
+
+A report is a copy only if its sequence was taken. What was taken is remembered as ranges, at most `MOST_GAPS` between
+them, for `SEQUENCE_MEMORY_MS`. Of a report that lies outside of this memory (`untold`) the table of reports says
+whether it was taken.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -17,8 +23,10 @@ SEQUENCE_MEMORY_MS = 172_800_000
 HOLD_MS = 10_000
 """How long a report waits for its predecessor: until one of any broker is so much newer."""
 
-_MISSING_REACH = 128
-"""How many sequences back a report may still be missing; what is older is taken for a copy."""
+MOST_GAPS: Final = 256
+"""How many ranges of sequences that did not come are remembered of one incarnation, the newest."""
+
+_LEAST: Final = -(2**63)
 
 
 class ReportKey(msgspec.Struct, frozen=True, order=True, rename="camel"):
@@ -39,7 +47,10 @@ class ReportHeader(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SeenSequences(msgspec.Struct, frozen=True, rename="camel"):
-    """Which reports of one incarnation of a broker were folded in: all up to `last`, save `missing` (ascending)."""
+    """Which reports of one incarnation of a broker were taken: all up to `last`, save `missing` and `gaps`.
+
+    Earlier versions wrote `missing`, single numbers, alone, and forgot those 128 below `last`.
+    """
 
     broker: str
     incarnation: str
@@ -47,22 +58,66 @@ class SeenSequences(msgspec.Struct, frozen=True, rename="camel"):
     missing: tuple[int, ...]
     reported_at: int
     """The greatest `lastUpdate` among them, epoch ms."""
+    gaps: tuple[tuple[int, int], ...] | msgspec.UnsetType = msgspec.UNSET
+    """Ranges (first, last), both inclusive and ascending."""
+    untold: int | msgspec.UnsetType = msgspec.UNSET
+    """Up to here gaps were forgotten: a sequence that is in none may have been taken or not."""
+    begun: int | msgspec.UnsetType = msgspec.UNSET
+    """The least `lastUpdate` among them."""
+
+    @property
+    def first_at(self) -> int:
+        """`begun`, or the nearest to it that is known."""
+        return self.reported_at if self.begun is msgspec.UNSET else self.begun
+
+    @property
+    def _gaps(self) -> tuple[tuple[int, int], ...]:
+        later = () if self.gaps is msgspec.UNSET else self.gaps
+        return (*later, *((number, number) for number in self.missing)) if self.missing else later
 
     def has(self, sequence: int) -> bool:
-        return sequence <= self.last and sequence not in self.missing
+        return sequence <= self.last and not any(first <= sequence <= last for first, last in self._gaps)
+
+    def is_untold(self, sequence: int) -> bool:
+        """Say whether `has` is not to be relied on."""
+        if self.untold is not msgspec.UNSET:
+            return sequence <= self.untold and self.has(sequence)
+        is_of_before = self.gaps is msgspec.UNSET
+        return is_of_before and sequence < self.last - _REACH_OF_BEFORE and self.has(sequence)
 
     def plus(self, key: ReportKey) -> "SeenSequences":
         """Return this with one more report, which it did not have."""
-        skipped = range(max(self.last + 1, key.sequence - _MISSING_REACH), key.sequence)
-        last = max(self.last, key.sequence)
-        missing = (number for number in (*self.missing, *skipped) if number != key.sequence)
+        number = key.sequence
+        gaps = [part for gap in self._gaps for part in _without(gap, number)]
+        if number > self.last + 1:
+            gaps.append((self.last + 1, number - 1))
+        gaps.sort()
+        untold = self.untold
+        if untold is msgspec.UNSET and self.gaps is msgspec.UNSET and self.last > _LEAST:
+            untold = self.last - _REACH_OF_BEFORE - 1
+        if len(gaps) > MOST_GAPS:
+            forgotten = gaps[-MOST_GAPS - 1][1]
+            untold = forgotten if untold is msgspec.UNSET else max(untold, forgotten)
         return SeenSequences(
             self.broker,
             self.incarnation,
-            last,
-            tuple(number for number in missing if number >= last - _MISSING_REACH),
+            max(self.last, number),
+            (),
             max(self.reported_at, key.reported_at),
+            tuple(gaps[-MOST_GAPS:]),
+            untold,
+            key.reported_at if self.last == _LEAST else min(self.first_at, key.reported_at),
         )
+
+
+_REACH_OF_BEFORE: Final = 128
+
+
+def _without(gap: tuple[int, int], number: int) -> list[tuple[int, int]]:
+    first, last = gap
+    if not first <= number <= last:
+        return [gap]
+    return [part for part in ((first, number - 1), (number + 1, last)) if part[0] <= part[1]]
 
 
 class AcceptedReports(msgspec.Struct, frozen=True, rename="camel"):
@@ -85,15 +140,42 @@ class Acceptance:
     reports: AcceptedReports
 
 
+TakenKey = tuple[str, str, int]
+"""(broker, incarnation, sequence)."""
+
+
+def taken_key(key: ReportKey) -> TakenKey:
+    return key.broker, key.incarnation, key.sequence
+
+
+def untold_reports(before: AcceptedReports, headers: Iterable[ReportHeader]) -> list[ReportKey]:
+    """Return the reports of which `before` cannot say whether they were taken."""
+    known = {(seen.broker, seen.incarnation): seen for seen in before.seen}
+    found = []
+    for header in headers:
+        key = header.key
+        seen = known.get((key.broker, key.incarnation))
+        if seen is None:
+            if before.as_of - key.reported_at > SEQUENCE_MEMORY_MS:
+                found.append(key)
+        elif seen.is_untold(key.sequence):
+            found.append(key)
+    return found
+
+
 def accept_reports(
-    before: AcceptedReports, headers: Iterable[ReportHeader], *, present: Mapping[str, str] | None = None
+    before: AcceptedReports,
+    headers: Iterable[ReportHeader],
+    *,
+    present: Mapping[str, str] | None = None,
+    untold: Mapping[TakenKey, bool] | None = None,
 ) -> Acceptance:
     """Sort out the reports of a batch, those held back by the one before among them.
 
     Of two copies the one of the earlier `lastUpdate` counts. `present` is the newest incarnation of each known broker;
-    a report of an older one is late, too.
+    a report of an older one is late, too. `untold` says of each of `untold_reports` whether it was taken.
     """
-    sorter = _Sorter(before, present or {})
+    sorter = _Sorter(before, present or {}, untold or {})
     by_incarnation: dict[tuple[str, str], list[ReportHeader]] = {}
     for header in headers:
         by_incarnation.setdefault((header.key.broker, header.key.incarnation), []).append(header)
@@ -108,10 +190,12 @@ def accept_reports(
 
 
 class _Sorter:
-    def __init__(self, before: AcceptedReports, present: Mapping[str, str]) -> None:
+    def __init__(self, before: AcceptedReports, present: Mapping[str, str], untold: Mapping[TakenKey, bool]) -> None:
         self._as_of = before.as_of
+        self._oldest = before.as_of - SEQUENCE_MEMORY_MS
         self._seen = {(known.broker, known.incarnation): known for known in before.seen}
         self._present = dict(present)
+        self._untold = untold
         self._accepted: list[ReportHeader] = []
         self._late: list[ReportHeader] = []
         self._held: list[ReportHeader] = []
@@ -121,29 +205,57 @@ class _Sorter:
         """Sort out the reports of one incarnation; those newer than `held_after` may wait for a predecessor."""
         first = group[0].key
         name = first.broker, first.incarnation
-        seen = self._seen.get(name)
-        is_former = seen is not None and self._present.get(first.broker, first.incarnation) != first.incarnation
-        held: dict[int, ReportHeader] = {}
+        before = seen = self._seen.get(name)
+        is_former = self._is_former(group, is_known=seen is not None)
+        counted: set[int] = set()
+        is_waiting = False
         for header in group:
             key = header.key
-            if key.sequence in held or (seen is not None and seen.has(key.sequence)):
+            if key.sequence in counted or self._was_taken(before, key):
                 self._dropped.append(header)
                 continue
+            counted.add(key.sequence)
             has_gap = seen is not None and key.sequence > seen.last + 1
-            if held or (has_gap and held_after is not None and key.reported_at > held_after):
-                held[key.sequence] = header
+            if is_waiting or (has_gap and held_after is not None and key.reported_at > held_after):
+                is_waiting = True
+                self._held.append(header)
                 continue
             is_late = is_former or (seen is not None and key.sequence < seen.last)
-            seen = (seen or SeenSequences(*name, 0, (), 0)).plus(key)
+            if before is None and key.reported_at < self._oldest:
+                is_late = True
+            if seen is None:
+                seen = self._first_of(key)
+            if not seen.has(key.sequence):  # else an untold one that was not taken
+                seen = seen.plus(key)
             if is_late:
                 self._late.append(header)
             else:
                 self._accepted.append(header)
                 self._present[first.broker] = first.incarnation
                 self._as_of = max(self._as_of, key.reported_at)
-        self._held.extend(held.values())
         if seen is not None:
             self._seen[name] = seen
+
+    def _first_of(self, key: ReportKey) -> SeenSequences:
+        """What is known of an incarnation before its first report: nothing came, unless it was forgotten since."""
+        if self._oldest <= 0:
+            return SeenSequences(key.broker, key.incarnation, _LEAST, (), 0)
+        below = key.sequence - 1
+        return SeenSequences(key.broker, key.incarnation, below, (), key.reported_at, (), below, key.reported_at)
+
+    def _is_former(self, group: list[ReportHeader], *, is_known: bool) -> bool:
+        """Say whether the broker has begun anew since. An incarnation that is not known did so before the present one
+        if its first report is older than the present one's."""
+        broker = group[0].key.broker
+        present = self._present.get(broker)
+        if present is None or present == group[0].key.incarnation:
+            return False
+        seen = self._seen.get((broker, present))
+        return is_known or (seen is not None and min(header.key.reported_at for header in group) < seen.first_at)
+
+    def _was_taken(self, before: SeenSequences | None, key: ReportKey) -> bool:
+        told = self._untold.get(taken_key(key))
+        return told if told is not None else before is not None and before.has(key.sequence)
 
     def result(self) -> Acceptance:
         known = (self._seen[name] for name in sorted(self._seen))

@@ -11,11 +11,17 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def remove_old_archive(storage: Storage, *, now_ms: int, days: int) -> None:
-    """Delete the archived reports of dates more than `days` days before today (UTC)."""
-    oldest = utc_date(now_ms - days * 86_400_000)
+    """Delete the archived reports of dates more than `days` days before today (UTC).
+
+    In a folder of this machine those that were read since then stay, however old: a history that is folded late can be
+    checked for as long as another. Elsewhere folders do not say when something came into them.
+    """
+    oldest_ms = now_ms - days * 86_400_000
+    oldest = utc_date(oldest_ms)
     for log_folder in _archived_logs(storage, ARCHIVE):
         for entry in storage.entries(log_folder):
-            if _DATE.fullmatch(entry.name) and entry.name < oldest:
+            was_read_lately = storage.local_root is not None and entry.modified_s * 1000 >= oldest_ms
+            if _DATE.fullmatch(entry.name) and entry.name < oldest and not was_read_lately:
                 storage.delete(f"{log_folder}/{entry.name}")
 
 

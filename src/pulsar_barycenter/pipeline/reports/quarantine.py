@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 import structlog
 
-from pulsar_barycenter.load.reports.load_report import decode_report
+from pulsar_barycenter.load.reports.load_report import ResourceUsage, decode_report
 from pulsar_barycenter.pipeline.storage.files import Storage
 from pulsar_barycenter.pipeline.storage.layout import QUARANTINE
 
@@ -25,6 +25,8 @@ _NO_REPORT = (
     "not a load report with brokerId, incarnation, sequence and a lastUpdate from 1970 on and at most a day ahead of"
     " the time its file was written: if that is it, set the broker's clock"
 )
+
+_NO_NUMBER = "usage and limit of a resource must be numbers of 32 bits, and so must the percentage"
 
 
 class Refused(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -41,14 +43,34 @@ def refused_report(storage: Storage, file: str) -> Refused:
     path = storage.path_of(file)
     name = path.rpartition("/")[2]
     try:
-        decode_report(storage.read(path))
+        content = storage.read(path)
+        if not content:
+            return Refused("report", name, "the file is empty")
+        report = decode_report(content)
+        resources = (report.cpu, report.memory, report.direct_memory, report.bandwidth_in, report.bandwidth_out)
+        if not all(_is_share(each) for each in resources):
+            return Refused("report", name, _NO_NUMBER)
     except msgspec.DecodeError as error:
         return Refused("report", name, str(error))
     except UnicodeDecodeError as error:
         return Refused("report", name, f"not UTF-8: {error.reason}")
-    except OSError:  # the log's retention took it
+    except FileNotFoundError:  # the log's retention took it
         pass
+    except OSError as error:
+        return Refused("report", name, f"the file cannot be read: {error.strerror or error}")
     return Refused("report", name, _NO_REPORT)
+
+
+def _is_share(resource: ResourceUsage) -> bool:
+    """As `parsing.report_lines` has it."""
+    are_numbers = max(abs(resource.usage), abs(resource.limit)) <= _LARGEST_OF_32_BITS
+    return are_numbers and (resource.limit < _LEAST_LIMIT or abs(resource.usage) / resource.limit <= _LARGEST_SHARE)
+
+
+_LARGEST_OF_32_BITS = 3.4028234663852886e38
+_LARGEST_SHARE = 1e36
+_LEAST_LIMIT = 1e-45
+"""What is less is 0 in 32 bits."""
 
 
 def keep_refused(storage: Storage, batch_id: int, refused: Iterable[Refused], files: Iterable[str]) -> None:
@@ -59,7 +81,7 @@ def keep_refused(storage: Storage, batch_id: int, refused: Iterable[Refused], fi
     try:
         storage.write(f"{QUARANTINE}/batch-{batch_id:012d}.jsonl", lines)
         for path in map(storage.path_of, files):
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError, PermissionError):
                 content = storage.read(path, length=_KEPT_BYTES + 1)
                 if len(content) <= _KEPT_BYTES:
                     storage.write(f"{QUARANTINE}/{path.rpartition('/')[2]}", content)

@@ -19,8 +19,10 @@ _COUNTERS = {
     "samples": "Samples of bundles in them",
     "duplicate_reports": "Reports left out as they had been folded before",
     "late_reports": "Reports that came too late to change an average",
+    "overdue_reports": "Reports folded after an interval or an average that they would have changed was settled",
     "corrupt_reports": "Reports put into quarantine",
     "decisions": "Decisions read",
+    "overdue_decisions": "Decisions read after their interval was settled",
     "corrupt_decisions": "Lines of decision logs put into quarantine",
 }
 _GAUGES = {"held_reports": "Reports that wait for the one before them", "bundles": "Bundles published"}
@@ -44,6 +46,12 @@ class StatusCollector(Collector):
         if status.as_of:
             text = "Time of the newest load report, since 1970"
             yield GaugeMetricFamily(f"{_PREFIX}newest_report_timestamp_seconds", text, status.as_of / 1000)
+        if status.refold is not None:
+            text = "Begin and end of the time of which late reports leave the tables wrong, since 1970"
+            family = GaugeMetricFamily(f"{_PREFIX}refold_timestamp_seconds", text, labels=["bound"])
+            for bound, at in (("since", status.refold.since), ("until", status.refold.until)):
+                family.add_metric([bound], at / 1000)
+            yield family
         if status.looked_at:
             text = (
                 "Time at which the pipeline last looked for load reports, since 1970; advances under steady load, too"

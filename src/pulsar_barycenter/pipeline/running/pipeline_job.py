@@ -1,6 +1,7 @@
 """The running of batches: queries started and started again, tables kept in order, the status told.
 
-After `GENERATION_REPORTS` reports a new generation of Spark's record begins, see `stream.generations`.
+After `GENERATION_REPORTS` reports a new generation of Spark's record begins, see `stream.generations`. More reports
+than a batch takes are a backlog, folded before Spark's stream goes on, see `stream.backlog`.
 """
 
 import os
@@ -11,24 +12,28 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+import msgspec
 import structlog
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pulsar_barycenter.load.reports.publication import LOOK_FILE
 from pulsar_barycenter.pipeline.reports.archive import remove_old_archive
+from pulsar_barycenter.pipeline.reports.decision_files import has_new_decisions
+from pulsar_barycenter.pipeline.reports.log_files import waiting_files
 from pulsar_barycenter.pipeline.reports.quarantine import remove_old
-from pulsar_barycenter.pipeline.running.status import PipelineStatus, StatusFile
+from pulsar_barycenter.pipeline.running.status import PipelineStatus, StatusFile, shortcomings
 from pulsar_barycenter.pipeline.storage.files import Storage
 from pulsar_barycenter.pipeline.storage.layout import PUBLICATION, QUARANTINE
+from pulsar_barycenter.pipeline.stream.backlog import move_to_archive, no_reports, read_backlog
 from pulsar_barycenter.pipeline.stream.batch_result import BatchResult
-from pulsar_barycenter.pipeline.stream.generations import begin_generation, current_generation
+from pulsar_barycenter.pipeline.stream.generations import begin_generation, begin_own_batch, current_generation
 from pulsar_barycenter.pipeline.stream.micro_batches import BatchFold, StreamSettings, read_reports
 from pulsar_barycenter.pipeline.stream.state import StateFolder
-from pulsar_barycenter.pipeline.tables.compaction import CompactionSettings, keep_house
-from pulsar_barycenter.pipeline.tables.files import Tables, utc_date
+from pulsar_barycenter.pipeline.tables.compaction import CompactionSettings, delete_replaced, keep_house
+from pulsar_barycenter.pipeline.tables.files import Tables, date_folders, date_of, utc_date
 
 log = structlog.get_logger(__name__)
 
@@ -61,6 +66,10 @@ class JobSettings:
     """A file of this machine to publish in; None: that of the data directory."""
 
 
+class _BacklogError(Exception):
+    """More reports wait than a batch takes: they are to be folded as a backlog."""
+
+
 class PipelineJob:
     """The running pipeline of one data directory. The caller holds `exclusive(storage)` and owns the session."""
 
@@ -87,6 +96,8 @@ class PipelineJob:
         self._is_ready = False
         self._has_looked = False
         self._is_done = False
+        self._has_backlog = False
+        self._left_in_log: set[str] = set()
         self._house_kept_at = time.monotonic()
         self._looked_at = time.monotonic()
         self._look_file = look_file(storage, settings.publication)
@@ -95,20 +106,31 @@ class PipelineJob:
     def status(self) -> PipelineStatus:
         return self._status.status
 
+    @property
+    def shortcomings(self) -> dict[str, int]:
+        """Why the tables are not what all files there make of them, and how many there are; see `status`."""
+        return shortcomings(self.status)
+
     def run(self, stop: threading.Event, *, must_stop: Callable[[], bool] = lambda: False) -> None:
         """Fold reports until `stop` is set or `must_stop` says so; a failed batch is tried again, with a pause.
 
         Raises what Spark or the file system did, if the job runs once and has tried in vain.
         """
-        completed = StateFolder(self._storage).batch_ids()
-        Tables(self._storage).clear_unfinished(completed[-1] if completed else None)
+        self._clear_unfinished()
         failures = 0
+        states = StateFolder(self._storage)
+        refold = states.newest_memory().refold
+        self._status.remember(None if refold is msgspec.UNSET else refold, held=states.newest_held())
         self._status.enter("starting", now_ms=self._clock_ms())
+        self._keep_house_now(completed_batch=-1)
         while not (self._is_done or stop.is_set() or must_stop()):
             batches_before = self._status.status.batches
             try:
                 self._run_generation(stop, must_stop)
-            except (StreamingQueryException, Py4JJavaError, OSError) as error:  # the last two: a query cannot begin
+            except (PySparkException, Py4JJavaError, OSError) as error:
+                if self._has_backlog:
+                    self._has_backlog = False
+                    continue
                 failures = 1 if self._status.status.batches > batches_before else failures + 1
                 if self._settings.once and failures >= ONCE_ATTEMPTS:
                     raise
@@ -117,7 +139,11 @@ class PipelineJob:
                 log.error("pipeline_batch_failed", reason=reason, retry_in_s=pause_s)
                 self._status.enter("retrying", now_ms=self._clock_ms(), error=reason)
                 stop.wait(pause_s)
+        self._leave_in_order()
         self._status.enter("stopped", now_ms=self._clock_ms())
+        short = self.shortcomings
+        if self._is_done and short:
+            log.warning("pipeline_tables_fall_short", **short)
         log.info("pipeline_stopped", batches=self._status.status.batches)
 
     def end(self, error: BaseException, *, asked_to: bool) -> None:
@@ -127,14 +153,16 @@ class PipelineJob:
         self._status.enter("stopped" if asked_to else "failed", now_ms=self._clock_ms(), error=reason)
 
     def _run_generation(self, stop: threading.Event, must_stop: Callable[[], bool]) -> None:
-        """Run one query until it is to stop or its record of files has grown large."""
+        """Fold the backlog, then run one query until it is to stop or its record of files has grown large."""
+        if not self._is_ready:
+            self._batch_fold().publish_kept()
+        self._fold_backlog(stop, must_stop)
+        if stop.is_set() or must_stop():
+            return
         checkpoint, first_batch = current_generation(self._storage)
         query = self._start_query(checkpoint, first_batch)
         log.info("pipeline_started", data=self._storage.address(), first_batch=first_batch)
-        self._status.enter("running", now_ms=self._clock_ms())
-        if not self._is_ready:
-            self._is_ready = True
-            self._on_ready()
+        self._enter_running()
         while not (stop.wait(_POLL_S) or must_stop() or self._is_generation_full()):
             self._keep_house()
             self._note_first_look(query)
@@ -143,13 +171,61 @@ class PipelineJob:
                 failure = query.exception()
                 if failure is not None:
                     raise failure
-                self._is_done = self._settings.once
+                if self._settings.once:
+                    self._fold_rest_of_decisions()
+                    self._is_done = True
                 return
         stop_when_idle(query, deadline_s=_IDLE_DEADLINE_S)
         if self._is_generation_full():
             self._generation_reports = 0
             begin_generation(self._storage, self._last_batch + 1)
-            remove_old_archive(self._storage, now_ms=self._clock_ms(), days=self._settings.archive_days)
+
+    def _enter_running(self) -> None:
+        self._status.enter("running", now_ms=self._clock_ms())
+        if not self._is_ready:
+            self._is_ready = True
+            self._on_ready()
+
+    def _clear_unfinished(self) -> None:
+        completed = StateFolder(self._storage).batch_ids()
+        Tables(self._storage).clear_unfinished(completed[-1] if completed else None)
+
+    def _waiting_files(self) -> set[str]:
+        return waiting_files(self._storage) - self._left_in_log
+
+    def _fold_backlog(self, stop: threading.Event, must_stop: Callable[[], bool]) -> None:
+        """Fold what waits in the log, if it is more than a batch takes, in the order of the reports."""
+        most = self._settings.stream.max_files
+        paths = self._waiting_files()
+        if len(paths) <= most:
+            return
+        log.info("pipeline_backlog", data=self._storage.address(), files=len(paths))
+        self._enter_running()
+        self._clear_unfinished()
+        fold = self._batch_fold()
+        for batch in read_backlog(self._session, self._storage, paths, most=most):
+            fold.run(batch.lines, begin_own_batch(self._storage))
+            self._generation_reports = 0
+            if self._settings.stream.archive:
+                move_to_archive(self._storage, batch.files)
+            else:
+                self._left_in_log.update(map(self._storage.path_of, batch.files))
+            self._keep_house()
+            if stop.is_set() or must_stop():
+                return
+
+    def _fold_rest_of_decisions(self) -> None:
+        """Read decisions later than the newest report, too, when nobody will come back for them."""
+        fold: BatchFold | None = None
+        while has_new_decisions(self._storage, StateFolder(self._storage).newest_memory().decision_offsets):
+            fold = fold or self._batch_fold()
+            fold.run(no_reports(self._session), begin_own_batch(self._storage))
+
+    def _meet_full_batch(self) -> None:
+        """Refuse a batch that is a part of a backlog, before it is folded: its files are not the oldest reports."""
+        if len(self._waiting_files()) > self._settings.stream.max_files:
+            self._has_backlog = True
+            raise _BacklogError("more reports wait than a batch takes: they are folded as a backlog")
 
     def _note_first_look(self, query: StreamingQuery) -> None:
         if not self._has_looked and (self._status.status.batches or query.lastProgress is not None):
@@ -175,43 +251,75 @@ class PipelineJob:
             log.warning("pipeline_look_not_noted", file=str(self._look_file), reason=str(error))
 
     def _keep_house(self) -> None:
-        """Compact and delete tables when it is time to; trouble is told, and tried again the next time."""
-        settings = self._settings.compaction
-        if self._last_batch < 1 or time.monotonic() - self._house_kept_at < settings.every_s:
+        """Compact and delete tables when it is time to."""
+        if self._last_batch < 1 or time.monotonic() - self._house_kept_at < self._settings.compaction.every_s:
             return
+        self._keep_house_now(completed_batch=self._last_batch - 1)  # Spark may run the last one again
+        self._house_kept_at = time.monotonic()
+
+    def _leave_in_order(self) -> None:
+        """Do what the tables are due before this run ends: of one that ran once no batch will run again."""
+        if self._is_done:
+            completed = StateFolder(self._storage).batch_ids()
+            self._keep_house_now(completed_batch=completed[-1] if completed else -1)
+        elif self._storage.local_root is None:
+            return  # listing every date of an object store would hold up the end
+        try:
+            deleted = delete_replaced(self._storage)
+        except OSError as error:
+            log.warning("pipeline_house_not_kept", reason=str(error))
+        else:
+            if deleted:
+                log.info("pipeline_house_kept", deleted_files=deleted)
+
+    def _keep_house_now(self, *, completed_batch: int) -> None:
+        """Compact files of batches up to an id, and delete what is old; what fails is logged, and due the next time."""
+        settings = self._settings.compaction
         now_ms = self._clock_ms()
         try:
             done = keep_house(
                 self._storage,
-                completed_batch=self._last_batch - 1,  # Spark may run the last one again
-                # A broker's clock that runs ahead must not make the tables of today look old.
-                newest_date=min(utc_date(self._status.status.as_of), utc_date(now_ms)),
+                completed_batch=completed_batch,
+                newest_date=self._newest_date(now_ms),
                 now_s=now_ms / 1000,
                 settings=settings,
             )
             if settings.retention_days is not None:
                 remove_old(self._storage, now_s=now_ms / 1000, days=settings.retention_days)
+            remove_old_archive(self._storage, now_ms=now_ms, days=self._settings.archive_days)
         except OSError as error:
             log.warning("pipeline_house_not_kept", reason=str(error))
         else:
             if done.merged_files or done.deleted_files or done.deleted_dates:
                 log.info("pipeline_house_kept", **asdict(done))
-        self._house_kept_at = time.monotonic()
+
+    def _newest_date(self, now_ms: int) -> str:
+        """The date of the newest report, but not after today: a broker's clock that runs ahead must not make the tables
+        of today look old."""
+        as_of = self._status.status.as_of
+        if as_of:
+            return min(utc_date(as_of), utc_date(now_ms))
+        dates = [date_of(folder) for folder in date_folders(self._storage, "load_reports")]
+        return min([utc_date(now_ms), *dates[-1:]])
 
     def _start_query(self, checkpoint: str, first_batch: int) -> StreamingQuery:
-        fold = BatchFold(
+        fold = self._batch_fold(first_batch, self._meet_full_batch)
+        reports = read_reports(self._session, self._storage, self._settings.stream)
+        writer = reports.writeStream.queryName("load reports").option("checkpointLocation", checkpoint)
+        if self._settings.once:
+            return writer.trigger(availableNow=True).foreachBatch(fold.run).start()
+        return writer.trigger(processingTime=f"{self._settings.trigger_s} seconds").foreachBatch(fold.run).start()
+
+    def _batch_fold(self, first_batch: int = 0, on_full: Callable[[], None] = lambda: None) -> BatchFold:
+        return BatchFold(
             self._storage,
             first_batch=first_batch,
             settings=self._settings.stream,
             clock_ms=self._clock_ms,
             publication=self._settings.publication,
             on_batch=self._note_batch,
+            on_full=on_full,
         )
-        reports = read_reports(self._session, self._storage, self._settings.stream)
-        writer = reports.writeStream.queryName("load reports").option("checkpointLocation", checkpoint)
-        if self._settings.once:
-            return writer.trigger(availableNow=True).foreachBatch(fold.run).start()
-        return writer.trigger(processingTime=f"{self._settings.trigger_s} seconds").foreachBatch(fold.run).start()
 
     def _note_batch(self, batch: BatchResult) -> None:
         self._last_batch = batch.batch_id
@@ -229,8 +337,10 @@ class PipelineJob:
             bundles=batch.bundles,
             duplicates=batch.duplicates,
             late=batch.late,
+            overdue=batch.overdue,
             held=batch.held,
             decisions=batch.decisions,
+            overdue_decisions=batch.overdue_decisions,
             corrupt=len(batch.corrupt_files),
             lag_seconds=None if batch.lag_ms is None else batch.lag_ms / 1000,
             newest_lag_seconds=None if batch.newest_lag_ms is None else batch.newest_lag_ms / 1000,

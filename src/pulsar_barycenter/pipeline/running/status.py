@@ -9,7 +9,7 @@ import structlog
 
 from pulsar_barycenter.pipeline.storage.files import Storage
 from pulsar_barycenter.pipeline.storage.layout import STATUS
-from pulsar_barycenter.pipeline.stream.batch_result import BatchResult
+from pulsar_barycenter.pipeline.stream.batch_result import BatchResult, RefoldDue
 
 log = structlog.get_logger(__name__)
 
@@ -24,7 +24,9 @@ class PipelineStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """`state` is one of STATES. Counts are since the start of the process; `failures` counts batches tried in vain.
 
     `reports` counts those accepted, the late ones among them; `held_reports` those that wait for a predecessor now;
-    `corrupt_reports` and `corrupt_decisions` what went to the quarantine. `as_of` is the time of the newest report.
+    `corrupt_reports` and `corrupt_decisions` what went to the quarantine. `late_reports`, `overdue_reports` and
+    `overdue_decisions` came after what they would have changed was settled (`stream.late`); `refold` is the range of
+    time of which they leave the tables wrong, over all processes. `as_of` is the time of the newest report.
 
     `looked_at` is when the pipeline last looked for new reports, found or not; 0 is not known. Brokers write a report
     when their load differs enough, and else every `loadBalancerReportUpdateMaxIntervalMinutes`: under steady load
@@ -49,6 +51,9 @@ class PipelineStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     corrupt_reports: int = 0
     decisions: int = 0
     corrupt_decisions: int = 0
+    overdue_reports: int = 0
+    overdue_decisions: int = 0
+    refold: RefoldDue | None = None
     as_of: int = 0
     looked_at: int = 0
     lag_ms: int | None = None
@@ -79,6 +84,10 @@ class StatusFile:
             msgspec.structs.replace(self._status, state=state, updated_at=now_ms, error=error, failures=failures)
         )
 
+    def remember(self, refold: RefoldDue | None, *, held: int) -> None:
+        """Take over what the process before knew: `held` reports wait."""
+        self._status = msgspec.structs.replace(self._status, refold=refold, held_reports=held)
+
     def look(self, *, now_ms: int) -> None:
         """Record that the pipeline looked for new reports and found none."""
         self._write(msgspec.structs.replace(self._status, looked_at=now_ms))
@@ -106,6 +115,9 @@ class StatusFile:
                 corrupt_reports=before.corrupt_reports + len(batch.corrupt_files),
                 decisions=before.decisions + batch.decisions,
                 corrupt_decisions=before.corrupt_decisions + batch.corrupt_decisions,
+                overdue_reports=before.overdue_reports + batch.overdue,
+                overdue_decisions=before.overdue_decisions + batch.overdue_decisions,
+                refold=batch.refold,
                 as_of=max(before.as_of, batch.as_of),
                 looked_at=now_ms,
                 lag_ms=before.lag_ms if batch.lag_ms is None else batch.lag_ms,
@@ -130,6 +142,19 @@ def read_status(storage: Storage) -> PipelineStatus | None:
         return msgspec.json.decode(storage.read(STATUS), type=PipelineStatus)
     except FileNotFoundError:
         return None
+
+
+def shortcomings(status: PipelineStatus) -> dict[str, int]:
+    """Return why the tables are not what all files there make of them, with how many there are; {} if they are."""
+    counts = {
+        "late_reports": status.late_reports,
+        "overdue_reports": status.overdue_reports,
+        "overdue_decisions": status.overdue_decisions,
+        "held_reports": status.held_reports,
+        "corrupt_reports": status.corrupt_reports,
+        "corrupt_decisions": status.corrupt_decisions,
+    }
+    return {reason: count for reason, count in counts.items() if count}
 
 
 def percentile(values: Iterable[_Number], percent: int) -> _Number | None:

@@ -171,6 +171,16 @@ class HadoopStorage:
         with _as_os_error(self.address(path)):
             self._files.mkdirs(self._path(path))
 
+    def move(self, path: str, to: str) -> None:
+        with _as_os_error(self.address(path)):
+            source, target = self._path(path), self._path(to)
+            if not self._files.exists(source):
+                raise FileNotFoundError(f"there is no file {self.address(path)}")
+            self._files.mkdirs(target.getParent())
+            self._files.delete(target, False)
+            if not self._files.rename(source, target):
+                raise OSError(f"{self.address(path)} cannot be renamed to {self.address(to)}")
+
     def delete(self, path: str) -> None:
         with _as_os_error(self.address(path)):
             self._files.delete(self._path(path), True)

@@ -7,6 +7,7 @@ What is unfinished has a name that begins with a dot, which every reader of tabl
 `LocalStorage` is a folder of this machine, `spark.hadoop_storage.HadoopStorage` whatever Spark can reach.
 """
 
+import errno
 import os
 import re
 import shutil
@@ -102,6 +103,14 @@ class Storage(Protocol):
 
     def make_folder(self, path: str) -> None: ...
 
+    def move(self, path: str, to: str) -> None:
+        """Give a file another path, in place of one that is there; make its folder if need be.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+        """
+        ...
+
     def delete(self, path: str) -> None:
         """Delete a file, or a folder with all that is in it, if it is there."""
         ...
@@ -159,7 +168,13 @@ class LocalStorage:
             return ()
 
     def make_folder(self, path: str) -> None:
-        (self.root / path).mkdir(parents=True, exist_ok=True)
+        _make_folder(self.root / path)
+
+    def move(self, path: str, to: str) -> None:
+        target = self.root / to
+        _make_folder(target.parent)
+        (self.root / path).replace(target)
+        _sync_folder(target.parent)
 
     def delete(self, path: str) -> None:
         target = self.root / path
@@ -190,11 +205,12 @@ def write_atomically(file: Path, content: bytes) -> None:
 @contextmanager
 def _appearing(file: Path) -> Iterator[Path]:
     """Give the name of an unfinished file, and rename it to `file` when the block ends in order."""
-    file.parent.mkdir(parents=True, exist_ok=True)
+    _make_folder(file.parent)
     unfinished = _unfinished(file)
     try:
         yield unfinished
         unfinished.replace(file)
+        _sync_folder(file.parent)
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
@@ -204,8 +220,26 @@ def _unfinished(target: Path) -> Path:
     return target.with_name(f"{UNFINISHED}{target.name}-{os.getpid()}")
 
 
+def _make_folder(folder: Path) -> None:
+    """Make a folder, and those it is in, that stand after the machine lost power."""
+    if folder.is_dir():
+        return
+    _make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    _sync_folder(folder.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk, where the file system can be asked for that."""
+    try:
+        _sync(folder)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+
+
 def _sync(file: Path) -> None:
-    """Wait until the content of `file` is on the disk."""
+    """Wait until what is written to `file`, or the names in it if it is a folder, are on the disk."""
     descriptor = os.open(file, os.O_RDONLY)
     try:
         os.fsync(descriptor)

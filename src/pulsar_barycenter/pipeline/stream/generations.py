@@ -4,6 +4,9 @@ Spark's file source writes down every file it ever read and copies the whole lis
 with history. After many reports the job therefore stops the query when it is idle and starts it with an empty record
 under `checkpoint/from-<first batch id>`. Files that are still in the log are read once more and dropped by their
 sequences. Batch ids go on: the id of a batch is the generation's first one plus Spark's own.
+
+A batch that Spark's stream does not make, of a `backlog`, has an id before the generation that follows it, which begins
+before the batch is folded. So no id is used twice, whenever the process is killed.
 """
 
 from pulsar_barycenter.pipeline.storage.files import Storage
@@ -24,6 +27,17 @@ def current_generation(storage: Storage) -> tuple[str, int]:
         kept = [*StateFolder(storage).batch_ids(), *Tables(storage).newest_batches()]
         return begin_generation(storage, max(kept) + 1 if kept else 0)
     return storage.address(_generation(generations[-1])), generations[-1]
+
+
+def begin_own_batch(storage: Storage) -> int:
+    """Return the id of a batch that is not Spark's, and have Spark's follow it with an empty record of files.
+
+    Nothing is known then of the batch that Spark had begun: what was written of it must be cleared before.
+    """
+    _, first = current_generation(storage)
+    batch_id = max([first, *(kept + 1 for kept in StateFolder(storage).batch_ids())])
+    begin_generation(storage, batch_id + 1)
+    return batch_id
 
 
 def begin_generation(storage: Storage, first_batch: int) -> tuple[str, int]:

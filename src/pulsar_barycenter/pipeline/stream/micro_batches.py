@@ -12,8 +12,8 @@ A report reaches at most one batch through Spark's own record of files, and coun
 kept in the state. The second holds alone: the record of files may be thrown away (see `stream.generations`).
 
 The stream equals `batch.whole_history.fold_history` over the same reports as long as those of one broker arrive at most
-`acceptance.HOLD_MS` out of order, those of one bundle that moves in the order of their times, and those of an interval
-before it is settled.
+`acceptance.HOLD_MS` out of order, those of one bundle that moves in the order of their times, and those of an interval,
+with its decisions, before it is settled. What comes otherwise is counted, see `late`.
 
 Bundles and brokers not heard of for an hour (`HISTORY_GAP_MS`) leave the state. A bundle in no broker's newest report
 thus stays for a while: it is being moved, or was split, or its topics are idle, and the leader may have to place it.
@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
@@ -31,28 +32,43 @@ from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users kn
 from pulsar_barycenter.load.reports.publication import PipelinePublication
 from pulsar_barycenter.load.reports.windows import HISTORY_GAP_MS
 from pulsar_barycenter.pipeline.folds.balance import BalanceSettings, Row, broker_figures, settle_intervals
-from pulsar_barycenter.pipeline.folds.live_windows import average_brokers, fold_samples, without_silent
+from pulsar_barycenter.pipeline.folds.live_windows import (
+    average_brokers,
+    fold_samples,
+    overtaken_reports,
+    without_silent,
+)
 from pulsar_barycenter.pipeline.folds.ownership import Interval, fold_ownership
-from pulsar_barycenter.pipeline.parsing.report_lines import JSON_OPTIONS, LOAD_REPORT_LINE, believable_times
+from pulsar_barycenter.pipeline.parsing.report_lines import (
+    JSON_OPTIONS,
+    LOAD_REPORT_LINE,
+    believable_times,
+    one_entry_a_bundle,
+)
 from pulsar_barycenter.pipeline.parsing.report_rows import report_rows
-from pulsar_barycenter.pipeline.reports.acceptance import Acceptance, accept_reports
+from pulsar_barycenter.pipeline.reports.acceptance import Acceptance, accept_reports, untold_reports
 from pulsar_barycenter.pipeline.reports.columns import ReportColumns
 from pulsar_barycenter.pipeline.reports.decision_files import NewDecisions, read_decisions
+from pulsar_barycenter.pipeline.reports.log_files import empty_files, forbidden_files
 from pulsar_barycenter.pipeline.reports.quarantine import keep_refused, refused_report
+from pulsar_barycenter.pipeline.reports.taken_reports import look_up_taken
 from pulsar_barycenter.pipeline.storage.files import Storage
 from pulsar_barycenter.pipeline.storage.layout import ARCHIVE, REPORT_LOG
-from pulsar_barycenter.pipeline.stream.batch_result import BatchResult
-from pulsar_barycenter.pipeline.stream.publication import make_publication, write_publication
+from pulsar_barycenter.pipeline.stream.batch_result import BatchResult, RefoldDue
+from pulsar_barycenter.pipeline.stream.late import overdue_reports, refold_due
+from pulsar_barycenter.pipeline.stream.publication import make_publication, published_batch, write_publication
 from pulsar_barycenter.pipeline.stream.state import BatchMemory, PriorState, StateFolder
 from pulsar_barycenter.pipeline.tables.files import Tables
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
 
-_FILE = "file"
+FILE = "file"
+"""The column of the path a line came from."""
+_ANY_AGE = "36500d"
 
 
 @dataclass(frozen=True, slots=True)
 class StreamSettings:
-    """How reports are read. A batch takes at most `max_files` reports, oldest files first."""
+    """How reports are read. A batch takes at most `max_files` files of reports."""
 
     max_files: int = 500
     history_gap_ms: int = HISTORY_GAP_MS
@@ -64,24 +80,29 @@ class StreamSettings:
 def read_reports(session: SparkSession, storage: Storage, settings: StreamSettings) -> DataFrame:
     """The stream of report lines: LOAD_REPORT_LINE and `file`, the path a line came from.
 
-    Listing: only the date folders' direct files. Spark remembers each file it read for two days, longer than the log
-    keeps one; `generations` begins a new record before that memory grows large.
+    Listing: only the date folders' direct files, whatever their age. Spark remembers each file it read; `generations`
+    begins a new record before that memory grows large. Of more than `max_files` files Spark takes those that were
+    written first, which says nothing of the order of reports: `backlog` is for those.
     """
-    options: dict[str, str | int] = {**JSON_OPTIONS, "maxFilesPerTrigger": settings.max_files, "maxFileAge": "48h"}
+    options: dict[str, str | int] = {**JSON_OPTIONS, "maxFilesPerTrigger": settings.max_files, "maxFileAge": _ANY_AGE}
     if settings.archive:
         options |= {"cleanSource": "archive", "sourceArchiveDir": storage.address(ARCHIVE)}
     reader = session.readStream.schema(LOAD_REPORT_LINE).options(**options)
-    lines = reader.json(f"{storage.address(REPORT_LOG)}/*").withColumn(_FILE, F.expr("_metadata.file_path"))
-    return lines.transform(believable_times)
+    lines = reader.json(f"{storage.address(REPORT_LOG)}/*")
+    return (
+        lines.withColumn(FILE, F.expr("_metadata.file_path")).transform(believable_times).transform(one_entry_a_bundle)
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class _Folded:
-    """What a batch publishes: BUNDLE_STATE, BROKER_DATA and what is remembered besides."""
+    """What a batch publishes: BUNDLE_STATE, BROKER_DATA and what is remembered besides; what came too late for it."""
 
     bundles: pa.Table
     brokers: pa.Table
     memory: BatchMemory
+    overdue: int
+    overdue_decisions: int
 
 
 class BatchFold:
@@ -96,38 +117,56 @@ class BatchFold:
         clock_ms: Callable[[], int],
         publication: Path | None = None,
         on_batch: Callable[[BatchResult], None] = lambda result: None,
+        on_full: Callable[[], None] = lambda: None,
     ) -> None:
         """`first_batch` is the id of Spark's batch 0, `clock_ms` the wall clock that lag is measured by.
 
-        `publication` is a file of this machine to publish in; None: that of the data directory.
+        `publication` is a file of this machine to publish in; None: that of the data directory. `on_full` is called
+        before a batch of `max_files` lines is folded, which may be a part of a backlog; what it raises ends the batch.
         """
         self._settings = settings or StreamSettings()
         self._first_batch = first_batch
         self._clock_ms = clock_ms
         self._on_batch = on_batch
+        self._on_full = on_full
         self._storage = storage
         self._publication = publication
         self._tables = Tables(storage)
         self._states = StateFolder(storage)
         self._written: PriorState | None = None
+        self._forbidden: set[str] = set()
+        """Files in the log that may not be read, and were named."""
 
     def run(self, lines: DataFrame, spark_batch: int) -> None:
         """Fold one batch. Input: LOAD_REPORT_LINE and `file`."""
         started = time.perf_counter()
         batch_id = self._first_batch + spark_batch
         prior = self._prior(batch_id)
-        reports = ReportColumns.of(report_rows(lines, _FILE).toArrow(), prior.held)
+        read = report_rows(lines, FILE).toArrow()
+        if len(read) >= self._settings.max_files:
+            self._on_full()
+        reports = ReportColumns.of(read, prior.held)
         holdings = prior.memory.ownership.holdings
+        asked = untold_reports(prior.memory.reports, reports.headers)
+        untold = look_up_taken(self._storage, asked, before=batch_id)
         acceptance = accept_reports(
             prior.memory.reports,
             reports.headers,
             present={broker: holding.incarnation for broker, holding in holdings.items()},
+            untold=untold,
         )
-        decisions = read_decisions(self._storage, prior.memory.decision_offsets)
+        offsets = prior.memory.decision_offsets
+        decisions = read_decisions(self._storage, offsets, until_ms=acceptance.reports.as_of)
         folded = self._fold(batch_id, prior, reports, acceptance, decisions)
         published = self._publish(batch_id, folded, acceptance) if folded and acceptance.accepted else None
-        refused = [*(refused_report(self._storage, file) for file in reports.corrupt_files), *decisions.refused]
-        keep_refused(self._storage, batch_id, refused, reports.corrupt_files)
+        empty = empty_files(self._storage)
+        forbidden = [path for path in forbidden_files(self._storage) if path not in self._forbidden]
+        self._forbidden.update(forbidden)
+        corrupt = (*reports.corrupt_files, *map(self._storage.address, (*empty, *forbidden)))
+        refused = [*(refused_report(self._storage, file) for file in corrupt), *decisions.refused]
+        keep_refused(self._storage, batch_id, refused, corrupt)
+        for path in empty:  # else the next batch would find it again
+            self._storage.delete(path)
         counted = (*acceptance.accepted, *acceptance.late)
         self._on_batch(
             BatchResult(
@@ -136,17 +175,33 @@ class BatchFold:
                 samples=sum(len(header.bundles) for header in counted),
                 bundles=len(published.bundle) if published else 0,
                 duplicates=len(acceptance.dropped),
-                corrupt_files=reports.corrupt_files,
+                corrupt_files=corrupt,
                 lag_ms=published.lag_ms if published else None,
                 newest_lag_ms=published.newest_lag_ms if published else None,
                 seconds=time.perf_counter() - started,
                 as_of=acceptance.reports.as_of,
                 late=len(acceptance.late),
                 held=len(acceptance.held),
-                decisions=len(decisions.rows),
+                decisions=sum(map(len, decisions.parts)),
                 corrupt_decisions=len(decisions.refused),
+                overdue=folded.overdue if folded else 0,
+                overdue_decisions=folded.overdue_decisions if folded else 0,
+                refold=_set((folded.memory if folded else prior.memory).refold),
             )
         )
+
+    def publish_kept(self) -> None:
+        """Publish the newest state if the process that kept it was killed before it did."""
+        kept = self._states.batch_ids()
+        if not kept or published_batch(self._storage, self._publication) >= kept[-1]:
+            return
+        state = self._states.before(kept[-1] + 1)
+        as_of = state.memory.reports.as_of
+        brokers = average_brokers(state.memory.ownership.members, state.bundles)
+        published = make_publication(
+            kept[-1], state.bundles, brokers, state.memory, published_at=self._clock_ms(), oldest_report=as_of
+        )
+        write_publication(self._storage, published, self._publication)
 
     def _prior(self, batch_id: int) -> PriorState:
         if self._written is not None and self._written.batch_id < batch_id:
@@ -165,7 +220,8 @@ class BatchFold:
         before = prior.memory
         held_before = 0 if prior.held is None else len(prior.held)
         known = (before.reports, before.decision_offsets, held_before)
-        if known == (acceptance.reports, decisions.offsets, len(acceptance.held)):
+        is_same = known == (acceptance.reports, decisions.offsets, len(acceptance.held))
+        if is_same and not acceptance.late:  # a late report may be too old to be remembered
             return None
         as_of, gap_ms = acceptance.reports.as_of, self._settings.history_gap_ms
         accepted = reports.rows(acceptance.accepted)
@@ -173,6 +229,8 @@ class BatchFold:
         self._tables.write("load_reports", batch_id, kept.load_reports)
         self._tables.write("broker_usage", batch_id, kept.broker_usage)
         self._tables.write("bundle_samples", batch_id, kept.bundle_samples)
+        overtaken = overtaken_reports(prior.bundles, accepted.bundle_samples)
+        overdue = overdue_reports(acceptance.accepted, before.balance.next_start, overtaken)
         bundles, with_samples = fold_samples(prior.bundles, accepted.bundle_samples, history_gap_ms=gap_ms)
         bundles = without_silent(bundles, as_of_ms=as_of, history_gap_ms=gap_ms)
         self._tables.write("bundle_data", batch_id, with_samples)
@@ -192,15 +250,21 @@ class BatchFold:
             settings=self._settings.balance,
         )
         self._tables.write("balance", batch_id, _balance_table(settled))
+        settled_until = before.balance.next_start or 0
+        overdue_times = [
+            at for kind in ("unload", "split") for at in decisions.times.get(kind, ()) if at < settled_until
+        ]
+        refold = refold_due(_set(before.refold), acceptance, overdue, overdue_times)
         memory = BatchMemory(
             reports=acceptance.reports,
             ownership=change.after,
             balance=balance,
             decision_offsets=decisions.offsets,
+            refold=msgspec.UNSET if refold is None else refold,
         )
         self._written = PriorState(batch_id, memory, bundles, reports.chosen(acceptance.held))
         self._states.write(batch_id, self._written)
-        return _Folded(bundles, brokers, memory)
+        return _Folded(bundles, brokers, memory, len(overdue), len(overdue_times))
 
     def _publish(self, batch_id: int, folded: _Folded, acceptance: Acceptance) -> PipelinePublication:
         published = make_publication(
@@ -213,6 +277,10 @@ class BatchFold:
         )
         write_publication(self._storage, published, self._publication)
         return published
+
+
+def _set(refold: RefoldDue | msgspec.UnsetType) -> RefoldDue | None:
+    return None if refold is msgspec.UNSET else refold
 
 
 def _with_time(averages: pa.Table, as_of: int) -> pa.Table:

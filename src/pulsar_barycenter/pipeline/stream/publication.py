@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from pulsar_barycenter.load.reports.publication import (
@@ -35,6 +36,19 @@ def make_publication(
         **{column: _items(bundles.column(column)) for column in ("bundle", *BUNDLE_COLUMNS)},
         **{column: _items(brokers.column(column)) for column in ("broker", *BROKER_COLUMNS)},
     )
+
+
+class _Batch(msgspec.Struct, rename="camel"):
+    batch_id: int
+
+
+def published_batch(storage: Storage, file: Path | None = None) -> int:
+    """Return the batch of the publication there, where `write_publication` writes it; -1 if there is none to read."""
+    try:
+        content = storage.read(PUBLICATION) if file is None else file.read_bytes()
+        return msgspec.json.decode(content, type=_Batch).batch_id
+    except (FileNotFoundError, msgspec.DecodeError):
+        return -1
 
 
 def _items(column: pa.ChunkedArray) -> list[Any]:

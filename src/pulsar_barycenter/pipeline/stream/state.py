@@ -19,6 +19,7 @@ from pulsar_barycenter.pipeline.folds.ownership import Ownership
 from pulsar_barycenter.pipeline.reports.acceptance import AcceptedReports
 from pulsar_barycenter.pipeline.storage.files import Storage, clear_unfinished
 from pulsar_barycenter.pipeline.storage.layout import STATE
+from pulsar_barycenter.pipeline.stream.batch_result import RefoldDue
 
 _BUNDLES = "bundles.parquet"
 _HELD = "held.parquet"
@@ -33,6 +34,8 @@ class BatchMemory(msgspec.Struct, rename="camel", kw_only=True):
     ownership: Ownership = msgspec.field(default_factory=Ownership)
     balance: BalanceMemory = msgspec.field(default_factory=BalanceMemory)
     decision_offsets: dict[str, int] = {}
+    refold: RefoldDue | msgspec.UnsetType = msgspec.UNSET
+    """What came too late, see `stream.late`."""
 
 
 class DamagedStateError(OSError):
@@ -67,13 +70,33 @@ class StateFolder:
         """The ids of the states kept, ascending."""
         return [batch for batch in self._folders() if self._storage.exists(self._path(batch, _MEMORY))]
 
+    def newest_memory(self) -> BatchMemory:
+        """What the newest state remembers; of no state, that of nothing."""
+        kept = self.batch_ids()
+        if not kept:
+            return BatchMemory()
+        with self._naming_damage(kept[-1]):
+            return self._memory(kept[-1])
+
+    def newest_held(self) -> int:
+        """How many reports wait in the newest state."""
+        kept = self.batch_ids()
+        if not kept:
+            return 0
+        with self._naming_damage(kept[-1]):
+            held = self._held(kept[-1])
+        return 0 if held is None else len(held)
+
+    def _memory(self, batch_id: int) -> BatchMemory:
+        return msgspec.json.decode(self._storage.read(self._path(batch_id, _MEMORY)), type=BatchMemory)
+
     def before(self, batch_id: int) -> PriorState:
         """Return the newest state of an id below `batch_id`, an empty one when there is none."""
         earlier = [kept for kept in self.batch_ids() if kept < batch_id]
         if not earlier:
             return PriorState()
         with self._naming_damage(earlier[-1]):
-            memory = msgspec.json.decode(self._storage.read(self._path(earlier[-1], _MEMORY)), type=BatchMemory)
+            memory = self._memory(earlier[-1])
             with self._storage.local(self._path(earlier[-1], _BUNDLES)) as file:
                 bundles = pq.read_table(file).cast(no_bundles().schema)
             return PriorState(earlier[-1], memory, bundles, self._held(earlier[-1]))

@@ -11,11 +11,12 @@ more, into files of up to `file_bytes`.
 
 **Retention** deletes a whole date; in an object store, which has no folders, file by file.
 
-A reader that lists `*.parquet` by itself sees rows twice for the time of grace; `files.live_files` and
-`spark.table_reader.read_table` do not.
+A reader that lists `*.parquet` by itself sees rows twice for the time of grace, which ends with the run;
+`files.live_files` and `spark.table_reader.read_table` do not.
 """
 
 import datetime
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -91,6 +92,19 @@ def keep_house(
     if damage is not None:
         raise damage
     return HousekeepingResult(merged, deleted, dates)
+
+
+def delete_replaced(storage: Storage) -> int:
+    """Delete all files of the tables for which others stand, whatever their age; return how many.
+
+    For the end of a run: until the next one nobody would, and a reader of `*.parquet` would count their rows twice.
+    """
+    deleted = 0
+    for name in TABLES:
+        for folder in date_folders(storage, name):
+            files = files_of_date(storage, folder)
+            deleted += _delete_replaced(storage, files, without_replaced(files), now_s=math.inf, grace_s=0.0)
+    return deleted
 
 
 def _delete_replaced(

@@ -1,5 +1,6 @@
 """`barycenter pipeline status` for a tired operator: every state, its words and its exit code."""
 
+import dataclasses
 import fcntl
 import json
 import os
@@ -15,7 +16,7 @@ from pulsar_barycenter.cli.main import main
 from pulsar_barycenter.cli.pipeline.event_lines import person_renderer
 from pulsar_barycenter.pipeline.running.status import StatusFile
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
-from pulsar_barycenter.pipeline.stream.batch_result import BatchResult
+from pulsar_barycenter.pipeline.stream.batch_result import BatchResult, RefoldDue
 from pulsar_barycenter.standalone.data_directory import DataDirectory, DataDirectoryLock
 from pulsar_barycenter.standalone.restarts import Restart, RestartNote
 
@@ -104,6 +105,27 @@ def test_a_running_pipeline_tells_its_figures(layout: PipelineLayout) -> None:
         assert part in answer.output
     document = json.loads(ask(layout, "--json").output)
     assert (document["state"], document["alive"], document["lagMsP99"]) == ("running", True, 1500)
+
+
+def test_what_came_too_late_is_shown_with_the_time_that_it_leaves_wrong(layout: PipelineLayout) -> None:
+    """A process later, too; the counts are those of the one that met it."""
+    due = RefoldDue(since=AT_MS - 60_000, until=AT_MS, reports=3, decisions=1)
+    status = StatusFile(layout, pid=os.getpid())
+    late = dataclasses.replace(batch_of_one_report(), overdue=2, overdue_decisions=1, refold=due)
+    status.add(late, now_ms=AT_MS)
+    status.enter("stopped", now_ms=AT_MS)
+    answer = ask(layout)
+    assert answer.exit_code == 0
+    assert "2 reports and 1 decision came after the time they belong to was settled" in answer.output
+    assert "from 2026-09-21 14:12:20 UTC to 2026-09-21 14:13:20 UTC lack 3 reports and 1 decision" in answer.output
+    document = json.loads(ask(layout, "--json").output)
+    assert (document["overdueReports"], document["overdueDecisions"]) == (2, 1)
+    assert document["refold"] == {"since": AT_MS - 60_000, "until": AT_MS, "reports": 3, "decisions": 1}
+    again = StatusFile(layout, pid=os.getpid())
+    again.remember(due, held=4)
+    again.enter("stopped", now_ms=AT_MS)
+    document = json.loads(ask(layout, "--json").output)
+    assert (document["overdueReports"], document["heldReports"], document["refold"]["reports"]) == (0, 4, 3)
 
 
 def test_a_killed_pipeline_is_not_said_to_run(layout: PipelineLayout) -> None:
@@ -214,6 +236,12 @@ def test_a_master_that_spark_does_not_know_is_refused_before_spark_starts(tmp_pa
 def test_an_event_without_words_of_its_own_is_told_by_its_fields() -> None:
     event = {"event": "pipeline_house_kept", "level": "info", "timestamp": "2026-11-21T10:57:43Z", "merged_files": 32}
     assert person_renderer(None, "info", event) == "10:57:43  pipeline house kept merged_files=32"
+
+
+def test_a_run_that_falls_short_says_of_what_in_words() -> None:
+    event = {"event": "pipeline_tables_fall_short", "level": "warning", "late_reports": 3, "held_reports": 1_200}
+    line = person_renderer(None, "warning", event)
+    assert "3 late reports, 1,200 held reports; see `barycenter pipeline status`" in line
 
 
 def test_what_files_and_stores_say_steers_no_terminal() -> None:

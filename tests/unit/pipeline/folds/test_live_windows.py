@@ -7,8 +7,14 @@ import pyarrow as pa
 import pytest
 
 from pulsar_barycenter.load.reports.load_report import BundleData, NamespaceBundleStats, default_bundle_data
-from pulsar_barycenter.load.reports.windows import HISTORY_GAP_MS, broker_averages, fold_bundle
-from pulsar_barycenter.pipeline.folds.live_windows import average_brokers, fold_samples, no_bundles, without_silent
+from pulsar_barycenter.load.reports.windows import HISTORY_GAP_MS, LARGEST_RATE, broker_averages, fold_bundle
+from pulsar_barycenter.pipeline.folds.live_windows import (
+    average_brokers,
+    fold_samples,
+    no_bundles,
+    overtaken_reports,
+    without_silent,
+)
 from pulsar_barycenter.pipeline.tables.schemas import FIGURES, TABLES
 
 SCHEMA = TABLES["bundle_samples"].arrow_schema
@@ -80,3 +86,31 @@ def test_silent_bundles_are_dropped_after_exactly_the_gap() -> None:
     for as_of, kept in ((HISTORY_GAP_MS, ["a", "b"]), (HISTORY_GAP_MS + 1, ["b"]), (HISTORY_GAP_MS + 2, [])):
         left = without_silent(state, as_of_ms=START_MS + as_of, history_gap_ms=HISTORY_GAP_MS)
         assert left.column("bundle").to_pylist() == kept
+
+
+def test_figures_near_the_largest_number_give_averages_as_the_live_fold_does() -> None:
+    """Sums of them would be infinite; those of brokers are bounded, too."""
+    rng, huge = random.Random(2), 1.7e308
+    samples = [sample(rng, "a", START_MS + number, number) | {"msg_rate_in": huge} for number in range(1, 4)]
+    samples.append(sample(rng, "b", START_MS, 9) | {"msg_rate_in": huge})
+    state = no_bundles()
+    for row in samples:
+        state, _ = fold_samples(state, pa.Table.from_pylist([row], SCHEMA), history_gap_ms=HISTORY_GAP_MS)
+    expected = sequentially(samples)
+    for row in state.to_pylist():
+        _, data = expected[row["bundle"]]
+        assert row["short_msg_rate_in"] == pytest.approx(data.short_term_data.msg_rate_in, rel=1e-12)
+    (sums,) = average_brokers([("x:1", "a"), ("x:1", "b")], state).to_pylist()
+    assert sums["short_term_msg_rate_in"] == pytest.approx(2 * LARGEST_RATE)
+
+
+def test_reports_with_samples_that_are_not_the_newest_are_named() -> None:
+    """A new bundle has none before; a sample of the same moment may belong before the one that was folded."""
+    rng = random.Random(3)
+    first = [sample(rng, name, START_MS + at, 1) | {"broker": "b:1"} for name, at in (("a", 5), ("b", 9))]
+    state, _ = fold_samples(no_bundles(), pa.Table.from_pylist(first, SCHEMA), history_gap_ms=HISTORY_GAP_MS)
+    assert overtaken_reports(no_bundles(), pa.Table.from_pylist(first, SCHEMA)) == []
+    rows = [("a", 6, 2), ("b", 8, 3), ("c", 1, 3), ("b", 9, 4), ("a", 4, 5), ("b", 4, 5)]
+    later = [sample(rng, name, START_MS + at, sequence) | {"broker": "c:1"} for name, at, sequence in rows]
+    found = overtaken_reports(state, pa.Table.from_pylist(later, SCHEMA))
+    assert sorted(found) == [("c:1", "i", 3), ("c:1", "i", 4), ("c:1", "i", 5)]

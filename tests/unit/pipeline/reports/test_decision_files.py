@@ -4,13 +4,17 @@ import os
 from pathlib import Path
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pulsar_barycenter.cluster_logs.decision_log import DecisionLog, DecisionRecord
 from pulsar_barycenter.load.reasons import Code, Reason
+from pulsar_barycenter.pipeline.reports import decision_files
 from pulsar_barycenter.pipeline.reports.decision_files import read_decisions
 from pulsar_barycenter.pipeline.storage.files import LocalStorage
+
+MINUTE_MS = 60_000
 
 
 def line(number: int, *, by: str = "b:1", at: int = 5) -> bytes:
@@ -106,3 +110,46 @@ def test_rubbish_is_refused_with_its_line_and_the_rest_is_read(tmp_path: Path) -
     assert [refused.text.encode() for refused in found.refused[:3]] == [each.rstrip(b"\n") for each in bad[:3]]
     assert len(found.refused) == 4
     assert "reason" in found.refused[1].reason
+
+
+def test_a_log_is_read_up_to_the_time_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In pieces of three lines: as many as it takes, to the end of the one with a later decision, then the rest."""
+    monkeypatch.setattr(decision_files, "READ_BYTES", 3 * len(line(10, at=MINUTE_MS)) + 5)
+    lines = [line(10 + number, at=number * MINUTE_MS) for number in range(1, 81)]
+    (log_folder(tmp_path) / "b_1.jsonl").write_bytes(b"".join(lines))
+    storage = LocalStorage(tmp_path)
+    first = read_decisions(storage, {}, until_ms=50 * MINUTE_MS)
+    read = [row["number"] - 10 for row in first.rows]
+    assert read == list(range(1, len(read) + 1))
+    assert 50 < len(read) < 56
+    assert not first.is_whole
+    rest = read_decisions(storage, first.offsets, until_ms=100 * MINUTE_MS)
+    assert [row["number"] - 10 for row in rest.rows] == list(range(len(read) + 1, 81))
+    assert rest.is_whole
+
+
+def test_a_line_longer_than_a_piece_is_refused_and_the_rest_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Be it the first or a later one; while it has no end it is left for the next time."""
+    monkeypatch.setattr(decision_files, "READ_BYTES", 1000)
+    folder, storage = log_folder(tmp_path), LocalStorage(tmp_path)
+    (folder / "a_1.jsonl").write_bytes(b"x" * 2500 + b"\n" + line(1))
+    (folder / "b_1.jsonl").write_bytes(line(2, by="c") + b"y" * 1700)
+    found = read_decisions(storage, {})
+    assert sorted(row["number"] for row in found.rows) == [1, 2]
+    assert [refused.reason for refused in found.refused] == ["a line of 2,501 bytes, longer than 1,000"]
+    with (folder / "b_1.jsonl").open("ab") as stream:
+        stream.write(b"\n" + line(3, by="c"))
+    later = read_decisions(storage, found.offsets)
+    assert ([row["number"] for row in later.rows], len(later.refused)) == ([3], 1)
+
+
+def test_of_two_copies_of_a_log_each_decision_is_read_once(tmp_path: Path) -> None:
+    """The shorter copy does not have the longer one read again."""
+    folder, storage = log_folder(tmp_path), LocalStorage(tmp_path)
+    (folder / "b_1.jsonl").write_bytes(line(1) + line(2))
+    (folder / "a_copy.jsonl").write_bytes(line(1))
+    found = read_decisions(storage, {})
+    assert [row["number"] for row in found.rows] == [1, 2]
+    assert read_decisions(storage, found.offsets).rows == []

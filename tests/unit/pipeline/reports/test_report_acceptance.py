@@ -2,16 +2,21 @@
 
 from collections.abc import Iterable
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsar_barycenter.pipeline.reports.acceptance import (
     HOLD_MS,
+    MOST_GAPS,
     SEQUENCE_MEMORY_MS,
     AcceptedReports,
     ReportHeader,
     ReportKey,
+    SeenSequences,
     accept_reports,
+    taken_key,
+    untold_reports,
 )
 
 
@@ -73,11 +78,78 @@ def test_nothing_waits_for_a_broker_that_restarted() -> None:
     assert (sequences(late.late), late.accepted, late.reports.as_of) == ([2], (), 5)
 
 
-def test_a_sequence_too_far_back_is_taken_for_a_copy() -> None:
-    """What is remembered of the past is bounded: 128 sequences."""
+def test_a_sequence_is_a_copy_only_if_it_was_taken() -> None:
+    """However far back: 871 and 2 of an incarnation whose first known report is number 1000."""
     known = accept_reports(AcceptedReports(), [header(0, 1000)]).reports
-    result = accept_reports(known, [header(0, 871), header(1, 872)])
-    assert (sequences(result.late), sequences(result.dropped)) == ([872], [871])
+    result = accept_reports(known, [header(0, 871), header(1, 2), header(2, 1000)])
+    assert (sequences(result.late), sequences(result.dropped)) == ([2, 871], [1000])
+    again = accept_reports(result.reports, [header(0, 871), header(1, 870), header(2, 3), header(3, 2)])
+    assert (sequences(again.late), sequences(again.dropped)) == ([3, 870], [2, 871])
+
+
+def test_gaps_are_remembered_up_to_a_bound_and_beyond_it_the_tables_are_asked() -> None:
+    """Every second report comes; of the others the newest gaps are known, the oldest are looked up."""
+    most = 2 * MOST_GAPS + 9
+    every_second = [header(row, 2 * row + 1) for row in range(most)]
+    ahead = header(most, 1, at=2 * most + HOLD_MS, broker="c")
+    known = accept_reports(AcceptedReports(), [*every_second, ahead]).reports
+    seen, _ = known.seen
+    assert seen.gaps is not msgspec.UNSET
+    assert len(seen.gaps) == MOST_GAPS
+    lowest = seen.gaps[0][0]
+    copies = [header(0, 1), header(1, lowest + 1)]
+    forgotten, remembered = header(2, 2), header(3, lowest)
+    untold = untold_reports(known, [*copies, forgotten, remembered])
+    assert [key.sequence for key in untold] == [1, 2]
+    told = {taken_key(key): key.sequence == 1 for key in untold}
+    result = accept_reports(known, [*copies, forgotten, remembered], untold=told)
+    assert (sequences(result.late), sequences(result.dropped)) == ([2, lowest], [1, lowest + 1])
+
+
+def test_what_an_earlier_version_wrote_is_relied_on_as_far_as_it_went() -> None:
+    """It kept single numbers of the last 128, and took what lay below for copies."""
+    seen = SeenSequences("b", "i", 1000, (990, 992), 1000)
+    known = AcceptedReports(1000, (seen,))
+    asked = [header(0, 990), header(1, 991), header(2, 871), header(3, 1001)]
+    assert [key.sequence for key in untold_reports(known, asked)] == [871]
+    result = accept_reports(known, asked, untold={("b", "i", 871): False})
+    assert (sequences(result.accepted), sequences(result.late)) == ([1001], [871, 990])
+    assert sequences(result.dropped) == [991]
+    assert [key.sequence for key in untold_reports(result.reports, asked)] == [871]
+    assert not result.reports.seen[0].has(992)
+
+
+def test_an_incarnation_that_began_before_the_present_one_is_late_as_a_whole() -> None:
+    """Its files came with a later run; a broker that begins anew with a clock that runs behind is not mistaken."""
+    known = accept_reports(AcceptedReports(), [header(0, 5, at=50), header(1, 6, at=60)]).reports
+    former = [header(0, 1, at=20, incarnation="h"), header(1, 2, at=70, incarnation="h")]
+    result = accept_reports(known, former, present={"b": "i"})
+    assert (sequences(result.late), result.accepted) == ([1, 2], ())
+    begun_anew = accept_reports(known, [header(0, 1, at=55, incarnation="j")], present={"b": "i"})
+    assert (sequences(begun_anew.accepted), begun_anew.late) == ([1], ())
+
+
+def test_a_report_older_than_the_memory_is_looked_up() -> None:
+    """It counts if the tables do not have it, as late."""
+    known = accept_reports(AcceptedReports(), [header(0, 1, at=1 + SEQUENCE_MEMORY_MS, broker="c")]).reports
+    old = [header(0, 1, at=0, broker="d"), header(1, 2, at=-5, broker="d")]
+    keys = untold_reports(known, old)
+    assert [key.sequence for key in keys] == [2]
+    for was_taken in (True, False):
+        result = accept_reports(known, old, untold={("d", "i", 2): was_taken})
+        assert sequences(result.late) == ([] if was_taken else [2])
+        assert sequences(result.dropped) == ([2] if was_taken else [])
+
+
+def test_an_incarnation_that_may_have_been_forgotten_is_looked_up() -> None:
+    """It goes on after two days of silence: whether what came before was taken is not known any more."""
+    known = accept_reports(AcceptedReports(), [header(0, 1, at=10 + SEQUENCE_MEMORY_MS, broker="c")]).reports
+    back = accept_reports(known, [header(0, 5, at=20 + SEQUENCE_MEMORY_MS)])
+    assert sequences(back.accepted) == [5]
+    asked = [header(0, 4), header(1, 6, at=21 + SEQUENCE_MEMORY_MS)]
+    assert [key.sequence for key in untold_reports(back.reports, asked)] == [4]
+    result = accept_reports(back.reports, asked, untold={("b", "i", 4): False})
+    assert (sequences(result.late), sequences(result.accepted)) == ([4], [6])
 
 
 def test_an_incarnation_is_forgotten_after_two_days() -> None:

@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pulsar_barycenter.pipeline.running.metrics import StatusCollector, serve_metrics
 from pulsar_barycenter.pipeline.running.status import STATES, PipelineStatus
+from pulsar_barycenter.pipeline.stream.batch_result import RefoldDue
 
 COUNT = st.integers(0, 2**40)
 SECONDS = st.none() | st.floats(0, 1e6)
@@ -26,10 +27,12 @@ STATUSES = st.builds(
     lag_ms_p99=st.none() | COUNT,
     as_of=COUNT,
     looked_at=COUNT,
+    refold=st.none() | st.builds(RefoldDue, since=COUNT, until=COUNT, reports=COUNT, decisions=COUNT),
     **dict.fromkeys(
         [
             *("batches", "failures", "reports", "samples", "bundles", "duplicate_reports", "late_reports"),
-            *("held_reports", "corrupt_reports", "decisions", "corrupt_decisions"),
+            *("held_reports", "corrupt_reports", "decisions", "corrupt_decisions", "overdue_reports"),
+            "overdue_decisions",
         ],
         COUNT,
     ),
@@ -56,7 +59,11 @@ def test_every_figure_of_the_status_is_told_and_none_that_is_not_known(status: P
     for name, value in msgspec.structs.asdict(status).items():
         if name in ("state", "pid", "updated_at", "batch_id", "error", "lag_ms") or value is None:
             continue
-        if name in ("held_reports", "bundles"):
+        if name == "refold":
+            expected |= {
+                ("refold_timestamp_seconds", bound): getattr(value, bound) / 1000 for bound in ("since", "until")
+            }
+        elif name in ("held_reports", "bundles"):
             expected[name, ""] = value
         elif name in ("as_of", "looked_at"):
             shown = "newest_report" if name == "as_of" else "last_look"

@@ -1,0 +1,110 @@
+"""The tables of a range of time, computed anew from the logs and held against those recorded, row by row, both ways.
+
+The logs may begin later than the tables: the archive keeps two days. What a table says of the first hour of the logs
+hangs on what came before, so a check begins an hour after their first report then, and averages, which hang on a long
+past, are not compared.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pulsar_barycenter.load.reports.windows import HISTORY_GAP_MS
+from pulsar_barycenter.pipeline.batch.recorded import Comparison, compare_tables, compare_with_recorded
+from pulsar_barycenter.pipeline.batch.whole_history import HistoryTables, fold_history
+from pulsar_barycenter.pipeline.parsing.decision_lines import read_decision_logs
+from pulsar_barycenter.pipeline.parsing.report_lines import IS_REPORT, read_report_log
+from pulsar_barycenter.pipeline.spark.table_reader import read_table
+from pulsar_barycenter.pipeline.storage.files import Storage
+from pulsar_barycenter.pipeline.storage.layout import REPORT_LOG
+from pulsar_barycenter.pipeline.tables.files import table_files
+from pulsar_barycenter.pipeline.tables.schemas import TABLES
+
+RANGED: Final = ("load_reports", "broker_usage", "bundle_samples", "ownership", "decisions", "balance")
+"""Tables whose rows in a range can be computed."""
+NEWEST: Final = {"bundle_data": "bundle", "broker_data": "broker"}
+"""Tables of which the newest rows can, and what names a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRange:
+    """From `since_ms`, inclusive, to `until_ms`, exclusive, epoch ms; None: to the end.
+
+    `are_logs_whole` says that the logs go back as far as the tables.
+    """
+
+    since_ms: int
+    until_ms: int | None
+    are_logs_whole: bool
+
+    def rows(self, table: DataFrame, time: str) -> DataFrame:
+        """The rows whose column `time` lies in the range."""
+        found = table.where(f"unix_millis({time}) >= {self.since_ms}")
+        return found if self.until_ms is None else found.where(f"unix_millis({time}) < {self.until_ms}")
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A table in the range: `recorded` rows stand in it, `found` is what the computed ones are compared with them."""
+
+    name: str
+    recorded: int
+    found: Comparison
+
+    def agrees(self, tolerance: float) -> bool:
+        """Say whether each row computed was recorded and none else, and no figure differs by more, relative."""
+        return self.recorded == self.found.rows and self.found.agrees(tolerance)
+
+
+def check_tables(
+    session: SparkSession,
+    storage: Storage,
+    *,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    history_gap_ms: int = HISTORY_GAP_MS,
+    on_range: Callable[[CheckedRange], None] = lambda checked: None,
+    progress: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext(),
+) -> Iterator[Checked]:
+    """Compare the tables with what the logs make of them; yield each. `on_range` is given the range before.
+
+    `since_ms` and `until_ms` are epoch ms; None: as far as the logs go. Averages are compared if `until_ms` is None and
+    the logs are whole.
+
+    Raises:
+        ValueError: there is no report in the logs.
+    """
+    lines = read_report_log(session, storage).persist()
+    tables = fold_history(lines, read_decision_logs(session, storage), history_gap_ms=history_gap_ms)
+    with progress("reading the logs"):
+        first = lines.where(IS_REPORT).selectExpr("min(lastUpdate)").collect()[0][0]
+        if first is None:
+            raise ValueError(f"no reports in {storage.address(REPORT_LOG)}, nor in the archive of those that were read")
+        recorded = read_table(session, storage, "load_reports").selectExpr("min(unix_millis(reported_at))")
+        begun = recorded.collect()[0][0]
+    are_whole = begun is None or begun >= first
+    known_from = 0 if are_whole else first + history_gap_ms
+    checked = CheckedRange(max(known_from, since_ms or 0), until_ms, are_whole)
+    on_range(checked)
+    for name in RANGED:
+        with progress(f"checking {name}"):
+            yield _check(name, checked, tables, read_table(session, storage, name))
+    for name, key in NEWEST.items() if are_whole and until_ms is None else ():
+        with progress(f"checking {name}"):
+            rows: DataFrame = getattr(tables, name)
+            found = compare_with_recorded(rows.toArrow(), storage, [f.path for f in table_files(storage, name)], key)
+            yield Checked(name, found.rows, found)
+
+
+def _check(name: str, checked: CheckedRange, tables: HistoryTables, recorded: DataFrame) -> Checked:
+    time = TABLES[name].time
+    mine = checked.rows(getattr(tables, name), time).persist()
+    theirs = checked.rows(recorded, time).persist()
+    try:
+        return Checked(name, theirs.count(), compare_tables(mine, theirs))
+    finally:
+        mine.unpersist()
+        theirs.unpersist()

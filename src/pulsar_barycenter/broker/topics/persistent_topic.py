@@ -358,9 +358,9 @@ class PersistentTopic(Topic):
 
     def check_subscription_deletable(self, name: str, *, force: bool) -> None:
         subscription = self.subscriptions.get(name)
-        if subscription is None:
+        if subscription is None and not self.ledger.is_deleting(name):
             raise SubscriptionNotFoundError(self.name, name)
-        if subscription.consumers and not force:
+        if subscription is not None and subscription.consumers and not force:
             raise SubscriptionBusyError(self.name, name, "consumers are connected")
         if name == COMPACTION_CURSOR and self.ledger.compacted.is_running:
             raise SubscriptionBusyError(self.name, name, "the topic is being compacted")
@@ -374,11 +374,12 @@ class PersistentTopic(Topic):
         """
         async with self.lock:
             self.check_subscription_deletable(name, force=force)
-            subscription = self.subscriptions[name]
-            self.remove_subscription(subscription)
+            subscription = self.subscriptions.get(name)
+            if subscription is not None:
+                self.remove_subscription(subscription)
             if name == COMPACTION_CURSOR:
                 await self.ledger.compacted.forget()
-            elif subscription.is_durable:
+            elif subscription is None or subscription.is_durable:
                 await self.ledger.delete_cursor(name)
         log.debug("subscription_deleted", topic=str(self.name), subscription=name)
 

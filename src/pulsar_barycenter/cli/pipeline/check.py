@@ -4,14 +4,13 @@ import sys
 from datetime import UTC, datetime
 
 import click
-import pyarrow as pa
 from rich.console import Console
 
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.moments import moment_ms
 from pulsar_barycenter.cluster_logs.data_folder import WrongFolderError, check_load_folder
 from pulsar_barycenter.load.reports.windows import HISTORY_GAP_MS
-from pulsar_barycenter.pipeline.batch.check import Checked, CheckedRange, check_tables
+from pulsar_barycenter.pipeline.batch.check import TABLE_ERRORS, Checked, CheckedRange, check_tables
 from pulsar_barycenter.pipeline.job import FELL_SHORT
 from pulsar_barycenter.pipeline.running.job_options import DataFolder, SparkMaster, with_spark_settings
 from pulsar_barycenter.pipeline.spark.addresses import open_storage
@@ -76,7 +75,7 @@ def command(
         )
         agreed = [_told(found) for found in every]
         session.stop()
-    except (JavaNotFoundError, OSError, ValueError, pa.ArrowException, WrongFolderError, *SPARK_ERRORS) as error:
+    except (JavaNotFoundError, *TABLE_ERRORS, WrongFolderError, *SPARK_ERRORS) as error:
         fail(in_words(error))
     if not all(agreed):
         sys.exit(FELL_SHORT)

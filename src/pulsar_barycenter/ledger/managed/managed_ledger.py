@@ -346,6 +346,9 @@ class ManagedLedger:
         """The durable cursors by name."""
         return self._cursors.by_name
 
+    def is_deleting(self, cursor: str) -> bool:
+        return cursor in self._cursors.deleting
+
     async def open_cursor(
         self,
         name: str,
@@ -404,8 +407,7 @@ class ManagedLedger:
 
     async def _trim(self) -> None:
         """Take consumed ledgers off the record, then delete their files. After a crash in between, the next open
-        deletes them.
-        """
+        deletes them."""
         try:
             for segment in self._consumed():
                 self._ledgers.drop(segment)
@@ -491,7 +493,7 @@ class ManagedLedger:
         self.compacted.drop_all()
         await self._ledgers.save(is_open=False)
         await self._ledgers.delete_dropped()
-        for name in list(self._cursors.by_name):
+        for name in [*self._cursors.by_name, *self._cursors.deleting]:
             await self.delete_cursor(name)
         await self._keeper.delete()
         await self._release_all()

@@ -20,7 +20,7 @@ from pulsar_barycenter.naming.topic import decode_local_name, encode_local_name
 class TopicCursors:
     """The cursors of the managed ledger `owner`, whose record `keeper` writes."""
 
-    __slots__ = ("_ahead", "_keeper", "_owner", "_store", "by_name")
+    __slots__ = ("_ahead", "_keeper", "_owner", "_store", "by_name", "deleting")
 
     def __init__(self, owner: CursorOwner, store: MetadataStore, keeper: RecordKeeper) -> None:
         self._owner = owner
@@ -28,6 +28,8 @@ class TopicCursors:
         self._keeper = keeper
         self._ahead: dict[str, tuple[RecordKeeper, CursorRecord]] = {}
         self.by_name: dict[str, Cursor] = {}
+        self.deleting: dict[str, Cursor] = {}
+        """Cursors whose deletion has begun and that the store may still have, because it did not answer."""
 
     async def read_ahead(self) -> None:
         """Read the cursors while the topic is still being taken over. `load` reads again what fails here."""
@@ -86,12 +88,13 @@ class TopicCursors:
         return RecordKeeper(self._store, f"{self._keeper.path}/{encoded_name}", epoch=self._keeper.epoch)
 
     async def create(self, name: str, mark_delete: Position, properties: Mapping[str, str]) -> Cursor:
-        """Store a new cursor, and check that this owner still has the topic.
+        """Store a new cursor, and check that this owner still has the topic. A former cursor of that name is deleted.
 
         Raises:
             LedgerFencedError: it has not; the managed ledger is fenced.
             LedgerUnavailableError: the metadata store did not accept the cursor.
         """
+        await self.delete(name)
         keeper = self._cursor_keeper(encode_local_name(name))
         cursor = Cursor(self._owner, name, mark_delete, keeper=keeper, properties=properties)
         self.by_name[name] = cursor
@@ -111,17 +114,19 @@ class TopicCursors:
 
         Raises:
             LedgerFencedError: a later owner has the topic; the managed ledger is fenced.
-            LedgerUnavailableError: the metadata store did not answer.
+            LedgerUnavailableError: the metadata store did not answer; the name stays in `deleting`, delete it again.
         """
-        cursor = self.by_name.pop(name, None)
+        cursor = self.by_name.pop(name, None) or self.deleting.get(name)
         if cursor is None:
             return False
+        self.deleting[name] = cursor
         cursor.abandon()
         try:
             await cursor.delete()
         except LedgerFencedError as error:
             self._owner.fenced(error)
             raise
+        self.deleting.pop(name, None)
         return True
 
     def abandon(self) -> None:

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from pulsar_barycenter.load.reports.windows import HISTORY_GAP_MS
@@ -27,6 +28,10 @@ RANGED: Final = ("load_reports", "broker_usage", "bundle_samples", "ownership", 
 """Tables whose rows in a range can be computed."""
 NEWEST: Final = {"bundle_data": "bundle", "broker_data": "broker"}
 """Tables of which the newest rows can, and what names a row."""
+
+
+TABLE_ERRORS: Final = (pa.ArrowException, OSError, ValueError)
+"""Errors of a check whose tables or logs cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ def test_in_a_terminal_batches_are_told_in_words_control_c_ends_in_order_and_a_r
     guard.join()
     os.close(terminal)
     assert code == 0, said.decode()
-    assert b"stopped in order after 1 batches" in said
+    assert b"stopped in order after 1 batch" in said
     assert b"{" not in said
     assert "barycenter_pipeline_reports_total 12.0" in figures
     assert_tables_follow(spark, layout, PipelineOracle(reports))

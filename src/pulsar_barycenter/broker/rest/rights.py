@@ -77,11 +77,11 @@ def holders_of(right: Right) -> str:
         case Public():
             return "everybody"
         case KnownCaller():
-            return "whoever is known"
+            return "every authenticated client"
         case SuperUser():
             return ""
         case ForMetrics():
-            return "everybody; with `authenticateMetricsEndpoint=true` whoever is known"
+            return "everybody; with `authenticateMetricsEndpoint=true` every authenticated client"
         case OnTenant() | OnQueriedTenant() | OnPolicy():
             return "administrators of the tenant"
         case OnNamespace(operation):

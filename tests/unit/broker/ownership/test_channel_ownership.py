@@ -97,6 +97,23 @@ def test_a_transfer_goes_to_whom_it_is_for_and_its_clients_are_sent_there() -> N
     on_virtual_time(scenario)
 
 
+def test_a_term_that_is_lost_is_followed_by_one_of_a_higher_number() -> None:
+    """Its late writes would else not be fenced."""
+
+    async def scenario(cluster: ControlCluster) -> None:
+        (owner, *_), bundle = await owned_by_first(cluster)
+        term = owner.plane.ownership.owned(bundle)
+        assert term is not None
+        owner.node.call(owner.plane.ownership.lost, term, "a ledger was fenced")
+        assert owner.plane.ownership.owned(bundle) is None
+        await cluster.until(lambda: owner.plane.ownership.owned(bundle) is not None, "it serves again")
+        again = owner.plane.ownership.owned(bundle)
+        assert again is not None
+        assert again.epoch > term.epoch
+
+    on_virtual_time(scenario)
+
+
 def test_the_next_owner_opens_what_producers_wait_at_for_the_term_that_it_then_begins() -> None:
     async def scenario(cluster: ControlCluster) -> None:
         (source, destination, other), bundle = await owned_by_first(cluster)

@@ -56,7 +56,8 @@ class OwnLife:
         self._since: int | None = None
         self._floors: dict[Bundle, int] = {}
         """Parts of a split whose number was taken before the boundaries stood, by a broker that did not serve the whole
-        until then: another may have served that under a higher one meanwhile."""
+        until then: another may have served that under a higher one meanwhile. And bundles whose term was lost while the
+        record kept its number: the next term needs a higher one."""
         self._prepared: dict[Bundle, PreparedNumber] = {}
         self.ended = 0
         """How many lives have ended: it differs after a pause that a coroutine slept through."""
@@ -136,7 +137,7 @@ class OwnLife:
 
     def raise_floor(self, bundle: Bundle, number: int) -> None:
         """Serve the bundle only by a higher number than this, until it is another broker's."""
-        self._floors[bundle] = number
+        self._floors[bundle] = max(number, self._floors.get(bundle, 0))
 
     def drop_floor(self, bundle: Bundle) -> None:
         self._floors.pop(bundle, None)

@@ -98,6 +98,7 @@ class Taking:
         """Publish by force that this broker owns a bundle, with a number of this life."""
         holding = self._terms.holdings.get(bundle)
         if holding is not None:
+            self._life.raise_floor(bundle, holding.term.epoch)  # the term was lost, and its record may still say it
             await self._giving.drop(bundle, holding, "its term ended", None)
             return NextStep.LOOK
         if self.refusal is not None:

@@ -62,7 +62,6 @@ def wait_for_bundles(broker: str, environment: dict[str, str]) -> None:
     deadline = time.monotonic() + DEADLINE_S
     while not bundles(environment)[broker]:
         assert time.monotonic() < deadline, bundles(environment)
-        time.sleep(0.5)
 
 
 def test_every_command_of_the_tutorial_works_and_load_moves(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ class EarlierChange(msgspec.Struct, frozen=True, rename="camel", kw_only=True, o
 
 
 class NotedChange(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """The last change of a dynamic setting: by whom ("anonymous" while authentication is off), when (ms since 1970),
+    """The last change of a dynamic setting: principal ("anonymous" while authentication is off), time (ms since 1970),
     why, and by which request.
 
     `value` is the new value, None if the override was removed; `before` is the previous value. Of a possible secret,

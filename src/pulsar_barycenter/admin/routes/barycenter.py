@@ -219,7 +219,11 @@ SETTINGS.route(
 )
 
 SETTINGS.route(
-    "GET", "/setting-changes", "changes", SUPER_USER, "Show by whom, when and why each dynamic key was changed last."
+    "GET",
+    "/setting-changes",
+    "changes",
+    SUPER_USER,
+    "Show the last change of each dynamic key: the principal, the time and the reason.",
 )
 
 

@@ -218,7 +218,7 @@ def _settings(url: str | None) -> list[Setting]:
 
 
 def _picture(url: str | None) -> Picture:
-    """Return what brokers tell of their settings, which is something: else the program ends."""
+    """Return the settings of the brokers; end the program if no broker answers."""
     try:
         picture, _ = asyncio.run(examine(asking_client, Asked(admin_urls(asked_url(url))), ("settings-apart",)))
     except ValueError as error:
@@ -251,7 +251,7 @@ def _print_settings(settings: Sequence[Setting], form: str, *, none: str = "") -
 
 
 def _source(setting: Setting, value: str) -> str:
-    """Return where a value comes from; of one that was set while brokers ran by whom, when and why."""
+    """Return the source of a value; for a dynamic setting also the principal, the time and the reason of its change."""
     source, changed = setting.sources[value], setting.changed
     if source is not Source.DYNAMIC or changed is None:
         return str(source)

@@ -33,7 +33,7 @@ TOLERANCE = 1e-9
     default=HISTORY_GAP_MS / 60_000,
     show_default=True,
     type=click.FloatRange(0, min_open=True),
-    help="Silence after which a bundle's history begins anew.",
+    help="Time without reports after which the history of a bundle starts again.",
 )
 @click.option("--driver-memory", default="1g", show_default=True, metavar="SIZE", help="Heap of the Java process.")
 @with_spark_settings
@@ -46,13 +46,13 @@ def command(
     driver_memory: str,
     conf: dict[str, str],
 ) -> None:
-    """Compute the tables of DIR in a range of time anew from the logs, and compare them with those recorded.
+    """Compute the tables of DIR in a range of time from the logs again, and compare them with the recorded tables.
 
-    Each row computed must be recorded, each row recorded computed, and figures may differ by rounding. Without a range
-    all is checked that the logs tell of, which keep two days, and the newest averages. Writes nothing; may run beside
-    the pipeline, with a range that is over.
+    Both must have the same rows; values may differ by rounding. By default the range is the whole time of the logs,
+    which keep two days, and the newest averages are compared as well. The command writes nothing. It may run while the
+    pipeline runs, if the range lies in the past.
 
-    Ends with 0 if all agree, with 3 if a table differs, and with 1 if that could not be found out.
+    Ends with 0 if all tables agree, with 3 if a table differs, and with 1 if they cannot be compared.
     """
     begin, end = moment_ms("--since", since) or None, moment_ms("--until", until) or None
     if begin is not None and end is not None and begin >= end:

@@ -39,7 +39,7 @@ TOLERANCE: Final = 1e-9
     default=HISTORY_GAP_MS / 60_000,
     show_default=True,
     type=click.FloatRange(0, min_open=True),
-    help="Silence after which a bundle's history begins anew.",
+    help="Time without reports after which the history of a bundle starts again.",
 )
 @click.option("--from-logs", is_flag=True, help="Compute all tables, from the logs of reports and decisions.")
 @click.option("--check", is_flag=True, help=f"End with 1 if a figure differs by more than {TOLERANCE:g}, relative.")

@@ -1,13 +1,9 @@
 """What is shown while Spark starts."""
 
-import os
-import pty
-import subprocess
-import sys
-
 import pytest
 
 from pulsar_barycenter.terminal.progress import spark_start
+from support.terminal import run_in_terminal
 
 IN_TERMINAL = """
 from pulsar_barycenter.terminal.progress import spark_start
@@ -33,20 +29,7 @@ def test_a_program_that_is_answered_is_told_nothing(capsys: pytest.CaptureFixtur
 
 def test_on_a_terminal_the_time_runs_and_the_answer_stays_whole() -> None:
     """Whatever standard output is."""
-    terminal, its_end = pty.openpty()
-    try:
-        told = subprocess.run(
-            [sys.executable, "-c", IN_TERMINAL],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=its_end,
-            check=True,
-            env={**os.environ, "TERM": "xterm", "COLUMNS": "80"},
-        )
-        shown = os.read(terminal, 65536).decode()
-    finally:
-        os.close(its_end)
-        os.close(terminal)
-    assert told.stdout == b'{"answer": 1}\n'
+    output, shown = run_in_terminal(IN_TERMINAL)
+    assert output == b'{"answer": 1}\n'
     assert "starting Spark on Java 17" in shown
     assert "0:00:0" in shown

@@ -1,13 +1,9 @@
 """What a person sees of a start: lines where nobody looks, and on a terminal what is under way below them."""
 
-import os
-import pty
-import subprocess
-import sys
-
 import pytest
 
 from pulsar_barycenter.terminal.progress import StartLines
+from support.terminal import run_in_terminal
 
 IN_TERMINAL = """
 from pulsar_barycenter.terminal.progress import StartLines
@@ -37,21 +33,8 @@ def test_without_a_terminal_each_step_is_a_line(capsys: pytest.CaptureFixture[st
 
 def test_on_a_terminal_results_stay_and_standard_output_is_left_alone() -> None:
     """Standard output is a program's: nothing of the terminal gets there, and nothing of it to the terminal."""
-    terminal, its_end = pty.openpty()
-    try:
-        told = subprocess.run(
-            [sys.executable, "-c", IN_TERMINAL],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=its_end,
-            check=True,
-            env={**os.environ, "TERM": "xterm", "COLUMNS": "80"},
-        )
-        shown = os.read(terminal, 65536).decode()
-    finally:
-        os.close(its_end)
-        os.close(terminal)
-    assert told.stdout == b"ready: here\n"
+    output, shown = run_in_terminal(IN_TERMINAL)
+    assert output == b"ready: here\n"
     for part in ("pipeline: starting Spark", "broker-1 is back", "broker-0: ready after 1.0 s", "stopping the brokers"):
         assert part in shown
     assert "ready: here" not in shown

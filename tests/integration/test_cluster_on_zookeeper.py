@@ -132,5 +132,8 @@ async def test_zookeepers_own_shell_shows_what_operators_know(tmp_path: Path) ->
             for path in (*ephemeral, *lasting):
                 told = await asyncio.to_thread(zookeeper.shell, "stat", path)
                 assert ("ephemeralOwner = 0x0\n" in told) == (path in lasting), f"{path}\n{told}"
-            lock = json.loads((await asyncio.to_thread(zookeeper.shell, "get", ephemeral[-1])).splitlines()[-1])
+            printed = (await asyncio.to_thread(zookeeper.shell, "get", ephemeral[-1])).splitlines()
+            # The shell prints its connection event before or after the value.
+            (value,) = (line for line in printed if line.startswith("{"))
+            lock = json.loads(value)
             assert lock["nativeUrl"] == cluster.brokers[0].service_url

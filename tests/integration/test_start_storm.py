@@ -25,7 +25,9 @@ async def test_all_are_served_though_few_are_admitted_at_a_time(tmp_path: Path) 
 
         async def check(storm: Storm) -> None:
             assert set(storm.served_s) == set(topics)
-            assert set(storm.refusals) == {"TooManyRequests"}
+            assert "TooManyRequests" in storm.refusals
+            # The owner of a bundle may change between the look-up and the producer while ownership settles.
+            assert set(storm.refusals) <= {"TooManyRequests", "ServiceNotReady"}
             owners = [await admin.owner(topic, broker=number % 2) for number, topic in enumerate(topics)]
             assert {topic: owner.broker_port for topic, owner in zip(topics, owners, strict=True)} == storm.owners
             assert sessions_lost(broker.log for broker in cluster.brokers) == 0

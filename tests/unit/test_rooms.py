@@ -40,6 +40,7 @@ screen        naming terminal load cluster_logs attach status questions
 standalone    config
 demo          naming config pages load cluster_logs admin pipeline replay standalone
 run           config terminal metadata load ledger cluster_logs broker pipeline standalone
+testing       naming config admin broker standalone run
 cli           naming config credentials pages terminal metadata load ledger cluster_logs admin broker pipeline
               snapshots replay attach lab doctor status operations questions screen standalone demo run
 """

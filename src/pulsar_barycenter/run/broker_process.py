@@ -6,7 +6,8 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -39,6 +40,18 @@ async def serve(config: BrokerConfig, say_ready: Callable[[BrokerReady], None]) 
         BrokerStartError, CredentialsError, LedgerError, MetadataError, UnknownStoreError: it cannot start.
         WrongFolderError: ledgers are there whose metadata is missing.
     """
+    async with broker_environment(config) as env:
+        await _until_stopped(config, env, say_ready)
+
+
+@asynccontextmanager
+async def broker_environment(config: BrokerConfig) -> AsyncIterator[Environment]:
+    """Open the metadata store and the ledgers that the configuration names, and close them at the end.
+
+    Raises:
+        LedgerError, MetadataError, UnknownStoreError: they cannot be opened.
+        WrongFolderError: the data folder has ledgers, but their metadata is missing.
+    """
     data = Path(config.barycenter_data_dir)
     url = config.metadata_store_url or f"sqlite:{data / METADATA}"
     if url.startswith("sqlite:"):
@@ -55,7 +68,7 @@ async def serve(config: BrokerConfig, say_ready: Callable[[BrokerReady], None]) 
         await store.close()
         raise
     try:
-        env = Environment(
+        yield Environment(
             store,
             ledgers,
             SystemClock(),
@@ -63,7 +76,6 @@ async def serve(config: BrokerConfig, say_ready: Callable[[BrokerReady], None]) 
             HttpPeers.of(config),
             data_checks=(ledgers.check, *data_checks(url)),
         )
-        await _until_stopped(config, env, say_ready)
     finally:
         await ledgers.close()
         await store.close()
@@ -118,14 +130,15 @@ async def _until_stopped(config: BrokerConfig, env: Environment, say_ready: Call
         loop.add_signal_handler(number, lambda: sys.exit(130) if stop.is_set() else stop.set())
     if not await unless(stop, broker.start()):
         return
-    say_ready(_ready_of(config, broker))
+    say_ready(ready_of(config, broker))
     await stop.wait()
     await broker.stop(reason=reason)
     if has_failed:
         sys.exit(1)  # so that the supervisor starts this process again
 
 
-def _ready_of(config: BrokerConfig, broker: Broker) -> BrokerReady:
+def ready_of(config: BrokerConfig, broker: Broker) -> BrokerReady:
+    """Return the addresses of a broker that serves."""
     urls = broker.urls
     return BrokerReady(
         broker=urls.broker_id,

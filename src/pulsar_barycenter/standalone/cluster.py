@@ -98,8 +98,12 @@ class BrokerProcess(ChildProcess):
         return f"pulsar://{_LOOPBACK}:{self.broker_port}"
 
     def serves(self, line: str) -> None:
-        """Take in the line that it printed: ports that the system chose stay its own, also after a restart."""
-        self.ready = parse_broker_ready(line)
+        """Take in the line that it printed."""
+        self.take_ports(parse_broker_ready(line))
+
+    def take_ports(self, ready: BrokerReady) -> None:
+        """Keep the ports of a broker that serves: the broker has them again after a restart."""
+        self.ready = ready
         self.web_port = self.web_port or _port_of(self.ready.web_url)
         self.broker_port = self.broker_port or _port_of(self.ready.broker_url)
 

@@ -1,0 +1,79 @@
+"""The contract of one broker in a test cluster, and of the brokers together."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+
+class ClusterBroker(Protocol):
+    """One broker; `index` is its place in `cluster.brokers`, from 0."""
+
+    @property
+    def index(self) -> int: ...
+
+    @property
+    def service_url(self) -> str:
+        """The binary address, `pulsar://127.0.0.1:PORT`. It stays the same when the broker starts again."""
+        ...
+
+    @property
+    def web_url(self) -> str:
+        """The HTTP address, `http://127.0.0.1:PORT`. It stays the same when the broker starts again."""
+        ...
+
+    @property
+    def log(self) -> Path:
+        """The file that the broker logs to, lines of JSON."""
+        ...
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the broker runs; a paused broker does."""
+        ...
+
+
+class RunningBroker(ClusterBroker, Protocol):
+    """What a cluster does to a broker.
+
+    Raises (each method but `start` and `stop`):
+        NotInProcessError: the broker is inside the test process.
+    """
+
+    async def start(self) -> None:
+        """Start the broker and return when it serves. No effect if it runs."""
+        ...
+
+    async def stop(self) -> None:
+        """Have the broker leave the cluster in order and end. No effect if it does not run."""
+        ...
+
+    async def kill(self) -> None:
+        """End the broker at once, as a crash would."""
+        ...
+
+    def pause(self) -> None:
+        """Stop all threads of the broker: it keeps its connections and answers nothing."""
+        ...
+
+    def resume(self) -> None:
+        """Let a paused broker go on."""
+        ...
+
+
+class Brokers(Protocol):
+    """All brokers of a test cluster."""
+
+    @property
+    def brokers(self) -> Sequence[RunningBroker]: ...
+
+    async def start(self) -> None:
+        """Start all brokers and return when each serves; when one fails, end the others and raise its error."""
+        ...
+
+    async def stop(self) -> None:
+        """End all brokers in order. Idempotent."""
+        ...
+
+    async def kill(self) -> None:
+        """End everything at once. Idempotent."""
+        ...

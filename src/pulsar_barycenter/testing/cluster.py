@@ -1,0 +1,389 @@
+"""A cluster for tests, with a synchronous and an asynchronous face.
+
+Both faces have the same methods. `AsyncCluster` does the work on the running event loop; `Cluster` has an
+`AsyncCluster` on a thread of its own and waits for it.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, TypeAlias, TypeVar
+from urllib.parse import quote
+
+from pulsar_barycenter.admin.client import AdminClient
+from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.standalone.cluster import ClusterSettings
+from pulsar_barycenter.standalone.data_directory import DataDirectory, DataDirectoryLock
+from pulsar_barycenter.standalone.ephemeral import ephemeral_folder
+from pulsar_barycenter.testing.brokers import Brokers, ClusterBroker, RunningBroker
+from pulsar_barycenter.testing.errors import NotBalancedError, TestClusterError, UnknownBrokerError
+from pulsar_barycenter.testing.loop_thread import LoopThread
+from pulsar_barycenter.testing.processes import ProcessBrokers
+
+T = TypeVar("T")
+
+AnyBroker: TypeAlias = ClusterBroker | int
+"""A broker of `cluster.brokers`, or its index."""
+
+_QUICK: Final[Mapping[str, str]] = {
+    "metadataStoreSessionTimeoutMillis": "3000",
+    "loadBalancerReportUpdateMinIntervalMillis": "1000",
+    "loadBalancerHostUsageCheckIntervalMinutes": "0.05",
+}
+"""What a test waits for happens within seconds: the end of a killed broker's session, new load reports."""
+_POLL_S: Final = 0.1
+_BALANCED: Final = frozenset({"balanced", "as even as bundles allow"})
+
+
+class AsyncCluster:
+    """A cluster of brokers on loopback. Use it as `async with Cluster(…) as cluster`.
+
+    Args:
+        brokers: How many brokers, at least 1.
+        config: Keys of broker.conf, the same for all brokers. Values are written as `str(value)`; True and False as
+            `true` and `false`.
+        data: The folder of all state, kept at the end. None: a temporary folder that is removed at the end.
+        pipeline: Run the load-data pipeline, too; needs PySpark and Java, and its start takes several seconds.
+        in_process: Run the broker inside this process; for one broker without pipeline.
+
+    Raises:
+        TestClusterError: the arguments contradict each other.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 1,
+        config: Mapping[str, object] | None = None,
+        *,
+        data: Path | str | None = None,
+        pipeline: bool = False,
+        in_process: bool = False,
+    ) -> None:
+        if brokers < 1:
+            raise TestClusterError(f"a cluster has at least 1 broker, not {brokers}")
+        if in_process and (brokers > 1 or pipeline):
+            raise TestClusterError("in_process runs one broker without pipeline: leave out brokers and pipeline")
+        self._count = brokers
+        self._config = {**_QUICK, **{key: _text(value) for key, value in (config or {}).items()}}
+        self._data = None if data is None else Path(data).absolute()
+        self._pipeline = pipeline
+        self._new_brokers: Callable[[ClusterSettings], Brokers] = _in_process if in_process else ProcessBrokers
+        self._opened = AsyncExitStack()
+        self._folder: Path | None = None
+        self._brokers: Sequence[RunningBroker] = ()
+        self._client = AdminClient()
+
+    async def __aenter__(self) -> "AsyncCluster":
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Start all brokers and return when each serves.
+
+        Raises:
+            pulsar_barycenter.standalone.errors.StandaloneError: a broker does not start, or another cluster runs on the
+                folder. Everything that was started is ended.
+        """
+        async with AsyncExitStack() as opened:
+            folder = opened.enter_context(ephemeral_folder()) if self._data is None else self._data
+            directory = DataDirectory(folder)
+            opened.enter_context(DataDirectoryLock(directory))
+            brokers = self._new_brokers(
+                ClusterSettings(
+                    directory,
+                    brokers=self._count,
+                    web_port=0,
+                    broker_port=0,
+                    configuration=self._config,
+                    pipeline=self._pipeline,
+                    restart=False,
+                    ephemeral=self._data is None,
+                )
+            )
+            opened.push_async_callback(brokers.kill)
+            await brokers.start()
+            opened.push_async_callback(brokers.stop)
+            self._client = AdminClient()
+            opened.push_async_callback(self._client.close)
+            self._brokers, self._folder = brokers.brokers, folder
+            self._opened = opened.pop_all()
+
+    async def stop(self) -> None:
+        """End all brokers in order, and remove the data unless the caller named its folder. Idempotent."""
+        for broker in self._brokers:
+            if broker.is_running and self._count > 1:
+                broker.resume()
+        await self._opened.aclose()
+
+    @property
+    def brokers(self) -> Sequence[ClusterBroker]:
+        """All brokers, also those that do not run."""
+        return self._brokers
+
+    @property
+    def data(self) -> Path:
+        """The data folder; logs of brokers are in `logs`."""
+        if self._folder is None:
+            raise TestClusterError("the cluster was not started: use it in a `with` statement")
+        return self._folder
+
+    @property
+    def service_url(self) -> str:
+        """The service URL of all brokers, for Pulsar clients: `pulsar://HOST:PORT,HOST:PORT`."""
+        return "pulsar://" + ",".join(broker.service_url.partition("://")[2] for broker in self._brokers)
+
+    @property
+    def admin_url(self) -> str:
+        """The HTTP URL of the first broker that runs, for `pulsar-admin` and other HTTP clients.
+
+        Raises:
+            TestClusterError: no broker runs.
+        """
+        for broker in self._brokers:
+            if broker.is_running:
+                return broker.web_url
+        raise TestClusterError("no broker runs: start one with `restart`")
+
+    async def admin(self, method: str, path: str, body: Any = None) -> Any:
+        """Send a request to the admin REST API and return the JSON of the answer.
+
+        An empty answer is returned as None, plain text as a str. `path` begins with `/admin/v2` or another root of
+        the API; redirects are followed.
+
+        Raises:
+            AdminRequestError: the answer is an error, or there is none.
+        """
+        return await self._client.call(method, self.admin_url, path, body=body, or_text=True)
+
+    async def create_namespace(self, name: str, bundles: int = 4) -> None:
+        """Create a namespace such as `public/orders` with `bundles` bundles of equal size.
+
+        Raises:
+            AdminRequestError: it exists (status 409), or its tenant does not (404).
+        """
+        await self.admin("PUT", f"/admin/v2/namespaces/{name}", {"bundles": {"numBundles": bundles}})
+
+    async def owner(self, topic: str) -> ClusterBroker:
+        """Return the broker that owns the topic's bundle; a bundle without an owner is assigned first.
+
+        Raises:
+            AdminRequestError: no broker could be found.
+        """
+        answer = await self.admin("GET", f"/lookup/v2/topic/{_topic_path(topic)}")
+        return next(broker for broker in self._brokers if broker.service_url == answer["brokerUrl"])
+
+    async def unload(self, name: str) -> None:
+        """Unload a topic, all bundles of a namespace, or one bundle, and return when it is done.
+
+        `name` is a topic (`persistent://tenant/namespace/topic`, or its short name), a namespace (`tenant/namespace`),
+        or a bundle (`tenant/namespace/0x00000000_0x40000000`). Clients connect again by themselves.
+
+        Raises:
+            AdminRequestError: it does not exist, or cannot be unloaded.
+        """
+        await self.admin("PUT", f"/admin/v2/{_unloaded_path(name)}/unload")
+
+    async def kill(self, broker: AnyBroker) -> None:
+        """End a broker at once, as a crash would. The others own its bundles once its session has expired (3 s)."""
+        await self._broker(broker).kill()
+
+    async def pause(self, broker: AnyBroker) -> None:
+        """Stop all threads of a broker, as a long pause of the machine would, until `resume`."""
+        self._broker(broker).pause()
+
+    async def resume(self, broker: AnyBroker) -> None:
+        """Let a paused broker go on."""
+        self._broker(broker).resume()
+
+    async def restart(self, broker: AnyBroker) -> None:
+        """Stop a broker in order if it runs, start it again with the same ports, and return when it serves."""
+        chosen = self._broker(broker)
+        await chosen.stop()
+        await chosen.start()
+
+    async def wait_until_balanced(self, timeout_s: float = 60.0) -> None:
+        """Return when the leader would not move anything: usages are even, or moves cannot make them more even.
+
+        The measure is `GET /barycenter/v1/balance`. A cluster of one broker that runs is balanced.
+
+        Raises:
+            NotBalancedError: it was not within `timeout_s` seconds; the text has the usages.
+        """
+        state = "no broker has answered"
+        try:
+            async with asyncio.timeout(timeout_s):
+                while sum(broker.is_running for broker in self._brokers) > 1:
+                    try:
+                        balance = (await self.admin("GET", "/barycenter/v1/balance"))["balance"]
+                    except AdminRequestError as error:
+                        state = str(error)  # no leader yet, or its connection broke
+                    else:
+                        if balance["state"] in _BALANCED:
+                            return
+                        state = balance["sentence"]
+                    await asyncio.sleep(_POLL_S)
+        except TimeoutError:
+            raise NotBalancedError(timeout_s, state) from None
+
+    def _broker(self, broker: AnyBroker) -> RunningBroker:
+        index = broker if isinstance(broker, int) else broker.index
+        if not 0 <= index < len(self._brokers) or not (isinstance(broker, int) or broker is self._brokers[index]):
+            raise UnknownBrokerError(broker, len(self._brokers))
+        return self._brokers[index]
+
+
+class Cluster:
+    """A cluster of brokers on loopback, for tests.
+
+    `with Cluster(brokers=3) as cluster` starts it and ends it; `async with` gives the `AsyncCluster`. Arguments,
+    methods and errors are those of `AsyncCluster`; here each method blocks the calling thread until the work is done.
+
+    >>> with Cluster(in_process=True) as cluster:
+    ...     cluster.create_namespace("public/orders", bundles=8)
+    ...     cluster.owner("persistent://public/orders/new").index
+    0
+    """
+
+    def __init__(
+        self,
+        brokers: int = 1,
+        config: Mapping[str, object] | None = None,
+        *,
+        data: Path | str | None = None,
+        pipeline: bool = False,
+        in_process: bool = False,
+    ) -> None:
+        self._cluster = AsyncCluster(brokers, config, data=data, pipeline=pipeline, in_process=in_process)
+        self._thread: LoopThread | None = None
+
+    def __enter__(self) -> "Cluster":
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> AsyncCluster:
+        return await self._cluster.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._cluster.__aexit__(kind, error, trace)
+
+    def start(self) -> None:
+        """Start all brokers and return when each serves; raises as `AsyncCluster.start` does."""
+        self._thread = LoopThread("barycenter-cluster")
+        try:
+            self._thread.run(self._cluster.start())
+        except BaseException:
+            self._thread.close()
+            raise
+
+    def stop(self) -> None:
+        """End all brokers in order, and remove the data unless the caller named its folder. Idempotent."""
+        if self._thread is not None:
+            thread, self._thread = self._thread, None
+            try:
+                thread.run(self._cluster.stop())
+            finally:
+                thread.close()
+
+    @property
+    def brokers(self) -> Sequence[ClusterBroker]:
+        """All brokers, also those that do not run."""
+        return self._cluster.brokers
+
+    @property
+    def data(self) -> Path:
+        """The data folder; logs of brokers are in `logs`."""
+        return self._cluster.data
+
+    @property
+    def service_url(self) -> str:
+        """The service URL of all brokers, for Pulsar clients: `pulsar://HOST:PORT,HOST:PORT`."""
+        return self._cluster.service_url
+
+    @property
+    def admin_url(self) -> str:
+        """The HTTP URL of the first broker that runs, for `pulsar-admin` and other HTTP clients."""
+        return self._cluster.admin_url
+
+    def admin(self, method: str, path: str, body: Any = None) -> Any:
+        """Send a request to the admin REST API and return the JSON of the answer; None if it is empty."""
+        return self._run(self._cluster.admin(method, path, body))
+
+    def create_namespace(self, name: str, bundles: int = 4) -> None:
+        """Create a namespace such as `public/orders` with `bundles` bundles of equal size."""
+        self._run(self._cluster.create_namespace(name, bundles))
+
+    def owner(self, topic: str) -> ClusterBroker:
+        """Return the broker that owns the topic's bundle; a bundle without an owner is assigned first."""
+        return self._run(self._cluster.owner(topic))
+
+    def unload(self, name: str) -> None:
+        """Unload a topic, all bundles of a namespace, or one bundle, and return when it is done."""
+        self._run(self._cluster.unload(name))
+
+    def kill(self, broker: AnyBroker) -> None:
+        """End a broker at once, as a crash would. The others own its bundles once its session has expired (3 s)."""
+        self._run(self._cluster.kill(broker))
+
+    def pause(self, broker: AnyBroker) -> None:
+        """Stop all threads of a broker, as a long pause of the machine would, until `resume`."""
+        self._run(self._cluster.pause(broker))
+
+    def resume(self, broker: AnyBroker) -> None:
+        """Let a paused broker go on."""
+        self._run(self._cluster.resume(broker))
+
+    def restart(self, broker: AnyBroker) -> None:
+        """Stop a broker in order if it runs, start it again with the same ports, and return when it serves."""
+        self._run(self._cluster.restart(broker))
+
+    def wait_until_balanced(self, timeout_s: float = 60.0) -> None:
+        """Return when the leader would not move anything; raises NotBalancedError after `timeout_s` seconds."""
+        self._run(self._cluster.wait_until_balanced(timeout_s))
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._thread is None:
+            work.close()
+            raise TestClusterError("the cluster does not run: use it in a `with` statement")
+        return self._thread.run(work)
+
+
+def _in_process(settings: ClusterSettings) -> Brokers:
+    # imports a whole broker, which a cluster of processes does without
+    from pulsar_barycenter.testing.in_process import InProcessBrokers
+
+    return InProcessBrokers(settings)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _topic_path(topic: str) -> str:
+    return quote(TopicName.parse(topic).lookup_name, safe="/")
+
+
+def _unloaded_path(name: str) -> str:
+    """Return the path, below /admin/v2, of what `name` names."""
+    parts = name.split("/")
+    if "://" in name or len(parts) == 1:
+        return _topic_path(name)
+    if len(parts) == 3 and parts[2].startswith("0x"):
+        return f"namespaces/{quote(name, safe='/')}"
+    if len(parts) == 2:
+        return f"namespaces/{quote(name, safe='/')}"
+    return _topic_path(name)

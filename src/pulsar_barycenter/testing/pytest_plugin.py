@@ -1,0 +1,66 @@
+"""A plug-in of pytest: clusters as fixtures.
+
+| fixture | scope | what it is |
+|---|---|---|
+| `barycenter` | session | a `Cluster` of one broker that all tests of a worker share |
+| `barycenter_cluster` | function | a `Cluster` for one test, by the marker `barycenter` |
+
+The marker takes the arguments of `Cluster`: `@pytest.mark.barycenter(brokers=3, config={"…": "…"})`. With
+`--barycenter-keep` the data folders, with the logs of the brokers, stay below pytest's temporary folder. Under
+pytest-xdist each worker has clusters of its own.
+
+pytest loads this module in each of its runs, so it imports a cluster only when a test asks for one.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pulsar_barycenter.testing.cluster import Cluster
+
+_MARKER = (
+    "barycenter(brokers=1, config=None, pipeline=False, in_process=False): the cluster that `barycenter_cluster` starts"
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("barycenter", "Barycenter, a Pulsar-compatible cluster")
+    group.addoption(
+        "--barycenter-keep",
+        action="store_true",
+        help="keep data folders and logs of clusters, and print where they are",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", _MARKER)
+
+
+@pytest.fixture(scope="session")
+def barycenter(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Cluster]":
+    """A cluster of one broker that the tests of a session share; use names of topics that differ by test."""
+    with _cluster(request, tmp_path_factory) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def barycenter_cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Cluster]":
+    """A cluster for one test; the marker `barycenter` has the arguments of `Cluster`."""
+    marker = request.node.get_closest_marker("barycenter")
+    if marker is not None and marker.args:
+        pytest.fail("the marker barycenter takes arguments by name, such as brokers=3", pytrace=False)
+    with _cluster(request, tmp_path_factory, **(marker.kwargs if marker else {})) as cluster:
+        yield cluster
+
+
+def _cluster(request: pytest.FixtureRequest, folders: pytest.TempPathFactory, **arguments: Any) -> "Cluster":
+    from pulsar_barycenter.testing.cluster import Cluster
+
+    if request.config.getoption("--barycenter-keep") and "data" not in arguments:
+        folder: Path = folders.mktemp("barycenter")
+        print(f"barycenter: data and logs of the cluster stay in {folder}")  # noqa: T201 - for the person who runs pytest
+        arguments["data"] = folder
+    return Cluster(**arguments)

@@ -1,0 +1,178 @@
+"""`pulsar_barycenter.testing`: clusters that tests of other projects start, and what is left of them."""
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import psutil
+import pulsar
+import pytest
+
+from pulsar_barycenter.admin.errors import AdminRequestError
+from pulsar_barycenter.standalone.errors import DataDirectoryBusyError
+from pulsar_barycenter.testing import (
+    AsyncCluster,
+    Cluster,
+    NotBalancedError,
+    NotInProcessError,
+    TestClusterError,
+    UnknownBrokerError,
+)
+from support.running_cluster import eventually
+
+pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("cluster for tests")]
+
+TOPIC = "persistent://public/default/orders"
+
+
+def client_of(cluster: Cluster | AsyncCluster) -> pulsar.Client:
+    return pulsar.Client(cluster.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+
+
+def send_and_receive(cluster: Cluster | AsyncCluster, topic: str, text: bytes) -> None:
+    client = client_of(cluster)
+    try:
+        consumer = client.subscribe(topic, "test")
+        client.create_producer(topic).send(text)
+        message = consumer.receive(timeout_millis=30_000)
+        consumer.acknowledge(message)
+        assert message.data() == text
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize("in_process", [False, True])
+def test_a_cluster_serves_clients_and_leaves_nothing(in_process: bool) -> None:
+    processes = {child.pid for child in psutil.Process().children(recursive=True)}
+    threads = set(threading.enumerate())
+    with Cluster(in_process=in_process) as cluster:
+        folder = cluster.data
+        send_and_receive(cluster, TOPIC, b"first")
+        cluster.restart(0)
+        send_and_receive(cluster, TOPIC, b"second")
+        log = cluster.brokers[0].log.read_text()
+    assert '"broker_started"' in log
+    assert not folder.exists()
+    assert {child.pid for child in psutil.Process().children(recursive=True)} <= processes
+    assert set(threading.enumerate()) <= threads
+    with pytest.raises(TestClusterError, match="does not run"):
+        cluster.owner(TOPIC)
+
+
+async def test_all_methods_by_coroutines_and_a_broker_that_dies() -> None:
+    """The names of what can be unloaded, a broker that is paused, and one that is killed and comes back."""
+    async with Cluster(brokers=2, config={"loadBalancerSheddingEnabled": False}) as cluster:
+        await cluster.create_namespace("public/orders", bundles=2)
+        topic = "persistent://public/orders/new"
+        owner = await cluster.owner(topic)
+        bundle = await cluster.admin("GET", "/lookup/v2/topic/persistent/public/orders/new/bundle")
+        for name in (topic, "public/orders", f"public/orders/{bundle}"):
+            await asyncio.to_thread(send_and_receive, cluster, topic, name.encode())
+            await cluster.unload(name)
+        with pytest.raises(AdminRequestError):
+            await cluster.unload("public/missing")
+        await cluster.wait_until_balanced()
+
+        await cluster.pause(owner)
+        await cluster.resume(owner)
+        assert (await cluster.owner(topic)).is_running
+
+        killed = await cluster.owner(topic)
+        await cluster.kill(killed)
+        assert not killed.is_running
+
+        async def has_moved() -> bool:
+            return (await cluster.owner(topic)) is not killed
+
+        await eventually(has_moved, within_s=60, what="the other broker owns the bundle")
+        await cluster.restart(killed.index)
+        assert killed.is_running
+        await asyncio.to_thread(send_and_receive, cluster, topic, b"after all")
+
+
+def test_what_a_cluster_cannot_do_is_refused_by_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(TestClusterError, match="at least 1 broker, not 0"):
+        Cluster(brokers=0)
+    with pytest.raises(TestClusterError, match="in_process runs one broker"):
+        Cluster(brokers=2, in_process=True)
+    with pytest.raises(TestClusterError, match="use it in a `with` statement"):
+        Cluster().unload(TOPIC)
+    with Cluster(in_process=True, data=tmp_path) as cluster:
+        for act in (cluster.kill, cluster.pause, cluster.resume):
+            with pytest.raises(NotInProcessError, match="use Cluster"):
+                act(0)
+        for unknown in (1, -1):
+            with pytest.raises(UnknownBrokerError, match="an index from 0 to 0"):
+                cluster.restart(unknown)
+        with pytest.raises(DataDirectoryBusyError), Cluster(data=tmp_path):
+            pass
+        cluster.wait_until_balanced()  # one broker is
+    assert (tmp_path / "metadata.sqlite").exists(), "a folder of the caller stays"
+    assert issubclass(NotBalancedError, TimeoutError)
+
+
+KILLED = """
+import sys, time
+from pulsar_barycenter.testing import Cluster
+with Cluster(brokers=2) as cluster:
+    print(cluster.data, flush=True)
+    time.sleep(600)
+"""
+
+
+async def test_nothing_is_left_of_a_test_process_that_is_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True) as process:  # noqa: ASYNC220
+        assert process.stdout is not None
+        folder = Path((await asyncio.to_thread(process.stdout.readline)).strip())
+        assert folder.is_dir()
+        started = psutil.Process(process.pid).children(recursive=True)
+        assert len(started) >= 2
+        os.kill(process.pid, signal.SIGKILL)
+
+    async def all_gone() -> bool:
+        return not folder.exists() and not any(child.is_running() for child in started)
+
+    await eventually(all_gone, within_s=60, what="brokers ended and the folder was removed")
+
+
+TESTS = """
+import pytest
+
+def test_shared_too(barycenter):
+    assert len(barycenter.brokers) == 1
+
+@pytest.mark.barycenter(brokers=2, config={"loadBalancerSheddingEnabled": False})
+def test_own(barycenter_cluster):
+    assert len(barycenter_cluster.brokers) == 2
+    settings = barycenter_cluster.admin("GET", "/admin/v2/brokers/configuration/runtime")
+    assert settings["loadBalancerSheddingEnabled"] == "false"
+
+@pytest.mark.barycenter(in_process=True)
+def test_in_process(barycenter_cluster):
+    assert barycenter_cluster.brokers[0].is_running
+"""
+GUIDE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_fixtures_serve_a_project_of_others(tmp_path: Path, workers: int) -> None:
+    """As its users have it: the file of tests of the guide and another, folders kept, with and without xdist."""
+    of_the_guide, other = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
+    (tmp_path / "test_of_the_guide.py").write_text(of_the_guide)
+    (tmp_path / "test_more.py").write_text(TESTS)
+    kept = tmp_path / "kept"
+    command = [
+        *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "--barycenter-keep"),
+        *("--rootdir", str(tmp_path), "--basetemp", str(kept), "-n", str(workers), str(tmp_path)),
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "5 passed" in done.stdout
+    assert list(kept.rglob("broker-0.log")), "the logs are kept"
+    shown = subprocess.run([sys.executable, "-c", other], cwd=tmp_path, capture_output=True, text=True, timeout=240)
+    assert shown.stdout.startswith("pulsar://127.0.0.1:"), shown.stderr

@@ -9,7 +9,7 @@ keys of broker.conf, Pulsar's frames, credentials, HTML pages, tables on a termi
 broker, `pipeline` makes tables and averages from load reports.
 
 The other rooms serve people: `snapshots` are read from files to decide upon, `replay` tries strategies in virtual time,
-`attach` records a cluster, `lab` replays recordings and advises, `doctor` diagnoses a cluster, `status` shows it,
+`observer` records a cluster, `lab` replays recordings and advises, `doctor` diagnoses a cluster, `status` shows it,
 `operations` move its bundles, `questions` ask why, `screen` follows it. `standalone` and `demo` start whole clusters,
 `run` runs one broker. `cli` is the program `barycenter`, also started by `python -m pulsar_barycenter`
 (`__main__`).

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pulsar_barycenter.attach.report_numbers import OF_APACHE_PULSAR
 from pulsar_barycenter.cluster_logs.data_folder import check_load_folder
 from pulsar_barycenter.lab.trace_files import trace_in
 from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.observer.report_numbers import OF_APACHE_PULSAR
 from pulsar_barycenter.pipeline.history import END_OF_TIME, History
 from pulsar_barycenter.pipeline.storage.files import Storage, local_folder
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout

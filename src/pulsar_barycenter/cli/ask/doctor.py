@@ -11,7 +11,6 @@ from typing import Final
 import click
 import msgspec
 
-from pulsar_barycenter.attach.collector import admin_urls
 from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url, asking_client, named_url
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.formats import with_format
@@ -22,6 +21,7 @@ from pulsar_barycenter.doctor.picture import OWN_KEY, Picture
 from pulsar_barycenter.doctor.reading.cluster import ClusterUnreadableError
 from pulsar_barycenter.doctor.reading.store import StoreUnreadableError
 from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.observer.collector import admin_urls
 from pulsar_barycenter.questions.examination import Asked, examine
 from pulsar_barycenter.run.broker_folders import check_ledgers_folder
 from pulsar_barycenter.terminal.suggestions import did_you_mean

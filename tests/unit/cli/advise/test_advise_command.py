@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
-from pulsar_barycenter.attach.report_numbers import OF_APACHE_PULSAR
 from pulsar_barycenter.cli.main import main
 from pulsar_barycenter.cli.replay import advise as command_module
 from pulsar_barycenter.config.broker_conf import parse_broker_conf
@@ -19,6 +18,7 @@ from pulsar_barycenter.lab.advising.reality import reality_of
 from pulsar_barycenter.lab.inputs import InputSpec
 from pulsar_barycenter.load.managers import ManagerKind, manager_in_force
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData
+from pulsar_barycenter.observer.report_numbers import OF_APACHE_PULSAR
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
 from pulsar_barycenter.replay.advice.changes import commands, fragment
 from pulsar_barycenter.replay.advice.document import Advice, Verdict

@@ -2,8 +2,9 @@
 
 Each folder is a room, opened by its docstring, and imports earlier rooms only. In their order:
 
-`naming`, `config`, `protocol`, `credentials`, `pages`, `terminal`, `bounds` know no other room: names and hashes, the
-keys of broker.conf, Pulsar's frames, credentials, HTML pages, tables on a terminal, bounded maps and back-off.
+`naming`, `config`, `protocol`, `credentials`, `html_pages`, `terminal`, `bounds` import no other room: names and
+hashes, the keys of broker.conf, Pulsar's frames, credentials, HTML pages, tables on a terminal, bounded maps and
+back-off.
 `metadata` is the state that brokers share, `load` decides about load and gives the reasons, `ledger` stores messages.
 `cluster_logs` are the files that a cluster writes, `admin` is the client of its REST interface. `broker` is one running
 broker, `pipeline` makes tables and averages from load reports.

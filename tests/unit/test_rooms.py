@@ -18,7 +18,7 @@ naming        -
 config        -
 protocol      -
 credentials   -
-pages         -
+html_pages    -
 terminal      -
 bounds        -
 metadata      config bounds
@@ -26,21 +26,21 @@ load          naming config
 ledger        metadata naming bounds
 cluster_logs  naming load
 admin         naming credentials load cluster_logs
-broker        naming config protocol credentials pages bounds metadata load ledger cluster_logs admin
+broker        naming config protocol credentials html_pages bounds metadata load ledger cluster_logs admin
 pipeline      naming config load
 snapshots     naming config metadata load cluster_logs pipeline
 replay        naming config load
 observer      naming config terminal load cluster_logs admin
-lab           naming config pages terminal load cluster_logs pipeline snapshots replay observer
+lab           naming config html_pages terminal load cluster_logs pipeline snapshots replay observer
 doctor        naming config metadata load ledger admin observer
 status        naming config load doctor
 operations    naming bounds load cluster_logs admin snapshots observer
 questions     naming terminal metadata load cluster_logs admin pipeline snapshots observer doctor status operations
 screen        naming terminal load cluster_logs observer status questions
 standalone    config
-demo          naming config pages load cluster_logs admin pipeline replay standalone
+demo          naming config html_pages load cluster_logs admin pipeline replay standalone
 run           config terminal metadata load ledger cluster_logs broker pipeline standalone
-cli           naming config credentials pages terminal metadata load ledger cluster_logs admin broker pipeline
+cli           naming config credentials html_pages terminal metadata load ledger cluster_logs admin broker pipeline
               snapshots replay observer lab doctor status operations questions screen standalone demo run
 """
 """A room, and the rooms it knows."""

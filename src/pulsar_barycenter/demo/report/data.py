@@ -13,7 +13,7 @@ from pulsar_barycenter.demo.gaps import Interruption, interruptions
 from pulsar_barycenter.demo.moves import Lane, Move, follow_bundles
 from pulsar_barycenter.demo.plan import TopicResult
 from pulsar_barycenter.demo.record import Event, LoadSample, Record, imbalance_over_time
-from pulsar_barycenter.pages.reasons import short_reason
+from pulsar_barycenter.html_pages.reasons import short_reason
 
 MOST_POINTS: Final = 1200
 """Of a line; of a longer one each point is the mean of as many neighbours as are needed to stay below."""

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from pulsar_barycenter.doctor.checks import balance, brokers, ledgers, namespaces, ownership, settings
+from pulsar_barycenter.doctor.checks import balance, brokers, configuration, ledgers, namespaces, ownership
 from pulsar_barycenter.doctor.finding import Finding, Severity, Unseen
 from pulsar_barycenter.doctor.picture import Part, Picture
 
@@ -54,14 +54,14 @@ CHECKS: Final = (
     Check("stale-bundles", namespaces.stale_bundles, (Part.BROKERS,), in_motion=True),
     Check("stale-policies", namespaces.stale_policies, (Part.BROKERS,), in_motion=True),
     Check("few-bundles", namespaces.few_bundles, (Part.NAMESPACES,)),
-    Check("unknown-override", settings.unknown_overrides, (Part.SETTINGS, Part.STORE)),
-    Check("stale-override", settings.overrides_in_force, (Part.SETTINGS,), in_motion=True),
-    Check("settings-apart", settings.apart, (Part.SETTINGS,)),
-    Check("no-authorization", settings.without_authorization, (Part.SETTINGS,)),
+    Check("unknown-override", configuration.unknown_overrides, (Part.SETTINGS, Part.STORE)),
+    Check("stale-override", configuration.overrides_in_force, (Part.SETTINGS,), in_motion=True),
+    Check("settings-apart", configuration.apart, (Part.SETTINGS,)),
+    Check("no-authorization", configuration.without_authorization, (Part.SETTINGS,)),
     Check(DRAINED_CHECK, brokers.drained, (Part.SETTINGS,)),
-    Check("configuration", settings.configuration, (Part.SETTINGS,)),
-    Check("unparsed-setting", settings.unparsed_settings, (Part.SETTINGS,)),
-    Check("unknown-key", settings.unknown_keys, (Part.FILE,)),
+    Check("configuration", configuration.configuration, (Part.SETTINGS,)),
+    Check("unparsed-setting", configuration.unparsed_settings, (Part.SETTINGS,)),
+    Check("unknown-key", configuration.unknown_keys, (Part.FILE,)),
     Check("preallocation", balance.preallocations, (Part.SNAPSHOT,), in_motion=True),
     Check("old-report", balance.old_reports, (Part.SNAPSHOT, Part.STORE)),
     Check("absurd-report", balance.absurd_reports, (Part.SNAPSHOT, Part.STORE)),

@@ -10,10 +10,7 @@ from pulsar_barycenter.config.broker_conf import keys, with_overrides
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.load.managers import MANAGER_KEY, ManagerKind
 from pulsar_barycenter.load.strategies import PLACEMENT_KEY, SHEDDING_KEY
-from pulsar_barycenter.replay.advice.document import Verdict
-from pulsar_barycenter.replay.advice.parts import CHOOSING, TELLING, Parts, Trial, parts_of
-from pulsar_barycenter.replay.advice.search import Question, candidate, checked, knobs_given, wanted
-from pulsar_barycenter.replay.advice.settings import (
+from pulsar_barycenter.replay.advice.candidate_settings import (
     OF_PLACER,
     OF_SHEDDER,
     OF_SIMPLE,
@@ -23,6 +20,9 @@ from pulsar_barycenter.replay.advice.settings import (
     start,
     text_of,
 )
+from pulsar_barycenter.replay.advice.document import Verdict
+from pulsar_barycenter.replay.advice.parts import CHOOSING, TELLING, Parts, Trial, parts_of
+from pulsar_barycenter.replay.advice.search import Question, candidate, checked, knobs_given, wanted
 from pulsar_barycenter.replay.advice.verdict import advice_of
 from pulsar_barycenter.replay.advice.weighing import TIE, Gain, Weighed, Weights, gain, least
 from pulsar_barycenter.replay.errors import ReplayInputError

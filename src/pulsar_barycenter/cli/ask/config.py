@@ -24,7 +24,7 @@ from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.observer.answers import without_report
 from pulsar_barycenter.observer.collector import admin_urls
 from pulsar_barycenter.questions.examination import Asked, examine
-from pulsar_barycenter.status.settings import Setting, settings_of
+from pulsar_barycenter.status.effective_settings import Setting, settings_of
 from pulsar_barycenter.terminal.suggestions import did_you_mean
 from pulsar_barycenter.terminal.tables import Column, print_table, printable
 

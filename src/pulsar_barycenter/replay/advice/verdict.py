@@ -7,6 +7,7 @@ from typing import Any, Final
 from pulsar_barycenter.config.broker_conf import keys
 from pulsar_barycenter.load.managers import MANAGER_KEY, PULSAR_PACKAGE, StrategyError
 from pulsar_barycenter.load.strategies import PLACEMENT_KEY, SHEDDING_KEY, check_change
+from pulsar_barycenter.replay.advice.candidate_settings import changes_of, in_words
 from pulsar_barycenter.replay.advice.document import (
     Advice,
     Change,
@@ -25,7 +26,6 @@ from pulsar_barycenter.replay.advice.document import (
 from pulsar_barycenter.replay.advice.finding import Finding
 from pulsar_barycenter.replay.advice.parts import Parts, Trial
 from pulsar_barycenter.replay.advice.search import Question, TrialsOfScenarios, candidate, set_back
-from pulsar_barycenter.replay.advice.settings import changes_of, in_words
 from pulsar_barycenter.replay.advice.weighing import LEAST_GAIN, NOISES, TIE, Gain, least
 from pulsar_barycenter.replay.demand import Demand
 from pulsar_barycenter.replay.grid import Scenario

@@ -29,7 +29,7 @@ from pulsar_barycenter.load.simple.quotas import (
     update_quotas,
 )
 from pulsar_barycenter.load.simple.ranking import Ranking, is_less_loaded, least_loaded, room
-from pulsar_barycenter.load.simple.settings import SimpleSettings, SimpleStrategy
+from pulsar_barycenter.load.simple.simple_settings import SimpleSettings, SimpleStrategy
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from pulsar_barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
 from support.load_cases import bundle_name

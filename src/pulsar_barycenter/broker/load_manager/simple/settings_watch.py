@@ -5,7 +5,7 @@ import structlog
 
 from pulsar_barycenter.broker.changes import StoreWatch
 from pulsar_barycenter.broker.cluster.dynamic_configuration import ConfigHolder
-from pulsar_barycenter.load.simple.settings import SETTING_NODES, SETTINGS_ROOT, SimpleSettings
+from pulsar_barycenter.load.simple.simple_settings import SETTING_NODES, SETTINGS_ROOT, SimpleSettings
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.store import MetadataStore
 

@@ -25,8 +25,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import NOBODY, BundleLoads
+from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import Settings
 from pulsar_barycenter.load.shedding.least_disturbance.prediction import Prediction
-from pulsar_barycenter.load.shedding.least_disturbance.settings import Settings
 from pulsar_barycenter.load.shedding.ordering import by_group
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
 

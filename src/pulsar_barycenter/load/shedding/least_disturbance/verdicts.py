@@ -17,14 +17,14 @@ from pulsar_barycenter.load.shedding.least_disturbance.assignment import (
     Move,
 )
 from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import BundleLoads
-from pulsar_barycenter.load.shedding.least_disturbance.prediction import RECENT, SETTLED, Prediction
-from pulsar_barycenter.load.shedding.least_disturbance.settings import (
+from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import (
     BAND_KEY,
     NAME,
     PATIENCE_KEY,
     REPORT_KEY,
     Settings,
 )
+from pulsar_barycenter.load.shedding.least_disturbance.prediction import RECENT, SETTLED, Prediction
 from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import UsageLines, reported_at_ms
 from pulsar_barycenter.load.shedding.plan import ShedPlan
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, LoadSnapshot

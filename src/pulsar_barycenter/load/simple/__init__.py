@@ -5,6 +5,6 @@ place. A broker's load is the larger of its measured usage and the sum of its qu
 their way. Brokers of Apache Pulsar may share the cluster, so quotas and ranks must equal Pulsar's.
 
 Read `simple_settings`, `quotas` (the expected needs of each bundle), `ranking` (the load of each broker),
-`placement` (the owner of a bundle), then `shedding` and `splitting`. Its reports are in `reports.simple_load_report`, and the part that
-acts is in `broker.load_manager.simple`.
+`placement` (the owner of a bundle), then `shedding` and `splitting`. Its reports are in `reports.simple_load_report`,
+and the part that acts is in `broker.load_manager.simple`.
 """

@@ -14,7 +14,7 @@ from pulsar_barycenter.load.shedding.least_disturbance.assignment import (
     EXCHANGED,
     RETURNED,
     Found,
-    Move,
+    RowMove,
 )
 from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import BundleLoads
 from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import (
@@ -118,7 +118,7 @@ class DisturbancePlan(ShedPlan):
     lines: UsageLines
 
     @property
-    def moves(self) -> tuple[Move, ...]:
+    def moves(self) -> tuple[RowMove, ...]:
         return self.verdicts.found.moves[: len(self.rows)]
 
     def _unload(self, position: int, cause: Reason) -> Unload:

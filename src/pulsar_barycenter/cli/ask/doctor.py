@@ -16,7 +16,7 @@ from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cluster_logs.data_folder import WrongFolderError
 from pulsar_barycenter.doctor.catalogue import CHECKS, Diagnosis
-from pulsar_barycenter.doctor.finding import Finding, Severity
+from pulsar_barycenter.doctor.finding import ClusterFinding, Severity
 from pulsar_barycenter.doctor.picture import OWN_KEY, Picture
 from pulsar_barycenter.doctor.reading.cluster import ClusterUnreadableError
 from pulsar_barycenter.doctor.reading.store import StoreUnreadableError
@@ -185,7 +185,7 @@ def _listed(options: Sequence[str]) -> str:
     return " and ".join([*filter(None, [", ".join(options[:-1])]), *options[-1:]])
 
 
-def _print_finding(finding: Finding) -> None:
+def _print_finding(finding: ClusterFinding) -> None:
     severity = click.style(f"{finding.severity:8}", fg=_COLOURS[finding.severity], bold=True)
     click.echo(f"{severity} {finding.check}  {printable(finding.subject)}")
     _print_wrapped("    ", finding.sentence, 4)

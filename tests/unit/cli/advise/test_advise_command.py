@@ -21,7 +21,7 @@ from pulsar_barycenter.load.reports.load_report import LocalBrokerData
 from pulsar_barycenter.observer.report_numbers import OF_APACHE_PULSAR
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
 from pulsar_barycenter.replay.advice.changes import commands, fragment
-from pulsar_barycenter.replay.advice.document import Advice, Verdict
+from pulsar_barycenter.replay.advice.document import Advice, AdviceVerdict
 from pulsar_barycenter.replay.synthetic.demand import START_MS
 from support.replayed_world import BROKERS, SHAPE, World
 from support.table_cases import at, write_tables
@@ -49,7 +49,7 @@ def test_an_advice_is_printed_and_written(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     told = msgspec.json.decode((tmp_path / "advice.json").read_bytes(), type=Advice)
     assert " ".join(done.stdout.split()).startswith(told.sentence)
-    assert told.verdict is Verdict.CHANGE
+    assert told.verdict is AdviceVerdict.CHANGE
     assert {each.key: each.advised for each in told.changes}[STD] in ("0.05", "0.1")
     read = parse_broker_conf((tmp_path / "broker.conf.fragment").read_text(), "fragment")
     assert manager_in_force(read.config) is ManagerKind.EXTENSIBLE

@@ -163,7 +163,7 @@ pipeline
     job
 
 snapshots
-    doubts
+    data_warnings
     parquet_snapshot pipeline_tables
     snapshot_file
     settings_in_force

@@ -156,7 +156,7 @@ def test_nothing_more_is_wanted_once_all_is_known() -> None:
     known = tried(question, demands, like_brokers(4))
     assert wanted(question, known) == []
     parts = parts_of(demands[0].steps, demands[0].step_ms)
-    told = advice_of(question, known, parts, demands[0], doubts=["a doubt"])
-    assert "a doubt" in told.doubts
+    told = advice_of(question, known, parts, demands[0], warnings=["a warning"])
+    assert "a warning" in told.warnings
     assert told.seeds == [0, 1]
     assert told.choosing.until_ms == told.held_out.since_ms

@@ -124,8 +124,8 @@ def command(
     except (*UNUSABLE, ClusterError) as error:
         fail(in_words(error))
         return
-    for doubt in found.doubts:
-        click.echo(f"barycenter: doubtful data: {doubt}", err=True)
+    for warning in found.warnings:
+        click.echo(f"barycenter: warning: {warning}", err=True)
     for each in advice(config):
         if each.severity is not Severity.REFUSED:  # what a broker refuses was refused above, if it mattered here
             click.echo(f"barycenter: {each.severity}: {each}", err=True)

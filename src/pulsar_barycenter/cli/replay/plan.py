@@ -96,8 +96,8 @@ def command(
     except (*UNUSABLE, ReplayInputError, ClusterError) as error:
         fail(in_words(error))
         return
-    for doubt in found.doubts:
-        click.echo(f"barycenter: doubtful data: {doubt}", err=True)
+    for warning in found.warnings:
+        click.echo(f"barycenter: warning: {warning}", err=True)
     settings = told(found, config.barycenter_pulsar_compatibility, conf, changes)
     if form == "json":
         click.echo(f"barycenter: by {settings}", err=True)

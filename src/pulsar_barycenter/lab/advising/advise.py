@@ -58,7 +58,7 @@ class Advisable:
             self.found.demand,
             observed=self.reality.observed,
             findings=self.findings,
-            doubts=(*_idle(self.found), *self.found.doubts, *self.reality.doubts),
+            warnings=(*_idle(self.found), *self.found.warnings, *self.reality.warnings),
         )
 
 

@@ -67,10 +67,10 @@ def print_advice(advice: Advice) -> None:
     for finding in advice.findings:
         _print_text(f"{finding.kind}  ", finding.sentence, 4)
         _print_text("    → ", finding.mend, 6)
-    if advice.doubts:
+    if advice.warnings:
         _print_title("Mind")
-    for doubt in advice.doubts:
-        _print_text("- ", doubt, 2)
+    for warning in advice.warnings:
+        _print_text("- ", warning, 2)
 
 
 def _minutes(period: Period) -> str:

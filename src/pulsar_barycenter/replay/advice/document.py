@@ -155,5 +155,5 @@ class Advice(_Document, frozen=True, kw_only=True):
     by_seed: list[OfSeed]
     observed: list[Compared]
     findings: list[AdviceFinding]
-    doubts: list[str]
+    warnings: list[str] = msgspec.field(name="doubts")
     configurations: list[Configuration]

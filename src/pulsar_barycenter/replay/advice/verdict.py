@@ -44,7 +44,7 @@ def advice_of(
     *,
     observed: Observed | None = None,
     findings: Sequence[AdviceFinding] = (),
-    doubts: Sequence[str] = (),
+    warnings: Sequence[str] = (),
 ) -> Advice:
     """Return the advice, once `search.wanted` asks for nothing more."""
     teller = _Teller(question, known)
@@ -80,7 +80,7 @@ def advice_of(
         by_seed=teller.by_seed(best) if best is not None else [],
         observed=_compared(observed, known[question.today.name]) if observed is not None else [],
         findings=list(findings),
-        doubts=[*_doubts_of_length(demand, parts), *doubts],
+        warnings=[*_warnings_of_length(demand, parts), *warnings],
         configurations=sorted(
             (teller.configuration(each) for each in teller.all), key=lambda each: (each.choosing.cost, each.title)
         ),
@@ -306,7 +306,7 @@ def _compared(observed: Observed, today: Sequence[Trial]) -> list[Compared]:
     ]
 
 
-def _doubts_of_length(demand: Demand, parts: Parts) -> list[str]:
+def _warnings_of_length(demand: Demand, parts: Parts) -> list[str]:
     """Return what a history is too short to tell."""
     whole_ms = demand.steps * demand.step_ms
     told = _span(whole_ms / 3_600_000)

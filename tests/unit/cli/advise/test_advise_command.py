@@ -180,7 +180,7 @@ def test_of_a_recorded_history_its_own_moves_and_its_brokers_are_told(tmp_path: 
     assert observed["bundles moved by the leader"] == 3
     assert observed["flaps"] == 2  # the second and the third, each ten minutes after the one before
     assert "The history itself, and its replay with today's configuration" in done.stdout
-    assert any("the real balance is not known" in each for each in told.doubts)
+    assert any("the real balance is not known" in each for each in told.warnings)
     weak = [each for each in told.findings if each.subject == BROKERS[1]]
     assert [round(each.figures["factor"], 1) for each in weak] == [1.6]
 
@@ -198,7 +198,7 @@ def test_a_history_without_owners_and_balance_is_told_by_its_replay_alone(tmp_pa
     assert done.exit_code == 0, done.output
     told = msgspec.json.decode(done.stdout_bytes, type=Advice)
     assert told.observed == []
-    assert any("real moves are not known" in each for each in told.doubts)
+    assert any("real moves are not known" in each for each in told.warnings)
 
 
 def test_a_topic_of_a_trace_is_named(tmp_path: Path) -> None:

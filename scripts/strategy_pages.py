@@ -15,13 +15,13 @@ from pulsar_barycenter.load.placement.least_resource_usage_with_weight_extensibl
 from pulsar_barycenter.load.selection.modular_selection import SelectionSettings
 from pulsar_barycenter.load.shedding.avg_shedder import AvgShedder
 from pulsar_barycenter.load.shedding.deviation_shedder import DeviationShedder
-from pulsar_barycenter.load.shedding.least_disturbance.settings import Settings
+from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import Settings
 from pulsar_barycenter.load.shedding.overload_shedder import OverloadShedder
 from pulsar_barycenter.load.shedding.range_threshold_shedder import RangeThresholdShedder
 from pulsar_barycenter.load.shedding.threshold_shedder import ThresholdShedder
 from pulsar_barycenter.load.shedding.transfer_plan import TransferShedderSettings
 from pulsar_barycenter.load.shedding.uniform_load_shedder import UniformLoadShedder
-from pulsar_barycenter.load.simple.settings import SimpleSettings
+from pulsar_barycenter.load.simple.simple_settings import SimpleSettings
 from pulsar_barycenter.load.splitting.default_split_strategy import DefaultSplitStrategy
 from pulsar_barycenter.load.splitting.request import TrafficLimits
 from pulsar_barycenter.load.splitting.split_plan import BundleLimits

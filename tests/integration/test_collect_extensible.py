@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from pulsar_barycenter.attach.collector import Round
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument, decode_snapshot
 from pulsar_barycenter.naming.internal_topics import SERVICE_UNIT_STATE_TOPIC
+from pulsar_barycenter.observer.collector import Round
 from pulsar_barycenter.standalone.cluster import StandaloneCluster
 from support.numbered_messages import stock_client
 from support.running_cluster import QUICK, Admin, running_cluster

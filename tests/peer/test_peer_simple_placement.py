@@ -24,7 +24,7 @@ from pulsar_barycenter.load.simple.quotas import (
     update_quotas,
 )
 from pulsar_barycenter.load.simple.ranking import is_less_loaded, rank_brokers
-from pulsar_barycenter.load.simple.settings import SimpleStrategy
+from pulsar_barycenter.load.simple.simple_settings import SimpleStrategy
 from pulsar_barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
 from support import simple_cases
 from support.load_cases import bundle_name

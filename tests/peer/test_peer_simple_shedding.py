@@ -11,8 +11,8 @@ import pytest
 
 from pulsar_barycenter.load.reports.load_report import ResourceQuota
 from pulsar_barycenter.load.reports.simple_load_report import LoadReport
-from pulsar_barycenter.load.simple.settings import SimpleSettings
 from pulsar_barycenter.load.simple.shedding import SimpleShedder
+from pulsar_barycenter.load.simple.simple_settings import SimpleSettings
 from pulsar_barycenter.load.simple.splitting import SimpleSplitter
 from pulsar_barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
 from pulsar_barycenter.load.splitting.split_plan import BundleLimits

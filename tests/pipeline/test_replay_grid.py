@@ -156,7 +156,7 @@ def test_a_data_folder_elsewhere_is_read_as_one_of_this_machine(spark: SparkSess
         np.testing.assert_array_equal(getattr(there.demand, name), getattr(here.demand, name))
     assert there.cluster == here.cluster
     assert there.events == here.events
-    assert "settings are read of a folder of this machine only" in there.doubts[0]
+    assert "settings are read of a folder of this machine only" in there.warnings[0]
 
 
 @pytest.mark.parametrize("on", [("--processes", "2"), ("--master", "local[2]")], ids=["processes", "Spark"])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pulsar_barycenter.config.broker_conf import keys, parse_broker_conf
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.replay.advice.changes import commands, fragment
-from pulsar_barycenter.replay.advice.document import Advice, Verdict
+from pulsar_barycenter.replay.advice.document import Advice, AdviceVerdict
 from pulsar_barycenter.replay.advice.parts import parts_of
 from pulsar_barycenter.replay.advice.topics_and_bundles import loads_of, namespaces_too_coarse, topics_too_large
 from pulsar_barycenter.replay.advice.verdict import advice_of
@@ -69,7 +69,7 @@ def _carries_out(told: Advice, today: BrokerConfig) -> None:
     read = parse_broker_conf(fragment(told), "fragment")
     assert not read.unknown_keys
     changed = {each.key for each in told.changes}
-    assert (told.verdict is Verdict.CHANGE) == bool(changed)
+    assert (told.verdict is AdviceVerdict.CHANGE) == bool(changed)
     for name, row in keys().items():
         value = getattr(read.config, row.attribute)
         assert name in changed or value == getattr(BrokerConfig(), row.attribute)

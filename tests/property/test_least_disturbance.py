@@ -11,7 +11,7 @@ from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats
 from pulsar_barycenter.load.shedding.least_disturbance.alignment import rows_before
 from pulsar_barycenter.load.shedding.least_disturbance.assignment import BY_NUMBER, EXCHANGED, RETURNED
 from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance import DisturbanceMemory, LeastDisturbance
-from pulsar_barycenter.load.shedding.least_disturbance.settings import Settings
+from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import Settings
 from pulsar_barycenter.load.shedding.least_disturbance.verdicts import DisturbancePlan
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from support.load_cases import Cluster, bundle_name, clusters

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsar_barycenter.load.placement.avg_shedder import AvgShedderPlacement, Move
+from pulsar_barycenter.load.placement.avg_shedder import AvgShedderPlacement, PlannedTransfer
 from pulsar_barycenter.load.placement.avg_shedder_pins import AvgShedderPins, Pins
 from pulsar_barycenter.load.placement.least_resource_usage_with_weight import (
     LeastResourceUsageMemory,
@@ -113,7 +113,7 @@ def test_avg_placement_of_5_draws_from_what_its_oracle_allows(
     snapshot, placer = cluster.snapshot(), AvgShedderPlacement(limit)
     flags, names = without(snapshot, excluded)
     known = (*snapshot.brokers.names, "gone")
-    move = None if rows is None else Move(known[rows[0] % len(known)], known[rows[1] % len(known)])
+    move = None if rows is None else PlannedTransfer(known[rows[0] % len(known)], known[rows[1] % len(known)])
     memory = {} if move is None else {"x": move}
     found = every_outcome(lambda rng: placer.decide(snapshot, flags, "x", rng, memory))
     chosen = {None if choice.broker is None else snapshot.brokers.names[choice.broker] for choice, _ in found}

@@ -21,8 +21,8 @@ from pulsar_barycenter.load.reports.simple_load_report import (
 )
 from pulsar_barycenter.load.simple.placement import SimpleMemory, rank, select_broker
 from pulsar_barycenter.load.simple.quotas import Quotas, QuotaTable, figures_of, update_quotas
-from pulsar_barycenter.load.simple.settings import SimpleStrategy
 from pulsar_barycenter.load.simple.shedding import SimpleShedder
+from pulsar_barycenter.load.simple.simple_settings import SimpleStrategy
 from pulsar_barycenter.load.snapshot.builder import build_snapshot
 from pulsar_barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
 from support import simple_cases, simple_oracles

@@ -30,7 +30,7 @@ from pulsar_barycenter.load.reports.simple_load_report import LoadReport
 from pulsar_barycenter.load.rounds.round import selection_of
 from pulsar_barycenter.load.shedding.plan import ShedPlan
 from pulsar_barycenter.load.simple import shedding as simple_shedding
-from pulsar_barycenter.load.simple.settings import SimpleStrategy
+from pulsar_barycenter.load.simple.simple_settings import SimpleStrategy
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, LoadSnapshot
 from pulsar_barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
 from pulsar_barycenter.load.strategies import STRATEGIES, Role, placer_of, strategy

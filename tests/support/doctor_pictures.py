@@ -7,7 +7,7 @@ from typing import Any
 
 from pulsar_barycenter.config.broker_conf import dynamic_keys, runtime_values
 from pulsar_barycenter.config.broker_config import BrokerConfig
-from pulsar_barycenter.doctor.finding import Finding
+from pulsar_barycenter.doctor.finding import ClusterFinding
 from pulsar_barycenter.doctor.picture import BrokerView, FileView, LedgersView, Lock, NamespaceView, Picture, StoreView
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument
@@ -89,7 +89,7 @@ def subjects(check: Callable[[Picture], Any], picture: Picture) -> list[str]:
     return [finding.subject for finding in check(picture)]
 
 
-def only(check: Callable[[Picture], Any], picture: Picture) -> Finding:
+def only(check: Callable[[Picture], Any], picture: Picture) -> ClusterFinding:
     (finding,) = check(picture)
-    assert isinstance(finding, Finding)
+    assert isinstance(finding, ClusterFinding)
     return finding

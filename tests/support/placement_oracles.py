@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from pulsar_barycenter.load.placement.avg_shedder import AvgShedderPlacement, Move
+from pulsar_barycenter.load.placement.avg_shedder import AvgShedderPlacement, PlannedTransfer
 from pulsar_barycenter.load.placement.least_resource_usage_with_weight import LeastResourceUsageWithWeight
 from pulsar_barycenter.load.reports.load_report import weighted_resource_usage
 from support.load_cases import Cluster
@@ -43,7 +43,7 @@ def round_robin(candidates: Sequence[str], counter: int, order: Sequence[str]) -
 
 
 def avg_shedder(
-    cluster: Cluster, candidates: Sequence[str], settings: AvgShedderPlacement, move: Move | None
+    cluster: Cluster, candidates: Sequence[str], settings: AvgShedderPlacement, move: PlannedTransfer | None
 ) -> set[str]:
     """Return every broker that the rule of 5.x allows, none if the bundle has nowhere to go."""
     if move is None:

@@ -14,8 +14,8 @@ from pulsar_barycenter.load.reports.load_report import (
     SystemResourceUsage,
 )
 from pulsar_barycenter.load.reports.simple_load_report import LoadReport, complete
-from pulsar_barycenter.load.simple.settings import SimpleSettings, SimpleStrategy
 from pulsar_barycenter.load.simple.shedding import ResourceType, bottlenecks
+from pulsar_barycenter.load.simple.simple_settings import SimpleSettings, SimpleStrategy
 from pulsar_barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
 from support.load_cases import bundle_name
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from pulsar_barycenter.load.reports.simple_load_report import LoadReport, decode_load_report
-from pulsar_barycenter.load.simple.settings import SETTING_NODES
+from pulsar_barycenter.load.simple.simple_settings import SETTING_NODES
 from pulsar_barycenter.naming.bundle import Bundle
 from support.balanced_cluster import SimplyBalanced, own, simply_balanced, simply_settled, traffic
 from support.control_cluster import ControlCluster, on_virtual_time

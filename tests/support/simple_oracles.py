@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats, ResourceQuota, SystemResourceUsage
 from pulsar_barycenter.load.reports.simple_load_report import LoadReport
-from pulsar_barycenter.load.simple.settings import SimpleSettings, SimpleStrategy
+from pulsar_barycenter.load.simple.simple_settings import SimpleSettings, SimpleStrategy
 
 Five = tuple[float, float, float, float, float]
 """Rates in and out, bandwidths in and out, memory."""

@@ -18,7 +18,7 @@ naming        -
 config        -
 protocol      -
 credentials   -
-pages         -
+html_pages    -
 terminal      -
 bounds        -
 metadata      config bounds
@@ -26,23 +26,23 @@ load          naming config
 ledger        metadata naming bounds
 cluster_logs  naming load
 admin         naming credentials load cluster_logs
-broker        naming config protocol credentials pages bounds metadata load ledger cluster_logs admin
+broker        naming config protocol credentials html_pages bounds metadata load ledger cluster_logs admin
 pipeline      naming config load
 snapshots     naming config metadata load cluster_logs pipeline
 replay        naming config load
-attach        naming config terminal load cluster_logs admin
-lab           naming config pages terminal load cluster_logs pipeline snapshots replay attach
-doctor        naming config metadata load ledger admin attach
+observer      naming config terminal load cluster_logs admin
+lab           naming config html_pages terminal load cluster_logs pipeline snapshots replay observer
+doctor        naming config metadata load ledger admin observer
 status        naming config load doctor
-operations    naming bounds load cluster_logs admin snapshots attach
-questions     naming terminal metadata load cluster_logs admin pipeline snapshots attach doctor status operations
-screen        naming terminal load cluster_logs attach status questions
+operations    naming bounds load cluster_logs admin snapshots observer
+questions     naming terminal metadata load cluster_logs admin pipeline snapshots observer doctor status operations
+screen        naming terminal load cluster_logs observer status questions
 standalone    config
-demo          naming config pages load cluster_logs admin pipeline replay standalone
+demo          naming config html_pages load cluster_logs admin pipeline replay standalone
 run           config terminal metadata load ledger cluster_logs broker pipeline standalone
 testing       naming config admin broker standalone run
-cli           naming config credentials pages terminal metadata load ledger cluster_logs admin broker pipeline
-              snapshots replay attach lab doctor status operations questions screen standalone demo run
+cli           naming config credentials html_pages terminal metadata load ledger cluster_logs admin broker pipeline
+              snapshots replay observer lab doctor status operations questions screen standalone demo run
 """
 """A room, and the rooms it knows."""
 
@@ -164,7 +164,7 @@ pipeline
     job
 
 snapshots
-    doubts
+    data_warnings
     parquet_snapshot pipeline_tables
     snapshot_file
     settings_in_force
@@ -399,6 +399,6 @@ def test_commands_parse_and_print_and_leave_arrays_tables_and_locks_to_other_roo
 
 def test_commands_reach_into_brokers_only_to_start_one() -> None:
     for module in files():
-        if module.split(".")[0] in {"cli", "run", "demo", "attach", "doctor", "standalone", "snapshots"}:
+        if module.split(".")[0] in {"cli", "run", "demo", "observer", "doctor", "standalone", "snapshots"}:
             used = {name for name in own_imports(module) if name.split(".")[0] == "broker"}
             assert used <= STARTS_A_BROKER, f"{module} imports {sorted(used - STARTS_A_BROKER)}"

@@ -10,8 +10,8 @@ from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats, Res
 from pulsar_barycenter.load.reports.simple_load_report import LoadReport, complete
 from pulsar_barycenter.load.simple.placement import SimpleMemory, rank, select_broker
 from pulsar_barycenter.load.simple.quotas import Quotas, update_quotas
-from pulsar_barycenter.load.simple.settings import SimpleSettings, SimpleStrategy
 from pulsar_barycenter.load.simple.shedding import SimpleShedder
+from pulsar_barycenter.load.simple.simple_settings import SimpleSettings, SimpleStrategy
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from pulsar_barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
 

@@ -30,7 +30,7 @@ class Tenure:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class DemoMove:
     """A bundle went from one owner to another, by the event of this index in the record.
 
     `failed_over` says that its owner was killed: nobody chose to move it. `back` names a chosen move to a broker that
@@ -81,7 +81,7 @@ class _Followed:
         self.last_owner = owner or self.last_owner
 
 
-def follow_bundles(record: Record, ended_at_s: float) -> tuple[list[Lane], list[Move]]:
+def follow_bundles(record: Record, ended_at_s: float) -> tuple[list[Lane], list[DemoMove]]:
     """Return a lane of each bundle up to `ended_at_s`, parts after their whole, and all moves, oldest first.
 
     A bundle of which the first that is known is its unload was at the source from the start. A split whose parts
@@ -89,7 +89,7 @@ def follow_bundles(record: Record, ended_at_s: float) -> tuple[list[Lane], list[
     """
     followed: dict[str, _Followed] = {}
     lanes: list[Lane] = []
-    moves: list[Move] = []
+    moves: list[DemoMove] = []
     killed: set[str] = set()
     split: set[str] = set()
 
@@ -135,7 +135,7 @@ def _place(lane: Lane) -> tuple[str, float, str]:
     return lane.root, lane.tenures[0].from_s if lane.root != lane.bundle else -math.inf, lane.bundle
 
 
-def _pass_on(state: _Followed, event: Event, index: int, killed: set[str]) -> list[Move]:
+def _pass_on(state: _Followed, event: Event, index: int, killed: set[str]) -> list[DemoMove]:
     """Give the bundle to the destination of `event`; return the move if it is one."""
     destination = event.destination
     if destination == state.owner:
@@ -146,7 +146,7 @@ def _pass_on(state: _Followed, event: Event, index: int, killed: set[str]) -> li
         return []
     failed_over = source in killed
     since_last_s = state.past.since_last(event.at_s)
-    move = Move(
+    move = DemoMove(
         index=index,
         at_s=event.at_s,
         bundle=event.bundle,

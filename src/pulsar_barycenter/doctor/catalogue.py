@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
-from pulsar_barycenter.doctor.checks import balance, brokers, ledgers, namespaces, ownership, settings
-from pulsar_barycenter.doctor.finding import Finding, Severity, Unseen
+from pulsar_barycenter.doctor.checks import balance, brokers, configuration, ledgers, namespaces, ownership
+from pulsar_barycenter.doctor.finding import ClusterFinding, Severity, Unseen
 from pulsar_barycenter.doctor.picture import Part, Picture
 
 MOST_FINDINGS: Final = 1_000
@@ -23,7 +23,7 @@ class Check:
     """`in_motion`: what is found may come of reading a cluster in motion at different moments."""
 
     name: str
-    run: Callable[[Picture], Iterator[Finding]]
+    run: Callable[[Picture], Iterator[ClusterFinding]]
     needs: tuple[Part, ...]
     in_motion: bool = False
 
@@ -54,14 +54,14 @@ CHECKS: Final = (
     Check("stale-bundles", namespaces.stale_bundles, (Part.BROKERS,), in_motion=True),
     Check("stale-policies", namespaces.stale_policies, (Part.BROKERS,), in_motion=True),
     Check("few-bundles", namespaces.few_bundles, (Part.NAMESPACES,)),
-    Check("unknown-override", settings.unknown_overrides, (Part.SETTINGS, Part.STORE)),
-    Check("stale-override", settings.overrides_in_force, (Part.SETTINGS,), in_motion=True),
-    Check("settings-apart", settings.apart, (Part.SETTINGS,)),
-    Check("no-authorization", settings.without_authorization, (Part.SETTINGS,)),
+    Check("unknown-override", configuration.unknown_overrides, (Part.SETTINGS, Part.STORE)),
+    Check("stale-override", configuration.overrides_in_force, (Part.SETTINGS,), in_motion=True),
+    Check("settings-apart", configuration.apart, (Part.SETTINGS,)),
+    Check("no-authorization", configuration.without_authorization, (Part.SETTINGS,)),
     Check(DRAINED_CHECK, brokers.drained, (Part.SETTINGS,)),
-    Check("configuration", settings.configuration, (Part.SETTINGS,)),
-    Check("unparsed-setting", settings.unparsed_settings, (Part.SETTINGS,)),
-    Check("unknown-key", settings.unknown_keys, (Part.FILE,)),
+    Check("configuration", configuration.configuration, (Part.SETTINGS,)),
+    Check("unparsed-setting", configuration.unparsed_settings, (Part.SETTINGS,)),
+    Check("unknown-key", configuration.unknown_keys, (Part.FILE,)),
     Check("preallocation", balance.preallocations, (Part.SNAPSHOT,), in_motion=True),
     Check("old-report", balance.old_reports, (Part.SNAPSHOT, Part.STORE)),
     Check("absurd-report", balance.absurd_reports, (Part.SNAPSHOT, Part.STORE)),
@@ -78,7 +78,7 @@ CHECKS: Final = (
 class Diagnosis:
     """Findings, the worst first, then in the order of the catalogue and by subject; and what was not looked at."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[ClusterFinding, ...]
     unseen: tuple[Unseen, ...]
 
     def fails(self, fail_at: Severity) -> bool:
@@ -87,7 +87,7 @@ class Diagnosis:
 
 def diagnose(picture: Picture, names: Collection[str] = ()) -> Diagnosis:
     """Run the checks of these names, or all."""
-    findings: list[Finding] = []
+    findings: list[ClusterFinding] = []
     unseen = list(picture.unseen)
     for check in CHECKS:
         if names and check.name not in names:
@@ -125,13 +125,13 @@ def moving_names() -> frozenset[str]:
     return frozenset(check.name for check in CHECKS if check.in_motion)
 
 
-def _bounded(check: Check, found: Iterable[Finding]) -> list[Finding]:
+def _bounded(check: Check, found: Iterable[ClusterFinding]) -> list[ClusterFinding]:
     findings = [msgspec.structs.replace(finding, check=check.name) for finding in found]
     findings.sort(key=lambda finding: (-finding.severity.rank, finding.subject))
     if len(findings) <= MOST_FINDINGS:
         return findings
     more = len(findings) - MOST_FINDINGS
-    rest = Finding(
+    rest = ClusterFinding(
         check=check.name,
         severity=findings[MOST_FINDINGS].severity,
         subject=f"{more:,} more",

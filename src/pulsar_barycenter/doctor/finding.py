@@ -22,7 +22,7 @@ class Severity(enum.StrEnum):
         return list(Severity).index(self)
 
 
-class Finding(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class ClusterFinding(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """`subject` is a broker, bundle, namespace, key or path; `mend` a command or a sentence."""
 
     check: str = ""
@@ -41,5 +41,5 @@ class Unseen(msgspec.Struct, frozen=True, rename="camel"):
     is_optional: bool = False
 
 
-def found(severity: Severity, subject: str, sentence: str, mend: str) -> Finding:
-    return Finding(severity=severity, subject=subject, sentence=sentence, mend=mend)
+def found(severity: Severity, subject: str, sentence: str, mend: str) -> ClusterFinding:
+    return ClusterFinding(severity=severity, subject=subject, sentence=sentence, mend=mend)

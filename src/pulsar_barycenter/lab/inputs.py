@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pulsar_barycenter.attach.report_numbers import OF_APACHE_PULSAR
 from pulsar_barycenter.cluster_logs.data_folder import check_load_folder
 from pulsar_barycenter.lab.trace_files import trace_in
 from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.observer.report_numbers import OF_APACHE_PULSAR
 from pulsar_barycenter.pipeline.history import END_OF_TIME, History
 from pulsar_barycenter.pipeline.storage.files import Storage, local_folder
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
@@ -48,7 +48,7 @@ class InputSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Input:
-    """What is replayed: `settings` are those that came with it, `doubts` what a reader should know of it.
+    """What is replayed: `settings` are those that came with it, `warnings` what a reader should know of it.
 
     `is_apache_pulsar`: it was recorded of brokers of Apache Pulsar, by their reports, which have no incarnation.
     """
@@ -57,7 +57,7 @@ class Input:
     cluster: Cluster
     events: tuple[Event, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
-    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     is_apache_pulsar: bool = False
 
 
@@ -194,10 +194,10 @@ def _of_folder(spec: InputSpec, storage: Storage) -> Input:
     usages = history.rows("broker_usage", USAGE_COLUMNS)
     reports = history.rows("load_reports", REPORT_COLUMNS)
     found = recording(_samples(samples), usages_of(usages, reports), step_ms=spec.step_ms)
-    settings, doubts = _settings(storage.local_root, found.demand.start_ms + found.demand.steps * spec.step_ms)
+    settings, warnings = _settings(storage.local_root, found.demand.start_ms + found.demand.steps * spec.step_ms)
     told = (str(found.fit),) if found.fit else ()
     is_foreign = pc.any(pc.starts_with(reports.column("incarnation"), OF_APACHE_PULSAR)).as_py() or False
-    return Input(found.demand, found.cluster, found.events, settings, (*doubts, *told, *found.doubts), is_foreign)
+    return Input(found.demand, found.cluster, found.events, settings, (*warnings, *told, *found.warnings), is_foreign)
 
 
 def _settings(folder: Path | None, at_ms: int) -> tuple[Mapping[str, str], tuple[str, ...]]:

@@ -36,7 +36,7 @@ from pulsar_barycenter.load.managers import (
     manager_kind,
     short_name,
 )
-from pulsar_barycenter.load.simple.settings import SimpleSettings
+from pulsar_barycenter.load.simple.simple_settings import SimpleSettings
 
 if TYPE_CHECKING:
     from pulsar_barycenter.config.broker_config import BrokerConfig

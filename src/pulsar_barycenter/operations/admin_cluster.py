@@ -23,11 +23,11 @@ import msgspec
 
 from pulsar_barycenter.admin.client import AdminClient, NewClient, reason_of
 from pulsar_barycenter.admin.errors import AdminRequestError
-from pulsar_barycenter.attach.addresses import address_of
-from pulsar_barycenter.attach.answers import without_report
 from pulsar_barycenter.load.policies import DRAINED_KEY
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.observer.addresses import address_of
+from pulsar_barycenter.observer.answers import without_report
 from pulsar_barycenter.operations.executor import NotNowError, RefusedError
 
 _IN_TRANSIT: Final = (0, 307, 409, 429, 500, 503)

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pulsar_barycenter.admin.client import NewClient
-from pulsar_barycenter.attach.running_cluster import decision_page
 from pulsar_barycenter.cluster_logs.decision_log import DecisionRecord
 from pulsar_barycenter.cluster_logs.decision_pages import DecisionQuestion
 from pulsar_barycenter.cluster_logs.record_pages import MAX_RECORDS_ON_PAGE, parse_cursor
+from pulsar_barycenter.observer.running_cluster import decision_page
 from pulsar_barycenter.operations.admin_cluster import AdminCluster
 from pulsar_barycenter.operations.executor import when_told
 from pulsar_barycenter.operations.plan import MOST_MOVES, PlannedMove

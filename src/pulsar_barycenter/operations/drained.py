@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from pulsar_barycenter.admin.client import NewClient
-from pulsar_barycenter.attach.running_cluster import snapshot_of
 from pulsar_barycenter.load.policies import DRAINED_KEY, IsolationPolicies, drained_names, drained_text
 from pulsar_barycenter.load.rounds.snapshot_rounds import placement_lines
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument, loads_of, owned_bundles
+from pulsar_barycenter.observer.running_cluster import snapshot_of
 from pulsar_barycenter.operations.admin_cluster import AdminCluster
 from pulsar_barycenter.operations.draining import spread, to_move
 from pulsar_barycenter.operations.executor import NotNowError, RefusedError, when_told

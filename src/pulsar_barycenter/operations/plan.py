@@ -96,7 +96,7 @@ def _move(line: bytes, number: int) -> PlannedMove | None:
         raise PlanError(f"line {number} is no move: {error}{hint}") from error
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+class MoveOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """`served_by` are the brokers that serve the bundle by their own word, sorted; `is_done`: the destination alone."""
 
     bundle: str
@@ -106,7 +106,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     is_done: bool
 
 
-def verified(moves: Sequence[PlannedMove], owned: Mapping[str, frozenset[str]]) -> list[Verdict]:
+def verified(moves: Sequence[PlannedMove], owned: Mapping[str, frozenset[str]]) -> list[MoveOutcome]:
     """Return what became of each move, in their order; `owned` are the bundles that each broker says it serves."""
     holders: dict[str, list[str]] = {}
     for broker in sorted(owned):
@@ -116,7 +116,7 @@ def verified(moves: Sequence[PlannedMove], owned: Mapping[str, frozenset[str]]) 
     for move in moves:
         served_by = tuple(holders.get(move.bundle, ()))
         found.append(
-            Verdict(
+            MoveOutcome(
                 bundle=move.bundle,
                 source=move.source,
                 destination=move.destination,

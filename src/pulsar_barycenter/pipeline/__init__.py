@@ -20,5 +20,5 @@ count), `folds` (what they change) and `tables` (what is kept). Read in this ord
 `stream`         batch after batch, from state to state
 `running`, `job` the process around them
 
-Who decides by the averages is `load`; who writes the logs are brokers and `attach`.
+Who decides by the averages is `load`; who writes the logs are brokers and `observer`.
 """

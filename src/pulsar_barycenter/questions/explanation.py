@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pulsar_barycenter.admin.client import NewClient
-from pulsar_barycenter.attach.running_cluster import ClusterError, decisions_of, snapshot_of
-from pulsar_barycenter.attach.topic_names import bundles_of_topic
 from pulsar_barycenter.cluster_logs.decision_log import DecisionRecord, read_decisions
 from pulsar_barycenter.cluster_logs.decision_pages import Span
 from pulsar_barycenter.load.rounds.decided import Decided, concerning, sources_of, state_of
 from pulsar_barycenter.load.rounds.snapshot_rounds import shedding_rounds, split_rounds
 from pulsar_barycenter.naming.bundle import may_leave_its_broker
 from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.observer.running_cluster import ClusterError, decisions_of, snapshot_of
+from pulsar_barycenter.observer.topic_names import bundles_of_topic
 from pulsar_barycenter.operations.admin_cluster import nobody_serves
 from pulsar_barycenter.snapshots.decided_by import configured, manager_of
 from pulsar_barycenter.snapshots.settings_in_force import OF_LEADER, read_with_settings

@@ -14,9 +14,6 @@ import msgspec
 
 from pulsar_barycenter.admin.client import AdminClient, NewClient
 from pulsar_barycenter.admin.errors import AdminRequestError
-from pulsar_barycenter.attach.addresses import address_of
-from pulsar_barycenter.attach.answers import has_no_report, without_report
-from pulsar_barycenter.attach.running_cluster import ClusterError
 from pulsar_barycenter.load.reports.load_report import TimeAverageBrokerData, decode_report
 from pulsar_barycenter.load.reports.simple_load_report import decode_load_report
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument
@@ -24,6 +21,9 @@ from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.open import UnknownStoreError, open_store
 from pulsar_barycenter.metadata.sqlite.reading import read_folders
 from pulsar_barycenter.metadata.store import MetadataStore
+from pulsar_barycenter.observer.addresses import address_of
+from pulsar_barycenter.observer.answers import has_no_report, without_report
+from pulsar_barycenter.observer.running_cluster import ClusterError
 from pulsar_barycenter.status.broker_tables import MonitoredBroker, Report
 
 _BROKERS: Final = "/loadbalance/brokers"

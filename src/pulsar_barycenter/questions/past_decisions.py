@@ -10,11 +10,11 @@ from typing import Final, TypeAlias
 import msgspec
 
 from pulsar_barycenter.admin.client import NewClient
-from pulsar_barycenter.attach.running_cluster import decision_page
 from pulsar_barycenter.cluster_logs.decision_log import DecisionRecord
 from pulsar_barycenter.cluster_logs.decision_pages import DecisionPage, DecisionQuestion, merged_pages, read_page
 from pulsar_barycenter.cluster_logs.record_pages import parse_cursor
 from pulsar_barycenter.load.reasons import Reason
+from pulsar_barycenter.observer.running_cluster import decision_page
 from pulsar_barycenter.pipeline.history import History, NoHistoryError
 from pulsar_barycenter.pipeline.storage.files import LocalStorage
 from pulsar_barycenter.pipeline.tables.schemas import DECISIONS

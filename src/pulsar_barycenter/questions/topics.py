@@ -12,11 +12,11 @@ import msgspec
 
 from pulsar_barycenter.admin.client import AdminClient, NewClient
 from pulsar_barycenter.admin.errors import AdminRequestError
-from pulsar_barycenter.attach.answers import without_report
-from pulsar_barycenter.attach.running_cluster import ClusterError
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.observer.answers import without_report
+from pulsar_barycenter.observer.running_cluster import ClusterError
 from pulsar_barycenter.status.board import BundleRow, TopicRow, topic_row
 
 MOST_TOPICS: Final = 200

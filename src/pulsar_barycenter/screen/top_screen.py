@@ -13,11 +13,11 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import DataTable, Footer, Input, Static, TabbedContent, TabPane
 
-from pulsar_barycenter.attach.running_cluster import ClusterError
 from pulsar_barycenter.cluster_logs.decision_log import DecisionRecord
 from pulsar_barycenter.cluster_logs.decision_pages import Span
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.observer.running_cluster import ClusterError
 from pulsar_barycenter.questions.topics import MOST_BUNDLES, MOST_TOPICS, SeenTopics
 from pulsar_barycenter.screen.tables import BROKERS, BUNDLES, DECISIONS, TABLES, TOPICS, UNKNOWN, Table, clock
 from pulsar_barycenter.status.board import Board, BundleRow, arranged, heaviest

@@ -1,10 +1,14 @@
-"""Snapshots that stand in files, and by what would be decided upon them.
+"""Snapshots that are read from files and tables, and the configuration under which they are decided.
 
-`snapshot_file` reads and writes one whatever it is; behind it are `parquet_snapshot` (columns, bit by bit) and
-`pipeline_tables` (of now or any time in the past). `doubts` tells what is doubtful about the data.
+Problem. An operator wants to know what the leader would decide, or why it decided, from a snapshot file, the pipeline's
+tables or a folder that `collect` filled: without a running cluster, and for any time in the past. The result is only
+right under the configuration that the brokers had at that time.
 
-`settings_in_force` reads a data folder with the settings that its brokers decide by; `decided_by` finds out by which
-configuration, load manager and strategies is decided; `load.rounds.snapshot_rounds` runs rounds upon a snapshot.
+- `snapshot_file` reads a snapshot from any of these sources, and writes snapshot files. `parquet_snapshot` has the
+  Parquet form, which keeps every bit; `pipeline_tables` builds a snapshot from tables. `data_warnings` checks the data.
+- `settings_in_force` reads the settings of a data folder's brokers at a time. `decided_by` chooses the configuration,
+  the load manager and the strategies of a decision.
 
-The snapshot and its JSON document are values of `load`, which reads no file; words and tables for people are `cli.ask`.
+Snapshots and their JSON documents are values of `load`, which reads no files; `load.rounds.snapshot_rounds` runs rounds
+on a snapshot. `cli.ask` prints the result.
 """

@@ -40,7 +40,7 @@ from pulsar_barycenter.load.reports.load_report import (
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument
 from pulsar_barycenter.pipeline.tables.reading import opened_file, require_columns
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
-from pulsar_barycenter.snapshots.doubts import STALE_MS
+from pulsar_barycenter.snapshots.data_warnings import STALE_MS
 
 REQUIRED: Final = ("bundle_samples", "bundle_data")
 _FIGURES: Final = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")

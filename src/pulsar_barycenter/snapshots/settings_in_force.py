@@ -22,7 +22,7 @@ from pulsar_barycenter.config.pulsar_version import PulsarVersion
 from pulsar_barycenter.load.strategies import SHEDDING_KEY, STRATEGIES, Role
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.sqlite.reading import read_value
-from pulsar_barycenter.snapshots.doubts import STALE_MS
+from pulsar_barycenter.snapshots.data_warnings import STALE_MS
 from pulsar_barycenter.snapshots.pipeline_tables import tables_below
 from pulsar_barycenter.snapshots.snapshot_file import (
     SnapshotFile,
@@ -75,7 +75,7 @@ def told(found: SnapshotFile, version: PulsarVersion, conf: Path | None = None, 
 def in_force(folder: Path, at_ms: int) -> tuple[Mapping[str, str], tuple[str, ...]]:
     """Return the settings of the data folder at `folder`, or around it if it is its tables, at a time (epoch ms).
 
-    They are keys with their texts; with them comes what is doubtful about them.
+    The first value maps keys to their texts; the second has warnings about them, one sentence each.
 
     Raises:
         ConfigError: a broker.conf is none.
@@ -83,7 +83,7 @@ def in_force(folder: Path, at_ms: int) -> tuple[Mapping[str, str], tuple[str, ..
     """
     tables = tables_below(folder)
     data = tables.parent if tables is not None and tables.name == "tables" else folder
-    doubts = []
+    warnings = []
     texts, changed_ms = _of_files(data)
     metadata = data / METADATA
     try:
@@ -92,14 +92,14 @@ def in_force(folder: Path, at_ms: int) -> tuple[Mapping[str, str], tuple[str, ..
             texts |= msgspec.json.decode(found[0], type=dict[str, str])
             changed_ms = max(changed_ms, found[1])
     except (MetadataError, msgspec.DecodeError) as error:
-        doubts.append(f"what was changed while brokers ran is not known: {error}")
+        warnings.append(f"what was changed while brokers ran is not known: {error}")
     if texts and changed_ms > at_ms:
         told = f"{datetime.fromtimestamp(changed_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-        doubts.append(f"settings were changed at {told}, after that time; those of before are not kept")
+        warnings.append(f"settings were changed at {told}, after that time; those of before are not kept")
         strategy = _shedder_of(data, at_ms)
         if strategy:
             texts[SHEDDING_KEY] = strategy
-    return {key: text for key, text in texts.items() if key in keys()}, tuple(doubts)
+    return {key: text for key, text in texts.items() if key in keys()}, tuple(warnings)
 
 
 def _silence_ms(configuration: Mapping[str, str]) -> int:

@@ -35,7 +35,7 @@ from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from pulsar_barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
 from pulsar_barycenter.load.strategy import MemoryDocument
 from pulsar_barycenter.naming.counted import count_of
-from pulsar_barycenter.snapshots.doubts import STALE_MS, doubts
+from pulsar_barycenter.snapshots.data_warnings import STALE_MS, data_warnings
 from pulsar_barycenter.snapshots.parquet_snapshot import LeaderState, NoSnapshotError, read_columns, write_columns
 from pulsar_barycenter.snapshots.pipeline_tables import TablesError, read_tables, tables_below
 
@@ -64,10 +64,10 @@ class SnapshotFileError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFile:
-    """A snapshot and what came with it. `reports` are those of the simple load manager, by broker id.
+    """A snapshot and the data that came with it.
 
-    `source` says in words what was read, `settings` whose `configuration` is; `doubts` what is doubtful about the data,
-    `remarks` what is about the settings.
+    `source` names what was read, `settings` names the origin of `configuration`. `reports` are load reports of the
+    simple load manager, by broker id. `warnings` are problems of the data, `remarks` problems of the settings.
     """
 
     snapshot: LoadSnapshot
@@ -88,8 +88,8 @@ class SnapshotFile:
         return names == {short_name(ManagerKind.SIMPLE.class_name)}
 
     @property
-    def doubts(self) -> tuple[str, ...]:
-        return (*doubts(self.snapshot), *self.remarks)
+    def warnings(self) -> tuple[str, ...]:
+        return (*data_warnings(self.snapshot), *self.remarks)
 
 
 def read_snapshot_file(path: Path | str, at_ms: int | None = None, *, silence_ms: int = STALE_MS) -> SnapshotFile:

@@ -1,6 +1,14 @@
-"""How a cluster fares: who leads, what each broker and bundle carries, and the worst that the doctor finds.
+"""The state of a whole cluster as one value, and as the tables that commands print.
 
-`cluster_status` makes it of a picture that the doctor takes, and of what he finds there; `board` makes rows of what the
-leader decides upon, `broker_tables` the tables of Pulsar's `monitor-brokers`, and `settings` says which value is in
-force on which broker. Asking brokers, what is wrong in detail, and the mend are left to `doctor`.
+Problem. Operators ask at different places how the cluster is: `barycenter status`, `top`, `config show` and the
+dashboard. All must give the same answer, and say what could not be read.
+
+Rules. The input is the picture that `doctor` takes of the cluster. Functions here are pure: picture in, value out.
+
+- `cluster_status` counts brokers, bundles and problems, and summarizes load.
+- `board` makes table rows from the load data on which the leader decides.
+- `broker_tables` makes the tables of Pulsar's `monitor-brokers`.
+- `effective_settings` shows which value of a configuration key is in force on which broker, and where it comes from.
+
+`doctor` asks the brokers, explains each problem and says how to repair it.
 """

@@ -8,7 +8,7 @@ import msgspec
 
 from pulsar_barycenter.doctor.catalogue import DRAINED_CHECK, Diagnosis
 from pulsar_barycenter.doctor.checks.balance import pipeline_silence_s
-from pulsar_barycenter.doctor.finding import Finding, Severity
+from pulsar_barycenter.doctor.finding import ClusterFinding, Severity
 from pulsar_barycenter.doctor.picture import MANAGER_KEY, OWN_KEY, BrokerView, Picture
 from pulsar_barycenter.load.managers import StrategyError, manager_kind, short_name
 from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData
@@ -85,9 +85,9 @@ class ClusterStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     pipeline_lag_s: float | None
     pipeline_silent_s: float | None
     brokers: tuple[BrokerStatus, ...]
-    drained: tuple[Finding, ...]
+    drained: tuple[ClusterFinding, ...]
     findings: Counter[Severity]
-    worst: Finding | None
+    worst: ClusterFinding | None
 
     @property
     def is_well(self) -> bool:

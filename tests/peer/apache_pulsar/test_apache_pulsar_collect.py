@@ -16,9 +16,9 @@ import msgspec
 import pytest
 
 from pulsar_barycenter.admin.client import AdminClient
-from pulsar_barycenter.attach.collector import Collector, Round
-from pulsar_barycenter.attach.report_numbers import ReportNumbers
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats
+from pulsar_barycenter.observer.collector import Collector, Round
+from pulsar_barycenter.observer.report_numbers import ReportNumbers
 from support.apache_pulsar import ApachePulsar, soon
 from support.apache_pulsar_clients import barycenter, connected, make_topic, token
 from support.report_log import MemoryReportLog

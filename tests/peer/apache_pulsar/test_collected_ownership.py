@@ -13,8 +13,8 @@ import msgspec
 import pulsar
 import pytest
 
-from pulsar_barycenter.attach.collector import Round
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument, decode_snapshot
+from pulsar_barycenter.observer.collector import Round
 from support.apache_pulsar import ApachePulsar
 
 pytestmark = [

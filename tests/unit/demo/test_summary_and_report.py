@@ -20,7 +20,7 @@ from pulsar_barycenter.demo.report.data import MOST_POINTS, ReportData
 from pulsar_barycenter.demo.report.page import Origin, render_report
 from pulsar_barycenter.demo.scenario import DemoSettings, demo_configuration
 from pulsar_barycenter.demo.summary import counted, summarise, verdict
-from pulsar_barycenter.pages.reasons import short_reason
+from pulsar_barycenter.html_pages.reasons import short_reason
 from support import demo_run
 
 

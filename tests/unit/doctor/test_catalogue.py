@@ -16,7 +16,7 @@ from pulsar_barycenter.doctor.catalogue import (
     diagnose,
     needs_second_look,
 )
-from pulsar_barycenter.doctor.finding import Finding, Severity, Unseen, found
+from pulsar_barycenter.doctor.finding import ClusterFinding, Severity, Unseen, found
 from pulsar_barycenter.doctor.picture import Part, Picture
 from support.doctor_pictures import NOW_MS, SPACE, healthy, store, with_broker
 
@@ -68,8 +68,8 @@ def test_findings_come_worst_first_and_decide_the_end() -> None:
 
 
 def test_what_a_second_look_does_not_find_again_is_dropped_if_the_cluster_may_have_moved() -> None:
-    def one(check: str, subject: str) -> Finding:
-        return Finding(check=check, severity=Severity.ERROR, subject=subject, sentence="", mend="")
+    def one(check: str, subject: str) -> ClusterFinding:
+        return ClusterFinding(check=check, severity=Severity.ERROR, subject=subject, sentence="", mend="")
 
     moved, stays, still = one("owner-differs", "a"), one("owner-differs", "b"), one("tiling", "c")
     first = Diagnosis((moved, stays, still), (Unseen("x", "y"),))
@@ -79,7 +79,7 @@ def test_what_a_second_look_does_not_find_again_is_dropped_if_the_cluster_may_ha
 
 
 def test_findings_of_one_check_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    def many(_: Picture) -> Iterator[Finding]:
+    def many(_: Picture) -> Iterator[ClusterFinding]:
         """There are many."""
         return (found(Severity.INFO, f"{number:06}", "s", "m") for number in range(MOST_FINDINGS + 7))
 

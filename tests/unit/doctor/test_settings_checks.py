@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pulsar_barycenter.config.broker_conf import HIDDEN
-from pulsar_barycenter.doctor.checks.settings import (
+from pulsar_barycenter.doctor.checks.configuration import (
     apart,
     configuration,
     overrides_in_force,

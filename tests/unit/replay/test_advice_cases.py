@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from pulsar_barycenter.replay.advice.changes import commands, fragment
-from pulsar_barycenter.replay.advice.document import Advice, Verdict
+from pulsar_barycenter.replay.advice.document import Advice, AdviceVerdict
 from pulsar_barycenter.replay.advice.parts import attempt, parts_of
 from pulsar_barycenter.replay.advice.search import wanted
 from pulsar_barycenter.replay.advice.verdict import advice_of
@@ -51,7 +51,7 @@ def two(make: object) -> Sequence[Demand]:
 def test_a_cluster_where_avg_shedder_flaps_is_told_to_wait_for_more_hits() -> None:
     told = advised(two(restless), like_brokers(4), HASTY, ["AvgShedder"], [f"{HITS}=1,2,4,8"])
     assert told.today.measures["flaps"] > 10
-    assert told.verdict is Verdict.CHANGE
+    assert told.verdict is AdviceVerdict.CHANGE
     (change,) = told.changes
     assert (change.key, change.today, change.is_dynamic) == (HITS, "1", True)
     assert int(change.advised) > 1
@@ -74,7 +74,7 @@ def test_who_prefers_balance_is_advised_otherwise() -> None:
 
 def test_a_cluster_that_is_even_is_told_that_it_is_well_set_up() -> None:
     told = advised(two(level), like_brokers(4), {}, ["UniformLoadShedder+LeastLongTermMessageRate"])
-    assert told.verdict is Verdict.KEEP
+    assert told.verdict is AdviceVerdict.KEEP
     assert told.sentence.startswith("This cluster is well set up (AvgShedder): ")
     assert not told.changes
     assert told.advised is None
@@ -86,7 +86,7 @@ def test_a_cluster_that_is_even_is_told_that_it_is_well_set_up() -> None:
 def test_a_cluster_whose_balancing_is_off_is_told_to_turn_it_on() -> None:
     off = {"loadBalancerSheddingEnabled": "false"}
     told = advised(two(lopsided), like_brokers(4), off, ["AvgShedder"], [f"{LOW}=15,20"])
-    assert told.verdict is Verdict.CHANGE
+    assert told.verdict is AdviceVerdict.CHANGE
     assert [(each.key, each.advised) for each in told.changes] == [("loadBalancerSheddingEnabled", "true")]
     assert told.advised is not None
     assert told.advised.going_over.unloads > told.today.going_over.unloads == 0
@@ -101,7 +101,7 @@ def test_a_cluster_whose_balancing_is_off_is_told_to_turn_it_on() -> None:
 def test_a_change_that_needs_a_restart_says_so_before_any_command() -> None:
     off = {"loadManagerClassName": "org.apache.pulsar.broker.loadbalance.NoopLoadManager"}
     told = advised(two(lopsided), like_brokers(4), off, ["extensible"], ["loadBalancerBrokerLoadTargetStd=0.15"])
-    assert told.verdict is Verdict.CHANGE
+    assert told.verdict is AdviceVerdict.CHANGE
     by_key = {each.key: each for each in told.changes}
     assert not by_key["loadManagerClassName"].is_dynamic
     assert by_key["loadBalancerBrokerLoadTargetStd"].is_dynamic
@@ -156,7 +156,7 @@ def test_nothing_more_is_wanted_once_all_is_known() -> None:
     known = tried(question, demands, like_brokers(4))
     assert wanted(question, known) == []
     parts = parts_of(demands[0].steps, demands[0].step_ms)
-    told = advice_of(question, known, parts, demands[0], doubts=["a doubt"])
-    assert "a doubt" in told.doubts
+    told = advice_of(question, known, parts, demands[0], warnings=["a warning"])
+    assert "a warning" in told.warnings
     assert told.seeds == [0, 1]
     assert told.choosing.until_ms == told.held_out.since_ms

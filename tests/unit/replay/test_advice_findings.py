@@ -6,7 +6,7 @@ import pytest
 from pulsar_barycenter.load.snapshot.load_snapshot import Floats
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.replay.advice.brokers import of_other_size, of_other_strength, told_too_little, too_little
-from pulsar_barycenter.replay.advice.finding import Finding, Kind
+from pulsar_barycenter.replay.advice.finding import AdviceFinding, Kind
 from pulsar_barycenter.replay.advice.topics_and_bundles import loads_of, namespaces_too_coarse, topics_too_large
 from pulsar_barycenter.replay.capacity import Capacity, CapacityModel
 from pulsar_barycenter.replay.demand import SPREAD, Demand
@@ -49,7 +49,7 @@ def even(load: float, bundles: int, topics: int = 10) -> Demand:
     )
 
 
-def found(demand: Demand, count: int, names: dict[int, str] | None = None) -> list[Finding]:
+def found(demand: Demand, count: int, names: dict[int, str] | None = None) -> list[AdviceFinding]:
     loads = loads_of(demand, MODEL, brokers(count))
     return [*topics_too_large(demand, loads, names), *namespaces_too_coarse(demand, loads)]
 

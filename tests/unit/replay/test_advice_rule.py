@@ -10,10 +10,7 @@ from pulsar_barycenter.config.broker_conf import keys, with_overrides
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.load.managers import MANAGER_KEY, ManagerKind
 from pulsar_barycenter.load.strategies import PLACEMENT_KEY, SHEDDING_KEY
-from pulsar_barycenter.replay.advice.document import Verdict
-from pulsar_barycenter.replay.advice.parts import CHOOSING, TELLING, Parts, Trial, parts_of
-from pulsar_barycenter.replay.advice.search import Question, candidate, checked, knobs_given, wanted
-from pulsar_barycenter.replay.advice.settings import (
+from pulsar_barycenter.replay.advice.candidate_settings import (
     OF_PLACER,
     OF_SHEDDER,
     OF_SIMPLE,
@@ -23,6 +20,9 @@ from pulsar_barycenter.replay.advice.settings import (
     start,
     text_of,
 )
+from pulsar_barycenter.replay.advice.document import AdviceVerdict
+from pulsar_barycenter.replay.advice.parts import CHOOSING, TELLING, Parts, Trial, parts_of
+from pulsar_barycenter.replay.advice.search import Question, candidate, checked, knobs_given, wanted
 from pulsar_barycenter.replay.advice.verdict import advice_of
 from pulsar_barycenter.replay.advice.weighing import TIE, Gain, Weighed, Weights, gain, least
 from pulsar_barycenter.replay.errors import ReplayInputError
@@ -259,9 +259,12 @@ def test_what_is_held_out_does_not_change_the_choice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("held_out", "verdict"), [(0.05, Verdict.CHANGE), (0.195, Verdict.UNCONFIRMED), (0.9, Verdict.UNCONFIRMED)]
+    ("held_out", "verdict"),
+    [(0.05, AdviceVerdict.CHANGE), (0.195, AdviceVerdict.UNCONFIRMED), (0.9, AdviceVerdict.UNCONFIRMED)],
 )
-def test_a_gain_that_is_not_confirmed_by_what_was_held_out_changes_nothing(held_out: float, verdict: Verdict) -> None:
+def test_a_gain_that_is_not_confirmed_by_what_was_held_out_changes_nothing(
+    held_out: float, verdict: AdviceVerdict
+) -> None:
     asked = question(["extensible"])
 
     def of(scenario: Scenario, seed: int) -> Trial:
@@ -273,10 +276,10 @@ def test_a_gain_that_is_not_confirmed_by_what_was_held_out_changes_nothing(held_
         known |= {each.name: [of(each, seed) for seed in (1, 2)] for each in batch}
     told = advice_of(asked, known, parts_of(100, MINUTE_MS), generated(Shape(brokers=2, bundles=4, steps=100), 0))
     assert told.verdict is verdict
-    assert bool(told.changes) is (told.advised is not None) is (verdict is Verdict.CHANGE)
+    assert bool(told.changes) is (told.advised is not None) is (verdict is AdviceVerdict.CHANGE)
     assert told.best is not None
     assert told.best.title == "extensible"
-    if verdict is Verdict.UNCONFIRMED:
+    if verdict is AdviceVerdict.UNCONFIRMED:
         assert told.sentence.startswith("Keep today's configuration (AvgShedder): the extensible load manager looked")
         assert ("worse by 70 points" if held_out > 0.2 else "better by 0.5 points") in told.sentence
 

@@ -127,7 +127,7 @@ def test_a_sample_counts_until_the_next_one() -> None:
     np.testing.assert_array_equal(found.demand.rate_in, [[5, 7], [5, 7], [5, 7], [6, 7]])
     assert found.demand.owners == ("a:1", "b:1")
     assert sorted(found.cluster.brokers) == ["a:1", "b:1"]
-    assert "limits of a:1 are not known" in found.doubts[0]
+    assert "limits of a:1 are not known" in found.warnings[0]
 
 
 def test_the_traffic_of_a_bundle_before_its_split_is_shared_by_its_parts() -> None:
@@ -207,4 +207,4 @@ def test_too_few_reports_to_fit_are_told() -> None:
     found = recording(samples((LEFT, "a:1", 0, 5)), usages(("a:1", 0, 9.0, 2.0), *saturated))
     assert found.fit is None
     assert found.cluster.model == CapacityModel()
-    assert "too few to fit" in found.doubts[-1]
+    assert "too few to fit" in found.warnings[-1]

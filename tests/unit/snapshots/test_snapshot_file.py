@@ -138,16 +138,16 @@ def test_reports_of_the_simple_load_manager(tmp_path: Path) -> None:
     assert_same_snapshot(found.snapshot, build_simple_snapshot(found.reports, taken_at_ms=NOON_MS + 1))
 
 
-def test_figures_that_are_no_numbers_and_reports_that_are_old_are_told(tmp_path: Path) -> None:
+def test_values_that_are_not_numbers_and_old_reports_are_named(tmp_path: Path) -> None:
     odd = json.loads(encode_report(report("b:1", 10, NOON_MS - 31 * MINUTE_MS)))
     odd["cpu"] = {"usage": "NaN", "limit": "Infinity"}
     (tmp_path / "a.json").write_bytes(encode_report(report("a:1", 40)))
     (tmp_path / "b.json").write_text(json.dumps(odd))
     found = read_snapshot_file(tmp_path)
     assert found.snapshot.brokers.suspect.tolist() == [False, True]
-    assert found.doubts == (
-        "b:1: figures that are no numbers, which count as 0",
-        "b:1: reports of more than 30 minutes before the snapshot was taken",
+    assert found.warnings == (
+        "b:1: values that are not numbers, which count as 0",
+        "b:1: the last report is more than 30 minutes older than the snapshot",
         "b:1: no resource with a known limit, so usage counts as 0",
     )
 
@@ -156,9 +156,9 @@ def test_bundles_without_windows_are_told(tmp_path: Path) -> None:
     cluster = Cluster().add("a:1", cpu=10, bundles=equal_bundles(5, throughput=1))
     cluster.data.clear()
     write_snapshot(tmp_path / "s.json", document_of(cluster))
-    (doubt,) = read_snapshot_file(tmp_path / "s.json").doubts
+    (warning,) = read_snapshot_file(tmp_path / "s.json").warnings
     names = ", ".join(bundle_name(number) for number in range(3))
-    assert doubt == f"{names} and 2 more: no windows known, so nothing of it can be shed"
+    assert warning == f"{names} and 2 more: no load over time is known, so the bundle cannot be shed"
 
 
 def test_a_garbled_snapshot_file_is_named(tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ def test_the_tables_hold_the_snapshot_of_any_time(tmp_path: Path, at_ms: int, ba
 def test_tables_without_usage_say_so(tmp_path: Path) -> None:
     write_tables(tmp_path, history(), usage=False)
     found = read_snapshot_file(tmp_path)
-    assert found.doubts == ("b:1: no resource with a known limit, so usage counts as 0",)
+    assert found.warnings == ("b:1: no resource with a known limit, so usage counts as 0",)
     assert found.snapshot.brokers.names == ("b:1",)
     assert np.all(found.snapshot.bundles.has_windows)
 

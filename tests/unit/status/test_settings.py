@@ -6,7 +6,7 @@ import pytest
 
 from pulsar_barycenter.config.broker_conf import default_config, runtime_values
 from pulsar_barycenter.doctor.picture import OWN_KEY, Picture
-from pulsar_barycenter.status.settings import Setting, Source, settings_of
+from pulsar_barycenter.status.effective_settings import Setting, Source, settings_of
 from support.doctor_pictures import BROKERS, SETTINGS, healthy, with_broker
 
 SHEDDER = "loadBalancerLoadSheddingStrategy"

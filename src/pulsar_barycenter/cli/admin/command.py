@@ -26,7 +26,6 @@ from pulsar_barycenter.admin.commands.table import (
 )
 from pulsar_barycenter.admin.commands.topics import TOPICS
 from pulsar_barycenter.admin.errors import AdminRequestError
-from pulsar_barycenter.attach.answers import without_report
 from pulsar_barycenter.cli.admin.completion import offers
 from pulsar_barycenter.cli.asking.options import client_conf, kept_as, with_client_conf
 from pulsar_barycenter.cli.failure import fail
@@ -35,6 +34,7 @@ from pulsar_barycenter.cli.groups import CommandGroup
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.observer.answers import without_report
 from pulsar_barycenter.terminal.tables import printable
 
 RESOURCES: Final = (CLUSTERS, TENANTS, NAMESPACES, TOPICS, BROKERS, BROKER_STATS, ISOLATION, QUOTAS)

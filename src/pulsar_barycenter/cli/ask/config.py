@@ -11,8 +11,6 @@ import click
 import msgspec
 
 from pulsar_barycenter.admin.errors import AdminRequestError
-from pulsar_barycenter.attach.answers import without_report
-from pulsar_barycenter.attach.collector import admin_urls
 from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url, asking_client
 from pulsar_barycenter.cli.asking.options import with_client_conf, with_why
 from pulsar_barycenter.cli.failure import fail
@@ -23,8 +21,10 @@ from pulsar_barycenter.config.sources import Source
 from pulsar_barycenter.doctor.picture import Picture
 from pulsar_barycenter.doctor.reading.cluster import ClusterUnreadableError
 from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.observer.answers import without_report
+from pulsar_barycenter.observer.collector import admin_urls
 from pulsar_barycenter.questions.examination import Asked, examine
-from pulsar_barycenter.status.settings import Setting, settings_of
+from pulsar_barycenter.status.effective_settings import Setting, settings_of
 from pulsar_barycenter.terminal.suggestions import did_you_mean
 from pulsar_barycenter.terminal.tables import Column, print_table, printable
 

@@ -10,7 +10,6 @@ from typing import Final
 import click
 import msgspec
 
-from pulsar_barycenter.attach.running_cluster import ClusterError, snapshot_of
 from pulsar_barycenter.cli.ask.decision_tables import headline, print_json, print_tables, window_of
 from pulsar_barycenter.cli.asking.client import asking_client, named_url
 from pulsar_barycenter.cli.asking.options import with_client_conf
@@ -22,6 +21,7 @@ from pulsar_barycenter.load.managers import short_name
 from pulsar_barycenter.load.rounds.snapshot_rounds import placement_lines, shedding_rounds, split_rounds
 from pulsar_barycenter.load.strategies import Role, placer_name, shedder_name, splitter_name
 from pulsar_barycenter.naming.errors import InvalidNameError
+from pulsar_barycenter.observer.running_cluster import ClusterError, snapshot_of
 from pulsar_barycenter.questions.past_state import Subject
 from pulsar_barycenter.snapshots.decided_by import (
     UNUSABLE,
@@ -124,8 +124,8 @@ def command(
     except (*UNUSABLE, ClusterError) as error:
         fail(in_words(error))
         return
-    for doubt in found.doubts:
-        click.echo(f"barycenter: doubtful data: {doubt}", err=True)
+    for warning in found.warnings:
+        click.echo(f"barycenter: warning: {warning}", err=True)
     for each in advice(config):
         if each.severity is not Severity.REFUSED:  # what a broker refuses was refused above, if it mattered here
             click.echo(f"barycenter: {each.severity}: {each}", err=True)

@@ -11,17 +11,17 @@ from typing import Final
 import click
 import msgspec
 
-from pulsar_barycenter.attach.collector import admin_urls
 from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url, asking_client, named_url
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cluster_logs.data_folder import WrongFolderError
 from pulsar_barycenter.doctor.catalogue import CHECKS, Diagnosis
-from pulsar_barycenter.doctor.finding import Finding, Severity
+from pulsar_barycenter.doctor.finding import ClusterFinding, Severity
 from pulsar_barycenter.doctor.picture import OWN_KEY, Picture
 from pulsar_barycenter.doctor.reading.cluster import ClusterUnreadableError
 from pulsar_barycenter.doctor.reading.store import StoreUnreadableError
 from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.observer.collector import admin_urls
 from pulsar_barycenter.questions.examination import Asked, examine
 from pulsar_barycenter.run.broker_folders import check_ledgers_folder
 from pulsar_barycenter.terminal.suggestions import did_you_mean
@@ -185,7 +185,7 @@ def _listed(options: Sequence[str]) -> str:
     return " and ".join([*filter(None, [", ".join(options[:-1])]), *options[-1:]])
 
 
-def _print_finding(finding: Finding) -> None:
+def _print_finding(finding: ClusterFinding) -> None:
     severity = click.style(f"{finding.severity:8}", fg=_COLOURS[finding.severity], bold=True)
     click.echo(f"{severity} {finding.check}  {printable(finding.subject)}")
     _print_wrapped("    ", finding.sentence, 4)

@@ -6,8 +6,6 @@ from pathlib import Path
 import click
 import msgspec
 
-from pulsar_barycenter.attach.running_cluster import ClusterError
-from pulsar_barycenter.attach.topic_names import NoSuchTopicError
 from pulsar_barycenter.cli.ask.decision_tables import print_state, print_tables, window_of
 from pulsar_barycenter.cli.asking.client import asked_url, asking_client
 from pulsar_barycenter.cli.asking.options import with_client_conf
@@ -22,6 +20,8 @@ from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.observer.running_cluster import ClusterError
+from pulsar_barycenter.observer.topic_names import NoSuchTopicError
 from pulsar_barycenter.questions.explanation import Source, UnknownNameError, decided_now
 from pulsar_barycenter.questions.past_decisions import known_then, of_cluster, of_files
 from pulsar_barycenter.questions.past_state import Subject, known_range, state_at

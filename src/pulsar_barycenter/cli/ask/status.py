@@ -8,7 +8,6 @@ from typing import Final, TypeAlias
 import click
 import msgspec
 
-from pulsar_barycenter.attach.collector import admin_urls
 from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url, asking_client
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.formats import with_format
@@ -17,6 +16,7 @@ from pulsar_barycenter.doctor.reading.cluster import ClusterUnreadableError
 from pulsar_barycenter.load.bundle_load import IN_AND_OUT, LOAD_BYTES, LOAD_RATE, NEWEST
 from pulsar_barycenter.load.reasons import format_figure
 from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.observer.collector import admin_urls
 from pulsar_barycenter.questions.examination import Asked, examine
 from pulsar_barycenter.status.cluster_status import BrokerStatus, ClusterStatus, status_of
 from pulsar_barycenter.terminal.tables import Column, Kind, print_table, printable

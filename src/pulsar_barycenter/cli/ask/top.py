@@ -6,13 +6,13 @@ from typing import Final
 
 import click
 
-from pulsar_barycenter.attach.running_cluster import decisions_of, snapshot_of
 from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asked_url, asking_client
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.load.bundle_load import IN_AND_OUT, NEWEST
 from pulsar_barycenter.load.managers import short_name
 from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.observer.running_cluster import decisions_of, snapshot_of
 from pulsar_barycenter.questions.topics import topics_of
 from pulsar_barycenter.screen.top_screen import ClusterView, TopScreen
 from pulsar_barycenter.status.board import board_of

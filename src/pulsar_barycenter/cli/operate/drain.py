@@ -9,7 +9,6 @@ from typing import Final
 
 import click
 
-from pulsar_barycenter.attach.running_cluster import ClusterError
 from pulsar_barycenter.cli.asking.client import asked_url, asking_client
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.operate.carrying_out import (
@@ -25,6 +24,7 @@ from pulsar_barycenter.cli.operate.carrying_out import (
 from pulsar_barycenter.load.bundle_load import IN_AND_OUT, LOAD_BYTES, LOAD_RATE, NEWEST
 from pulsar_barycenter.load.reasons import format_figure
 from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.observer.running_cluster import ClusterError
 from pulsar_barycenter.operations.drained import CarriedLoad, Drained, set_drained, to_drain
 from pulsar_barycenter.operations.draining import keeping_policy
 from pulsar_barycenter.operations.executor import NotNowError, Pace, RefusedError

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import click
 
-from pulsar_barycenter.attach.running_cluster import ClusterError
-from pulsar_barycenter.attach.topic_names import NoSuchTopicError, bundles_of_topic
 from pulsar_barycenter.cli.asking.client import asked_url, asking_client
 from pulsar_barycenter.cli.failure import fail
 from pulsar_barycenter.cli.operate.carrying_out import (
@@ -21,6 +19,8 @@ from pulsar_barycenter.cli.operate.carrying_out import (
 )
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.observer.running_cluster import ClusterError
+from pulsar_barycenter.observer.topic_names import NoSuchTopicError, bundles_of_topic
 from pulsar_barycenter.operations.executor import NotNowError, Pace, RefusedError
 from pulsar_barycenter.operations.journal import Journal
 from pulsar_barycenter.operations.plan import PlannedMove, plan_of

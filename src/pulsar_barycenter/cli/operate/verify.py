@@ -17,7 +17,7 @@ from pulsar_barycenter.cli.operate.carrying_out import plan_in
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.operations.bring_back import WITHIN_S, owned_by_brokers
 from pulsar_barycenter.operations.executor import NotNowError, RefusedError
-from pulsar_barycenter.operations.plan import PlanError, Verdict, verified
+from pulsar_barycenter.operations.plan import MoveOutcome, PlanError, verified
 from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.terminal.tables import Column, print_table, printable
 
@@ -52,7 +52,7 @@ def command(file: Path, url: str | None, form: str) -> None:
         sys.exit(_NOT_ALL)
 
 
-def _print_verdict(count: int, others: Sequence[Verdict]) -> None:
+def _print_verdict(count: int, others: Sequence[MoveOutcome]) -> None:
     served = count - len(others)
     verb = "is" if served == 1 else "are"
     click.echo(f"{served:,} of {count_of(count, 'bundle')} {verb} served by the planned broker")

@@ -9,8 +9,6 @@ from pathlib import Path
 import click
 import msgspec
 
-from pulsar_barycenter.attach.collecting import Collection, collect_rounds
-from pulsar_barycenter.attach.collector import CollectError, Round, admin_urls
 from pulsar_barycenter.cli.asking.client import URL_VARIABLE, asking_client, asking_conf, named_url
 from pulsar_barycenter.cli.asking.options import with_client_conf
 from pulsar_barycenter.cli.failure import fail
@@ -18,6 +16,8 @@ from pulsar_barycenter.cli.folders import keep_private
 from pulsar_barycenter.cli.formats import with_format
 from pulsar_barycenter.cli.moments import Seconds
 from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.observer.collecting import Collection, collect_rounds
+from pulsar_barycenter.observer.collector import CollectError, Round, admin_urls
 from pulsar_barycenter.run.process_log import configure_logging
 from pulsar_barycenter.terminal.errors import in_words
 

@@ -98,8 +98,8 @@ def command(
             grid = scenarios(strategies, sets, numbers, _periods(found.demand.steps, parts), base)
             open_folder(out, GridFile(spec=spec, base=base, digest=digest_of(found)))
             held.enter_context(one_command(out))
-            for doubt in found.doubts:
-                click.echo(f"barycenter: {doubt}", err=True)
+            for warning in found.warnings:
+                click.echo(f"barycenter: warning: {warning}", err=True)
             words = size_of(found)
             click.echo(f"{words}; {count_of(len(grid), 'run')}", err=True)
             waiting = waiting_of(grid, out)
@@ -116,7 +116,7 @@ def command(
                 _follow(ended, done, len(grid))
             runs = [run for each in with_progress(grid, "reading") if (run := read_run(out, each)) is not None]
             write_results(out, runs)
-            about = About(command_of(click.get_current_context()), words, found.doubts, base)
+            about = About(command_of(click.get_current_context()), words, found.warnings, base)
             report = write_report(out, runs, about)
         except UNUSABLE as error:
             fail(in_words(error))

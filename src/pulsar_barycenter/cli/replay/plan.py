@@ -6,7 +6,6 @@ from typing import Final
 import click
 import msgspec
 
-from pulsar_barycenter.attach.running_cluster import ClusterError
 from pulsar_barycenter.cli.ask.decide import snapshot_given
 from pulsar_barycenter.cli.ask.decision_tables import headline
 from pulsar_barycenter.cli.asking.options import with_client_conf
@@ -16,6 +15,7 @@ from pulsar_barycenter.config.broker_conf import with_overrides
 from pulsar_barycenter.load.managers import MANAGER_KEY
 from pulsar_barycenter.load.reasons import SETTINGS_MARK, format_figure
 from pulsar_barycenter.naming.counted import count_of
+from pulsar_barycenter.observer.running_cluster import ClusterError
 from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.what_if import (
     LONGEST_MINUTES,
@@ -96,8 +96,8 @@ def command(
     except (*UNUSABLE, ReplayInputError, ClusterError) as error:
         fail(in_words(error))
         return
-    for doubt in found.doubts:
-        click.echo(f"barycenter: doubtful data: {doubt}", err=True)
+    for warning in found.warnings:
+        click.echo(f"barycenter: warning: {warning}", err=True)
     settings = told(found, config.barycenter_pulsar_compatibility, conf, changes)
     if form == "json":
         click.echo(f"barycenter: by {settings}", err=True)

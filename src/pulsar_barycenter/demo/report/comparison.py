@@ -9,7 +9,7 @@ from pulsar_barycenter.demo.contenders import Contender
 from pulsar_barycenter.demo.plan import TopicResult
 from pulsar_barycenter.demo.record import Record
 from pulsar_barycenter.demo.report.data import ReportData
-from pulsar_barycenter.pages.page import rendered
+from pulsar_barycenter.html_pages.page import rendered
 
 
 @dataclass(frozen=True, slots=True)

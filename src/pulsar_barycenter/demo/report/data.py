@@ -10,10 +10,10 @@ from statistics import fmean
 from typing import Any, Final
 
 from pulsar_barycenter.demo.gaps import Interruption, interruptions
-from pulsar_barycenter.demo.moves import Lane, Move, follow_bundles
+from pulsar_barycenter.demo.moves import DemoMove, Lane, follow_bundles
 from pulsar_barycenter.demo.plan import TopicResult
 from pulsar_barycenter.demo.record import Event, LoadSample, Record, imbalance_over_time
-from pulsar_barycenter.pages.reasons import short_reason
+from pulsar_barycenter.html_pages.reasons import short_reason
 
 MOST_POINTS: Final = 1200
 """Of a line; of a longer one each point is the mean of as many neighbours as are needed to stay below."""
@@ -137,7 +137,7 @@ class ReportData:
             [(self._since(one.at_s), round(one.msg_rate, 1), one.bundles, round(one.usage * 100, 1)) for one in samples]
         )
 
-    def _row(self, index: int, event: Event, move: Move | None) -> Row:
+    def _row(self, index: int, event: Event, move: DemoMove | None) -> Row:
         return Row(
             number=index + 1,
             at_s=self._since(event.at_s),
@@ -168,7 +168,7 @@ def letters_of_brokers(record: Record) -> dict[str, str]:
     return {name: chr(ord("A") + index) if index < 26 else f"B{index}" for index, name in enumerate(known)}
 
 
-def _note(move: Move | None) -> str:
+def _note(move: DemoMove | None) -> str:
     if move is None:
         return ""
     said = ["back to a former owner"] if move.back else []

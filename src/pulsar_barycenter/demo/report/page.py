@@ -8,7 +8,7 @@ from pulsar_barycenter.demo.plan import TopicResult
 from pulsar_barycenter.demo.record import Record
 from pulsar_barycenter.demo.report.data import ReportData, short_names
 from pulsar_barycenter.demo.summary import verdict
-from pulsar_barycenter.pages.page import rendered
+from pulsar_barycenter.html_pages.page import rendered
 
 
 @dataclass(frozen=True, slots=True)

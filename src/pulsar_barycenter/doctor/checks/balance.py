@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from pulsar_barycenter.doctor.finding import Finding, Severity, found
+from pulsar_barycenter.doctor.finding import ClusterFinding, Severity, found
 from pulsar_barycenter.doctor.picture import Picture
 from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData
 from pulsar_barycenter.load.reports.load_report import RESOURCES, LocalBrokerData, ResourceUsage
@@ -27,7 +27,7 @@ _FIGURES: Final = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_thro
 _UNKNOWN: Final = -1.0
 
 
-def preallocations(picture: Picture) -> Iterator[Finding]:
+def preallocations(picture: Picture) -> Iterator[ClusterFinding]:
     """The leader counts bundles for a broker that is gone."""
     assert picture.snapshot is not None
     for broker, bundles in sorted(picture.snapshot.preallocated.items()):
@@ -40,7 +40,7 @@ def preallocations(picture: Picture) -> Iterator[Finding]:
             )
 
 
-def old_reports(picture: Picture) -> Iterator[Finding]:
+def old_reports(picture: Picture) -> Iterator[ClusterFinding]:
     """A broker has not reported its load for longer than it may."""
     limit_ms = longest_silence_ms(picture)
     for broker, report, now_ms in _reports(picture):
@@ -75,7 +75,7 @@ def longest_silence_ms(picture: Picture) -> int:
     return max(round(longest * 2 * 60_000) if math.isfinite(longest) else 0, _SHORTEST_SILENCE_MS)
 
 
-def absurd_reports(picture: Picture) -> Iterator[Finding]:
+def absurd_reports(picture: Picture) -> Iterator[ClusterFinding]:
     """A report has figures that cannot be."""
     for broker, report, _ in _reports(picture):
         faults = [fault for name in RESOURCES if (fault := _fault(name, getattr(report, name)))]
@@ -119,7 +119,7 @@ def _reports(picture: Picture) -> Iterator[tuple[str, LocalBrokerData | BrokerLo
                 yield broker, stored, picture.now_ms
 
 
-def idle_shedder(picture: Picture) -> Iterator[Finding]:
+def idle_shedder(picture: Picture) -> Iterator[ClusterFinding]:
     """Load never moves: balancing or shedding is off, or there is nobody to move it to."""
     for key, effect in SWITCHES.items():
         brokers = [broker.broker for broker in picture.answering if (broker.settings or {}).get(key) == "false"]
@@ -140,7 +140,7 @@ def idle_shedder(picture: Picture) -> Iterator[Finding]:
         )
 
 
-def cool_down(picture: Picture) -> Iterator[Finding]:
+def cool_down(picture: Picture) -> Iterator[ClusterFinding]:
     """Every bundle was unloaded a short while ago, and is left alone for that."""
     assert picture.snapshot is not None
     recent = set(picture.snapshot.recently_unloaded)
@@ -155,7 +155,7 @@ def cool_down(picture: Picture) -> Iterator[Finding]:
         )
 
 
-def late_pipeline(picture: Picture) -> Iterator[Finding]:
+def late_pipeline(picture: Picture) -> Iterator[ClusterFinding]:
     """The leader decides without the pipeline's windows, because they are late or there are none."""
     lag_s = picture.pipeline_lag_s
     if lag_s is None or pipeline_silence_s(picture) is not None:
@@ -174,7 +174,7 @@ def late_pipeline(picture: Picture) -> Iterator[Finding]:
         )
 
 
-def silent_pipeline(picture: Picture) -> Iterator[Finding]:
+def silent_pipeline(picture: Picture) -> Iterator[ClusterFinding]:
     """The pipeline, which ran before, no longer looks for load reports: it was stopped, was killed or hangs."""
     silent_s = pipeline_silence_s(picture)
     if silent_s is None:

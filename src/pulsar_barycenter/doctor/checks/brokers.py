@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from pulsar_barycenter.config.sources import NotedChange
-from pulsar_barycenter.doctor.finding import Finding, Severity, found
+from pulsar_barycenter.doctor.finding import ClusterFinding, Severity, found
 from pulsar_barycenter.doctor.picture import CHANNEL_LEADER, LEADER, Picture
 from pulsar_barycenter.load.drain_notes import drained_by
 from pulsar_barycenter.load.policies import DRAINED_KEY
@@ -16,7 +16,7 @@ SKEW_WARNING_MS: Final = 2_000
 SKEW_ERROR_MS: Final = 30_000
 
 
-def silent_brokers(picture: Picture) -> Iterator[Finding]:
+def silent_brokers(picture: Picture) -> Iterator[ClusterFinding]:
     """A registered broker does not answer."""
     for broker in picture.brokers or ():
         if broker.failure:
@@ -29,7 +29,7 @@ def silent_brokers(picture: Picture) -> Iterator[Finding]:
             )
 
 
-def registration(picture: Picture) -> Iterator[Finding]:
+def registration(picture: Picture) -> Iterator[ClusterFinding]:
     """Brokers differ in whom they take to be there."""
     if picture.store is not None:
         expected, by = picture.registered, "the metadata store"
@@ -56,7 +56,7 @@ def registration(picture: Picture) -> Iterator[Finding]:
             )
 
 
-def leadership(picture: Picture) -> Iterator[Finding]:
+def leadership(picture: Picture) -> Iterator[ClusterFinding]:
     """Nobody leads, more than one does, or a broker is mistaken about it."""
     leading = sorted(broker.broker for broker in picture.answering if broker.leads)
     if len(leading) > 1:
@@ -93,7 +93,7 @@ def leadership(picture: Picture) -> Iterator[Finding]:
     yield from _leader_there(picture, set(named))
 
 
-def _leader_there(picture: Picture, named: set[str]) -> Iterator[Finding]:
+def _leader_there(picture: Picture, named: set[str]) -> Iterator[ClusterFinding]:
     written = {leader for leader in picture.store.leaders.values() if leader} if picture.store is not None else set()
     if picture.answering and not named and all(not broker.leads for broker in picture.answering):
         yield found(
@@ -135,7 +135,7 @@ def _path_in_use(picture: Picture) -> str:
     return CHANNEL_LEADER if kinds == {True} else LEADER
 
 
-def clocks(picture: Picture) -> Iterator[Finding]:
+def clocks(picture: Picture) -> Iterator[ClusterFinding]:
     """Clocks differ by more than is due to how they were read."""
     read = [(broker.clock_ms, broker.broker) for broker in picture.answering if broker.clock_ms is not None]
     if len(read) < 2:
@@ -153,7 +153,7 @@ def clocks(picture: Picture) -> Iterator[Finding]:
             )
 
 
-def drained(picture: Picture) -> Iterator[Finding]:
+def drained(picture: Picture) -> Iterator[ClusterFinding]:
     """Brokers that are kept empty: the principal that drained each, the time, and the command that ends it."""
     change = picture.drained_by
     owned = {broker.broker: broker.owned for broker in picture.answering}

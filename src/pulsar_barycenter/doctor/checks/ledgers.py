@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from pulsar_barycenter.doctor.finding import Finding, Severity, found
+from pulsar_barycenter.doctor.finding import ClusterFinding, Severity, found
 from pulsar_barycenter.doctor.picture import Picture
 
 
-def ledgers_folder(picture: Picture) -> Iterator[Finding]:
+def ledgers_folder(picture: Picture) -> Iterator[ClusterFinding]:
     """The folder of the ledgers cannot hold them safely, or is another than the brokers'."""
     seen = picture.ledgers
     if seen is None:

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import msgspec
 
-from pulsar_barycenter.doctor.finding import Finding, Severity, found
+from pulsar_barycenter.doctor.finding import ClusterFinding, Severity, found
 from pulsar_barycenter.doctor.picture import Picture, is_users
 from pulsar_barycenter.naming.bundle import MAX_HASH, parse_boundary
 from pulsar_barycenter.naming.counted import count_of
@@ -18,7 +18,7 @@ _UNTILED = (
 )
 
 
-def tiling(picture: Picture) -> Iterator[Finding]:
+def tiling(picture: Picture) -> Iterator[ClusterFinding]:
     """Boundaries do not tile the hash range."""
     for name, boundaries in sorted(picture.known_boundaries.items()):
         fault = untiled(boundaries)
@@ -70,7 +70,7 @@ def out_of_order(boundaries: Sequence[str]) -> bool:
     return any(upper <= lower for lower, upper in pairwise(map(parse_boundary, boundaries)))
 
 
-def boundary_copies(picture: Picture) -> Iterator[Finding]:
+def boundary_copies(picture: Picture) -> Iterator[ClusterFinding]:
     """The copy of the boundaries in the policies is another than the list that is served by."""
     assert picture.store is not None
     for name, boundaries in sorted(picture.store.boundaries.items()):
@@ -85,7 +85,7 @@ def boundary_copies(picture: Picture) -> Iterator[Finding]:
             )
 
 
-def stale_bundles(picture: Picture) -> Iterator[Finding]:
+def stale_bundles(picture: Picture) -> Iterator[ClusterFinding]:
     """A broker goes by other boundaries than the metadata store has."""
     known = picture.known_boundaries
     for broker in picture.answering:
@@ -100,7 +100,7 @@ def stale_bundles(picture: Picture) -> Iterator[Finding]:
                 )
 
 
-def stale_policies(picture: Picture) -> Iterator[Finding]:
+def stale_policies(picture: Picture) -> Iterator[ClusterFinding]:
     """A broker goes by other policies of a namespace than the rest.
 
     Compared are the fields that all of them tell: brokers of two versions may tell different ones.
@@ -131,7 +131,7 @@ def minority(told: Mapping[str, str]) -> list[str]:
     return sorted(name for name, text in told.items() if text != most)
 
 
-def few_bundles(picture: Picture) -> Iterator[Finding]:
+def few_bundles(picture: Picture) -> Iterator[ClusterFinding]:
     """A namespace has fewer bundles than there are brokers."""
     brokers = len(picture.registered)
     for name, bundles in sorted(picture.bundles.items()):
@@ -145,7 +145,7 @@ def few_bundles(picture: Picture) -> Iterator[Finding]:
             )
 
 
-def unreadable_keys(picture: Picture) -> Iterator[Finding]:
+def unreadable_keys(picture: Picture) -> Iterator[ClusterFinding]:
     """A key of the metadata store holds what no broker can read."""
     assert picture.store is not None
     for path, reason in sorted(picture.store.unreadable.items()):

@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from pulsar_barycenter.doctor.finding import Finding, Severity, found
+from pulsar_barycenter.doctor.finding import ClusterFinding, Severity, found
 from pulsar_barycenter.doctor.picture import Picture, is_users, namespace_of
 from pulsar_barycenter.load.service_units.service_unit_state import ServiceUnitState
 from pulsar_barycenter.naming.counted import count_of
 
 
-def owned_twice(picture: Picture) -> Iterator[Finding]:
+def owned_twice(picture: Picture) -> Iterator[ClusterFinding]:
     """Two brokers serve one bundle."""
     for bundle, holders in sorted(picture.holders.items()):
         if len(holders) > 1:
@@ -24,7 +24,7 @@ def owned_twice(picture: Picture) -> Iterator[Finding]:
             )
 
 
-def unowned(picture: Picture) -> Iterator[Finding]:
+def unowned(picture: Picture) -> Iterator[ClusterFinding]:
     """A bundle with topics has no owner: normal until one of them is used. Without topics there is nothing to serve."""
     if picture.brokers is None and not picture.registered:
         return  # a cluster that is stopped owns nothing
@@ -47,7 +47,7 @@ def unowned(picture: Picture) -> Iterator[Finding]:
             )
 
 
-def owner_gone(picture: Picture) -> Iterator[Finding]:
+def owner_gone(picture: Picture) -> Iterator[ClusterFinding]:
     """The owner that is written down is no registered broker."""
     for bundle, (owner, where) in sorted(picture.written_owners.items()):
         if owner in picture.registered:
@@ -65,7 +65,7 @@ def owner_gone(picture: Picture) -> Iterator[Finding]:
         yield found(Severity.ERROR, bundle, f"its {where} names {owner or 'nobody'}, which is not registered", mend)
 
 
-def owner_differs(picture: Picture) -> Iterator[Finding]:
+def owner_differs(picture: Picture) -> Iterator[ClusterFinding]:
     """The owner that is written down and the broker that serves differ."""
     heard = {broker.broker: broker for broker in picture.answering if broker.owned is not None}
     for bundle, (owner, where) in sorted(picture.written_owners.items()):
@@ -89,7 +89,7 @@ def owner_differs(picture: Picture) -> Iterator[Finding]:
         yield from _unwritten(picture)
 
 
-def _unwritten(picture: Picture) -> Iterator[Finding]:
+def _unwritten(picture: Picture) -> Iterator[ClusterFinding]:
     """Yield what brokers serve without a lock; of brokers with records only if these can be read."""
     assert picture.store is not None
     for bundle, holders in sorted(picture.holders.items()):
@@ -114,7 +114,7 @@ def _in_motion(picture: Picture, bundle: str) -> bool:
     return (record is not None and record.state.is_in_flight) or (lock is not None and lock.disabled)
 
 
-def unknown_bundles(picture: Picture) -> Iterator[Finding]:
+def unknown_bundles(picture: Picture) -> Iterator[ClusterFinding]:
     """What is owned is no bundle of its namespace any more."""
     claims = Counter((broker.broker, bundle) for broker in picture.answering for bundle in broker.owned or ())
     for broker, bundle in sorted(claims):
@@ -132,7 +132,7 @@ def unknown_bundles(picture: Picture) -> Iterator[Finding]:
             )
 
 
-def stuck_records(picture: Picture) -> Iterator[Finding]:
+def stuck_records(picture: Picture) -> Iterator[ClusterFinding]:
     """A record of the ownership channel waits for a broker that is gone."""
     for bundle, record in sorted((picture.store.records if picture.store is not None else {}).items()):
         waits_for = record.source_broker if record.state is ServiceUnitState.RELEASING else record.owner

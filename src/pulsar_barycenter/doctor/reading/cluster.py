@@ -19,9 +19,6 @@ import msgspec
 
 from pulsar_barycenter.admin.client import AdminClient, Answer, reason_of
 from pulsar_barycenter.admin.errors import AdminRequestError
-from pulsar_barycenter.attach.addresses import address_of
-from pulsar_barycenter.attach.answers import without_report
-from pulsar_barycenter.attach.collector import understood
 from pulsar_barycenter.config.sources import NotedChange
 from pulsar_barycenter.doctor.finding import Unseen
 from pulsar_barycenter.doctor.picture import OWN_KEY, BrokerView, NamespaceView, Picture, is_users
@@ -32,6 +29,9 @@ from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.naming.errors import InvalidBundlesError, InvalidNameError
 from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.observer.addresses import address_of
+from pulsar_barycenter.observer.answers import without_report
+from pulsar_barycenter.observer.collector import understood
 
 MOST_BROKERS: Final = 10_000
 MOST_NAMESPACES: Final = 10_000

@@ -16,7 +16,7 @@ from pulsar_barycenter.lab.running import write_whole
 from pulsar_barycenter.replay.advice.brokers import of_other_size, of_other_strength, told_too_little, too_little
 from pulsar_barycenter.replay.advice.changes import commands, fragment
 from pulsar_barycenter.replay.advice.document import Advice
-from pulsar_barycenter.replay.advice.finding import Finding
+from pulsar_barycenter.replay.advice.finding import AdviceFinding
 from pulsar_barycenter.replay.advice.parts import Parts, parts_of
 from pulsar_barycenter.replay.advice.search import Question, checked, knobs_given
 from pulsar_barycenter.replay.advice.topics_and_bundles import (
@@ -46,7 +46,7 @@ class Advisable:
     question: Question
     starts: int
     reality: Reality
-    findings: Sequence[Finding]
+    findings: Sequence[AdviceFinding]
 
     def advice(self, seeds: Sequence[int], processes: int) -> Advice:
         """Return the advice, by runs on so many processes; how far it is goes to standard error."""
@@ -58,7 +58,7 @@ class Advisable:
             self.found.demand,
             observed=self.reality.observed,
             findings=self.findings,
-            doubts=(*_idle(self.found), *self.found.doubts, *self.reality.doubts),
+            warnings=(*_idle(self.found), *self.found.warnings, *self.reality.warnings),
         )
 
 
@@ -96,7 +96,7 @@ def _weights(found: Input, parts: Parts, price: float) -> Weights:
     )
 
 
-def _findings(spec: InputSpec, found: Input, reality: Reality) -> list[Finding]:
+def _findings(spec: InputSpec, found: Input, reality: Reality) -> list[AdviceFinding]:
     brokers = brokers_at(found)
     if not brokers:
         return []

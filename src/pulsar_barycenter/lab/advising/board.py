@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from pulsar_barycenter.load.reasons import format_figure
-from pulsar_barycenter.replay.advice.document import Advice, Configuration, Period, Verdict
+from pulsar_barycenter.replay.advice.document import Advice, AdviceVerdict, Configuration, Period
 from pulsar_barycenter.terminal.tables import Column, Kind, output_width, print_table, printable
 
 _WIDTH: Final = 120
@@ -67,10 +67,10 @@ def print_advice(advice: Advice) -> None:
     for finding in advice.findings:
         _print_text(f"{finding.kind}  ", finding.sentence, 4)
         _print_text("    → ", finding.mend, 6)
-    if advice.doubts:
+    if advice.warnings:
         _print_title("Mind")
-    for doubt in advice.doubts:
-        _print_text("- ", doubt, 2)
+    for warning in advice.warnings:
+        _print_text("- ", warning, 2)
 
 
 def _minutes(period: Period) -> str:
@@ -82,7 +82,7 @@ def _shown(advice: Advice) -> list[tuple[str, Configuration]]:
     """Return the rows that are told: what is compared first, then the others by their cost."""
     found = [("today", advice.today)]
     if advice.best is not None:
-        found.append(("advised" if advice.verdict is Verdict.CHANGE else "nearest", advice.best))
+        found.append(("advised" if advice.verdict is AdviceVerdict.CHANGE else "nearest", advice.best))
     told = {each.title for _, each in found}
     others = [each for each in advice.configurations if each.title not in told]
     plain = [each for each in others if set(each.settings) <= set(advice.today.settings)]

@@ -27,11 +27,11 @@ _TOPICS_OF_A_TRACE: Final = 4
 
 @dataclass(frozen=True)
 class Reality:
-    """What there is of it; `doubts` say what could not be read, and why."""
+    """What there is of it; `warnings` say what could not be read, and why."""
 
     observed: Observed | None = None
     usages: Usages | None = None
-    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def reality_of(spec: InputSpec) -> Reality:
@@ -45,21 +45,21 @@ def reality_of(spec: InputSpec) -> Reality:
         return Reality()
     folder = local_folder(name)
     if folder is None:
-        return Reality(doubts=(f"what {name} shows of real moves is not read: it is not on this machine",))
+        return Reality(warnings=(f"what {name} shows of real moves is not read: it is not on this machine",))
     history = History(PipelineLayout.of(Path(folder)), since_ms=spec.since_ms, until_ms=spec.until_ms)
-    doubts = []
+    warnings = []
     moves: list[Mapping[str, Any]] | None = None
     try:
         moves = history.moves(_ALL).select(_OF_MOVES).to_pylist()
     except NoHistoryError as error:
-        doubts.append(f"real moves are not known: {error}")
+        warnings.append(f"real moves are not known: {error}")
     balance: pa.Table | None = None
     try:
         balance = history.imbalance()
     except NoHistoryError as error:
-        doubts.append(f"the real balance is not known: {error}")
+        warnings.append(f"the real balance is not known: {error}")
     usages = usages_of(history.rows("broker_usage", USAGE_COLUMNS), history.rows("load_reports", REPORT_COLUMNS))
-    return Reality(_observed(moves, balance), usages, tuple(doubts))
+    return Reality(_observed(moves, balance), usages, tuple(warnings))
 
 
 def _observed(moves: list[Mapping[str, Any]] | None, balance: pa.Table | None) -> Observed | None:

@@ -13,17 +13,17 @@ from pulsar_barycenter.lab.running import RunFile
 from pulsar_barycenter.replay.grid import CONFIGURED, settings_of
 
 COSTS: Final = ("unloads", "sessions_disturbed", "unserved_topic_s", "flaps")
-MOST_DOUBTS: Final = 12
+MAX_WARNINGS: Final = 12
 _PREFIX: Final = "loadBalancer"
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What was replayed: the command, the input in words, its doubts, the settings that came with it."""
+    """What was replayed: the command, the input in words, its warnings, the settings that came with it."""
 
     command: str = ""
     replayed: str = ""
-    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     base: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -98,9 +98,9 @@ def verdict(rows: Sequence[Row], about: About) -> list[tuple[str, str]]:
         found.append(("as configured", told(configured[0])))
     if about.replayed:
         found.append(("replayed", about.replayed))
-    found += [("mind", doubt) for doubt in about.doubts[:MOST_DOUBTS]]
-    if len(about.doubts) > MOST_DOUBTS:
-        found.append(("mind", f"and {len(about.doubts) - MOST_DOUBTS} doubts more, which the command told"))
+    found += [("mind", warning) for warning in about.warnings[:MAX_WARNINGS]]
+    if len(about.warnings) > MAX_WARNINGS:
+        found.append(("mind", f"and {len(about.warnings) - MAX_WARNINGS} more warnings; the command printed them"))
     return found
 
 

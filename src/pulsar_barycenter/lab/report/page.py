@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from pulsar_barycenter.html_pages.page import rendered
 from pulsar_barycenter.lab.board import FIGURES, Row, figure_text, heading, rows_of
 from pulsar_barycenter.lab.report.overview import About, fronts, labels, overview, verdict
 from pulsar_barycenter.lab.report.thinning import MOST_ROWS, MOST_RUNS, runs_shown
 from pulsar_barycenter.lab.running import RunFile, write_whole
 from pulsar_barycenter.naming.counted import count_of
-from pulsar_barycenter.pages.page import rendered
 from pulsar_barycenter.replay.measures import MEASURES
 
 REPORT: Final = "report.html"

@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from pulsar_barycenter.html_pages.reasons import short_reason
 from pulsar_barycenter.lab.report.thinning import (
     LONGEST_REASON,
     MOST_LINES,
@@ -25,7 +26,6 @@ from pulsar_barycenter.lab.report.thinning import (
 from pulsar_barycenter.lab.running import RunFile
 from pulsar_barycenter.lab.series import Series
 from pulsar_barycenter.load.snapshot.load_snapshot import Floats
-from pulsar_barycenter.pages.reasons import short_reason
 from pulsar_barycenter.replay.outcome import Divided, Moved
 
 _KINDS: Final = {"unload": "unloaded", "assign": "failed over", "split": "part placed"}

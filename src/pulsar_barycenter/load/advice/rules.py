@@ -6,7 +6,7 @@ from typing import Final
 from pulsar_barycenter.load.advice.facts import Advice, Facts, Rule, Severity
 from pulsar_barycenter.load.advice.shedding_rules import BY_SHEDDER, EVENLY, SHEDDING, frozen_history
 from pulsar_barycenter.load.managers import ManagerKind
-from pulsar_barycenter.load.simple.settings import SimpleStrategy
+from pulsar_barycenter.load.simple.simple_settings import SimpleStrategy
 
 
 def findings(facts: Facts) -> Iterator[Advice]:

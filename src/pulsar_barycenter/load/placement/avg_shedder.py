@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 _KEYS: Final = (OVERLOAD_KEY,)
 
 
-class Move(NamedTuple):
+class PlannedTransfer(NamedTuple):
     """The brokers, by id, that a plan takes a bundle from and to."""
 
     source: str
     destination: str
 
 
-Planned: TypeAlias = Mapping[str, Move]
+Planned: TypeAlias = Mapping[str, PlannedTransfer]
 """The memory: bundle to its move, while a plan is carried out; empty at other times."""
 
 NOTHING_PLANNED: Final[Planned] = MappingProxyType({})
@@ -78,7 +78,7 @@ class AvgShedderPlacement(Placer[Planned]):
         return self._choice(snapshot, candidates, memory.get(bundle), rng), memory
 
     def _choice(
-        self, snapshot: LoadSnapshot, candidates: Flags, move: Move | None, rng: random.Random
+        self, snapshot: LoadSnapshot, candidates: Flags, move: PlannedTransfer | None, rng: random.Random
     ) -> PlacementChoice:
         if move is None:
             return drawn(candidates, rng, Code.DRAWN)
@@ -106,7 +106,7 @@ class AvgShedderPlacement(Placer[Planned]):
             return memory
         bundles, brokers = plan.snapshot.bundles, plan.snapshot.brokers.names
         sources = {bundles.names[row]: brokers[bundles.owner[row]] for row in plan.rows.tolist()}
-        return {bundle: Move(sources[bundle], broker) for bundle, broker in plan.destinations().items()}
+        return {bundle: PlannedTransfer(sources[bundle], broker) for bundle, broker in plan.destinations().items()}
 
     def tried(self, plan: SheddingPlan, memory: Planned) -> Planned:
         """Forget the plan."""

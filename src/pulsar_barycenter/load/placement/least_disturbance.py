@@ -27,8 +27,8 @@ from pulsar_barycenter.load.placement.placer import Figures, PlacementChoice, Pl
 from pulsar_barycenter.load.reasons import MAX_ALTERNATIVES, Alternative, Code, of_figures
 from pulsar_barycenter.load.shedding.least_disturbance.assignment import IDLE
 from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import NOBODY, BundleLoads, first_loads
+from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import NAME, Settings
 from pulsar_barycenter.load.shedding.least_disturbance.prediction import typical_work
-from pulsar_barycenter.load.shedding.least_disturbance.settings import NAME, Settings
 from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import (
     UsageLines,
     next_lines,

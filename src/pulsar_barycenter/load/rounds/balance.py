@@ -23,7 +23,7 @@ import numpy as np
 
 from pulsar_barycenter.load.filters.extensible_filters import ExtensibleFilterSettings
 from pulsar_barycenter.load.shedding.least_disturbance.best_usage import POINT, BestUsage, best_usage
-from pulsar_barycenter.load.shedding.least_disturbance.settings import Settings
+from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import Settings
 from pulsar_barycenter.load.snapshot.drained import drained_rows, with_drained, without_brokers
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from pulsar_barycenter.naming.counted import count_of

@@ -15,7 +15,7 @@ from pulsar_barycenter.load.rounds.destinations import EXCLUDED_KEY, Destination
 from pulsar_barycenter.load.shedding.shedder import SheddingPlan
 from pulsar_barycenter.load.simple.placement import SimpleMemory, rank, select_broker
 from pulsar_barycenter.load.simple.quotas import Quotas, update_quotas
-from pulsar_barycenter.load.simple.settings import SimpleSettings
+from pulsar_barycenter.load.simple.simple_settings import SimpleSettings
 from pulsar_barycenter.load.snapshot.drained import with_drained
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot, namespace_of
 

@@ -108,7 +108,7 @@ class DeviationShedder(Shedder[None]):
         return DeviationPlan(NAME, snapshot, verdicts, rows, before, waiting=waiting), memory
 
 
-class Move(NamedTuple):
+class DeviationMove(NamedTuple):
     """A bundle's row and metric, and its receiver's row; `least` and `greatest` are the brokers' metrics before."""
 
     row: int
@@ -123,15 +123,17 @@ def _deviation(squares: float, count: int, mean: float) -> float:
     return sqrt(max(0.0, squares / count - mean * mean)) if count else 0.0
 
 
-def _moves(snapshot: LoadSnapshot, member: DeviationShedder, metric: Floats, mean: float, squares: float) -> list[Move]:
-    """Return the moves: one more than a round makes, if there are so many."""
+def _moves(
+    snapshot: LoadSnapshot, member: DeviationShedder, metric: Floats, mean: float, squares: float
+) -> list[DeviationMove]:
+    """Return the moves: one more than a round makes, if there are more."""
     values: list[float | None] = list(metric.tolist())
     most = [(-value, -row) for row, value in enumerate(metric.tolist())]
     least = [(value, row) for row, value in enumerate(metric.tolist())]
     heapify(most)
     heapify(least)
     bundles = _Bundles(snapshot, member, metric)
-    moves: list[Move] = []
+    moves: list[DeviationMove] = []
     while len(moves) <= member.most:
         # drop entries of the heaps that are out of date because the broker's metric has changed
         while most and values[-most[0][1]] != -most[0][0]:
@@ -149,7 +151,7 @@ def _moves(snapshot: LoadSnapshot, member: DeviationShedder, metric: Floats, mea
             values[source] = None
             continue
         row, weight = found
-        moves.append(Move(row, weight, receiver, smallest, greatest))
+        moves.append(DeviationMove(row, weight, receiver, smallest, greatest))
         left = greatest - weight
         gained = smallest + weight if member.receiver_gains else smallest - weight
         squares += left * left + gained * gained - (greatest * greatest + smallest * smallest)
@@ -233,7 +235,7 @@ class DeviationVerdicts:
     mean: float
     deviation: float
     sheds: Flags
-    moves: list[Move]
+    moves: list[DeviationMove]
 
     @property
     def need(self) -> Floats:

@@ -40,7 +40,7 @@ from pulsar_barycenter.load.reasons import MAX_ALTERNATIVES, Alternative, Code, 
 from pulsar_barycenter.load.selection.selection_reason import explained
 from pulsar_barycenter.load.simple.quotas import Quotas
 from pulsar_barycenter.load.simple.ranking import Ranking, least_loaded, rank_brokers, settled
-from pulsar_barycenter.load.simple.settings import SimpleSettings, SimpleStrategy
+from pulsar_barycenter.load.simple.simple_settings import SimpleSettings, SimpleStrategy
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Integers, LoadSnapshot
 
 CURSOR_TURNS: Final = 1_000_000

@@ -26,7 +26,7 @@ import numpy as np
 from pulsar_barycenter.load.placement.avg_shedder_pins import Pins
 from pulsar_barycenter.load.reports.load_report import ResourceQuota, bundle_data_of_quota
 from pulsar_barycenter.load.simple.quotas import Quotas, figures_of
-from pulsar_barycenter.load.simple.settings import SimpleStrategy
+from pulsar_barycenter.load.simple.simple_settings import SimpleStrategy
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
 
 BYTES_PER_KILOBIT: Final = 128

@@ -35,7 +35,7 @@ from pulsar_barycenter.load.reports.load_report import (
 from pulsar_barycenter.load.shedding.shedder import Shedder
 from pulsar_barycenter.load.simple.placement import Policies
 from pulsar_barycenter.load.simple.ranking import truncated
-from pulsar_barycenter.load.simple.settings import SimpleSettings
+from pulsar_barycenter.load.simple.simple_settings import SimpleSettings
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
 
 if TYPE_CHECKING:

@@ -1,10 +1,16 @@
-"""Which load manager, strategy and settings a cluster's history speaks for, with the evidence; docs/advise.md.
+"""Recommends a load manager, a strategy and settings for a cluster from its recorded load; docs/advise.md.
 
-`parts` cuts a history into what is used for choosing and what is held out, and measures a run on each. `weighing` is
-the rule: what a configuration costs, and when one is better than another by more than noise. `settings` has what is
-worth trying, `search` says what to run next and what is advised, `document` what is told of it, `verdict` tells it.
-`changes` makes of it what brokers are given. What no balancing can mend is a `finding`: `topics_and_bundles` and
-`brokers` look for them.
+Problem. Which configuration is best depends on the load of a cluster. A configuration that is best for one recorded
+week may be best by chance.
 
-Pure: whoever has `search` ask for runs makes them.
+Rules. The history is split: one part selects a configuration, the other part confirms it. A configuration is only
+recommended if it is better than the present one by more than noise, on both parts.
+
+- `parts` splits the history, and measures a run on each part.
+- `weighing` computes the cost of a configuration, and whether one is better than another by more than noise.
+- `candidate_settings` lists the settings to try; `search` selects the next runs, and the recommendation at the end.
+- `document` is the result as a value (`advice.json`), `verdict` words it, `changes` lists the changes to broker.conf.
+- `finding` is a problem that balancing cannot solve; `topics_and_bundles` and `brokers` look for such problems.
+
+All of it is pure: the caller of `search` runs the replays.
 """

@@ -13,7 +13,7 @@ import numpy as np
 
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Integers
 from pulsar_barycenter.naming.counted import count_of
-from pulsar_barycenter.replay.advice.finding import Finding, Kind
+from pulsar_barycenter.replay.advice.finding import AdviceFinding, Kind
 from pulsar_barycenter.replay.capacity import KBIT, Capacity, CapacityModel, fit
 from pulsar_barycenter.replay.demand import FIGURES, Demand
 from pulsar_barycenter.replay.inputs.recorded import SATURATED, SILENCE_MS, Usages
@@ -27,7 +27,7 @@ _LEAST_DETERMINATION: Final = 0.5
 _UNKNOWN: Final = 0.1
 
 
-def of_other_size(brokers: Mapping[str, Capacity]) -> list[Finding]:
+def of_other_size(brokers: Mapping[str, Capacity]) -> list[AdviceFinding]:
     """Return the brokers whose cores or network are other than most brokers'."""
     if not brokers:
         return []
@@ -42,11 +42,11 @@ def of_other_size(brokers: Mapping[str, Capacity]) -> list[Finding]:
         )
         mend = "prefer a strategy that goes by usage to one that goes by message rates, or make brokers alike"
         figures = {"cores": each.cores, "usualCores": usual.cores}
-        found.append(Finding(kind=Kind.BROKER, subject=name, sentence=sentence, mend=mend, figures=figures))
+        found.append(AdviceFinding(kind=Kind.BROKER, subject=name, sentence=sentence, mend=mend, figures=figures))
     return found
 
 
-def of_other_strength(usages: Usages) -> list[Finding]:
+def of_other_strength(usages: Usages) -> list[AdviceFinding]:
     """Return the brokers that take far more or far less CPU for the same traffic than the others do, who differs most
     first.
 
@@ -56,7 +56,7 @@ def of_other_strength(usages: Usages) -> list[Finding]:
     rows = np.flatnonzero(known)
     rows = rows[:: max(1, -(-len(rows) // _MOST_REPORTS))]
     names = np.array(usages.broker, object)[rows]
-    found: list[Finding] = []
+    found: list[AdviceFinding] = []
     while len(found) < MOST_TOLD:
         differing = [
             each for name in sorted(set(names.tolist())) if (each := _against_others(usages, rows, names, name))
@@ -69,13 +69,13 @@ def of_other_strength(usages: Usages) -> list[Finding]:
     return found
 
 
-def _distance(found: Finding) -> tuple[float, float]:
+def _distance(found: AdviceFinding) -> tuple[float, float]:
     """Return how far a broker is from the others; of two that are each other's others the weaker is the further."""
     factor = max(found.figures["factor"], 1e-3)
     return round(abs(float(np.log(factor))), 1), factor
 
 
-def _against_others(usages: Usages, rows: Integers, names: Any, name: str) -> Finding | None:
+def _against_others(usages: Usages, rows: Integers, names: Any, name: str) -> AdviceFinding | None:
     """Return what is to be told of a broker by these rows, whose brokers are `names`."""
     mine: Flags = names == name
     if min(int(mine.sum()), int((~mine).sum())) < _LEAST_REPORTS:
@@ -90,7 +90,7 @@ def _against_others(usages: Usages, rows: Integers, names: Any, name: str) -> Fi
     if 1 / DIFFERS < factor < DIFFERS:
         return None
     strength = f"about {1 / factor:.0%} as strong" if factor > 0 else "far stronger"
-    return Finding(
+    return AdviceFinding(
         kind=Kind.BROKER,
         subject=name,
         sentence=f"{name} takes {factor:.2g} times the CPU of the others for the same traffic ({int(mine.sum())} of its"
@@ -101,7 +101,9 @@ def _against_others(usages: Usages, rows: Integers, names: Any, name: str) -> Fi
     )
 
 
-def too_little(demand: Demand, model: CapacityModel, brokers: Mapping[str, Capacity], limit: float) -> list[Finding]:
+def too_little(
+    demand: Demand, model: CapacityModel, brokers: Mapping[str, Capacity], limit: float
+) -> list[AdviceFinding]:
     """Return whether the brokers suffice at the busiest step, if all load is placed as evenly as it can be.
 
     `limit` is the usage (a fraction) above which a broker is overloaded. One finding if they do not, or if they would
@@ -124,7 +126,7 @@ def too_little(demand: Demand, model: CapacityModel, brokers: Mapping[str, Capac
     if not np.isfinite(most):
         sentence = f"idle brokers use {model.idle_cpu:g} % of a core, more than the limit of {limit:.0%} leaves"
         mend = "look at what runs on the brokers, or at the fit of CPU to traffic"
-        return [Finding(kind=Kind.CAPACITY, subject="all brokers", sentence=sentence, mend=mend, figures={})]
+        return [AdviceFinding(kind=Kind.CAPACITY, subject="all brokers", sentence=sentence, mend=mend, figures={})]
     needed = max(1, ceil(most - 1e-9))
     if needed < count or (count == 1 and needed == 1):
         return []
@@ -140,10 +142,10 @@ def too_little(demand: Demand, model: CapacityModel, brokers: Mapping[str, Capac
     else:
         sentence = f"{even}; with one broker less it would be more than the limit of {limit:.0%}"
         mend = "add a broker if the cluster shall bear the loss of one at its busiest time"
-    return [Finding(kind=Kind.CAPACITY, subject="all brokers", sentence=sentence, mend=mend, figures=figures)]
+    return [AdviceFinding(kind=Kind.CAPACITY, subject="all brokers", sentence=sentence, mend=mend, figures=figures)]
 
 
-def told_too_little(usages: Usages) -> list[Finding]:
+def told_too_little(usages: Usages) -> list[AdviceFinding]:
     """Return the brokers that were silent for long between two reports, or whose CPU is often not known."""
     found = []
     names = np.array(usages.broker, object)
@@ -161,11 +163,11 @@ def told_too_little(usages: Usages) -> list[Finding]:
             )
             mend = "see whether reports are lost on their way, or the broker was down; the advice knows no better"
             figures = {"longestSilenceS": longest / 1000, "silences": many}
-            found.append(Finding(kind=Kind.REPORTS, subject=name, sentence=sentence, mend=mend, figures=figures))
+            found.append(AdviceFinding(kind=Kind.REPORTS, subject=name, sentence=sentence, mend=mend, figures=figures))
         unknown = float((usages.cpu[mine] < 0).mean())
         if unknown > _UNKNOWN:
             sentence = f"CPU is lacking in {unknown:.0%} of the {count_of(int(mine.sum()), 'report')} of {name}"
             mend = "see why; until then its usage is that of the fit to other reports"
             figures = {"share": unknown}
-            found.append(Finding(kind=Kind.REPORTS, subject=name, sentence=sentence, mend=mend, figures=figures))
+            found.append(AdviceFinding(kind=Kind.REPORTS, subject=name, sentence=sentence, mend=mend, figures=figures))
     return found

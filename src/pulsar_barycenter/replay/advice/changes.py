@@ -6,7 +6,7 @@ from typing import Final
 
 from pulsar_barycenter.load.managers import MANAGER_KEY, ManagerKind, manager_kind
 from pulsar_barycenter.load.strategies import OWN_PACKAGE, SHEDDING_KEY, is_own
-from pulsar_barycenter.replay.advice.document import Advice, Change, Verdict
+from pulsar_barycenter.replay.advice.document import Advice, AdviceVerdict, Change
 
 _WIDTH: Final = 110
 
@@ -18,7 +18,7 @@ def fragment(advice: Advice) -> str:
         how = "running brokers take it, see commands.sh" if change.is_dynamic else "read when a broker starts"
         lines += ["", *_comment(f"today {change.today or 'blank'}; {change.why}; {how}")]
         lines.append(f"{change.key}={change.advised}")
-    if advice.verdict is not Verdict.CHANGE:
+    if advice.verdict is not AdviceVerdict.CHANGE:
         lines += ["", "# Nothing is to be changed."]
     return "\n".join(lines) + "\n"
 

@@ -7,11 +7,11 @@ import enum
 
 import msgspec
 
-from pulsar_barycenter.replay.advice.finding import Finding
+from pulsar_barycenter.replay.advice.finding import AdviceFinding
 from pulsar_barycenter.replay.advice.weighing import Gain
 
 
-class Verdict(enum.StrEnum):
+class AdviceVerdict(enum.StrEnum):
     CHANGE = "change"
     """Another configuration is better by more than noise, and was so on what was held out."""
     KEEP = "keep"
@@ -136,7 +136,7 @@ class Advice(_Document, frozen=True, kw_only=True):
     """All of it. `advised` is None if nothing is to be changed; `best` is what came nearest, or is advised."""
 
     format: int = 1
-    verdict: Verdict
+    verdict: AdviceVerdict
     sentence: str
     rule: Rule
     settling: Period
@@ -154,6 +154,6 @@ class Advice(_Document, frozen=True, kw_only=True):
     sensitivity: list[Notch]
     by_seed: list[OfSeed]
     observed: list[Compared]
-    findings: list[Finding]
-    doubts: list[str]
+    findings: list[AdviceFinding]
+    warnings: list[str] = msgspec.field(name="doubts")
     configurations: list[Configuration]

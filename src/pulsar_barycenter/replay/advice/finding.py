@@ -18,7 +18,7 @@ class Kind(enum.StrEnum):
     """Load is not known because reports lack."""
 
 
-class Finding(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class AdviceFinding(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """`figures` are those of the sentence, by name: loads and shares as fractions of a broker."""
 
     kind: Kind

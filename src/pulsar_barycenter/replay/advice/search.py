@@ -19,8 +19,7 @@ from pulsar_barycenter.config.broker_conf import with_overrides
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.load.managers import MANAGER_KEY, ManagerKind, manager_in_force
 from pulsar_barycenter.load.strategies import PLACEMENT_KEY, SHEDDING_KEY
-from pulsar_barycenter.replay.advice.parts import Trial
-from pulsar_barycenter.replay.advice.settings import (
+from pulsar_barycenter.replay.advice.candidate_settings import (
     SWITCHES,
     Knob,
     changes_of,
@@ -30,6 +29,7 @@ from pulsar_barycenter.replay.advice.settings import (
     text_of,
     with_setting,
 )
+from pulsar_barycenter.replay.advice.parts import Trial
 from pulsar_barycenter.replay.advice.weighing import Gain, Weighed, Weights, gain, least, weighed
 from pulsar_barycenter.replay.errors import ReplayInputError
 from pulsar_barycenter.replay.grid import CONFIGURED, Scenario, scenarios

@@ -20,7 +20,7 @@ import numpy as np
 
 from pulsar_barycenter.load.snapshot.load_snapshot import Floats
 from pulsar_barycenter.naming.counted import count_of
-from pulsar_barycenter.replay.advice.finding import Finding, Kind
+from pulsar_barycenter.replay.advice.finding import AdviceFinding, Kind
 from pulsar_barycenter.replay.bundles import summed
 from pulsar_barycenter.replay.capacity import KBIT, Capacity, CapacityModel
 from pulsar_barycenter.replay.demand import FIGURES, SPREAD, Demand
@@ -66,7 +66,7 @@ def _cpu(figures: list[Floats], model: CapacityModel, cores: float) -> Floats:
     return used / (cores * 100)
 
 
-def topics_too_large(demand: Demand, loads: Loads, names: Mapping[int, str] | None = None) -> list[Finding]:
+def topics_too_large(demand: Demand, loads: Loads, names: Mapping[int, str] | None = None) -> list[AdviceFinding]:
     """Return the topics that alone ask more than a fair share, the largest first.
 
     `names` are those of topics by their hash, where they are known. Of topics of which only the number is known the
@@ -85,7 +85,7 @@ def topics_too_large(demand: Demand, loads: Loads, names: Mapping[int, str] | No
     return found
 
 
-def _topic(demand: Demand, loads: Loads, source: int, load: float, names: Mapping[int, str]) -> Finding:
+def _topic(demand: Demand, loads: Loads, source: int, load: float, names: Mapping[int, str]) -> AdviceFinding:
     bundle, where, count = demand.bundles[demand.bundle_of[source]], int(demand.hashes[source]), demand.topics[source]
     partitions = max(2, ceil(load / (PART * loads.fair) - 1e-9))
     if where != SPREAD:
@@ -104,7 +104,7 @@ def _topic(demand: Demand, loads: Loads, source: int, load: float, names: Mappin
         if where != SPREAD
         else f" (`pulsar-admin topics stats` of its {count_of(max(1, int(count)), 'topic')} tells which)"
     )
-    return Finding(
+    return AdviceFinding(
         kind=Kind.TOPIC,
         subject=name,
         sentence=sentence,
@@ -119,7 +119,7 @@ def _topic(demand: Demand, loads: Loads, source: int, load: float, names: Mappin
     )
 
 
-def namespaces_too_coarse(demand: Demand, loads: Loads) -> list[Finding]:
+def namespaces_too_coarse(demand: Demand, loads: Loads) -> list[AdviceFinding]:
     """Return the namespaces with bundles that are larger than half a fair share and can be split, those with the most
     load first."""
     if loads.fair < LEAST_SHARE:
@@ -148,7 +148,7 @@ def namespaces_too_coarse(demand: Demand, loads: Loads) -> list[Finding]:
 
 def _namespace(
     demand: Demand, loads: Loads, space: str, rows: list[int], heavy: list[int], of_bundle: Floats
-) -> Finding:
+) -> AdviceFinding:
     total = float(of_bundle[rows].sum())
     pieces = {row: max(2, ceil(float(of_bundle[row]) / (PART * loads.fair) - 1e-9)) for row in heavy}
     count = len(rows) + sum(pieces.values()) - len(heavy)
@@ -167,7 +167,7 @@ def _namespace(
         f"split {'it' if len(heavy) == 1 else 'these'} until the namespace has {count} or more, first by"
         f" `pulsar-admin namespaces split-bundle --bundle {range_} --unload {space}`"
     )
-    return Finding(
+    return AdviceFinding(
         kind=Kind.NAMESPACE,
         subject=space,
         sentence=sentence,

@@ -7,8 +7,10 @@ from typing import Any, Final
 from pulsar_barycenter.config.broker_conf import keys
 from pulsar_barycenter.load.managers import MANAGER_KEY, PULSAR_PACKAGE, StrategyError
 from pulsar_barycenter.load.strategies import PLACEMENT_KEY, SHEDDING_KEY, check_change
+from pulsar_barycenter.replay.advice.candidate_settings import changes_of, in_words
 from pulsar_barycenter.replay.advice.document import (
     Advice,
+    AdviceVerdict,
     Change,
     Compared,
     Configuration,
@@ -19,13 +21,11 @@ from pulsar_barycenter.replay.advice.document import (
     Period,
     Rule,
     SettlingCost,
-    Verdict,
     Weighing,
 )
-from pulsar_barycenter.replay.advice.finding import Finding
+from pulsar_barycenter.replay.advice.finding import AdviceFinding
 from pulsar_barycenter.replay.advice.parts import Parts, Trial
 from pulsar_barycenter.replay.advice.search import Question, TrialsOfScenarios, candidate, set_back
-from pulsar_barycenter.replay.advice.settings import changes_of, in_words
 from pulsar_barycenter.replay.advice.weighing import LEAST_GAIN, NOISES, TIE, Gain, least
 from pulsar_barycenter.replay.demand import Demand
 from pulsar_barycenter.replay.grid import Scenario
@@ -43,23 +43,23 @@ def advice_of(
     demand: Demand,
     *,
     observed: Observed | None = None,
-    findings: Sequence[Finding] = (),
-    doubts: Sequence[str] = (),
+    findings: Sequence[AdviceFinding] = (),
+    warnings: Sequence[str] = (),
 ) -> Advice:
     """Return the advice, once `search.wanted` asks for nothing more."""
     teller = _Teller(question, known)
     found = candidate(question, known)
     if found == question.today:
-        verdict = Verdict.KEEP
+        verdict = AdviceVerdict.KEEP
         others = [each for each in teller.all if each != question.today and not question.is_idle(each)]
         best = least(others, lambda each: question.weigh(each, known)) if others else None
     else:
         best = found
-        verdict = Verdict.CHANGE if question.gain_held_out(known, found).counts else Verdict.UNCONFIRMED
-    changes = teller.changes(found) if verdict is Verdict.CHANGE else []
-    judged = found if verdict is Verdict.CHANGE else question.today
+        verdict = AdviceVerdict.CHANGE if question.gain_held_out(known, found).counts else AdviceVerdict.UNCONFIRMED
+    changes = teller.changes(found) if verdict is AdviceVerdict.CHANGE else []
+    judged = found if verdict is AdviceVerdict.CHANGE else question.today
     idle = next((each for each in teller.all if question.is_idle(each) and each != question.today), None)
-    differences = teller.differences(found) if verdict is Verdict.CHANGE else []
+    differences = teller.differences(found) if verdict is AdviceVerdict.CHANGE else []
     return Advice(
         verdict=verdict,
         sentence=teller.sentence(verdict, best, len(findings), _hours(demand, parts.held_out)),
@@ -70,7 +70,7 @@ def advice_of(
         seeds=[trial.scenario.seed for trial in known[question.today.name]],
         tried=len(teller.all) - 1,
         today=teller.configuration(question.today),
-        advised=teller.configuration(found) if verdict is Verdict.CHANGE else None,
+        advised=teller.configuration(found) if verdict is AdviceVerdict.CHANGE else None,
         best=teller.configuration(best) if best is not None else None,
         without_balancing=teller.configuration(idle) if idle is not None else None,
         changes=changes,
@@ -80,7 +80,7 @@ def advice_of(
         by_seed=teller.by_seed(best) if best is not None else [],
         observed=_compared(observed, known[question.today.name]) if observed is not None else [],
         findings=list(findings),
-        doubts=[*_doubts_of_length(demand, parts), *doubts],
+        warnings=[*_warnings_of_length(demand, parts), *warnings],
         configurations=sorted(
             (teller.configuration(each) for each in teller.all), key=lambda each: (each.choosing.cost, each.title)
         ),
@@ -190,7 +190,7 @@ class _Teller:
             if abs(before.measures[each.name] - after.measures[each.name]) > 1e-9 * abs(before.measures[each.name])
         ]
 
-    def notches(self, judged: Scenario, verdict: Verdict) -> list[Notch]:
+    def notches(self, judged: Scenario, verdict: AdviceVerdict) -> list[Notch]:
         question = self._question
         config = judged.config(question.base)
         found = []
@@ -200,7 +200,7 @@ class _Teller:
             of = other.config(question.base)
             ((key, (now, value)),) = changes_of(config, of).items()
             chosen, held = question.gain(self._known, other), question.gain_held_out(self._known, other)
-            stands = (chosen.counts and held.counts) is (verdict is Verdict.CHANGE)
+            stands = (chosen.counts and held.counts) is (verdict is AdviceVerdict.CHANGE)
             found.append(Notch(key=key, value=value, instead_of=now, gain=chosen, gain_held_out=held, stands=stands))
         return found
 
@@ -212,7 +212,7 @@ class _Teller:
         saved = (before - after).mean(axis=1).tolist()
         return [OfSeed(seed=seed, gain=each) for seed, each in zip(seeds, saved, strict=True)]
 
-    def sentence(self, verdict: Verdict, best: Scenario | None, findings: int, hours: float) -> str:
+    def sentence(self, verdict: AdviceVerdict, best: Scenario | None, findings: int, hours: float) -> str:
         today = self.configuration(self._question.today)
         also = f" {_things(findings)} told below that no balancing can mend." if findings else ""
         if best is None:
@@ -221,13 +221,13 @@ class _Teller:
         held = f"on {_span(hours)} not used for choosing"
         regrets = f"{100 * other.held_out.regret:.1f} % of a broker instead of {100 * today.held_out.regret:.1f} %"
         match verdict:
-            case Verdict.CHANGE:
+            case AdviceVerdict.CHANGE:
                 return (
                     f"{self.change(best)}: {held} the fullest broker would have been fuller than it had to be"
                     f" by {regrets}, and the average client disturbed {other.held_out.disturbed_a_day:.2g} times a day"
                     f" instead of {today.held_out.disturbed_a_day:.2g}.{also}"
                 )
-            case Verdict.UNCONFIRMED:
+            case AdviceVerdict.UNCONFIRMED:
                 return (
                     f"Keep today's configuration ({self._words}): {self.name(best)} looked better by"
                     f" {_points(other.gain)}, but {held} it was {_held(other.gain_held_out)}.{also}"
@@ -306,7 +306,7 @@ def _compared(observed: Observed, today: Sequence[Trial]) -> list[Compared]:
     ]
 
 
-def _doubts_of_length(demand: Demand, parts: Parts) -> list[str]:
+def _warnings_of_length(demand: Demand, parts: Parts) -> list[str]:
     """Return what a history is too short to tell."""
     whole_ms = demand.steps * demand.step_ms
     told = _span(whole_ms / 3_600_000)

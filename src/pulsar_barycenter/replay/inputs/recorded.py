@@ -63,13 +63,13 @@ class Usages:
 
 @dataclass(frozen=True)
 class Recording:
-    """What a history amounts to, and what is doubtful of it."""
+    """The replay input that a history yields, with warnings about the data."""
 
     demand: Demand
     cluster: Cluster
     events: tuple[Event, ...]
     fit: Fit | None
-    doubts: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 def recording(samples: Samples, usages: Usages, *, step_ms: int = 60_000) -> Recording:
@@ -83,9 +83,9 @@ def recording(samples: Samples, usages: Usages, *, step_ms: int = 60_000) -> Rec
     start_ms = int(samples.at_ms.min()) // step_ms * step_ms
     end_ms = int(samples.at_ms.max()) // step_ms * step_ms + step_ms
     _check_gaps(np.unique(samples.at_ms))
-    cluster, events, fitted, doubts = _brokers(samples, usages, start_ms, end_ms, step_ms)
+    cluster, events, fitted, warnings = _brokers(samples, usages, start_ms, end_ms, step_ms)
     demand = _demand(samples, start_ms, (end_ms - start_ms) // step_ms, step_ms, cluster)
-    return Recording(demand, cluster, tuple(events), fitted, tuple(doubts))
+    return Recording(demand, cluster, tuple(events), fitted, tuple(warnings))
 
 
 def _check_gaps(times: Integers) -> None:
@@ -101,14 +101,14 @@ def _brokers(
     samples: Samples, usages: Usages, start_ms: int, end_ms: int, step_ms: int
 ) -> tuple[Cluster, list[Event], Fit | None, list[str]]:
     seen = _seen((samples.broker, samples.at_ms), (usages.broker, usages.at_ms))
-    doubts: list[str] = []
+    warnings: list[str] = []
     events: list[Event] = []
     brokers: dict[str, Capacity] = {}
     capacities = _capacities(usages)
     begins = {(usages.broker[row], int(usages.at_ms[row])) for row in np.flatnonzero(usages.sequence == 1).tolist()}
     for broker, (first, last) in sorted(seen.items()):
         if broker not in capacities:
-            doubts.append(f"the limits of {broker} are not known, so it is taken to be like most: {Capacity()}")
+            warnings.append(f"the limits of {broker} are not known, so it is taken to be like most: {Capacity()}")
         capacity = capacities.get(broker, Capacity())
         if first < start_ms + (step_ms if (broker, first) in begins else SILENCE_MS):
             brokers[broker] = capacity
@@ -122,12 +122,12 @@ def _brokers(
     if int(known.sum()) >= _FIT_SAMPLES:
         fitted = fit(usages.cpu[known], usages.rate[known], usages.throughput[known])
         if fitted.determination < 0.5:
-            doubts.append(f"CPU does not follow traffic well: {fitted}")
+            warnings.append(f"CPU does not follow traffic well: {fitted}")
     else:
-        doubts.append(
+        warnings.append(
             f"CPU of {count_of(int(known.sum()), 'report')} is known, too few to fit; {CapacityModel()} is taken"
         )
-    return Cluster(brokers, fitted.model if fitted else CapacityModel()), events, fitted, doubts
+    return Cluster(brokers, fitted.model if fitted else CapacityModel()), events, fitted, warnings
 
 
 def _seen(*told: tuple[Sequence[str], Integers]) -> dict[str, tuple[int, int]]:

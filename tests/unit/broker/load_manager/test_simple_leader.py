@@ -8,7 +8,7 @@ import pytest
 from pulsar_barycenter.broker.load_manager.simple.quota_store import DEFAULT_QUOTA_PATH, RESOURCE_QUOTA_ROOT
 from pulsar_barycenter.load.reasons import Code
 from pulsar_barycenter.load.reports.load_report import NamespaceBundleStats, ResourceQuota
-from pulsar_barycenter.load.simple.settings import SETTING_NODES
+from pulsar_barycenter.load.simple.simple_settings import SETTING_NODES
 from pulsar_barycenter.naming.bundle import Bundle
 from support.balanced_cluster import SimplyBalanced, own, simply_balanced, simply_settled, traffic
 from support.control_cluster import NAMESPACE, ControlCluster, on_virtual_time, topic

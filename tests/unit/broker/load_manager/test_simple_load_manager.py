@@ -204,7 +204,7 @@ def test_a_strategy_node_goes_before_the_configuration_at_once() -> None:
         await cluster.until(lambda: not b0.manager.is_centralized, "the node was read")
         with capture_logs() as logs:
             await setting(cluster, "loadBalancerStrategy", "roundRobin")
-            await cluster.until(lambda: bool(b0.manager._settings.current.doubts), "the node was read", within_s=10)
+            await cluster.until(lambda: bool(b0.manager._settings.current.warnings), "the node was read", within_s=10)
         (warning,) = (each for each in logs if each["event"] == "load_balancing_setting_not_usable")
         assert (warning["log_level"], "weightedRandomSelection is used" in warning["reason"]) == ("warning", True)
         await setting(cluster, "loadBalancerStrategy", "leastMsgPerSecond")

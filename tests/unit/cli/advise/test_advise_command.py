@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
-from pulsar_barycenter.attach.report_numbers import OF_APACHE_PULSAR
 from pulsar_barycenter.cli.main import main
 from pulsar_barycenter.cli.replay import advise as command_module
 from pulsar_barycenter.config.broker_conf import parse_broker_conf
@@ -19,9 +18,10 @@ from pulsar_barycenter.lab.advising.reality import reality_of
 from pulsar_barycenter.lab.inputs import InputSpec
 from pulsar_barycenter.load.managers import ManagerKind, manager_in_force
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData
+from pulsar_barycenter.observer.report_numbers import OF_APACHE_PULSAR
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
 from pulsar_barycenter.replay.advice.changes import commands, fragment
-from pulsar_barycenter.replay.advice.document import Advice, Verdict
+from pulsar_barycenter.replay.advice.document import Advice, AdviceVerdict
 from pulsar_barycenter.replay.synthetic.demand import START_MS
 from support.replayed_world import BROKERS, SHAPE, World
 from support.table_cases import at, write_tables
@@ -49,7 +49,7 @@ def test_an_advice_is_printed_and_written(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     told = msgspec.json.decode((tmp_path / "advice.json").read_bytes(), type=Advice)
     assert " ".join(done.stdout.split()).startswith(told.sentence)
-    assert told.verdict is Verdict.CHANGE
+    assert told.verdict is AdviceVerdict.CHANGE
     assert {each.key: each.advised for each in told.changes}[STD] in ("0.05", "0.1")
     read = parse_broker_conf((tmp_path / "broker.conf.fragment").read_text(), "fragment")
     assert manager_in_force(read.config) is ManagerKind.EXTENSIBLE
@@ -180,7 +180,7 @@ def test_of_a_recorded_history_its_own_moves_and_its_brokers_are_told(tmp_path: 
     assert observed["bundles moved by the leader"] == 3
     assert observed["flaps"] == 2  # the second and the third, each ten minutes after the one before
     assert "The history itself, and its replay with today's configuration" in done.stdout
-    assert any("the real balance is not known" in each for each in told.doubts)
+    assert any("the real balance is not known" in each for each in told.warnings)
     weak = [each for each in told.findings if each.subject == BROKERS[1]]
     assert [round(each.figures["factor"], 1) for each in weak] == [1.6]
 
@@ -198,7 +198,7 @@ def test_a_history_without_owners_and_balance_is_told_by_its_replay_alone(tmp_pa
     assert done.exit_code == 0, done.output
     told = msgspec.json.decode(done.stdout_bytes, type=Advice)
     assert told.observed == []
-    assert any("real moves are not known" in each for each in told.doubts)
+    assert any("real moves are not known" in each for each in told.warnings)
 
 
 def test_a_topic_of_a_trace_is_named(tmp_path: Path) -> None:

@@ -208,13 +208,13 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     assert said == f"barycenter: {tmp_path / 'none.json'}: No such file or directory\n"
 
 
-def test_doubtful_data_is_told_beside_the_answer(tmp_path: Path) -> None:
+def test_a_warning_about_the_data_goes_to_standard_error(tmp_path: Path) -> None:
     content = (
         '{"brokers": {"b:1": {"cpu": {"usage": "NaN", "limit": 100}}, "c:1": {"cpu": {"usage": 1, "limit": 100}}}}'
     )
     (tmp_path / "s.json").write_text(content)
     result = decide("--snapshot", str(tmp_path / "s.json"), "--json")
-    assert "doubtful data: b:1: figures that are no numbers, which count as 0" in result.stderr
+    assert "warning: b:1: values that are not numbers, which count as 0" in result.stderr
     assert all(json.loads(line) for line in result.stdout.splitlines())
 
 

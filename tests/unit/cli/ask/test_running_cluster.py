@@ -3,8 +3,8 @@
 import pytest
 from aiohttp import web
 
-from pulsar_barycenter.attach.running_cluster import ClusterError, decisions_of, snapshot_of
 from pulsar_barycenter.cli.asking.client import asking_client
+from pulsar_barycenter.observer.running_cluster import ClusterError, decisions_of, snapshot_of
 
 
 async def test_a_cluster_that_tells_no_decisions_is_to_be_recorded() -> None:

@@ -81,7 +81,7 @@ def test_what_was_changed_while_brokers_ran_counts_more_than_their_files(data: P
     assert "what was changed while brokers ran is not known" in said
 
 
-def test_settings_that_were_changed_later_are_doubtful_and_the_logs_tell_the_strategy(data: Path) -> None:
+def test_settings_that_were_changed_later_give_a_warning_and_the_logs_name_the_strategy(data: Path) -> None:
     os.utime(data / "conf" / "broker-1.conf", (TAKEN_MS / 1000 + 60, TAKEN_MS / 1000 + 60))
     log = DecisionLog("a:1", data / "decisions")
     log.record(TAKEN_MS - 9_000, "shed", Reason(code=Code.BALANCED, strategy="ThresholdShedder"))

@@ -9,7 +9,6 @@ from click.testing import CliRunner
 from textual.pilot import Pilot
 from textual.widgets import DataTable, Input, Static
 
-from pulsar_barycenter.attach.running_cluster import ClusterError
 from pulsar_barycenter.broker.load_manager.factory import load_manager_factory
 from pulsar_barycenter.cli.ask.top import seen_at
 from pulsar_barycenter.cli.asking.client import asking_client
@@ -18,6 +17,7 @@ from pulsar_barycenter.cluster_logs.decision_log import DecisionRecord
 from pulsar_barycenter.load.reasons import Code, Reason
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument
+from pulsar_barycenter.observer.running_cluster import ClusterError
 from pulsar_barycenter.questions.topics import MOST_BUNDLES, MOST_TOPICS, SeenTopics, topics_of
 from pulsar_barycenter.screen.top_screen import MOST_SHOWN, ClusterView, TopScreen
 from pulsar_barycenter.status.board import Board, BundleRow, TopicRow, board_of

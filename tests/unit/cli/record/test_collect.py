@@ -9,10 +9,10 @@ import pytest
 import structlog
 from click.testing import CliRunner
 
-from pulsar_barycenter.attach.collecting import collect_until
-from pulsar_barycenter.attach.collector import CollectError, Collector, Round
 from pulsar_barycenter.cli.main import main
 from pulsar_barycenter.cli.record.collect import _printer
+from pulsar_barycenter.observer.collecting import collect_until
+from pulsar_barycenter.observer.collector import CollectError, Collector, Round
 
 WELL = Round(at=1_790_000_000_000, brokers=2, bundles=1_500, failed={"b:1": "not now"})
 

@@ -121,7 +121,7 @@ def test_a_data_folder_is_replayed_as_it_was_recorded(tmp_path: Path) -> None:
     model = found.cluster.model
     cpu = model.idle_cpu + (model.cpu_per_message + 1024 * model.cpu_per_byte) * 1e5
     assert cpu == pytest.approx(5 + 0.002 * 1e5)
-    assert "R² 1.000" in " ".join(found.doubts)
+    assert "R² 1.000" in " ".join(found.warnings)
     done = run(tmp_path / "out", "--input", str(tmp_path / "data"), "--strategy", "no-op")
     assert done.exit_code == 0, done.output
     noop = {"loadManagerClassName": ManagerKind.NOOP.class_name}

@@ -188,7 +188,7 @@ def test_rows_are_named_by_what_differs() -> None:
 def test_the_verdict_tells_the_most_even_the_cheapest_and_what_is_configured() -> None:
     runs = [run_of("AvgShedder"), run_of("configured", spread=0.9), run_of("no-op", spread=0.5, moving=False)]
     rows = rows_of(runs)
-    told = dict(verdict(rows, About(replayed="an hour", doubts=("a gap",))))
+    told = dict(verdict(rows, About(replayed="an hour", warnings=("a gap",))))
     assert told["most even"].startswith("1 AvgShedder: regret ")
     assert told["fewest unloads"].startswith("2 no-op: ")
     assert told["as configured"].startswith("3 configured: ")

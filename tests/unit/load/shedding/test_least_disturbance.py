@@ -18,8 +18,8 @@ from pulsar_barycenter.load.rounds.round import round_of
 from pulsar_barycenter.load.shedding.least_disturbance.alignment import rows_before
 from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import first_loads, next_loads, part_of
 from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance import DisturbanceMemory, LeastDisturbance
+from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import Settings
 from pulsar_barycenter.load.shedding.least_disturbance.prediction import reachable
-from pulsar_barycenter.load.shedding.least_disturbance.settings import Settings
 from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import next_lines
 from pulsar_barycenter.load.shedding.least_disturbance.verdicts import DisturbancePlan
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot

@@ -29,7 +29,7 @@ from pulsar_barycenter.load.simple.quotas import (
     update_quotas,
 )
 from pulsar_barycenter.load.simple.ranking import Ranking, is_less_loaded, least_loaded, room
-from pulsar_barycenter.load.simple.settings import SimpleSettings, SimpleStrategy
+from pulsar_barycenter.load.simple.simple_settings import SimpleSettings, SimpleStrategy
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 from pulsar_barycenter.load.snapshot.simple_snapshot import build_simple_snapshot
 from support.load_cases import bundle_name
@@ -332,12 +332,12 @@ def test_settings_come_from_nodes_before_the_configuration() -> None:
     found = SimpleSettings.of(config, stored)
     assert (found.overload, found.comfort, found.auto_split) == (90, 40, False)
     assert not found.is_centralized
-    assert len(found.doubts) == 1
-    assert "comfort_load_threshold holds 'none', which is not a number; 40 is used" in found.doubts[0]
+    assert len(found.warnings) == 1
+    assert "comfort_load_threshold holds 'none', which is not a number; 40 is used" in found.warnings[0]
 
 
 @pytest.mark.parametrize("name", ["roundRobin", "", "LeastLoadedServer"])
 def test_an_unknown_strategy_means_the_weighted_draw_and_a_loud_doubt(name: str) -> None:
     settings = SimpleSettings.of(BrokerConfig(), {"loadBalancerStrategy": name})
     assert settings.strategy is SimpleStrategy.WEIGHTED_RANDOM_SELECTION
-    assert "leastMsgPerSecond" in settings.doubts[0]
+    assert "leastMsgPerSecond" in settings.warnings[0]

@@ -28,7 +28,7 @@ from pulsar_barycenter.load.reports.simple_load_report import LoadReport, comple
 from pulsar_barycenter.load.simple.placement import SimpleMemory, availability, rank, select_broker
 from pulsar_barycenter.load.simple.quotas import Quotas, average_to_write, quotas_to_write, update_quotas
 from pulsar_barycenter.load.simple.ranking import Ranking
-from pulsar_barycenter.load.simple.settings import CPU_FACTOR, MEMORY_FACTOR, stored_number
+from pulsar_barycenter.load.simple.simple_settings import CPU_FACTOR, MEMORY_FACTOR, stored_number
 from pulsar_barycenter.load.snapshot.document import PoliciesDocument, SnapshotDocument
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot, unloaded_recently
 from pulsar_barycenter.load.snapshot.simple_snapshot import SimpleSnapshotBuilder, build_simple_snapshot

@@ -28,7 +28,7 @@ from pulsar_barycenter.load.reports.simple_load_report import (
     with_quotas,
 )
 from pulsar_barycenter.load.reports.simple_report_rule import SimpleReportRule, judge_report, smoothed_memory
-from pulsar_barycenter.load.simple.settings import SimpleSettings
+from pulsar_barycenter.load.simple.simple_settings import SimpleSettings
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.namespace import is_broker_bound

@@ -5,7 +5,7 @@ import structlog
 
 from pulsar_barycenter.broker.changes import StoreWatch
 from pulsar_barycenter.broker.cluster.dynamic_configuration import ConfigHolder
-from pulsar_barycenter.load.simple.settings import SETTING_NODES, SETTINGS_ROOT, SimpleSettings
+from pulsar_barycenter.load.simple.simple_settings import SETTING_NODES, SETTINGS_ROOT, SimpleSettings
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.store import MetadataStore
 
@@ -15,13 +15,13 @@ _REFRESH_S = 30.0
 
 
 class SimpleSettingsWatch:
-    """The settings in force; doubts about them are told in the log once, and again when they change."""
+    """The settings in force. Warnings about them are logged once, and again when they change."""
 
     def __init__(self, store: MetadataStore, config: ConfigHolder) -> None:
         self._store = store
         self._config = config
         self._stored: dict[str, str] = {}
-        self._doubts: tuple[str, ...] = ()
+        self._warnings: tuple[str, ...] = ()
         self._watch = StoreWatch(
             store,
             name="load balancing settings",
@@ -34,10 +34,10 @@ class SimpleSettingsWatch:
     @property
     def current(self) -> SimpleSettings:
         found = SimpleSettings.of(self._config.current, self._stored)
-        if found.doubts != self._doubts:
-            self._doubts = found.doubts
-            for doubt in found.doubts:
-                log.warning("load_balancing_setting_not_usable", reason=doubt)
+        if found.warnings != self._warnings:
+            self._warnings = found.warnings
+            for warning in found.warnings:
+                log.warning("load_balancing_setting_not_usable", reason=warning)
         return found
 
     @property

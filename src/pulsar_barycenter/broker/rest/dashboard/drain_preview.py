@@ -19,12 +19,12 @@ from pulsar_barycenter.broker.rest.requests import json_response
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.config.broker_conf import runtime_values
 from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.html_pages.reasons import short_reason
 from pulsar_barycenter.load.managers import ManagerKind, StrategyError, manager_in_force
 from pulsar_barycenter.load.policies import DRAINED_KEY, PolicyError, drained_text
 from pulsar_barycenter.load.reasons import Reason, innermost, render
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument, owned_bundles
 from pulsar_barycenter.naming.bundle import may_leave_its_broker
-from pulsar_barycenter.pages.reasons import short_reason
 
 MOST_PLACED: Final = 1_000
 """Bundles of which it is told where they would go; the leader places the rest when they leave."""

@@ -11,6 +11,7 @@ import msgspec
 
 from pulsar_barycenter.broker.rest.dashboard.loads_after import Sides, bundle_counts, bundle_row, sides_of
 from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.html_pages.reasons import short_reason
 from pulsar_barycenter.load.filters.namespace_policies import policy_candidates
 from pulsar_barycenter.load.filters.outcome import PlacementRequest
 from pulsar_barycenter.load.managers import ManagerKind
@@ -20,7 +21,6 @@ from pulsar_barycenter.load.rounds.decided import BundleState, Decided, Figures,
 from pulsar_barycenter.load.rounds.snapshot_rounds import placement_lines, shedding_rounds, split_rounds
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
-from pulsar_barycenter.pages.reasons import short_reason
 
 MOST_LINES: Final = 200
 

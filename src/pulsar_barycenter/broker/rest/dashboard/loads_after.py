@@ -16,7 +16,7 @@ from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.load.reports.load_report import exact_sum
 from pulsar_barycenter.load.shedding.least_disturbance.best_usage import usage_after
 from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import NOBODY
-from pulsar_barycenter.load.shedding.least_disturbance.settings import Settings
+from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import Settings
 from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import reported_usage
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument, owned_bundles
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot

@@ -13,7 +13,7 @@ from typing import Final
 
 from aiohttp import web
 
-from pulsar_barycenter import pages
+from pulsar_barycenter import html_pages
 from pulsar_barycenter.broker.rest.dashboard import page
 from pulsar_barycenter.broker.rest.errors import RestError
 from pulsar_barycenter.broker.rest.services import BrokerServices
@@ -67,7 +67,7 @@ def _files() -> Mapping[str, _File]:
     """Return the files that there are; a name is looked up among them, and never a path."""
     own = [entry for entry in files(page).iterdir() if entry.name.rpartition(".")[2] in _TYPES]
     found = {}
-    for entry in (*own, files(pages) / "base.css"):
+    for entry in (*own, files(html_pages) / "base.css"):
         body = entry.read_bytes()
         kind = _TYPES[entry.name.rpartition(".")[2]]
         found[entry.name] = _File(body, kind, f'"{hashlib.sha256(body).hexdigest()[:32]}"')

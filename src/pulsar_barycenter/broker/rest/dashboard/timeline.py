@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import msgspec
 
 from pulsar_barycenter.cluster_logs.decision_log import DecisionRecord
-from pulsar_barycenter.pages.reasons import short_reason
+from pulsar_barycenter.html_pages.reasons import short_reason
 
 MOST_DECISIONS = 1_000
 

@@ -6,7 +6,7 @@ strategy predicts the usage of each broker instead: it estimates the load of eac
 by the last hour, learns for each broker how usage follows from load, and moves bundles only if both estimates agree.
 Of the moves that help it prefers those that disturb the fewest clients.
 
-- `settings`: what can be configured, and the constants that follow from it.
+- `least_disturbance_settings`: what can be configured, and the constants that follow from it.
 - `bundle_loads` and `usage_lines`: what is known of bundles and of brokers; both are carried from round to round.
   `alignment` maps the rows of one round to those of the next.
 - `prediction`: the usage of each broker, and the usage that it can reach.

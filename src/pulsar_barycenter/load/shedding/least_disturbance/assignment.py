@@ -25,8 +25,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import NOBODY, BundleLoads
+from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import Settings
 from pulsar_barycenter.load.shedding.least_disturbance.prediction import Prediction
-from pulsar_barycenter.load.shedding.least_disturbance.settings import Settings
 from pulsar_barycenter.load.shedding.ordering import by_group
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
 
@@ -56,7 +56,7 @@ _TOO_MANY: Final = 8
 """A broker gives away idle bundles if it has at least this many more than the mean, and at least twice as many."""
 
 
-class Move(NamedTuple):
+class RowMove(NamedTuple):
     """The bundle in `row` moves from one broker to another (rows). `why` is one of the constants below.
 
     `before` and `after` are how far the giver is above its reachable usage (fractions), `taker` how far the taker is
@@ -83,7 +83,7 @@ RETURNED: Final = 4
 class Found:
     """The moves in their order, and the flags of the brokers that had to give bundles."""
 
-    moves: tuple[Move, ...]
+    moves: tuple[RowMove, ...]
     asked: Flags
 
 
@@ -179,7 +179,7 @@ class Search:
         self._room_to_goal = self._room(settings.goal)
         count = len(snapshot.brokers)
         self._asked = np.zeros(count, bool)
-        self._moves: list[Move] = []
+        self._moves: list[RowMove] = []
         self._most = max(settings.most, LOOKED_FOR) + 1
         self._movable = movable
         self._givers: dict[int, _Giver] = {}
@@ -344,7 +344,7 @@ class Search:
         giver.there[at] = False
         after, _ = self._carries(source, giver, at, -1.0)
         _, taker = self._carries(destination, giver, at, 1.0)
-        self._moves.append(Move(giver.rows.item(at), source, destination, before, after, taker, why))
+        self._moves.append(RowMove(giver.rows.item(at), source, destination, before, after, taker, why))
 
     def _carries(self, broker: int, giver: _Giver, at: int, times: float) -> tuple[float, float]:
         """Add a bundle to a broker (`times` 1), or remove it (-1).
@@ -393,7 +393,7 @@ class Search:
             moves = [move._replace(destination=goal) for move, goal in zip(self._moves, goals, strict=True)]
             self._adopt(moves, apart)
 
-    def _adopt(self, moves: list[Move], apart: Floats) -> bool:
+    def _adopt(self, moves: list[RowMove], apart: Floats) -> bool:
         """Replace the moves, unless one would leave its taker with more than its giver had; return whether it did."""
         slope, before = self._slope.tolist(), self._view.apart.T.tolist()
         adopted = []
@@ -495,6 +495,6 @@ class Search:
                     break
                 self._asked[source] = True
                 before, taker = numbers[source], numbers[destination] + 1
-                self._moves.append(Move(row, source, destination, before, before - 1, taker, BY_NUMBER))
+                self._moves.append(RowMove(row, source, destination, before, before - 1, taker, BY_NUMBER))
                 numbers[source] -= 1
                 numbers[destination] += 1

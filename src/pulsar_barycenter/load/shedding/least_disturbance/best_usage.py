@@ -21,8 +21,8 @@ from pulsar_barycenter.load.filters.extensible_filters import ExtensibleFilterSe
 from pulsar_barycenter.load.shedding.least_disturbance.assignment import Search, movable_rows
 from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import NOBODY, BundleLoads, first_loads
 from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance import AllowedBrokers
+from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import Settings
 from pulsar_barycenter.load.shedding.least_disturbance.prediction import RECENT, predict
-from pulsar_barycenter.load.shedding.least_disturbance.settings import Settings
 from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import (
     UsageLines,
     next_lines,

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsar_barycenter.load.shedding.least_disturbance.alignment import rows_before
-from pulsar_barycenter.load.shedding.least_disturbance.settings import MINUTE_MS, Settings
+from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import MINUTE_MS, Settings
 from pulsar_barycenter.load.snapshot.load_snapshot import (
     Flags,
     Floats,

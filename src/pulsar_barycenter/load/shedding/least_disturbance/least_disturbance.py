@@ -28,8 +28,8 @@ from pulsar_barycenter.load.filters.namespace_policies import policy_candidates
 from pulsar_barycenter.load.filters.outcome import PlacementRequest
 from pulsar_barycenter.load.shedding.least_disturbance.assignment import Search, movable_rows
 from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import BundleLoads, first_loads, next_loads
+from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import MINUTE_MS, NAME, Settings
 from pulsar_barycenter.load.shedding.least_disturbance.prediction import predict
-from pulsar_barycenter.load.shedding.least_disturbance.settings import MINUTE_MS, NAME, Settings
 from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import (
     UsageLines,
     is_urgent,

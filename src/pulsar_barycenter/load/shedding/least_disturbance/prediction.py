@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import NOBODY, BundleLoads
-from pulsar_barycenter.load.shedding.least_disturbance.settings import Settings
+from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import Settings
 from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import UsageLines, reported_at_ms
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Indices, LoadSnapshot, namespace_of
 

@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 
 from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import Units
-from pulsar_barycenter.load.shedding.least_disturbance.settings import Settings
+from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import Settings
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, Integers, LoadSnapshot
 
 _BACKGROUND: Final = 0.01

@@ -14,17 +14,17 @@ from pulsar_barycenter.load.shedding.least_disturbance.assignment import (
     EXCHANGED,
     RETURNED,
     Found,
-    Move,
+    RowMove,
 )
 from pulsar_barycenter.load.shedding.least_disturbance.bundle_loads import BundleLoads
-from pulsar_barycenter.load.shedding.least_disturbance.prediction import RECENT, SETTLED, Prediction
-from pulsar_barycenter.load.shedding.least_disturbance.settings import (
+from pulsar_barycenter.load.shedding.least_disturbance.least_disturbance_settings import (
     BAND_KEY,
     NAME,
     PATIENCE_KEY,
     REPORT_KEY,
     Settings,
 )
+from pulsar_barycenter.load.shedding.least_disturbance.prediction import RECENT, SETTLED, Prediction
 from pulsar_barycenter.load.shedding.least_disturbance.usage_lines import UsageLines, reported_at_ms
 from pulsar_barycenter.load.shedding.plan import ShedPlan
 from pulsar_barycenter.load.snapshot.load_snapshot import Flags, Floats, LoadSnapshot
@@ -118,7 +118,7 @@ class DisturbancePlan(ShedPlan):
     lines: UsageLines
 
     @property
-    def moves(self) -> tuple[Move, ...]:
+    def moves(self) -> tuple[RowMove, ...]:
         return self.verdicts.found.moves[: len(self.rows)]
 
     def _unload(self, position: int, cause: Reason) -> Unload:

@@ -28,7 +28,7 @@ export function time(ms) {
   return Date.now() - ms > 18 * 3600e3 ? `${day} ${clock}` : clock;
 }
 
-// What a glance takes in of a reason, as `pages/reasons.py` has it: the cause, and its first comparison.
+// What a glance takes in of a reason, as `html_pages/reasons.py` has it: the cause, and its first comparison.
 const LONGEST = 160;
 export function shortReason(reason) {
   const cause = reason.slice(reason.lastIndexOf("; because ") + 1).replace(/^ because /, "").split("; ")[0].split(" [")[0];

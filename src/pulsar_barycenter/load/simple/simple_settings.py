@@ -46,14 +46,14 @@ class SimpleStrategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SimpleSettings:
-    """Thresholds are whole percents. `doubts` are warnings: settings that cannot be used, and what is used instead."""
+    """Thresholds are whole percents. `warnings` name the settings that cannot be used, and what is used instead."""
 
     strategy: SimpleStrategy = SimpleStrategy.LEAST_LOADED_SERVER
     overload: int = 85
     underload: int = 50
     comfort: int = 65
     auto_split: bool = True
-    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def is_centralized(self) -> bool:
@@ -68,34 +68,34 @@ class SimpleSettings:
         one is used.
         """
         nodes = stored or {}
-        doubts: list[str] = []
+        warnings: list[str] = []
 
         def percent(name: str, configured: float) -> int:
-            return int(stored_number(nodes, name, configured, doubts))
+            return int(stored_number(nodes, name, configured, warnings))
 
         return SimpleSettings(
-            strategy=_strategy(nodes.get(STRATEGY, config.load_balancer_placement_strategy), doubts),
+            strategy=_strategy(nodes.get(STRATEGY, config.load_balancer_placement_strategy), warnings),
             overload=percent(OVERLOAD, config.load_balancer_broker_overloaded_threshold_percentage),
             underload=percent(UNDERLOAD, config.load_balancer_broker_underloaded_threshold_percentage),
             comfort=percent(COMFORT, config.load_balancer_broker_comfort_load_level_percentage),
             auto_split=_truth(nodes, AUTO_SPLIT, config.load_balancer_auto_bundle_split_enabled),
-            doubts=tuple(doubts),  # evaluated last
+            warnings=tuple(warnings),  # evaluated last
         )
 
 
-def _strategy(name: str, doubts: list[str]) -> SimpleStrategy:
+def _strategy(name: str, warnings: list[str]) -> SimpleStrategy:
     try:
         return SimpleStrategy(name)
     except ValueError:
         known = ", ".join(SimpleStrategy)
-        doubts.append(
+        warnings.append(
             f"{name!r} is not a placement strategy of the simple load manager, so weightedRandomSelection is used; "
             f"set loadBalancerPlacementStrategy (or {SETTING_NODES[STRATEGY]}) to one of {known}"
         )
         return SimpleStrategy.WEIGHTED_RANDOM_SELECTION
 
 
-def stored_number(stored: Mapping[str, str], name: str, otherwise: float, doubts: list[str] | None = None) -> float:
+def stored_number(stored: Mapping[str, str], name: str, otherwise: float, warnings: list[str] | None = None) -> float:
     """Return the number in the node of `name`; `otherwise` if there is none, with a warning if its text is invalid."""
     text = stored.get(name)
     if text is None:
@@ -106,8 +106,8 @@ def stored_number(stored: Mapping[str, str], name: str, otherwise: float, doubts
         number = math.nan
     if math.isfinite(number):
         return number
-    if doubts is not None:
-        doubts.append(f"{SETTING_NODES[name]} holds {text!r}, which is not a number; {otherwise:g} is used")
+    if warnings is not None:
+        warnings.append(f"{SETTING_NODES[name]} holds {text!r}, which is not a number; {otherwise:g} is used")
     return otherwise
 
 

@@ -13,12 +13,12 @@ import msgspec
 
 from pulsar_barycenter.admin.client import AdminClient, NewClient
 from pulsar_barycenter.admin.errors import AdminRequestError
-from pulsar_barycenter.attach.answers import without_report
-from pulsar_barycenter.attach.running_cluster import ClusterError
 from pulsar_barycenter.naming.bundles import NamespaceBundles
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.naming.errors import InvalidBundlesError, InvalidNameError
 from pulsar_barycenter.naming.topic import TopicName
+from pulsar_barycenter.observer.answers import without_report
+from pulsar_barycenter.observer.running_cluster import ClusterError
 from pulsar_barycenter.terminal.suggestions import did_you_mean
 
 MOST_PARTITIONS: Final = 10_000

@@ -18,7 +18,6 @@ import msgspec
 import pulsar
 import structlog
 
-from pulsar_barycenter.attach.collector import OwnershipUnreadableError
 from pulsar_barycenter.load.service_units.conflicts import conflict
 from pulsar_barycenter.load.service_units.service_unit_state import (
     ServiceUnitState,
@@ -30,6 +29,7 @@ from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.internal_topics import SERVICE_UNIT_STATE_TOPIC
+from pulsar_barycenter.observer.collector import OwnershipUnreadableError
 
 log = structlog.get_logger(__name__)
 

@@ -8,12 +8,12 @@ import msgspec
 
 from pulsar_barycenter.admin.client import AdminClient, NewClient
 from pulsar_barycenter.admin.errors import AdminRequestError
-from pulsar_barycenter.attach.addresses import address_of
-from pulsar_barycenter.attach.answers import without_report
 from pulsar_barycenter.cluster_logs.decision_log import KEPT, DecisionRecord
 from pulsar_barycenter.cluster_logs.decision_pages import DecisionPage, DecisionQuestion
 from pulsar_barycenter.cluster_logs.record_pages import cursor_of
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument
+from pulsar_barycenter.observer.addresses import address_of
+from pulsar_barycenter.observer.answers import without_report
 
 _TIMEOUT_S: Final = 60.0
 _NOT_TOLD: Final = 404

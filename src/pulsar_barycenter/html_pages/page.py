@@ -20,7 +20,7 @@ def rendered(package: str, json_data: Any, /, *scripts: str, template: str = "pa
     `json_data` is put into the page as JSON, in the element `data`; `values` are the template's, which extends
     `base.html.j2`. `scripts` are files of the package, `page.js` unless told.
     """
-    own, shared = files(package), files("pulsar_barycenter.pages")
+    own, shared = files(package), files("pulsar_barycenter.html_pages")
     folders = {template: own}
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(lambda name: (folders.get(name, shared) / name).read_text(encoding="utf-8")),

@@ -14,18 +14,18 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from pulsar_barycenter.admin.client import AdminClient
-from pulsar_barycenter.attach.collected_snapshot import collected_snapshot, keep_snapshot
-from pulsar_barycenter.attach.collector import (
+from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData, BundleLoadData, TopBundlesLoadData
+from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage
+from pulsar_barycenter.load.snapshot.document import SnapshotDocument
+from pulsar_barycenter.observer.collected_snapshot import collected_snapshot, keep_snapshot
+from pulsar_barycenter.observer.collector import (
     CollectError,
     Collector,
     OwnershipUnreadableError,
     Round,
     admin_urls,
 )
-from pulsar_barycenter.attach.report_numbers import ReportNumbers
-from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData, BundleLoadData, TopBundlesLoadData
-from pulsar_barycenter.load.reports.load_report import LocalBrokerData, NamespaceBundleStats, ResourceUsage
-from pulsar_barycenter.load.snapshot.document import SnapshotDocument
+from pulsar_barycenter.observer.report_numbers import ReportNumbers
 from pulsar_barycenter.snapshots.snapshot_file import read_snapshot_file
 from support.report_log import MemoryReportLog
 from support.rest_cluster import rest_cluster

@@ -7,7 +7,7 @@ from typing import Final
 
 from pulsar_barycenter.config.broker_conf import ConfigError, dynamic_keys, keys, shown, validate_dynamic
 from pulsar_barycenter.doctor.checks.balance import SWITCHES
-from pulsar_barycenter.doctor.finding import Finding, Severity, found
+from pulsar_barycenter.doctor.finding import ClusterFinding, Severity, found
 from pulsar_barycenter.doctor.picture import MANAGER_KEY, OWN_KEY, PLACE_KEY, Picture, configuration_of
 from pulsar_barycenter.load.advice.configuration_advice import Severity as AdviceSeverity
 from pulsar_barycenter.load.advice.configuration_advice import advice, key_advice
@@ -43,7 +43,7 @@ _SEVERITIES: Final = {
 }
 
 
-def unknown_overrides(picture: Picture) -> Iterator[Finding]:
+def unknown_overrides(picture: Picture) -> Iterator[ClusterFinding]:
     """The dynamic configuration names a key that no broker takes, or a value that none does."""
     told = [broker.dynamic_keys for broker in picture.answering if broker.dynamic_keys is not None]
     is_foreign = bool(told) and not any(OWN_KEY in (broker.settings or {}) for broker in picture.answering)
@@ -72,7 +72,7 @@ def unknown_overrides(picture: Picture) -> Iterator[Finding]:
                 )
 
 
-def overrides_in_force(picture: Picture) -> Iterator[Finding]:
+def overrides_in_force(picture: Picture) -> Iterator[ClusterFinding]:
     """A broker goes by other dynamic configuration than what is stored."""
     stored = _overrides(picture)
     for broker in picture.answering:
@@ -104,7 +104,7 @@ def _shown(overrides: Mapping[str, str]) -> dict[str, str]:
     return {key: shown(key, text) for key, text in overrides.items()}
 
 
-def apart(picture: Picture) -> Iterator[Finding]:
+def apart(picture: Picture) -> Iterator[ClusterFinding]:
     """Brokers have different values of a key in which they have to agree."""
     for key, (severity, effect) in _APART.items():
         told: dict[str, list[str]] = {}
@@ -122,7 +122,7 @@ def apart(picture: Picture) -> Iterator[Finding]:
         )
 
 
-def without_authorization(picture: Picture) -> Iterator[Finding]:
+def without_authorization(picture: Picture) -> Iterator[ClusterFinding]:
     """Brokers ask who a client is, and let each one who is known do everything."""
     open_to_all = [
         broker.broker
@@ -153,7 +153,7 @@ def _meaning(key: str, text: str) -> str:
     return short_name(text) if key.endswith(("ClassName", "Strategy")) else text
 
 
-def configuration(picture: Picture) -> Iterator[Finding]:
+def configuration(picture: Picture) -> Iterator[ClusterFinding]:
     """What is wrong or not meant in a configuration, by the rules that brokers tell at their start.
 
     That balancing is off is told by `balance.idle_shedder`, of foreign brokers as well.
@@ -171,7 +171,7 @@ def configuration(picture: Picture) -> Iterator[Finding]:
         yield found(severity, subject, f"{sentence}{where}", mend)
 
 
-def unparsed_settings(picture: Picture) -> Iterator[Finding]:
+def unparsed_settings(picture: Picture) -> Iterator[ClusterFinding]:
     """A broker has a value that this version does not allow."""
     for broker in picture.answering:
         if broker.settings is not None and OWN_KEY in broker.settings:
@@ -186,7 +186,7 @@ def unparsed_settings(picture: Picture) -> Iterator[Finding]:
                 )
 
 
-def unknown_keys(picture: Picture) -> Iterator[Finding]:
+def unknown_keys(picture: Picture) -> Iterator[ClusterFinding]:
     """The broker.conf names a key that no broker takes, or a broker does not start with it."""
     seen = picture.file
     if seen is None:

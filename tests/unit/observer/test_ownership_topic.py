@@ -9,15 +9,15 @@ import pulsar
 import pytest
 from structlog.testing import capture_logs
 
-from pulsar_barycenter.attach import ownership_topic
-from pulsar_barycenter.attach.collector import OwnershipUnreadableError
-from pulsar_barycenter.attach.ownership_topic import OwnershipRecords, OwnershipTopic
 from pulsar_barycenter.load.service_units.service_unit_state import (
     ServiceUnitState,
     ServiceUnitStateData,
     encode_record,
 )
 from pulsar_barycenter.naming.internal_topics import SERVICE_UNIT_STATE_TOPIC
+from pulsar_barycenter.observer import ownership_topic
+from pulsar_barycenter.observer.collector import OwnershipUnreadableError
+from pulsar_barycenter.observer.ownership_topic import OwnershipRecords, OwnershipTopic
 
 STATE = ServiceUnitState
 BUNDLE = "t/n/0x00000000_0x40000000"

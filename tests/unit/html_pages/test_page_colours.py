@@ -23,7 +23,7 @@ WHITE = np.array([0.95047, 1.0, 1.08883])
 
 
 def themes() -> list[dict[str, str]]:
-    style = (files("pulsar_barycenter.pages") / "base.css").read_text()
+    style = (files("pulsar_barycenter.html_pages") / "base.css").read_text()
     return [
         dict(re.findall(r"--(\w+): (#\w+);", block)) for block in re.findall(r":root \{(\s+--page.*?)\}", style, re.S)
     ]

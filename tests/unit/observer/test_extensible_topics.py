@@ -7,11 +7,11 @@ import pulsar
 import pytest
 from structlog.testing import capture_logs
 
-from pulsar_barycenter.attach import extensible_topics
-from pulsar_barycenter.attach.extensible_topics import PulsarExtensibleTopics
 from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData, TopBundlesLoadData
 from pulsar_barycenter.load.reports.load_report import encode_without_none
 from pulsar_barycenter.naming.internal_topics import BROKER_LOAD_TOPIC, TOP_BUNDLES_TOPIC
+from pulsar_barycenter.observer import extensible_topics
+from pulsar_barycenter.observer.extensible_topics import PulsarExtensibleTopics
 
 
 class Message:

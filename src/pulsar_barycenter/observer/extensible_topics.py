@@ -15,7 +15,6 @@ import msgspec
 import pulsar
 import structlog
 
-from pulsar_barycenter.attach.ownership_topic import OwnershipTopic
 from pulsar_barycenter.load.reports.extensible_reports import (
     BrokerLoadData,
     TopBundlesLoadData,
@@ -23,6 +22,7 @@ from pulsar_barycenter.load.reports.extensible_reports import (
     decode_top_bundles,
 )
 from pulsar_barycenter.naming.internal_topics import BROKER_LOAD_TOPIC, TOP_BUNDLES_TOPIC
+from pulsar_barycenter.observer.ownership_topic import OwnershipTopic
 
 log = structlog.get_logger(__name__)
 

@@ -12,11 +12,11 @@ from typing import Any, Final, TypeAlias
 
 from pulsar_barycenter.admin.client import NewClient
 from pulsar_barycenter.admin.client_conf import ClientConf
-from pulsar_barycenter.attach.answers import CERTIFICATES_VARIABLE
-from pulsar_barycenter.attach.collected_snapshot import keep_snapshot
-from pulsar_barycenter.attach.collector import CollectError, Collector, ExtensibleTopics, Round
-from pulsar_barycenter.attach.report_numbers import ReportNumbers
 from pulsar_barycenter.cluster_logs.load_report_log import FileReportLog
+from pulsar_barycenter.observer.answers import CERTIFICATES_VARIABLE
+from pulsar_barycenter.observer.collected_snapshot import keep_snapshot
+from pulsar_barycenter.observer.collector import CollectError, Collector, ExtensibleTopics, Round
+from pulsar_barycenter.observer.report_numbers import ReportNumbers
 
 _TIMEOUT_S: Final = 20.0
 _MOST_BYTES: Final = 256 * 2**20
@@ -55,7 +55,7 @@ async def collect_rounds(new_client: NewClient, conf: ClientConf, wanted: Collec
     def open_topics() -> ExtensibleTopics:
         import pulsar  # only the load topics need it
 
-        from pulsar_barycenter.attach.extensible_topics import PulsarExtensibleTopics
+        from pulsar_barycenter.observer.extensible_topics import PulsarExtensibleTopics
 
         try:
             topics = pulsar.Client(

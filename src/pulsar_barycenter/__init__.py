@@ -12,8 +12,8 @@ broker, `pipeline` makes tables and averages from load reports.
 The other rooms serve people: `snapshots` are read from files to decide upon, `replay` tries strategies in virtual time,
 `observer` records a cluster, `lab` replays recordings and advises, `doctor` diagnoses a cluster, `status` shows it,
 `operations` move its bundles, `questions` ask why, `screen` follows it. `standalone` and `demo` start whole clusters,
-`run` runs one broker, `testing` starts clusters for tests. `cli` is the program `barycenter`, also started by
-`python -m pulsar_barycenter` (`__main__`).
+`run` runs one broker, `testing` starts clusters for tests, `strategies` is for strategies of others. `cli` is the
+program `barycenter`, also started by `python -m pulsar_barycenter` (`__main__`).
 
 Five journeys through the rooms, file by file, are in docs/architecture.md.
 """

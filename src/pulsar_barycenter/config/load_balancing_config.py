@@ -159,6 +159,14 @@ class LoadBalancingConfig(SecurityConfig, frozen=True, kw_only=True, rename=key_
             unit="bundles",
         ),
     ] = 1_000
+    barycenter_strategy_settings: Annotated[
+        str,
+        about(
+            "Settings of strategies from other packages: a JSON object with an object for each strategy. See "
+            "strategy-plugins.md.",
+            dynamic=True,
+        ),
+    ] = ""
     load_balancer_broker_threshold_shedder_percentage: Annotated[
         Percent, about("Distance above the mean at which ThresholdShedder sheds.", dynamic=True)
     ] = 10

@@ -150,6 +150,11 @@ class Code(StrEnum):
     PARENT_SPLITTING = "parent_splitting"
     NOT_ONE_BOUNDARY = "not_one_boundary"
     CYCLE_FULL = "cycle_full"
+    # a strategy of another package, which says why in `detail`
+    CHOSEN_BY_STRATEGY = "chosen_by_strategy"
+    SHEDS_BY_STRATEGY = "sheds_by_strategy"
+    MOVES_BY_STRATEGY = "moves_by_strategy"
+    KEPT_BY_STRATEGY = "kept_by_strategy"
     # somebody requested it
     ADMIN = "admin"
     BROKER_LEAVES = "broker_leaves"
@@ -333,6 +338,10 @@ _SENTENCES: Final[dict[Code, str]] = {
     Code.PARENT_SPLITTING: "its parent bundle is still being split",
     Code.NOT_ONE_BOUNDARY: "the split algorithm did not return exactly one boundary",
     Code.CYCLE_FULL: "this run already splits the maximum number of bundles",
+    Code.CHOSEN_BY_STRATEGY: "the placement strategy chose it",
+    Code.SHEDS_BY_STRATEGY: "the shedding strategy lets it shed load",
+    Code.MOVES_BY_STRATEGY: "the shedding strategy chose it",
+    Code.KEPT_BY_STRATEGY: "the shedding strategy lets it shed nothing",
     Code.ADMIN: "an administrator requested it",
     Code.BROKER_LEAVES: "its broker was asked to leave the cluster and hands it over",
     Code.FIRST_LEADER: "it became leader, and no broker was leader before",

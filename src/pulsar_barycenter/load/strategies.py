@@ -10,6 +10,8 @@ package cannot run here, even if its last part is known. Each load manager has i
 | extensible | TransferShedder, or ours by the key | its own LeastResourceUsageWithWeight | its own |
 | no-op | none | none | none |
 
+Packages of others add strategies to the modular load manager (`load.strategy_plugins`); `catalogue` lists all.
+
 A strategy is a file with one class (`load.strategy`), a row in STRATEGIES, and a page. A module is imported when its
 strategy is first used, because it needs numpy, and every broker checks its configuration at start.
 
@@ -22,7 +24,8 @@ import enum
 import importlib
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pulsar_barycenter.config.pulsar_version import VERSIONS, PulsarVersion
 from pulsar_barycenter.load.managers import (
@@ -37,6 +40,7 @@ from pulsar_barycenter.load.managers import (
     short_name,
 )
 from pulsar_barycenter.load.simple.simple_settings import SimpleSettings
+from pulsar_barycenter.load.strategy_plugins import Plugin, plugins
 
 if TYPE_CHECKING:
     from pulsar_barycenter.config.broker_config import BrokerConfig
@@ -77,10 +81,45 @@ class StrategyRow:
     version: PulsarVersion | None = None
 
     def load(self) -> "type[Strategy[Any]]":
-        """Return the class."""
+        """Import and return the class."""
         module = importlib.import_module(f"pulsar_barycenter.load.{self.module}")
         found: type[Strategy[Any]] = getattr(module, self.implementation)
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class PluginRow:
+    """A strategy of another package, as a row of the modular load manager."""
+
+    plugin: Plugin
+    role: Role
+    manager: ManagerKind = ManagerKind.MODULAR
+    is_named: bool = True
+    with_other: bool = False
+    version: PulsarVersion | None = None
+
+    @property
+    def name(self) -> str:
+        return self.plugin.name
+
+    @property
+    def class_name(self) -> str:
+        return self.plugin.class_name
+
+    def load(self) -> "type[Strategy[Any]]":
+        """Import and return the class.
+
+        Raises:
+            PluginError: it cannot be imported, or is no strategy of its role.
+        """
+        module = importlib.import_module(f"pulsar_barycenter.load.{_CONTRACTS[self.role]}")
+        return self.plugin.load(getattr(module, _CONTRACTS[self.role].rpartition(".")[2].capitalize()))
+
+
+_CONTRACTS: Final = {Role.SHEDDING: "shedding.shedder", Role.PLACEMENT: "placement.placer"}
+"""The module of a role's contract; its class has the name of the module."""
+
+AnyRow: TypeAlias = StrategyRow | PluginRow
 
 
 def _row(
@@ -141,11 +180,35 @@ STRATEGIES: Final = (
 """All strategies; those of one role and load manager are in the order in which documents list them."""
 
 
-def of_role(manager: ManagerKind, role: Role, version: PulsarVersion = VERSIONS[0]) -> tuple[StrategyRow, ...]:
+def catalogue() -> tuple[AnyRow, ...]:
+    """Return all strategies: those of this package, then those of other installed packages."""
+    return (*STRATEGIES, *_plugin_rows())
+
+
+def of_role(manager: ManagerKind, role: Role, version: PulsarVersion = VERSIONS[0]) -> tuple[AnyRow, ...]:
     """Return the strategies of a load manager and role, in a version of Pulsar."""
+    return (*_built_in(manager, role, version), *_of_plugins(manager, role))
+
+
+def _built_in(manager: ManagerKind, role: Role, version: PulsarVersion = VERSIONS[0]) -> tuple[StrategyRow, ...]:
     return tuple(
         row for row in STRATEGIES if row.manager is manager and row.role is role and row.version in (None, version)
     )
+
+
+@cache
+def _plugin_rows() -> tuple[PluginRow, ...]:
+    return tuple(PluginRow(plugin, Role(plugin.role)) for plugin in plugins())
+
+
+def _of_plugins(manager: ManagerKind, role: Role) -> tuple[PluginRow, ...]:
+    """Return the strategies of other packages; one that has the name of a strategy of this package is left out."""
+    own = {row.name for row in STRATEGIES}
+    return tuple(row for row in _plugin_rows() if row.manager is manager and row.role is role and row.name not in own)
+
+
+SHEDDER_NAMES: Final = frozenset(row.name for row in _built_in(ManagerKind.MODULAR, Role.SHEDDING))
+PLACER_NAMES: Final = frozenset(row.name for row in _built_in(ManagerKind.MODULAR, Role.PLACEMENT))
 
 
 def supported(manager: ManagerKind, role: Role) -> frozenset[str]:
@@ -153,8 +216,6 @@ def supported(manager: ManagerKind, role: Role) -> frozenset[str]:
     return frozenset(row.name for row in of_role(manager, role))
 
 
-SHEDDER_NAMES: Final = supported(ManagerKind.MODULAR, Role.SHEDDING)
-PLACER_NAMES: Final = supported(ManagerKind.MODULAR, Role.PLACEMENT)
 BOTH: Final = frozenset(row.name for row in STRATEGIES if row.with_other)
 """Strategies that both shed and place: both keys name it, or neither."""
 
@@ -169,6 +230,8 @@ class UnknownStrategyError(StrategyError):
 
     def __init__(self, key: str, name: str, known: Collection[str], detail: str = "") -> None:
         mend = f"use one of {', '.join(sorted(known))}" if detail else in_its_place(name, known)
+        if not detail and "." in name:
+            mend += "; a strategy of another package has to be installed on every broker"
         super().__init__(f"{key}={name!r} {detail or 'is not a strategy known here'}; {mend}")
         self.key = key
         self.name = name
@@ -216,8 +279,24 @@ def check_change(before: "BrokerConfig", after: "BrokerConfig") -> None:
         if old is not new and ManagerKind.EXTENSIBLE in (old, new):
             raise ManagerSwitchRefusedError(old, new)
     if manager_in_force(after) is ManagerKind.MODULAR:
-        shedder_name(after)
-        placer_name(after)
+        check_modular(after)
+
+
+def check_modular(config: "BrokerConfig") -> None:
+    """Check the strategies that a configuration names for the modular load manager.
+
+    A strategy of another package is imported, and its settings are checked: brokers know only by that whether they
+    could decide by it.
+
+    Raises:
+        StrategyError: a strategy does not exist, the two cannot be combined, or settings are not allowed.
+    """
+    for role, name in (
+        (Role.SHEDDING, shedder_name(config, ManagerKind.MODULAR)),
+        (Role.PLACEMENT, placer_name(config, ManagerKind.MODULAR)),
+    ):
+        if not any(row.name == name for row in _built_in(ManagerKind.MODULAR, role)):
+            strategy(ManagerKind.MODULAR, role, name).of(config)
 
 
 def shedder_name(config: "BrokerConfig", manager: ManagerKind | None = None) -> str:
@@ -292,7 +371,9 @@ def is_own(name: str) -> bool:
 
 def _of_modular(key: str, class_name: str, role: Role) -> str:
     wanted = class_name.strip()
-    rows = of_role(ManagerKind.MODULAR, role)
+    rows: tuple[AnyRow, ...] = _built_in(ManagerKind.MODULAR, role)
+    if not any(wanted in (row.name, row.class_name) for row in rows):
+        rows += _of_plugins(ManagerKind.MODULAR, role)  # looked up last: it reads the metadata of all packages
     for row in rows:
         if wanted in (row.name, row.class_name):
             return row.name
@@ -310,7 +391,7 @@ def _of_extensible(config: "BrokerConfig") -> str:
 def _why_not(class_name: str, role: Role, known: Collection[str]) -> str:
     """Return why the modular load manager does not have a strategy of this name; "" if no load manager has."""
     name = short_name(class_name)
-    other = next((row for row in STRATEGIES if class_name in (row.name, row.class_name)), None)
+    other = next((row for row in catalogue() if class_name in (row.name, row.class_name)), None)
     if other is not None and other.role is not role:
         return f"is a strategy for {other.role}, not for {role}"
     if other is not None:
@@ -374,7 +455,10 @@ def strategy(manager: ManagerKind, role: Role, name: str, version: PulsarVersion
     Raises:
         OwnStrategiesError: there is none, because the load manager has a fixed strategy for this role.
     """
-    row = next((row for row in of_role(manager, role, version) if row.name == name), None)
+    rows: tuple[AnyRow, ...] = _built_in(manager, role, version)
+    row = next((row for row in rows if row.name == name), None) or next(
+        (row for row in _of_plugins(manager, role) if row.name == name), None
+    )
     if row is None:
         raise OwnStrategiesError(manager, role)
     return row.load()

@@ -23,8 +23,8 @@ from pulsar_barycenter.load.strategies import (
     BOTH,
     PLACEMENT_KEY,
     SHEDDING_KEY,
-    STRATEGIES,
     Role,
+    catalogue,
     placer_name,
     shedder_name,
 )
@@ -90,9 +90,9 @@ def settings_of(strategy: str, base: Mapping[str, str]) -> dict[str, str]:
     if name in managers and not placement:
         kind = next(kind for kind in ManagerKind if name == kind.value) if name in list(ManagerKind) else None
         return {MANAGER_KEY: (kind or manager_kind(name)).class_name}
-    rows = [row for row in STRATEGIES if name in (row.name, row.class_name) and row.role is Role.SHEDDING]
+    rows = [row for row in catalogue() if name in (row.name, row.class_name) and row.role is Role.SHEDDING]
     if not rows:
-        known = {row.name for row in STRATEGIES if row.role is Role.SHEDDING} | set(ManagerKind)
+        known = {row.name for row in catalogue() if row.role is Role.SHEDDING} | set(ManagerKind)
         raise StrategyError(f"there is no shedder or load manager {name!r}; {in_its_place(name, known)}")
     found = {MANAGER_KEY: rows[0].manager.class_name}
     if rows[0].manager is not ManagerKind.MODULAR:

@@ -23,9 +23,9 @@ from pulsar_barycenter.load.strategies import (
     PLACEMENT_KEY,
     SHEDDING_KEY,
     SHEDS_ALONE,
-    STRATEGIES,
+    AnyRow,
     Role,
-    StrategyRow,
+    catalogue,
 )
 from pulsar_barycenter.load.strategy import MemoryDocument
 from pulsar_barycenter.snapshots.snapshot_file import SnapshotFile, SnapshotFileError
@@ -53,13 +53,13 @@ def role_of(name: str) -> Role:
     """
     roles = {row.role for row in _named(name)} - {Role.SPLITTING}
     if not roles:
-        raise WrongWordError(f"there is no strategy {name!r}; {in_its_place(name, {row.name for row in STRATEGIES})}")
+        raise WrongWordError(f"there is no strategy {name!r}; {in_its_place(name, {row.name for row in catalogue()})}")
     return Role.SHEDDING if Role.SHEDDING in roles else Role.PLACEMENT
 
 
-def _named(name: str) -> list[StrategyRow]:
+def _named(name: str) -> list[AnyRow]:
     """Return the strategies of a name, which what the simple load manager does by itself bears in any form."""
-    return [row for row in STRATEGIES if name in (row.name, row.class_name) or short_name(name) == row.name == SIMPLE]
+    return [row for row in catalogue() if name in (row.name, row.class_name) or short_name(name) == row.name == SIMPLE]
 
 
 def configured(

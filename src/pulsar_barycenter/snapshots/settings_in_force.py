@@ -19,7 +19,7 @@ from pulsar_barycenter.cluster_logs.decision_log import read_decisions
 from pulsar_barycenter.config.broker_conf import keys, read_conf_text, read_pairs, with_overrides
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.config.pulsar_version import PulsarVersion
-from pulsar_barycenter.load.strategies import SHEDDING_KEY, STRATEGIES, Role
+from pulsar_barycenter.load.strategies import SHEDDING_KEY, Role, catalogue
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.sqlite.reading import read_value
 from pulsar_barycenter.snapshots.data_warnings import STALE_MS
@@ -118,6 +118,6 @@ def _of_files(data: Path) -> tuple[dict[str, str], int]:
 
 def _shedder_of(data: Path, at_ms: int) -> str:
     """Return by which strategy was last shed up to a time; blank if the logs do not say."""
-    names = {row.name for row in STRATEGIES if row.role is Role.SHEDDING}
+    names = {row.name for row in catalogue() if row.role is Role.SHEDDING}
     told = [record.strategy for record in read_decisions(data) if record.at <= at_ms and record.strategy in names]
     return told[-1] if told else ""

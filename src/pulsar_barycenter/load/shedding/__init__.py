@@ -10,6 +10,7 @@ Start with `shedder`, the contract of a shedder, and `plan`, its answer as colum
 the heaviest bundles of brokers. `ordering` sorts only as many of a million bundles as are needed. `beside_drained` lets
 any shedder decide as if drained brokers did not exist.
 
+- For shedders of other packages: `listed_plan`, a plan that is a list.
 - By usage: `overload_shedder`, `threshold_shedder` and `range_threshold_shedder`.
 - By a budget of messages or bytes: `uniform_load_shedder` and `avg_shedder`, which share `fitting`.
 - By standard deviations, one move after the other: `deviation_shedder`.

@@ -33,7 +33,7 @@ from pulsar_barycenter.load.decisions import Placement
 from pulsar_barycenter.load.managers import ManagerKind
 from pulsar_barycenter.load.reports.load_report import LocalBrokerData, TimeAverageBrokerData
 from pulsar_barycenter.load.snapshot.document import SnapshotDocument
-from pulsar_barycenter.load.strategies import placer_name, shedder_name
+from pulsar_barycenter.load.strategies import check_modular
 from pulsar_barycenter.metadata.errors import NotFoundError
 from pulsar_barycenter.naming.bundle import Bundle
 
@@ -52,8 +52,7 @@ class ModularLoadManager:
         Raises:
             StrategyError: the configuration names a strategy that there is not, or two that do not go together.
         """
-        placer_name(context.config.current, ManagerKind.MODULAR)
-        shedder_name(context.config.current, ManagerKind.MODULAR)
+        check_modular(context.config.current)
         self._context = context
         self._environment = environment or LoadManagerEnvironment.of_machine(context)
         self._reporter = LoadReporter(context, self._environment.meter, self._environment.report_log)

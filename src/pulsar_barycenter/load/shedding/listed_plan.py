@@ -1,0 +1,102 @@
+"""A plan that is a list: for shedders that choose bundles one by one and give a sentence for each.
+
+The strategies of this package keep their numbers in columns, because a round of a large cluster decides upon a million
+bundles. A shedder of another package may be simpler: it lists `Shed` values, and this plan makes the reasons.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pulsar_barycenter.load.decisions import Refusal, Unload
+from pulsar_barycenter.load.reasons import Code, Compared, Reason
+from pulsar_barycenter.load.shedding.shedder import UsageSpread
+from pulsar_barycenter.load.snapshot.load_snapshot import Integers, LoadSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Shed:
+    """A bundle to unload: its row in the snapshot, and why.
+
+    `because` continues the sentence "the shedding strategy chose it: ". `compared` are the numbers that decided.
+    `destination` is the id of the broker to move it to; "" leaves the choice to the placement strategy.
+    """
+
+    bundle: int
+    because: str
+    compared: tuple[Compared, ...] = ()
+    destination: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPlan:
+    """The bundles to unload, in this order; a `SheddingPlan`.
+
+    `kept_because` says of each broker that sheds nothing why. `settings` are the keys that would change the decision.
+    """
+
+    strategy: str
+    snapshot: LoadSnapshot
+    sheds: Sequence[Shed]
+    kept_because: str
+    settings: tuple[str, ...] = ()
+
+    @property
+    def decided(self) -> "ListedPlan":
+        return self
+
+    @property
+    def rows(self) -> Integers:
+        return np.array([shed.bundle for shed in self.sheds], np.int64)
+
+    @property
+    def reason(self) -> Reason:
+        """Why the round sheds bundles, or none."""
+        if self.sheds:
+            return self._reason(Code.SHEDS_BY_STRATEGY, "", self.sheds[0].because, self.sheds[0].compared)
+        return self._reason(Code.KEPT_BY_STRATEGY, "", self.kept_because)
+
+    @property
+    def usage_spread(self) -> UsageSpread | None:
+        return None
+
+    def __len__(self) -> int:
+        return len(self.sheds)
+
+    def __iter__(self) -> Iterator[Unload]:
+        bundles, brokers = self.snapshot.bundles, self.snapshot.brokers
+        for shed in self.sheds:
+            name, source = bundles.names[shed.bundle], brokers.names[bundles.owner.item(shed.bundle)]
+            reason = self._reason(Code.MOVES_BY_STRATEGY, name, shed.because, shed.compared)
+            yield Unload(name, source, reason, shed.destination or None)
+
+    def broker_reason(self, broker: int) -> Reason:
+        """Return why the broker in this row sheds, or does not."""
+        name = self.snapshot.brokers.names[broker]
+        for shed in self.sheds:
+            if self.snapshot.bundles.owner.item(shed.bundle) == broker:
+                return self._reason(Code.SHEDS_BY_STRATEGY, name, shed.because, shed.compared)
+        return self._reason(Code.KEPT_BY_STRATEGY, name, self.kept_because)
+
+    def destinations(self) -> Mapping[str, str]:
+        """Return bundle to destination, for the bundles whose destination the strategy chose."""
+        names = self.snapshot.bundles.names
+        return {names[shed.bundle]: shed.destination for shed in self.sheds if shed.destination}
+
+    def refusals(self) -> Iterator[Refusal]:
+        """Yield why each broker that sheds nothing does not shed."""
+        shedding = set(self.snapshot.bundles.owner[self.rows].tolist())
+        for row, name in enumerate(self.snapshot.brokers.names):
+            if row not in shedding:
+                yield Refusal("unload", name, self.broker_reason(row))
+
+    def _reason(self, code: Code, subject: str, detail: str, compared: tuple[Compared, ...] = ()) -> Reason:
+        return Reason(
+            code=code,
+            strategy=self.strategy,
+            subject=subject,
+            compared=compared,
+            settings=self.settings,
+            detail=detail,
+        )

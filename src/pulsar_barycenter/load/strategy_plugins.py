@@ -1,0 +1,97 @@
+"""Strategies of other packages: found by their entry points, loaded when a configuration names them.
+
+An installed package offers a strategy by an entry point in the group of its role, `pulsar_barycenter.shedding` or
+`pulsar_barycenter.placement`. The name of the entry point is the name in configurations; its object is the class. So a
+configuration is checked against installed packages, and no module of another package is imported before it is used.
+
+The settings of such a strategy are in one key, a JSON object with one object for each strategy:
+`barycenterStrategySettings={"AcmeShedder": {"band": 0.1}}`. `settings_of` reads and checks them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
+
+from pulsar_barycenter.load.managers import StrategyError
+
+if TYPE_CHECKING:
+    from pulsar_barycenter.config.broker_config import BrokerConfig
+
+SETTINGS_KEY: Final = "barycenterStrategySettings"
+GROUP: Final = "pulsar_barycenter"
+"""A group of entry points is this name, a point, and the role."""
+PLUGIN_ROLES: Final = ("shedding", "placement")
+
+Settings = TypeVar("Settings", bound=msgspec.Struct)
+
+
+class PluginError(StrategyError):
+    """A strategy of another package cannot be loaded, or its settings are not allowed; the text says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """A strategy of an installed package: its name, its role, its class as MODULE.CLASS, and the package's name."""
+
+    name: str
+    role: str
+    class_name: str
+    package: str
+    entry_point: EntryPoint
+
+    def load(self, base: type[Any]) -> type[Any]:
+        """Import the class and return it; it has to be a subclass of `base`.
+
+        Raises:
+            PluginError: it cannot be imported, or is something else.
+        """
+        source = f"the strategy {self.name} of the package {self.package}"
+        try:
+            found = self.entry_point.load()
+        except Exception as error:  # whatever the module of another package raises
+            raise PluginError(f"{source} cannot be imported: {type(error).__name__}: {error}") from error
+        if not (isinstance(found, type) and issubclass(found, base)):
+            raise PluginError(f"{source} is {found!r}, not a subclass of {base.__name__}: ask its authors")
+        if getattr(found, "name", None) != self.name:
+            raise PluginError(f"{source} has the name {getattr(found, 'name', None)!r} in its class: ask its authors")
+        return found
+
+
+@cache
+def plugins() -> tuple[Plugin, ...]:
+    """Return the strategies of installed packages, by role and name; of two with one name, the first is used."""
+    found: dict[tuple[str, str], Plugin] = {}
+    for role in PLUGIN_ROLES:
+        for entry in sorted(entry_points(group=f"{GROUP}.{role}"), key=lambda entry: (entry.name, entry.value)):
+            package = entry.dist.name if entry.dist is not None else entry.module
+            plugin = Plugin(entry.name, role, f"{entry.module}.{entry.attr}", package, entry)
+            found.setdefault((role, entry.name), plugin)
+    return tuple(found.values())
+
+
+def settings_of(config: "BrokerConfig", strategy: str, settings: type[Settings]) -> Settings:
+    """Return the settings of a strategy from `barycenterStrategySettings`, with the defaults of `settings`.
+
+    `settings` is a msgspec.Struct whose fields all have defaults; declare it with `forbid_unknown_fields=True`, so that
+    a misspelt name is refused, and give bounds by `msgspec.Meta`.
+
+    Raises:
+        PluginError: the key is not a JSON object of objects, or a setting is not allowed.
+    """
+    own = _objects(config.barycenter_strategy_settings).get(strategy, msgspec.Raw(b"{}"))
+    try:
+        return msgspec.json.decode(own, type=settings)
+    except msgspec.ValidationError as error:
+        raise PluginError(f"{SETTINGS_KEY}: settings of {strategy} are not allowed: {error}") from error
+
+
+def _objects(text: str) -> Mapping[str, msgspec.Raw]:
+    try:
+        return msgspec.json.decode(text or "{}", type=dict[str, msgspec.Raw])
+    except msgspec.DecodeError as error:
+        example = '{"AcmeShedder": {"band": 0.1}}'
+        raise PluginError(f"{SETTINGS_KEY}={text!r} is not a JSON object such as {example}: {error}") from error

@@ -1,0 +1,97 @@
+"""Strategies for others to write, try and ship: the public face of how Barycenter decides about load.
+
+A shedding strategy chooses the bundles that leave their brokers, a placement strategy chooses the owner of a bundle.
+Both are values of their settings that decide by their arguments alone: a `LoadSnapshot`, a memory, random numbers. So
+the same strategy works in a live cluster, in `barycenter decide`, in `replay`, `advise` and `balance-bench`, and a test
+calls it as a function.
+
+A package offers a strategy by an entry point (docs/strategy-plugins.md); a configuration names it by its name.
+`catalogue` lists all strategies that are installed, `run_round` shows what a leader would do, `settings_of` reads a
+strategy's own settings.
+
+A shedder returns a plan. `ListedPlan` makes it from a list of `Shed` values, each with a sentence. Reasons of such
+strategies have the codes `Code.SHEDS_BY_STRATEGY`, `MOVES_BY_STRATEGY`, `KEPT_BY_STRATEGY` and `CHOSEN_BY_STRATEGY`,
+and the sentence in `detail`, so that every reader of a log understands them without the package.
+
+What this module exports is public: it changes only with the major version.
+"""
+
+import random
+from typing import Any
+
+from pulsar_barycenter.config.broker_conf import with_overrides
+from pulsar_barycenter.config.broker_config import BrokerConfig
+from pulsar_barycenter.load.decisions import Placement, Refusal, Unload
+from pulsar_barycenter.load.managers import ManagerKind, StrategyError
+from pulsar_barycenter.load.placement.placer import Figures, PlacementChoice, Placer
+from pulsar_barycenter.load.reasons import Alternative, Code, Compared, Reason, render
+from pulsar_barycenter.load.rounds.round import RoundMemory, RoundOutcome, round_of
+from pulsar_barycenter.load.shedding.listed_plan import ListedPlan, Shed
+from pulsar_barycenter.load.shedding.shedder import Shedder, SheddingPlan
+from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from pulsar_barycenter.load.strategies import Role, catalogue
+from pulsar_barycenter.load.strategy import MemoryDocument
+from pulsar_barycenter.load.strategy_plugins import PluginError, settings_of
+
+__all__ = [
+    "Alternative",
+    "BrokerConfig",
+    "Code",
+    "Compared",
+    "Figures",
+    "ListedPlan",
+    "LoadSnapshot",
+    "ManagerKind",
+    "MemoryDocument",
+    "Placement",
+    "PlacementChoice",
+    "Placer",
+    "PluginError",
+    "Reason",
+    "Refusal",
+    "Role",
+    "RoundMemory",
+    "RoundOutcome",
+    "Shed",
+    "Shedder",
+    "SheddingPlan",
+    "StrategyError",
+    "Unload",
+    "catalogue",
+    "config_of",
+    "render",
+    "run_round",
+    "settings_of",
+]
+
+
+def config_of(**keys: object) -> BrokerConfig:
+    """Return the default configuration with these keys of broker.conf, given as `key=value`.
+
+    Raises:
+        ConfigError: a key is unknown, or a value is not allowed.
+
+    >>> config_of(loadBalancerBrokerThresholdShedderPercentage=20).load_balancer_broker_threshold_shedder_percentage
+    20
+    """
+    texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in keys.items()}
+    return with_overrides(BrokerConfig(), texts)
+
+
+def run_round(
+    snapshot: LoadSnapshot,
+    config: BrokerConfig,
+    *,
+    manager: ManagerKind = ManagerKind.MODULAR,
+    memory: RoundMemory[Any] | None = None,
+    seed: int = 0,
+) -> tuple[RoundOutcome, RoundMemory[Any]]:
+    """Return what a leader would do with a snapshot if every unload succeeds, and the memory for the next round.
+
+    `memory` is None before the first round. The same arguments give the same result.
+
+    Raises:
+        StrategyError: the configuration names a strategy that is not installed, or two that cannot be combined.
+    """
+    leader = round_of(config, manager)
+    return leader.run(snapshot, leader.start() if memory is None else memory, random.Random(seed))

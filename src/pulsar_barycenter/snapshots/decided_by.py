@@ -1,4 +1,4 @@
-"""By what a snapshot is decided: configuration, load manager and strategies, and what a shedder remembers."""
+"""Chooses the configuration, the load manager and the strategies for a decision, and reads a shedder's memory."""
 
 import difflib
 from collections.abc import Collection
@@ -31,14 +31,14 @@ from pulsar_barycenter.load.strategy import MemoryDocument
 from pulsar_barycenter.snapshots.snapshot_file import SnapshotFile, SnapshotFileError
 
 SIMPLE: Final = short_name(ManagerKind.SIMPLE.class_name)
-"""What the simple load manager does is named after it; how it places, by a key."""
+"""The strategies of the simple load manager have its name; a key selects how it places."""
 
 UNUSABLE: Final = (SnapshotFileError, ConfigError, StrategyError, OSError)
-"""What is raised when what was given cannot be used, and the words were right."""
+"""Errors in the content of files and values; a wrong name in the command line is a `WrongWordError`."""
 
 
 class WrongWordError(ValueError):
-    """Something typed that there is not; the text says what there is."""
+    """The command line names something that does not exist; the text lists what exists."""
 
 
 def is_splitter(name: str) -> bool:
@@ -46,10 +46,10 @@ def is_splitter(name: str) -> bool:
 
 
 def role_of(name: str) -> Role:
-    """Return whether a strategy sheds or places; one that does both sheds.
+    """Return whether a strategy sheds or places; for a strategy that does both, shedding.
 
     Raises:
-        WrongWordError: there is none of that name.
+        WrongWordError: there is no strategy of that name.
     """
     roles = {row.role for row in _named(name)} - {Role.SPLITTING}
     if not roles:
@@ -58,7 +58,7 @@ def role_of(name: str) -> Role:
 
 
 def _named(name: str) -> list[AnyRow]:
-    """Return the strategies of a name, which what the simple load manager does by itself bears in any form."""
+    """Return the strategies with a name; any form of the simple load manager's name matches its strategies."""
     return [row for row in catalogue() if name in (row.name, row.class_name) or short_name(name) == row.name == SIMPLE]
 
 
@@ -69,13 +69,14 @@ def configured(
     strategy: str | None = None,
     placement: str | None = None,
 ) -> BrokerConfig:
-    """Return the configuration to decide by: what came with the snapshot, changed by `conf`, then by `changes`.
+    """Return the configuration for a decision.
 
-    `changes` are of the form key=value. `strategy` and `placement` name strategies, and count last.
+    It starts with the configuration that came with the snapshot. `conf` overrides it, then `changes` (key=value), then
+    the strategies that `strategy` and `placement` name.
 
     Raises:
-        WrongWordError: there is no such key or strategy.
-        ConfigError: a value is not allowed, or the file is no broker.conf.
+        WrongWordError: a key or a strategy does not exist.
+        ConfigError: a value is not allowed, or `conf` is not a valid broker.conf.
         OSError: the file cannot be read.
     """
     known = keys()
@@ -94,7 +95,7 @@ def configured(
         else:
             texts[PLACEMENT_KEY] = strategy
             if short_name(with_overrides(BrokerConfig(), texts).load_balancer_load_shedding_strategy) in BOTH:
-                texts[SHEDDING_KEY] = SHEDS_ALONE  # only placement is asked, so there is no pair to warn of
+                texts[SHEDDING_KEY] = SHEDS_ALONE  # only placement runs, so a warning about the pair would mislead
     if placement is not None:
         role_of(placement)
         texts[PLACEMENT_KEY] = placement
@@ -102,10 +103,10 @@ def configured(
 
 
 def texts_of(changes: Collection[str]) -> dict[str, str]:
-    """Return the keys of broker.conf that `changes`, of the form key=value, set, with their texts.
+    """Return the keys of broker.conf that `changes` (key=value) set, with their texts.
 
     Raises:
-        WrongWordError: there is no such key.
+        WrongWordError: a key does not exist, or a change has no `=`.
     """
     known, texts = keys(), {}
     for change in changes:
@@ -114,36 +115,36 @@ def texts_of(changes: Collection[str]) -> dict[str, str]:
             raise WrongWordError(f"--set {change}: give key=value")
         if key.strip() not in known:
             near = difflib.get_close_matches(key, known, n=3, cutoff=0.6)
-            mend = f"did you mean {' or '.join(near)}?" if near else "docs/configuration.md lists the keys"
-            raise WrongWordError(f"--set {change}: there is no key {key.strip()}; {mend}")
+            hint = f"did you mean {' or '.join(near)}?" if near else "docs/configuration.md lists the keys"
+            raise WrongWordError(f"--set {change}: there is no key {key.strip()}; {hint}")
         texts[key.strip()] = text
     return texts
 
 
 def read_memory(file: Path) -> MemoryDocument:
-    """Return what a shedder remembers, from a file.
+    """Return the memory of a shedder from a file.
 
     Raises:
-        SnapshotFileError: it holds something else.
-        OSError: it cannot be read.
+        SnapshotFileError: the file has another content, or the memory is empty.
+        OSError: the file cannot be read.
     """
-    accepted = 'what --save-history wrote: {"usage": {"<broker>": <fraction>}, "lowHits": {…}, "highHits": {…}}'
+    accepted = 'a file of --save-history: {"usage": {"<broker>": <fraction>}, "lowHits": {…}, "highHits": {…}}'
     try:
         memory = msgspec.json.decode(file.read_bytes(), type=MemoryDocument)
     except msgspec.DecodeError as error:
         raise SnapshotFileError(file, str(error), accepted) from error
     if memory == MemoryDocument():
-        raise SnapshotFileError(file, "nothing is remembered in it", accepted)
+        raise SnapshotFileError(file, "the shedder's memory in it is empty", accepted)
     return memory
 
 
 def manager_of(found: SnapshotFile, strategy: str | None) -> ManagerKind:
-    """Return whose strategies are asked: unless one is named, those of the load manager that the brokers run.
+    """Return the load manager that decides: that of the named strategy, else the one that the brokers run.
 
-    The modular and the simple manager can be asked about any snapshot.
+    The modular and the simple load manager can decide on any snapshot.
 
     Raises:
-        WrongWordError: the strategy needs what other brokers report.
+        WrongWordError: the strategy needs data of the extensible load manager, which the snapshot lacks.
     """
     if strategy is None and found.is_simple:
         return ManagerKind.SIMPLE
@@ -159,6 +160,6 @@ def manager_of(found: SnapshotFile, strategy: str | None) -> ManagerKind:
     if ManagerKind.MODULAR in known:
         return ManagerKind.MODULAR
     raise WrongWordError(
-        f"{short_name(strategy)} decides upon what brokers of the extensible load manager report; {found.source} has "
-        "nothing of it"
+        f"{short_name(strategy)} needs load data of the extensible load manager; {found.source} has none. "
+        "Choose a strategy of the modular load manager, or a snapshot of brokers with the extensible one"
     )

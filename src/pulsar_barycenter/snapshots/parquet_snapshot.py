@@ -1,8 +1,8 @@
-"""A snapshot as one Parquet file: what strategies decide upon, column by column, for clusters of any size.
+"""A snapshot as one Parquet file, for clusters of any size.
 
-One row a bundle, with its broker, its namespace and all its figures, so that any Parquet reader can look at it. What is
-not about bundles (the columns of brokers, bundles on their way, policies) is JSON in the file's metadata, under the
-key `barycenter.snapshot`. Nothing is lost: what is read equals what was written, bit by bit.
+The file has one row for each bundle, with its broker, its namespace and all its values, so that any Parquet reader can
+show it. The rest (the columns of brokers, bundles with an assigned but not yet confirmed owner, policies) is JSON in
+the file's metadata, under the key `barycenter.snapshot`. Reading returns exactly what was written, bit by bit.
 """
 
 from collections.abc import Iterator
@@ -35,18 +35,18 @@ _LEADER_KEY: Final = b"barycenter.beside"
 _VERSION: Final = 1
 _FIGURES: Final = tuple(field.name for field in fields(MessageColumns))
 _OF_BUNDLES: Final = ("top", "owned")
-"""The columns of ExtensibleLoad that have a row a bundle."""
+"""The columns of ExtensibleLoad that have one row for each bundle."""
 
 
 class LeaderState(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """What came with a snapshot: what shedders remember, and keys of broker.conf with their texts."""
+    """The leader's state beside its snapshot: the memory of shedders, and keys of broker.conf with their texts."""
 
     memory: MemoryDocument = MemoryDocument()
     configuration: dict[str, str] = {}
 
 
 class _Rest(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What is not about bundles; lists have one item a broker."""
+    """The part that is not about bundles; lists have one item for each broker."""
 
     version: int = _VERSION
     taken_at: int
@@ -90,12 +90,12 @@ def write_columns(path: Path, snapshot: LoadSnapshot, leader: LeaderState | None
 
 
 def read_columns(path: Path | BinaryIO) -> tuple[LoadSnapshot, LeaderState]:
-    """Return the snapshot in a file of `write_columns`, and what came with it.
+    """Return the snapshot in a file of `write_columns`, and the leader's state.
 
     Raises:
-        NoSnapshotError: it is another Parquet file, or none.
-        PolicyError: a policy of it makes no sense.
-        OSError: it cannot be read.
+        NoSnapshotError: the file is not a Parquet file, or holds something else.
+        PolicyError: a policy in it is not valid.
+        OSError: the file cannot be read.
     """
     try:
         table = pq.read_table(path, read_dictionary=["broker", "namespace"])
@@ -104,13 +104,13 @@ def read_columns(path: Path | BinaryIO) -> tuple[LoadSnapshot, LeaderState]:
     except OSError as error:
         if error.errno is not None:
             raise
-        raise NoSnapshotError(f"{error}".partition("\n")[0]) from error  # Arrow's, of a damaged page
+        raise NoSnapshotError(f"{error}".partition("\n")[0]) from error  # Arrow raises it for a damaged page
     except (pa.ArrowException, msgspec.DecodeError, KeyError, UnicodeDecodeError) as error:
         raise NoSnapshotError(f"{error}".partition("\n")[0]) from error
 
 
 def snapshot_table(snapshot: LoadSnapshot) -> pa.Table:
-    """Return the Arrow table that stands for a snapshot."""
+    """Return the Arrow table that represents a snapshot."""
     bundles = snapshot.bundles
     columns = {
         "bundle": pa.array(bundles.names, pa.string()),
@@ -144,19 +144,19 @@ def snapshot_table(snapshot: LoadSnapshot) -> pa.Table:
 
 
 def snapshot_of_table(table: pa.Table) -> LoadSnapshot:
-    """Return the snapshot that an Arrow table stands for.
+    """Return the snapshot that an Arrow table represents.
 
     Raises:
-        NoSnapshotError: it stands for none.
-        msgspec.DecodeError, KeyError: something is missing in it.
-        PolicyError: a policy of it makes no sense.
+        NoSnapshotError: the table does not represent a snapshot.
+        msgspec.DecodeError, KeyError: a part is missing.
+        PolicyError: a policy in it is not valid.
     """
     document = (table.schema.metadata or {}).get(METADATA_KEY)
     if document is None:
         raise NoSnapshotError(f"the metadata has no {METADATA_KEY.decode()}")
     rest = msgspec.json.decode(document, type=_Rest)
     if rest.version != _VERSION:
-        raise NoSnapshotError(f"it is of version {rest.version}, and {_VERSION} is known")
+        raise NoSnapshotError(f"it has format version {rest.version}; this program reads version {_VERSION}")
     brokers = _unflat(BrokerTable, {name: _column_of(name, items) for name, items in rest.brokers.items()})
     column_of = {name: table.column(name).to_numpy() for name in table.column_names if name not in _TEXTS}
     extensible = None
@@ -165,7 +165,7 @@ def snapshot_of_table(table: pa.Table) -> LoadSnapshot:
         of_bundles = {name: column_of.pop(name) for name in _OF_BUNDLES}
         extensible = ExtensibleLoad(**own, **of_bundles, traffic=rest.traffic)
     bundles = BundleTable(
-        names=table.column("bundle").to_numpy().tolist(),  # several times quicker than to_pylist
+        names=table.column("bundle").to_numpy().tolist(),  # several times faster than to_pylist
         owner=_rows(table, "broker", rest.names),
         namespace=_rows(table, "namespace", rest.namespaces),
         **_unflat(BundleTable, column_of),
@@ -189,7 +189,7 @@ _FLAGS: Final = frozenset({"persistent", "non_persistent", "suspect", "has_load"
 
 
 def _flat(columns: BrokerTable | BundleTable) -> Iterator[tuple[str, Any]]:
-    """Return name and array of each column of figures; one of several rows or figures is several."""
+    """Yield name and array of each column of numbers; a two-dimensional column yields one array for each row."""
     for field in fields(columns):
         value = getattr(columns, field.name)
         if isinstance(value, MessageColumns):
@@ -201,7 +201,7 @@ def _flat(columns: BrokerTable | BundleTable) -> Iterator[tuple[str, Any]]:
 
 
 def _unflat(kind: type[BrokerTable] | type[BundleTable], columns: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a table that `_flat` gave columns of."""
+    """Return the fields of a table from the columns that `_flat` made."""
     found: dict[str, Any] = {}
     for field in fields(kind):
         if field.name in ("latest", "short", "long"):
@@ -218,14 +218,14 @@ def _column_of(name: str, items: list[Any]) -> Any:
 
 
 def _rows(table: pa.Table, name: str, names: list[str]) -> Any:
-    """Return for each text its place in `names`."""
+    """Return the index in `names` of each text of a column."""
     column, value_set = table.column(name), pa.array(names, pa.string())
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     chunks = [np.zeros(0, np.int32)]
     for chunk in column.chunks:
-        places = pc.index_in(chunk.dictionary, value_set=value_set).fill_null(-1).to_numpy()
-        chunks.append(places[chunk.indices.to_numpy()].astype(np.int32))
+        indices = pc.index_in(chunk.dictionary, value_set=value_set).fill_null(-1).to_numpy()
+        chunks.append(indices[chunk.indices.to_numpy()].astype(np.int32))
     rows = np.concatenate(chunks)
     if len(rows) and rows.min() < 0:
         raise NoSnapshotError(f"a name of column {name} is not in the metadata")

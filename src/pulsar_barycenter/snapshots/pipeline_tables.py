@@ -1,16 +1,16 @@
-"""The snapshot that the pipeline's tables hold: of now, or of any time in the past.
+"""Builds a snapshot from the pipeline's tables, for now or for any time in the past.
 
 | column of the snapshot | table |
 |---|---|
 | usage and limits of brokers | `broker_usage` |
 | traffic, start, version and load manager of brokers | `load_reports` |
-| bundles and their figures of the newest report | `bundle_samples` |
+| bundles and their values in the newest report | `bundle_samples` |
 | windows of bundles | `bundle_data` |
 | averages of brokers | `broker_data` |
 
-Brokers are those that were not silent for long at that time. Without the first two tables, which
-earlier versions did not write, machines have no known usage, and only strategies that go by traffic say something.
-What the tables do not hold (bundles on their way, what was unloaded recently, policies) is not in the snapshot.
+The snapshot has the brokers that reported shortly before that time. Without the first two tables, which earlier
+versions did not write, the usage of brokers is unknown, and only strategies that use traffic can decide. The snapshot
+lacks what the tables do not have: assignments that no broker has confirmed, recent unloads, policies.
 """
 
 from collections.abc import Iterable
@@ -43,16 +43,16 @@ from pulsar_barycenter.pipeline.tables.schemas import TABLES
 from pulsar_barycenter.snapshots.data_warnings import STALE_MS
 
 REQUIRED: Final = ("bundle_samples", "bundle_data")
-_FIGURES: Final = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
+_RATES: Final = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
 _IDENTITY: Final = ("broker", "incarnation", "sequence")
 
 
 class TablesError(ValueError):
-    """The tables hold no snapshot; the text says of which table what is missing."""
+    """The tables do not yield a snapshot; the text names the table and what is missing in it."""
 
 
 def tables_below(folder: Path) -> Path | None:
-    """Return where the tables are: `folder`, or its `tables`; None if neither has any."""
+    """Return the folder of the tables: `folder`, or its `tables`; None if neither has tables."""
     for root in (folder, folder / "tables"):
         if any((root / name).is_dir() for name in (*REQUIRED, "broker_data")):
             return root
@@ -60,12 +60,12 @@ def tables_below(folder: Path) -> Path | None:
 
 
 def read_tables(root: Path, at_ms: int | None = None, *, silence_ms: int = STALE_MS) -> SnapshotDocument:
-    """Return the snapshot of a time (epoch ms, inclusive), or of the newest report.
+    """Return the snapshot at a time (epoch ms, inclusive), or at the newest report.
 
-    A broker whose newest report was more than `silence_ms` older than the newest of all is not in it.
+    It leaves out brokers whose newest report is more than `silence_ms` older than the newest report of all brokers.
 
     Raises:
-        TablesError: there is nothing of that time.
+        TablesError: the tables have no rows up to that time.
         DamagedTableError: a file is damaged; the error names it.
         OSError: a file cannot be read.
     """
@@ -88,7 +88,7 @@ def read_tables(root: Path, at_ms: int | None = None, *, silence_ms: int = STALE
         stats[row["broker"]][row["bundle"]] = _stats(row)
     known = {row["broker"]: row for row in of_live(reports)}
     used = {row["broker"]: row for row in of_live(usages)}
-    wanted = {bundle for each in stats.values() for bundle in each}
+    wanted = {bundle for bundles in stats.values() for bundle in bundles}
     windows = _newest(_rows(root, "bundle_data", "as_of", at_ms), "bundle", "as_of")
     averages = _newest(_rows(root, "broker_data", "as_of", at_ms), "broker", "as_of")
     return SnapshotDocument(
@@ -103,7 +103,7 @@ def read_tables(root: Path, at_ms: int | None = None, *, silence_ms: int = STALE
 
 
 def _rows(root: Path, name: str, time: str, at_ms: int | None) -> list[dict[str, Any]]:
-    """Return the rows of a table of the last day and a half before the time; none if there is no such table."""
+    """Return the rows of a table from the last day and a half before the time; empty if the table does not exist."""
     folders = sorted((root / name).glob("date=*"))
     if at_ms is not None:
         last = f"date={datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d}"
@@ -113,7 +113,7 @@ def _rows(root: Path, name: str, time: str, at_ms: int | None) -> list[dict[str,
     newest_day = datetime.strptime(folders[-1].name, "date=%Y-%m-%d").replace(tzinfo=UTC)
     first = f"date={newest_day - timedelta(days=1):%Y-%m-%d}"
     found = (file for folder in folders if folder.name >= first for file in sorted(folder.glob("*.parquet")))
-    # a compacted file and its sources may stand side by side: of each key only the last row counts
+    # a compacted file and its sources may exist at the same time: of each key only the last row counts
     files = [file for file in found if not file.name.startswith((".", "_"))]
     if not files:
         return []
@@ -126,7 +126,7 @@ def _rows(root: Path, name: str, time: str, at_ms: int | None) -> list[dict[str,
             )
         return _last_of_each(table, time)
     except (pa.ArrowInvalid, pa.ArrowTypeError, KeyError) as error:
-        raise TablesError(f"table {name} is not readable: {error}".partition("\n")[0]) from error
+        raise TablesError(f"cannot read table {name}: {error}".partition("\n")[0]) from error
 
 
 def _all_rows(file: Path, name: str) -> pa.Table:
@@ -138,7 +138,7 @@ def _all_rows(file: Path, name: str) -> pa.Table:
 
 
 def _needed(name: str) -> Iterable[str]:
-    """Return the columns without which a file of a table says nothing here."""
+    """Return the columns that a file of a table needs to be of use here."""
     table = TABLES[name]
     if name == "load_reports":
         return table.key
@@ -148,7 +148,7 @@ def _needed(name: str) -> Iterable[str]:
 
 
 def _last_of_each(table: pa.Table, time: str) -> list[dict[str, Any]]:
-    """Return the rows that may count: the last of each bundle and broker, or of either."""
+    """Return the rows that may count: the last row of each bundle and broker, or of either."""
     keys = [name for name in ("bundle", "broker") if name in table.column_names]
     ordered = table.append_column("row", pa.array(np.arange(len(table)))).sort_by(
         [(time, "ascending"), *((name, "ascending") for name in ("sequence",) if name in table.column_names)]
@@ -172,9 +172,9 @@ def _ms(time: datetime) -> int:
 
 
 def _stats(row: dict[str, Any]) -> NamespaceBundleStats:
-    figures = {name: row[name] for name in _FIGURES}
+    rates = {name: row[name] for name in _RATES}
     return NamespaceBundleStats(
-        **figures, consumer_count=row["consumers"], producer_count=row["producers"], topics=row["topics"]
+        **rates, consumer_count=row["consumers"], producer_count=row["producers"], topics=row["topics"]
     )
 
 
@@ -198,7 +198,7 @@ def _report(identity: dict[str, Any], known: dict[str, Any], used: dict[str, Any
 
 
 def _bundle_data(row: dict[str, Any], stats: dict[str, dict[str, NamespaceBundleStats]], bundle: str) -> BundleData:
-    topics = next(each[bundle].topics for each in stats.values() if bundle in each)
+    topics = next(bundles[bundle].topics for bundles in stats.values() if bundle in bundles)
     return BundleData(
         short_term_data=_window(row, "short", SHORT_SAMPLES),
         long_term_data=_window(row, "long", LONG_SAMPLES),
@@ -207,8 +207,8 @@ def _bundle_data(row: dict[str, Any], stats: dict[str, dict[str, NamespaceBundle
 
 
 def _window(row: dict[str, Any], window: str, max_samples: int) -> TimeAverageMessageData:
-    figures = {name: row[f"{window}_{name}"] for name in _FIGURES}
-    return TimeAverageMessageData(max_samples=max_samples, num_samples=row[f"{window}_num_samples"], **figures)
+    rates = {name: row[f"{window}_{name}"] for name in _RATES}
+    return TimeAverageMessageData(max_samples=max_samples, num_samples=row[f"{window}_num_samples"], **rates)
 
 
 def _averages(row: dict[str, Any]) -> TimeAverageBrokerData:

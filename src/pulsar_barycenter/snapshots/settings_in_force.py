@@ -1,8 +1,8 @@
-"""The settings by which the brokers of a data folder decide, as the folder tells.
+"""The settings that the brokers of a data folder had at a time, read from that folder.
 
-`barycenter standalone` keeps the broker.conf of each broker in `conf/`, the metadata store what was changed while they
-ran, the decision logs by which strategy was shed. What was changed after the time that is asked for was another before,
-which no file tells; only the shedding strategy of then is known from the logs.
+`conf/` has the broker.conf of each broker of a `barycenter standalone`. The metadata store has the dynamic settings.
+Both hold present values only: of a setting that changed after the time in question, the former value is not known. The
+exception is the shedding strategy, which the decision logs name.
 """
 
 import sys
@@ -33,26 +33,27 @@ from pulsar_barycenter.snapshots.snapshot_file import (
 
 STANDARD_INPUT: Final = "-"
 _CHANGED_PATH: Final = "/admin/configuration"
-_LONGEST_PAUSE: Final = "loadBalancerReportUpdateMaxIntervalMinutes"
-_SHORTEST_SILENCE_MS: Final = 30_000
-"""Reports of brokers that live are written together, but a busy one may be late."""
+_REPORT_INTERVAL_KEY: Final = "loadBalancerReportUpdateMaxIntervalMinutes"
+_MIN_SILENCE_MS: Final = 30_000
+"""Brokers write their reports at about the same time, but a busy broker may be late."""
 OF_LEADER: Final = "the leader's settings"
-"""What a snapshot that a running cluster was asked for is decided by."""
+"""The origin of the settings that come with the snapshot of a running cluster."""
 
 
 def read_with_settings(path: Path, at_ms: int | None = None) -> SnapshotFile:
     """Return the snapshot of a file or folder, or of standard input if `path` is `-`.
 
-    One that is of a data folder has the settings of that folder, and the brokers that still reported by them.
+    The snapshot of a data folder comes with the settings of that folder; they also say how long a broker may be silent
+    and still be in the snapshot.
 
     Raises:
-        SnapshotFileError: it is nothing that is known, or something is wrong in it.
-        ConfigError: a broker.conf in it is none.
-        OSError: it cannot be read.
+        SnapshotFileError: the content is of no known kind, or not valid.
+        ConfigError: a broker.conf in the folder is not valid.
+        OSError: a file cannot be read.
     """
     if str(path) == STANDARD_INPUT:
         if at_ms is not None:
-            raise SnapshotFileError(path, "is of one time only", "a data folder to ask for a time")
+            raise SnapshotFileError(path, "holds the state at one time only", "a data folder to choose a time")
         return snapshot_of_bytes(sys.stdin.buffer.read(), Path("standard input"))
     found = read_snapshot_file(path, at_ms)
     if not path.is_dir() or found.configuration:
@@ -64,21 +65,23 @@ def read_with_settings(path: Path, at_ms: int | None = None) -> SnapshotFile:
     return replace(found, configuration=configuration, settings="the data folder's settings", remarks=remarks)
 
 
-def told(found: SnapshotFile, version: PulsarVersion, conf: Path | None = None, changes: Collection[str] = ()) -> str:
-    """Return in words whose settings are decided by, and which version of Pulsar they follow."""
+def settings_in_words(
+    found: SnapshotFile, version: PulsarVersion, conf: Path | None = None, changes: Collection[str] = ()
+) -> str:
+    """Return a phrase that names the origin of the settings and the version of Pulsar that they follow."""
     base = f"{found.settings if found.configuration else 'default settings'}, as Pulsar {version}"
-    given = [f"those of {conf}"] if conf is not None else []
+    given = [str(conf)] if conf is not None else []
     given += [change.partition("=")[0].strip() for change in changes]
     return f"{base}, changed by {', '.join(given)}" if given else base
 
 
 def in_force(folder: Path, at_ms: int) -> tuple[Mapping[str, str], tuple[str, ...]]:
-    """Return the settings of the data folder at `folder`, or around it if it is its tables, at a time (epoch ms).
+    """Return the settings of a data folder at a time (epoch ms); `folder` is that folder, or its `tables`.
 
     The first value maps keys to their texts; the second has warnings about them, one sentence each.
 
     Raises:
-        ConfigError: a broker.conf is none.
+        ConfigError: a broker.conf is not valid.
         OSError: a file cannot be read.
     """
     tables = tables_below(folder)
@@ -92,10 +95,10 @@ def in_force(folder: Path, at_ms: int) -> tuple[Mapping[str, str], tuple[str, ..
             texts |= msgspec.json.decode(found[0], type=dict[str, str])
             changed_ms = max(changed_ms, found[1])
     except (MetadataError, msgspec.DecodeError) as error:
-        warnings.append(f"what was changed while brokers ran is not known: {error}")
+        warnings.append(f"cannot read the dynamic settings, so they are missing here: {error}")
     if texts and changed_ms > at_ms:
-        told = f"{datetime.fromtimestamp(changed_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-        warnings.append(f"settings were changed at {told}, after that time; those of before are not kept")
+        changed_at = f"{datetime.fromtimestamp(changed_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        warnings.append(f"settings changed at {changed_at}, after that time; the former values are not known")
         strategy = _shedder_of(data, at_ms)
         if strategy:
             texts[SHEDDING_KEY] = strategy
@@ -103,21 +106,23 @@ def in_force(folder: Path, at_ms: int) -> tuple[Mapping[str, str], tuple[str, ..
 
 
 def _silence_ms(configuration: Mapping[str, str]) -> int:
-    """Return after which silence (ms) a broker of such settings is gone: twice what it may let pass, and a while."""
-    config = with_overrides(BrokerConfig(), {key: text for key, text in configuration.items() if key == _LONGEST_PAUSE})
-    return max(round(config.load_balancer_report_update_max_interval_minutes * 2 * 60_000), _SHORTEST_SILENCE_MS)
+    """Return the silence (ms) after which a broker counts as stopped: twice its report interval, 30 s at least."""
+    config = with_overrides(
+        BrokerConfig(), {key: text for key, text in configuration.items() if key == _REPORT_INTERVAL_KEY}
+    )
+    return max(round(config.load_balancer_report_update_max_interval_minutes * 2 * 60_000), _MIN_SILENCE_MS)
 
 
 def _of_files(data: Path) -> tuple[dict[str, str], int]:
-    """Return what the files of all brokers say alike, and when the last one was written (epoch ms)."""
+    """Return the settings that all brokers' files have in common, and when the last file was written (epoch ms)."""
     files = sorted((data / "conf").glob("broker-*.conf"))
-    each = [read_pairs(read_conf_text(file), str(file)) for file in files]
-    alike = dict(set.intersection(*(set(pairs.items()) for pairs in each))) if each else {}
-    return alike, max((file.stat().st_mtime_ns // 1_000_000 for file in files), default=0)
+    settings = [read_pairs(read_conf_text(file), str(file)) for file in files]
+    common = dict(set.intersection(*(set(pairs.items()) for pairs in settings))) if settings else {}
+    return common, max((file.stat().st_mtime_ns // 1_000_000 for file in files), default=0)
 
 
 def _shedder_of(data: Path, at_ms: int) -> str:
-    """Return by which strategy was last shed up to a time; blank if the logs do not say."""
+    """Return the name of the last shedding strategy in the decision logs up to a time; blank if they name none."""
     names = {row.name for row in catalogue() if row.role is Role.SHEDDING}
-    told = [record.strategy for record in read_decisions(data) if record.at <= at_ms and record.strategy in names]
-    return told[-1] if told else ""
+    used = [record.strategy for record in read_decisions(data) if record.at <= at_ms and record.strategy in names]
+    return used[-1] if used else ""

@@ -1,17 +1,16 @@
-"""Snapshots read from files, whatever they are; what kind it is, the content says.
+"""Reads snapshots from files and folders. The content decides which kind of file it is, not the name.
 
-| what | how it comes to be |
+| what | made by |
 |---|---|
 | Barycenter's snapshot, `*.json` | `barycenter snapshot`, see `document` |
 | its columns, `*.parquet` | `barycenter snapshot`, see `parquet_snapshot` |
-| the pipeline's tables, a folder | the folder itself or the data folder that holds it, see `pipeline_tables` |
+| the pipeline's tables, or a data folder that has them | the pipeline, see `pipeline_tables` |
 | a load report, `*.json` | `pulsar-admin broker-stats load-report` |
 | messages of the extensible load manager's topics, `*.txt` | `pulsar-client consume`, see `extensible_document` |
-| a folder of reports and messages, or the data folder that holds it | of several of one broker the newest counts |
+| a folder of reports and messages, or a data folder that has one | the newest report of each broker counts |
 
-Reports of the modular load manager say nothing of the past: bundles then have the windows of a leader that has seen
-these reports and no others. A report that does not name its broker is one of the broker that its URL, or else its file,
-is named after.
+Reports of the modular load manager have no history. The windows of bundles are then those of a leader that received
+only these reports. If a report does not name its broker, the broker is taken from its URL, else from the file name.
 """
 
 import io
@@ -51,11 +50,11 @@ _T = TypeVar("_T")
 _PARQUET: Final = b"PAR1"
 _REPORT_LOG: Final = "load-reports"
 _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
-"""How a report log names its folders. A folder with others is none of load reports: its files are somebody else's."""
+"""The names of a report log's folders. A folder that has other folders is not a report log."""
 
 
 class SnapshotFileError(ValueError):
-    """A file that cannot be read as a snapshot; the text names the file, the place, and what is accepted."""
+    """A file that cannot be read as a snapshot; the text names the file, the problem, and what is accepted."""
 
     def __init__(self, path: Path, problem: str, accepted: str = ACCEPTED) -> None:
         super().__init__(f"{path}: {problem}; give {accepted}")
@@ -81,7 +80,7 @@ class SnapshotFile:
 
     @property
     def is_simple(self) -> bool:
-        """Whether the brokers run the simple load manager, as far as they say."""
+        """Whether the brokers run the simple load manager, as far as the snapshot says."""
         if self.manager is ManagerKind.SIMPLE:
             return True
         names = {short_name(name) for name in self.snapshot.brokers.class_names if name}
@@ -93,14 +92,14 @@ class SnapshotFile:
 
 
 def read_snapshot_file(path: Path | str, at_ms: int | None = None, *, silence_ms: int = STALE_MS) -> SnapshotFile:
-    """Return the snapshot in a file or folder with what came with it.
+    """Return the snapshot in a file or folder, with the data that came with it.
 
-    `at_ms` (epoch ms) asks for that of a time in the past, which the pipeline's tables alone have; a broker of theirs
-    is gone if it was silent for more than `silence_ms`.
+    `at_ms` (epoch ms) selects a time in the past; only the pipeline's tables support it. A snapshot from tables leaves
+    out brokers that were silent for more than `silence_ms`.
 
     Raises:
-        SnapshotFileError: it is nothing that is known, or something is wrong in it.
-        OSError: it cannot be read.
+        SnapshotFileError: the content is of no known kind, or not valid.
+        OSError: a file cannot be read.
     """
     path = Path(path)
     if path.is_dir():
@@ -108,7 +107,9 @@ def read_snapshot_file(path: Path | str, at_ms: int | None = None, *, silence_ms
         if tables is not None:
             return _of_tables(tables, at_ms, silence_ms)
     if at_ms is not None:
-        raise SnapshotFileError(path, "is of one time only", "the pipeline's tables (DATA/tables) to ask for a time")
+        raise SnapshotFileError(
+            path, "holds the state at one time only", "the pipeline's tables (DATA/tables) to choose a time"
+        )
     if path.is_dir():
         log = path / _REPORT_LOG
         return _of_reports(_reports_of_folder(log if log.is_dir() else path), path)
@@ -118,10 +119,12 @@ def read_snapshot_file(path: Path | str, at_ms: int | None = None, *, silence_ms
 
 
 def snapshot_of_bytes(content: bytes, path: Path) -> SnapshotFile:
-    """Return the snapshot in the content of a file; `path` is its name in errors, and of a report without a broker.
+    """Return the snapshot in the content of a file.
+
+    `path` is the name for errors, and for the broker of a report that does not name it.
 
     Raises:
-        SnapshotFileError: it is nothing that is known, or something is wrong in it.
+        SnapshotFileError: the content is of no known kind, or not valid.
     """
     return _of_columns(io.BytesIO(content), path) if content.startswith(_PARQUET) else _of_content(content, path)
 
@@ -130,8 +133,8 @@ def write_snapshot(path: Path | str, document: SnapshotDocument) -> None:
     """Write a snapshot: as columns if the name ends with `.parquet`, else as JSON.
 
     Raises:
-        OSError: it cannot be written.
-        PolicyError: an isolation policy cannot be what it is said to be.
+        OSError: the file cannot be written.
+        PolicyError: an isolation policy in the document is not valid.
     """
     path = Path(path)
     if path.suffix == ".parquet":
@@ -151,7 +154,7 @@ def _of_columns(file: Path | BinaryIO, path: Path) -> SnapshotFile:
     try:
         snapshot, leader = read_columns(file)
     except (NoSnapshotError, PolicyError) as error:
-        raise SnapshotFileError(path, f"is a Parquet file that holds no snapshot: {error}") from error
+        raise SnapshotFileError(path, f"is a Parquet file, but not a snapshot: {error}") from error
     manager = ManagerKind.MODULAR if snapshot.extensible is None else ManagerKind.EXTENSIBLE
     return SnapshotFile(snapshot, "a snapshot", manager, memory=leader.memory, configuration=leader.configuration)
 
@@ -165,10 +168,10 @@ def _of_tables(folder: Path, at_ms: int | None, silence_ms: int) -> SnapshotFile
 
 
 def of_document(document: SnapshotDocument, path: Path) -> SnapshotFile:
-    """Return what a document holds; `path` is its name in errors.
+    """Return the snapshot in a document; `path` is the name for errors.
 
     Raises:
-        SnapshotFileError: a policy of it makes no sense.
+        SnapshotFileError: a policy in it is not valid.
     """
     try:
         snapshot = document.snapshot()
@@ -194,18 +197,18 @@ _KINDS: Final = {
 
 
 def _of_reports(found: list[tuple[Path, _Report]], path: Path) -> SnapshotFile:
-    kinds = {_KINDS[type(each)]: file for file, each in found}
+    kinds = {_KINDS[type(report)]: file for file, report in found}
     if len(kinds) > 1:
-        told = ", ".join(f"{file.name} is of the {kind} load manager" for kind, file in kinds.items())
-        raise SnapshotFileError(path, told, "reports of one load manager")
+        mixed = ", ".join(f"{file.name} is of the {kind} load manager" for kind, file in kinds.items())
+        raise SnapshotFileError(path, mixed, "reports of one load manager")
     if ManagerKind.SIMPLE in kinds:
-        return _of_simple([(file, each) for file, each in found if isinstance(each, LoadReport)])
+        return _of_simple([(file, report) for file, report in found if isinstance(report, LoadReport)])
     if ManagerKind.EXTENSIBLE in kinds:
-        extensible = ExtensibleDocument.of(each for _, each in found if isinstance(each, tuple))
+        extensible = ExtensibleDocument.of(item for _, item in found if isinstance(item, tuple))
         document = SnapshotDocument(taken_at=extensible.newest_ms, brokers={}, extensible=extensible)
         return replace(of_document(document, path), source=f"loads of {count_of(len(extensible.loads), 'broker')}")
     fold = LiveFold()
-    modular = [(file, each) for file, each in found if isinstance(each, LocalBrokerData)]
+    modular = [(file, report) for file, report in found if isinstance(report, LocalBrokerData)]
     for broker, report in sorted(_named(modular), key=lambda item: item[1].last_update):
         fold.accept(broker, report)
     averages = {broker: broker_averages(report.last_stats, fold.bundles) for broker, report in fold.reports.items()}
@@ -236,23 +239,23 @@ def _named(found: Iterable[tuple[Path, LocalBrokerData]]) -> Iterable[tuple[str,
 
 
 def _broker_of(url: str | None, url_tls: str | None, file: Path) -> str:
-    """Return the broker id that a URL tells, else the name of the file."""
-    for each in (url, url_tls):
-        place = urlsplit(each or "").netloc
-        if place:
-            return place
+    """Return host and port of the first URL that has them, else the name of the file."""
+    for address in (url, url_tls):
+        host_and_port = urlsplit(address or "").netloc
+        if host_and_port:
+            return host_and_port
     return file.stem
 
 
 def _is_data_folder(folder: Path) -> bool:
-    """Whether brokers keep or kept their data here: theirs are these names."""
+    """Return whether the folder has the files that brokers create in their data folder."""
     return (folder / "ledgers" / "identity").is_file() or any(folder.glob("conf/broker-*.conf"))
 
 
 def _reports_of_folder(folder: Path) -> list[tuple[Path, _Report]]:
     found: list[tuple[Path, _Report]] = []
-    below = sorted(each for each in folder.iterdir() if each.is_dir())
-    foreign = next((each.name for each in below if not _DAY.fullmatch(each.name)), None)
+    below = sorted(entry for entry in folder.iterdir() if entry.is_dir())
+    foreign = next((entry.name for entry in below if not _DAY.fullmatch(entry.name)), None)
     if foreign is not None and _is_data_folder(folder):
         raise SnapshotFileError(
             folder,
@@ -261,14 +264,16 @@ def _reports_of_folder(folder: Path) -> list[tuple[Path, _Report]]:
         )
     if foreign is not None:
         raise SnapshotFileError(folder, f"is no folder of load reports, nor a data folder: there is {foreign}/ in it")
-    files = (file for place in (folder, *below) for kind in ("*.json", "*.txt") for file in place.glob(kind))
+    files = (file for parent in (folder, *below) for kind in ("*.json", "*.txt") for file in parent.glob(kind))
     for file in sorted(files):
         parsed = _parse(file, file.read_bytes())
         if isinstance(parsed, SnapshotDocument):
-            raise SnapshotFileError(file, "is a snapshot of its own in a folder of load reports", "one of the two")
+            raise SnapshotFileError(
+                file, "is a snapshot, and lies in a folder of load reports", "either the file or a folder without it"
+            )
         found += parsed
     if not found:
-        raise SnapshotFileError(folder, "the folder holds no *.json or *.txt file, nor folders of them by day")
+        raise SnapshotFileError(folder, "the folder has no *.json or *.txt files, and no folders of them by day")
     return found
 
 
@@ -276,7 +281,7 @@ def _reports_of_folder(folder: Path) -> list[tuple[Path, _Report]]:
 
 
 def _parse(file: Path, content: bytes) -> SnapshotDocument | list[tuple[Path, _Report]]:
-    """Return what a file holds: a snapshot, or load reports, one a line or one in all, or messages."""
+    """Return the content of a file: a snapshot, messages, one load report, or one load report on each line."""
     if not content.strip():
         raise SnapshotFileError(file, "is empty")
     messages = list(messages_in(content))
@@ -316,7 +321,7 @@ def _fields_of_line(file: Path, line: bytes, number: int) -> dict[str, msgspec.R
 def _message(file: Path, key: str, content: bytes, line: int) -> tuple[str, ExtensibleItem]:
     kind = kind_of(_fields_of_line(file, content, line))
     if kind is None:
-        raise SnapshotFileError(file, _at(line, "the message is none of the extensible load manager"))
+        raise SnapshotFileError(file, _at(line, "the message is not one of the extensible load manager"))
     return key, _decoded(file, content, _lenient(kind), line)
 
 
@@ -332,18 +337,18 @@ def _report(file: Path, content: bytes, fields: Mapping[str, msgspec.Raw], line:
     raise SnapshotFileError(file, _at(line, f"loadReportType is {kind!r}" if kind else _foreign_fields(list(fields))))
 
 
-_SHOWN_FIELDS: Final = 5
+_MAX_FIELDS: Final = 5
 
 
 def _foreign_fields(names: list[str]) -> str:
     if not names:
-        return "an object without fields is no load report"
-    shown = ", ".join(names[:_SHOWN_FIELDS]) + (", …" if len(names) > _SHOWN_FIELDS else "")
-    return f"its fields ({shown}) are those of no load report"
+        return "it is an object without fields, not a load report"
+    shown = ", ".join(names[:_MAX_FIELDS]) + (", …" if len(names) > _MAX_FIELDS else "")
+    return f"it is not a load report: its fields are {shown}"
 
 
 def _lenient(kind: type[_T]) -> Callable[[bytes], _T]:
-    """Return a decoder that also takes figures as texts, as Pulsar writes those that are no numbers."""
+    """Return a decoder that also accepts numbers as texts: Pulsar writes NaN and infinities so."""
     return msgspec.json.Decoder(kind, strict=False).decode
 
 

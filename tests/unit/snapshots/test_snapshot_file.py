@@ -245,9 +245,12 @@ def test_tables_without_usage_say_so(tmp_path: Path) -> None:
         ("  \n", "is empty"),
         ("hello", "is not a JSON object"),
         ("[1]", "is not a JSON object"),
-        ('{"a": 1}', "its fields (a) are those of no load report"),
-        ('{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1, "f": 1}', "its fields (a, b, c, d, e, …) are those of no load"),
-        ("{}", "an object without fields is no load report"),
+        ('{"a": 1}', "it is not a load report: its fields are a"),
+        (
+            '{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1, "f": 1}',
+            "it is not a load report: its fields are a, b, c, d, e, …",
+        ),
+        ("{}", "an object without fields, not a load report"),
         ('{"loadReportType": "Other"}', "loadReportType is 'Other'"),
         ('{"format": "barycenter-snapshot"}', "missing required field `brokers`"),
         ('{"format": "other", "brokers": {}}', "$.format"),
@@ -273,23 +276,23 @@ def test_a_file_that_is_none_is_refused_with_its_place_and_what_is_accepted(
 
 
 def test_folders_that_hold_none(tmp_path: Path) -> None:
-    with pytest.raises(SnapshotFileError, match=r"the folder holds no \*.json or \*.txt file"):
+    with pytest.raises(SnapshotFileError, match=r"the folder has no \*.json or \*.txt files"):
         read_snapshot(tmp_path)
     (tmp_path / "a.json").write_bytes(encode_report(report("a:1", 40)))
-    with pytest.raises(SnapshotFileError, match="is of one time only"):
+    with pytest.raises(SnapshotFileError, match="holds the state at one time only"):
         read_snapshot(tmp_path, NOON_MS)
     (tmp_path / "b.json").write_bytes(encode_without_none(LoadReport(name="b:1")))
     with pytest.raises(SnapshotFileError, match=r"a.json is of the modular load manager, b.json is of the simple"):
         read_snapshot(tmp_path)
     (tmp_path / "b.json").write_text('{"brokers": {}}')
-    with pytest.raises(SnapshotFileError, match=r"b\.json: is a snapshot of its own in a folder"):
+    with pytest.raises(SnapshotFileError, match=r"b\.json: is a snapshot, and lies in a folder"):
         read_snapshot(tmp_path)
 
 
 def test_parquet_files_that_hold_none(tmp_path: Path) -> None:
     file = tmp_path / "s.parquet"
     pq.write_table(pa.table({"bundle": ["x"]}), file)
-    with pytest.raises(SnapshotFileError, match=r"holds no snapshot: the metadata has no barycenter\.snapshot"):
+    with pytest.raises(SnapshotFileError, match=r"not a snapshot: the metadata has no barycenter\.snapshot"):
         read_snapshot(file)
     write_columns(file, Cluster().add("a:1", bundles=equal_bundles(2, throughput=1)).snapshot())
     table = pq.read_table(file)
@@ -299,14 +302,14 @@ def test_parquet_files_that_hold_none(tmp_path: Path) -> None:
         (table.drop_columns(["latest_rate_in"]), "latest_rate_in"),
         (table.set_column(1, "broker", pa.array(["a:1", "z:9"])), "a name of column broker is not in the metadata"),
         (table.replace_schema_metadata({b"barycenter.snapshot": b"{"}), "truncated"),
-        (table.replace_schema_metadata(newer), "it is of version 9, and 1 is known"),
+        (table.replace_schema_metadata(newer), "it has format version 9; this program reads version 1"),
     ):
         pq.write_table(broken, file)
-        with pytest.raises(SnapshotFileError, match="holds no snapshot") as error:
+        with pytest.raises(SnapshotFileError, match="not a snapshot") as error:
             read_snapshot(file)
         assert said in str(error.value)
     file.write_bytes(b"PAR1 and no more")
-    with pytest.raises(SnapshotFileError, match="holds no snapshot"):
+    with pytest.raises(SnapshotFileError, match="not a snapshot"):
         read_snapshot(file)
 
 

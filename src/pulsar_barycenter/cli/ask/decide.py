@@ -32,7 +32,7 @@ from pulsar_barycenter.snapshots.decided_by import (
     read_memory,
     role_of,
 )
-from pulsar_barycenter.snapshots.settings_in_force import OF_LEADER, read_with_settings, told
+from pulsar_barycenter.snapshots.settings_in_force import OF_LEADER, read_with_settings, settings_in_words
 from pulsar_barycenter.snapshots.snapshot_file import SnapshotFile, of_document
 from pulsar_barycenter.terminal.errors import in_words
 
@@ -129,7 +129,7 @@ def command(
     for each in advice(config):
         if each.severity is not Severity.REFUSED:  # what a broker refuses was refused above, if it mattered here
             click.echo(f"barycenter: {each.severity}: {each}", err=True)
-    settings = told(found, config.barycenter_pulsar_compatibility, conf, changes)
+    settings = settings_in_words(found, config.barycenter_pulsar_compatibility, conf, changes)
     if form == "json":
         click.echo(f"barycenter: by {settings}", err=True)
         print_json(line for lines in rounds for line in lines)

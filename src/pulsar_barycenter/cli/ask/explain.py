@@ -28,7 +28,7 @@ from pulsar_barycenter.questions.past_state import Subject, known_range, state_a
 from pulsar_barycenter.questions.past_state import in_words as told_then
 from pulsar_barycenter.snapshots.decided_by import UNUSABLE, configured, manager_of
 from pulsar_barycenter.snapshots.pipeline_tables import tables_below
-from pulsar_barycenter.snapshots.settings_in_force import read_with_settings, told
+from pulsar_barycenter.snapshots.settings_in_force import read_with_settings, settings_in_words
 from pulsar_barycenter.snapshots.snapshot_file import SnapshotFile, SnapshotFileError
 from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.terminal.tables import printable
@@ -150,7 +150,7 @@ def _explain_now(source: Source, asked: dict[str, str], limit: int, form: str) -
         for each in (*records, *states, *lines):
             click.echo(msgspec.json.encode(each).decode())
     else:
-        settings = "" if found is None else told(found, configured(found).barycenter_pulsar_compatibility)
+        settings = "" if found is None else settings_in_words(found, configured(found).barycenter_pulsar_compatibility)
         window = "" if found is None else window_of(found.snapshot)
         _print(records, states, lines, shedding, settings, window)
     if not records and not states and not lines:
@@ -183,7 +183,7 @@ def _explain_then(name: str, at_ms: int, url: str | None, data: Path | None, for
             broker = subject.name if subject.kind == "broker" else ""
             if bundle or broker in found.snapshot.brokers.index:
                 lines, shedding = decided_now(found, {"bundle": bundle, "broker": broker, "namespace": ""})
-            settings = told(found, configured(found).barycenter_pulsar_compatibility)
+            settings = settings_in_words(found, configured(found).barycenter_pulsar_compatibility)
     except (*UNUSABLE, ClusterError) as error:
         fail(in_words(error))
     for broker in page.silent:

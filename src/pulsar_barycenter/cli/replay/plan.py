@@ -27,7 +27,7 @@ from pulsar_barycenter.replay.what_if import (
     forecast,
 )
 from pulsar_barycenter.snapshots.decided_by import UNUSABLE, WrongWordError, configured, manager_of
-from pulsar_barycenter.snapshots.settings_in_force import told
+from pulsar_barycenter.snapshots.settings_in_force import settings_in_words
 from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.terminal.tables import Column, Kind, print_table, printable
 
@@ -98,7 +98,7 @@ def command(
         return
     for warning in found.warnings:
         click.echo(f"barycenter: warning: {warning}", err=True)
-    settings = told(found, config.barycenter_pulsar_compatibility, conf, changes)
+    settings = settings_in_words(found, config.barycenter_pulsar_compatibility, conf, changes)
     if form == "json":
         click.echo(f"barycenter: by {settings}", err=True)
         _print_json(foreseen)

@@ -1,4 +1,4 @@
-"""The part of a broker's configuration that decisions depend on, as snapshots carry it."""
+"""The part of a broker's configuration that decisions depend on, for snapshots."""
 
 from typing import Final
 
@@ -10,12 +10,12 @@ _BALANCING_KEYS: Final = (
     *("loadBalancer", "loadManager", "lowerBoundary", "maxUnload", "minUnload", "preferLaterVersions"),
     *("failureDomains", "defaultNamespaceBundleSplit", "flowOrQpsDifference", "barycenterDrained"),
 )
-"""How the names of keys begin that decisions depend on."""
+"""The first parts of the names of the keys that decisions depend on."""
 
 
 def balancing_configuration(config: BrokerConfig) -> dict[str, str]:
-    """Return which version of Pulsar is followed, and the keys that matter for balancing and differ from its defaults,
-    as texts."""
+    """Return the version of Pulsar to be compatible with, and the balancing keys that differ from its defaults, as
+    texts."""
     version = config.barycenter_pulsar_compatibility
     defaults = runtime_values(default_config(version))
     return {COMPATIBILITY_KEY: version} | {

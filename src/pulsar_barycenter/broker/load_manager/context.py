@@ -1,4 +1,4 @@
-"""What a broker gives to its load manager."""
+"""What a load manager gets from its broker."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,35 +22,35 @@ from pulsar_barycenter.naming.bundle import Bundle
 T = TypeVar("T")
 
 Move: TypeAlias = Callable[[Bundle, str, str | None], Awaitable[bool]]
-"""Has a broker give a bundle up, for a certain other one if one is named; returns whether it did."""
+"""Makes a source broker unload a bundle, for a destination or None; returns whether it did."""
 
 
 class OwnershipChanges(Protocol):
-    """What a load manager sees of ownership, and asks of it, beyond commands to the owners."""
+    """The ownership of bundles as a load manager sees and changes it, in addition to commands to the owners."""
 
     def on_record(self, listener: RecordListener) -> None:
         """Call `listener` with each change of an ownership record, of any broker."""
         ...
 
     def owners(self) -> list[tuple[Bundle, str]]:
-        """Return every bundle that is owned by a record, with the id of its owner."""
+        """Return every bundle with an owner in an ownership record, with the owner's broker id."""
         ...
 
     def properties(self) -> dict[str, str]:
-        """Return what a broker's registration says of how it keeps ownership."""
+        """Return the properties about ownership for this broker's registration."""
         ...
 
     def mover(self, guard: Callable[[], Guard], by_command: Move) -> Move:
-        """Return how bundles are moved: by records, with the `guard` of the leader's epoch, or `by_command`."""
+        """Return how bundles are unloaded: by records, guarded by `guard` (the leader's epoch), or `by_command`."""
         ...
 
     def table(self, local: Callable[[], T], in_topic: Callable[[SystemTopicClient], T]) -> T:
-        """Return a table that all brokers share, made by `in_topic`, or one of this process where there is none."""
+        """Return a table that all brokers share, made by `in_topic`, or one of this process only, made by `local`."""
         ...
 
 
 class NoOwnershipChanges:
-    """Where bundles are owned by locks, of which a load manager sees nothing. Implements `OwnershipChanges`."""
+    """Ownership by locks, which load managers cannot see. Implements `OwnershipChanges`."""
 
     def on_record(self, listener: RecordListener) -> None:
         return
@@ -74,13 +74,13 @@ async def _no_boundaries(_bundle: str) -> Sequence[int]:
 
 @dataclass(frozen=True, slots=True)
 class LoadManagerContext:
-    """Everything of a broker that its load manager may use.
+    """The parts of a broker that its load manager may use.
 
-    `bundle_stats` gives the figures of every bundle with loaded topics here, keyed by the bundle's text; bundles
-    owned without topics are in `owned_bundles` alone. `is_leader` is asked at the moment of each decision.
-    The leader's commands carry `leader_epoch`, which raises NotLeadingError where this broker does not lead; what only
-    the leader writes goes to `leader_store`, which refuses it once another one leads.
-    `policies` knows isolation policies and failure domains; ask it to learn the anti-affinity groups that matter.
+    `bundle_stats` returns the stats of every bundle with loaded topics here, by the bundle's text; bundles that are
+    owned without topics are only in `owned_bundles`. `is_leader` is called at the moment of each decision. The leader's
+    commands carry `leader_epoch`, which raises NotLeadingError if this broker is not the leader. The leader writes to
+    `leader_store`, which refuses writes of a former leader. `policies` has isolation policies and failure domains; call
+    `learn_groups` for the anti-affinity groups that matter.
     """
 
     config: ConfigHolder
@@ -97,10 +97,10 @@ class LoadManagerContext:
     leader_store: MetadataStore
     policies: ClusterPolicyWatch
     sequences: Iterator[int] = field(default_factory=lambda: count(1))
-    """The numbers of this incarnation's reports, one after the other, whichever load manager writes them."""
+    """The sequence numbers of this incarnation's reports, shared by all load managers that write them."""
     boundaries: Callable[[str], Awaitable[Sequence[int]]] = _no_boundaries
-    """Where the configured algorithm would split a bundle that is owned here, by its name."""
+    """Returns where the configured algorithm would split a bundle that is owned here, by its name."""
     ownership: OwnershipChanges = field(default_factory=NoOwnershipChanges)
-    """What is to be seen of ownership where the brokers share records of it."""
+    """Ownership by records, if the brokers share them."""
     decisions: DecisionLog | None = None
-    """Where the load manager of the moment tells what it decides; None: each has a log of its own."""
+    """The decision log for every load manager of this broker; None: each load manager opens its own."""

@@ -1,12 +1,12 @@
-"""What a broker asks of its load manager.
+"""The interface of a load manager.
 
-The broker owns the life of its load manager: `start` once the ports are known and everything else runs (it
-registers the broker, from then on bundles are assigned to it), `disable` first in a graceful stop, `stop` last.
-The broker calls `write_report` every `loadBalancerReportUpdateMinIntervalMillis`, and, only while it leads,
-`shed` every `loadBalancerSheddingIntervalMinutes`, `check_splits` after each change under /loadbalance/brokers
-(at most once a second) and `write_resource_quotas` every `loadBalancerResourceQuotaUpdateIntervalMinutes`.
-`loadBalancerEnabled=false` stops these calls; `loadBalancerSheddingEnabled` and
-`loadBalancerAutoBundleSplitEnabled` are looked at by the manager itself.
+The broker controls the life of its load manager. It calls `start` when its ports are known and everything else runs;
+this registers the broker, and from then on bundles are assigned to it. In a graceful stop it calls `disable` first and
+`stop` last. It calls `write_report` every `loadBalancerReportUpdateMinIntervalMillis`. Only while it is the leader, it
+calls `shed` every `loadBalancerSheddingIntervalMinutes`, `check_splits` after each change under /loadbalance/brokers
+(at most once a second), and `write_resource_quotas` every `loadBalancerResourceQuotaUpdateIntervalMinutes`.
+`loadBalancerEnabled=false` stops these calls. The load manager itself checks `loadBalancerSheddingEnabled` and
+`loadBalancerAutoBundleSplitEnabled`.
 
 Source: Pulsar's `LoadManager`, `ModularLoadManagerImpl`.
 """
@@ -29,31 +29,31 @@ from pulsar_barycenter.naming.namespace import NamespaceName
 class LoadManager(Protocol):
     @property
     def is_centralized(self) -> bool:
-        """Whether the leader alone chooses owners (modular: yes; no-op: no; simple: not with the weighted draw)."""
+        """Whether only the leader chooses owners (modular: yes; no-op: no; simple: not with the weighted draw)."""
         ...
 
     async def start(self) -> None:
-        """Register this broker at /loadbalance/brokers/<id> with its first report, and begin to watch others."""
+        """Register this broker at /loadbalance/brokers/<id> with its first report, and start to follow the others."""
         ...
 
     async def disable(self) -> None:
-        """Remove the registration, so that no bundle is assigned here any more. Idempotent."""
+        """Remove the registration, so that no bundle is assigned here any more. Further calls have no effect."""
         ...
 
     async def stop(self) -> None:
-        """End every task; disables first. Idempotent."""
+        """Disable, and end every task. Further calls have no effect."""
         ...
 
     def available_brokers(self) -> frozenset[str]:
-        """Return the ids of the registered brokers, as last seen."""
+        """Return the ids of the registered brokers, as last read."""
         ...
 
     async def select_broker(self, bundle: Bundle) -> Placement | None:
-        """Choose the owner-to-be of an unowned bundle. None, or a placement without broker: no broker qualifies."""
+        """Choose an owner for a bundle without one. None, or a placement without a broker: no broker qualifies."""
         ...
 
     async def write_report(self, *, force: bool = False) -> bool:
-        """Publish this broker's load if it changed enough or `force`; return whether it was written."""
+        """Publish this broker's load if it changed enough or with `force`; return whether it was written."""
         ...
 
     async def shed(self) -> None:
@@ -61,37 +61,37 @@ class LoadManager(Protocol):
         ...
 
     async def check_splits(self) -> None:
-        """Leader: split bundles that grew too large (simple: nothing, each broker does so after a report)."""
+        """Leader: split bundles that are too large (simple: nothing, because each broker splits after its report)."""
         ...
 
     async def write_resource_quotas(self) -> None:
-        """Leader: persist bundle data and broker time averages (simple: quotas)."""
+        """Leader: store bundle data and the brokers' time averages (simple: quotas)."""
         ...
 
     def load_report(self) -> LocalBrokerData | LoadReport:
-        """Return this broker's figures of now, as it reports them (GET /admin/v2/broker-stats/load-report)."""
+        """Return this broker's present load in the form of its reports (GET /admin/v2/broker-stats/load-report)."""
         ...
 
 
 @runtime_checkable
 class KeepsSnapshot(Protocol):
-    """A load manager that decides upon a snapshot."""
+    """A load manager that decides on a snapshot."""
 
     async def snapshot_document(self) -> SnapshotDocument:
-        """Return what this broker would decide upon now, for files and REST."""
+        """Return the snapshot on which this broker would decide now, for files and REST."""
         ...
 
 
 @runtime_checkable
 class KeepsDecisions(Protocol):
-    """A load manager that keeps what it decided."""
+    """A load manager with a decision log."""
 
     @property
     def decisions(self) -> DecisionLog: ...
 
 
 class Registered(Protocol):
-    """Metrics of Prometheus in a registry of their own."""
+    """Prometheus metrics with their own registry."""
 
     @property
     def registry(self) -> CollectorRegistry: ...
@@ -99,7 +99,7 @@ class Registered(Protocol):
 
 @runtime_checkable
 class KeepsMetrics(Protocol):
-    """A load manager that has metrics."""
+    """A load manager with metrics."""
 
     @property
     def metrics(self) -> Registered: ...
@@ -107,18 +107,18 @@ class KeepsMetrics(Protocol):
 
 @runtime_checkable
 class ChoosesSuccessors(Protocol):
-    """A load manager under which a bundle goes from one broker to the next (extensible)."""
+    """A load manager that transfers bundles directly from broker to broker (extensible)."""
 
     async def select_successor(self, bundle: Bundle, without: Collection[str]) -> Placement | None:
-        """Choose who shall own a bundle, other than some brokers; the rest as of `LoadManager.select_broker`."""
+        """Choose the next owner of a bundle, except some brokers; the result is as in `LoadManager.select_broker`."""
         ...
 
     async def announce_leaving(self) -> None:
-        """Tell the others that this broker, which stays registered until it has handed over, takes nothing more."""
+        """Announce that this broker accepts no more bundles; it stays registered until it has transferred its own."""
         ...
 
     async def leaving_brokers(self) -> set[str]:
-        """Return the ids of the registered brokers that told so, this one among them."""
+        """Return the ids of the registered brokers that announced this, including this one."""
         ...
 
 
@@ -127,7 +127,7 @@ class RanksBrokers(Protocol):
     """A load manager that ranks brokers (simple)."""
 
     async def resource_availability(self, namespace: NamespaceName) -> dict[int, list[str]]:
-        """Return the ids of the brokers that may serve a namespace, by their rank, least first."""
+        """Return the ids of the brokers that may serve a namespace, by rank, lowest first."""
         ...
 
 

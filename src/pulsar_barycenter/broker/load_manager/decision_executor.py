@@ -1,7 +1,6 @@
-"""Decisions carried out and told: unloads and splits commanded to owners, assignments and refusals to the decision log.
+"""Carries out and logs decisions: sends unloads and splits to owners, and writes all decisions to the decision log.
 
-What a load manager decides goes through here, whichever manager it is. Nothing is decided here, save that a split
-of what is no bundle any more is not tried.
+All load managers use it. It decides nothing itself, except that it does not split a bundle that no longer exists.
 """
 
 import asyncio
@@ -38,12 +37,13 @@ class SplitMetrics(Protocol):
         ...
 
 
-_REMEMBERED_REFUSALS: Final = 10_000
-_TOLD_AT_ONCE: Final = 100
+_MAX_REMEMBERED_REFUSALS: Final = 10_000
+_REFUSALS_IN_ONE_STEP: Final = 100
 
 
 class DecisionExecutor:
-    """The orders of one load manager. A failure is told as a refusal and never raised: the next one has its turn."""
+    """Carries out the decisions of one load manager. A failure is logged as a refusal and never raised, so that the
+    other decisions of a round are carried out."""
 
     def __init__(
         self,
@@ -53,20 +53,20 @@ class DecisionExecutor:
         manager: ManagerKind,
         mover: Callable[[Move], Move] = lambda by_command: by_command,
     ) -> None:
-        """`manager` is whose orders they are. `mover` returns how a broker is had to give a bundle up; it is given the
-        way by a command to the owner, which is the one that is taken unless it says otherwise."""
+        """`manager` is the load manager's kind. `mover` returns how bundles are unloaded; its argument is the default
+        way, a command to the owner."""
         self._context = context
         self._move = mover(self._command_owner)
         self._decisions = decisions
         self._metrics = metrics
         self._manager = manager
-        self._refused: Recent[tuple[str, str], Code] = Recent(_REMEMBERED_REFUSALS)
+        self._refused: Recent[tuple[str, str], Code] = Recent(_MAX_REMEMBERED_REFUSALS)
         self._last_round: tuple[Code, str] | None = None
 
-    # ---- telling ----
+    # ---- logging ----
 
-    def tell_placement(self, placement: Placement) -> None:
-        """Tell who was chosen, or that nobody qualifies."""
+    def log_placement(self, placement: Placement) -> None:
+        """Log which broker was chosen, or that none qualifies."""
         if placement.broker is None:
             self.refuse("assign", placement.bundle, "", placement.reason)
             return
@@ -76,7 +76,7 @@ class DecisionExecutor:
         log.info("bundle_assigned", bundle=placement.bundle, broker=placement.broker, reason=record.sentence)
 
     def refuse(self, action: str, bundle: str, source: str, reason: Reason) -> None:
-        """Tell a refusal, unless the same was told last time the bundle was considered."""
+        """Log a refusal, unless the last one for this action and bundle had the same code."""
         self._count("refuse", reason)
         if self._refused.get((action, bundle)) is reason.code:
             return
@@ -84,8 +84,8 @@ class DecisionExecutor:
         record = self._record("refuse", reason, bundle=bundle, source=source, refused=action)
         log.info("decision_refused", action=action, bundle=bundle, broker=source, reason=record.sentence)
 
-    def tell_round(self, reason: Reason) -> None:
-        """Tell the outcome of a shedding round when it is another than that of the round before, or upon others."""
+    def log_round(self, reason: Reason) -> None:
+        """Log the outcome of a shedding round if its code or its input differs from that of the last round."""
         self._count("shed", reason)
         if self._last_round != (reason.code, reason.upon):
             self._last_round = (reason.code, reason.upon)
@@ -94,8 +94,8 @@ class DecisionExecutor:
     # ---- unloading ----
 
     async def unload(self, unload: Unload, destination: str | None) -> bool:
-        """Have the owner unload a bundle, for a destination if one is chosen; return whether it did."""
-        with self._named():
+        """Make the owner unload a bundle, for a destination or None; return whether it did."""
+        with self._request_id():
             return await self._unload(unload, destination)
 
     async def _unload(self, unload: Unload, destination: str | None) -> bool:
@@ -105,7 +105,7 @@ class DecisionExecutor:
                 reason = Reason(code=Code.NO_OWNER, subject=unload.bundle, cause=unload.reason)
                 self.refuse("unload", unload.bundle, unload.source, reason)
                 return False
-        except Exception as error:  # noqa: BLE001 (whatever a peer or the store says, others have their turn)
+        except Exception as error:  # noqa: BLE001 (whatever error a peer or the store returns, the round continues)
             failure = Reason(code=Code.FAILED, subject=unload.bundle, detail=str(error), cause=unload.reason)
             self.refuse("unload", unload.bundle, unload.source, failure)
             return False
@@ -133,28 +133,28 @@ class DecisionExecutor:
     # ---- splitting ----
 
     async def counted_splits(self, plan: "Callable[[Mapping[str, int]], SplitPlan]") -> "SplitPlan":
-        """Return `plan` of how many bundles each namespace has now; what is too large and not split is told."""
+        """Return `plan` of the present number of bundles of each namespace; log the bundles that it does not split."""
         counts: dict[str, int] = {}
         read: set[str] = set()
-        # a look with the bundles reported tells whose namespaces have to be read; if some are full, others come in
+        # A plan of the reported bundles says which namespaces to read. If some are full, others may follow.
         while unread := (found := plan(counts)).namespaces() - read:
             read |= unread
             for name in sorted(unread):
                 with suppress(InvalidNameError):
                     counts[name] = len((await self._context.bundles.get(NamespaceName.parse(name))).bundles)
-        refusals = islice(found.refusals(), _REMEMBERED_REFUSALS)
-        while some := list(islice(refusals, _TOLD_AT_ONCE)):
-            for refusal in some:
+        refusals = islice(found.refusals(), _MAX_REMEMBERED_REFUSALS)
+        while batch := list(islice(refusals, _REFUSALS_IN_ONE_STEP)):
+            for refusal in batch:
                 self.refuse("split", refusal.subject, "", refusal.reason)
             await asyncio.sleep(0)
         return found
 
     async def split(self, split: Split, *, unload: Callable[[], Awaitable[bool]], epoch: Epoch | None = None) -> bool:
-        """Have the owner split a bundle, and unload its children if `unload` says so; return whether it did.
+        """Make the owner split a bundle, and unload the children if `unload` returns True; return whether it did.
 
-        `epoch` is that of the leader that decided so; None: the owner itself did.
+        `epoch` is that of the leader that decided it; None: the owner decided it itself.
         """
-        with self._named():
+        with self._request_id():
             return await self._do_split(split, unload, epoch)
 
     async def _do_split(self, split: Split, unload: Callable[[], Awaitable[bool]], epoch: Epoch | None) -> bool:
@@ -173,7 +173,7 @@ class DecisionExecutor:
             await self._context.env.peers.split_bundle(
                 url, bundle, algorithm=algorithm, unload=children_leave, epoch=number
             )
-        except Exception as error:  # noqa: BLE001 (whatever a peer or the store says, others have their turn)
+        except Exception as error:  # noqa: BLE001 (whatever error a peer or the store returns, the round continues)
             failure = Reason(code=Code.FAILED, subject=split.bundle, detail=str(error), cause=split.reason)
             self.refuse("split", split.bundle, split.broker, failure)
             return False
@@ -206,8 +206,8 @@ class DecisionExecutor:
         named = {**about, "request_id": current_request_id()}
         return self._decisions.record(at_ms, kind, reason, manager=self._manager, epoch=0, **named)
 
-    def _named(self) -> AbstractContextManager[None]:
-        """Give a command an id of its own, by which it is found in the logs of all brokers that have a part in it."""
+    def _request_id(self) -> AbstractContextManager[None]:
+        """Give a command a request id, so that its lines can be found in the logs of all brokers involved."""
         return serving(current_request_id() or f"{self._context.incarnation}-{self._decisions.count_command()}")
 
 

@@ -1,4 +1,4 @@
-"""What a load manager measures with and writes to; a simulation puts its own in place of files and /proc."""
+"""What a load manager uses of its machine: usage, files and threads. A simulation passes its own."""
 
 import asyncio
 from collections.abc import Callable
@@ -24,18 +24,18 @@ T = TypeVar("T")
 
 
 class Offload(Protocol):
-    """How work is done that would hold the event loop for long and touches nothing that the loop's own code does."""
+    """Runs work that would block the event loop for long; the work must not touch what code on the loop changes."""
 
     async def __call__(self, work: Callable[[], T]) -> T: ...
 
 
 async def in_a_thread(work: Callable[[], T]) -> T:
-    """Return what `work` returns; others go on meanwhile."""
+    """Run `work` in a thread and return its result; the event loop continues."""
     return await asyncio.to_thread(work)
 
 
 async def at_once(work: Callable[[], T]) -> T:
-    """Return what `work` returns, in this turn of the loop: on virtual time there are no threads."""
+    """Run `work` on the event loop and return its result: virtual time has no threads."""
     return work()
 
 
@@ -49,9 +49,10 @@ class LoadManagerEnvironment:
 
     @staticmethod
     def of_machine(context: LoadManagerContext, decisions: DecisionLog | None = None) -> "LoadManagerEnvironment":
-        """Return those of a real broker: this machine's usage, files below `barycenterDataDir`, a topic if asked.
+        """Return the environment of a real broker: the machine's usage, files in `barycenterDataDir`, and optionally a
+        topic for reports.
 
-        Without a report log there is nothing that a pipeline could read, so none is expected.
+        Without a report log a pipeline has no input, so none is expected.
         """
         config = context.config.current
         data = Path(config.barycenter_data_dir)
@@ -78,8 +79,7 @@ class LoadManagerEnvironment:
         report_log: ReportLog | None = None,
         pipeline: PipelineFeed | None = None,
     ) -> "LoadManagerEnvironment":
-        """Return some that touch no file and start no thread; the usage is unknown, so 0 %, unless `meter` says
-        otherwise."""
+        """Return an environment without files and threads; without `meter` the usage is 0 %."""
         return LoadManagerEnvironment(
             meter or FixedUsage(),
             report_log or NoReportLog(),

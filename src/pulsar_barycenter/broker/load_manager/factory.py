@@ -1,4 +1,4 @@
-"""The load managers by the names of `loadManagerClassName`: Pulsar's class names, long or short."""
+"""Makes a load manager by the name in `loadManagerClassName`: Pulsar's class name, long or short."""
 
 import structlog
 
@@ -16,7 +16,7 @@ log = structlog.get_logger(__name__)
 
 
 def load_manager_factory(name: str) -> LoadManagerFactory:
-    """Return what makes the load manager of that name; of one that nobody knows the simple one, as in Pulsar, loud."""
+    """Return the factory of a load manager; of the simple one with a warning if the name is unknown, as in Pulsar."""
     try:
         kind = manager_kind(name)
     except UnknownLoadManagerError as error:
@@ -27,22 +27,22 @@ def load_manager_factory(name: str) -> LoadManagerFactory:
             value=name,
             used_instead=kind.class_name,
             reason=str(error),
-            to_silence=f"set {MANAGER_KEY}={kind.class_name}, or the one that was meant",
+            to_silence=f"set {MANAGER_KEY}={kind.class_name}, or correct the name",
         )
     return _factory(kind)
 
 
 def configured_load_manager(context: LoadManagerContext) -> LoadManager:
-    """Make the load manager that the configuration names now, a dynamic override included.
+    """Make the load manager that the configuration names now, including a dynamic override.
 
     Raises:
-        StrategyError: it cannot be had, or not with the strategies named; the text says what to set.
+        StrategyError: it cannot be made, or not with the configured strategies; the text says what to set.
     """
     return load_manager_factory(context.config.current.load_manager_class_name)(context)
 
 
 def _factory(kind: ManagerKind) -> LoadManagerFactory:
-    """Imports what it needs only then, because it may bring numpy, which a broker without balancing does not need."""
+    """Import a load manager when it is needed: most need numpy, and a broker without balancing does not."""
     match kind:
         case ManagerKind.NOOP:
             return NoopLoadManager

@@ -1,5 +1,4 @@
-"""Keeps a load manager's load data of the cluster up to date: refreshed after every change under
-/loadbalance/brokers."""
+"""Keeps the load data of the cluster up to date: reads the reports after every change under /loadbalance/brokers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,11 +15,11 @@ _RETRY_S = 1.0
 
 
 class LoadDataWatch:
-    """Has the load data refreshed, never twice at a time.
+    """Refreshes the load data after changes, one refresh at a time.
 
-    `refresh` reads what changed, `known` tells which brokers the load data holds, and `unreported` hears how many
-    registered ones it does not; that it holds none of them is told in the log. After a refresh the watch rests
-    `pause_share` times as long as it took: in a large cluster some broker reports all the time.
+    `refresh` reads what changed, `known` returns the brokers in the load data, and `unreported` receives the number of
+    registered brokers that are not in it. If none of them is, this is logged. After a refresh, the watch waits for
+    `pause_share` times its duration: in a large cluster, brokers report all the time.
     """
 
     def __init__(
@@ -44,14 +43,14 @@ class LoadDataWatch:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, first: Callable[[], Awaitable[None]]) -> None:
-        """Refresh by `first`, and at every change from now on; a store that does not answer is asked again."""
+        """Refresh by `first`, then at every change; if the store does not answer, it is tried again."""
         self._stop_listening = self._registration.on_change(self._changed.set)
         with suppress(MetadataError):
             await self._run(first)
         self._task = asyncio.create_task(self._watch(), name="load data")
 
     async def close(self) -> None:
-        """Refresh no more. Idempotent."""
+        """Stop refreshing. Further calls have no effect."""
         if self._stop_listening is not None:
             self._stop_listening()
             self._stop_listening = None
@@ -64,14 +63,14 @@ class LoadDataWatch:
         """Refresh now.
 
         Raises:
-            MetadataError: the store does not answer; it is asked again later.
+            MetadataError: the store does not answer; the refresh is tried again later.
         """
         await self._run(self._refresh)
 
     async def catch_up(self, *, with_every_change: bool) -> None:
-        """Refresh if no broker is known, or one of them left; also after any other change if `with_every_change`.
+        """Refresh if no broker is known or a known one left; with `with_every_change` also after any other change.
 
-        Without an answer of the store the load data stays as it is.
+        If the store does not answer, the load data stays as it is.
 
         Raises:
             MetadataError: no broker is known, and the store does not answer.
@@ -99,7 +98,7 @@ class LoadDataWatch:
             try:
                 await work()
                 self._judge()
-            except (MetadataError, asyncio.CancelledError):  # of a caller that gave up half way, too
+            except (MetadataError, asyncio.CancelledError):  # also if the caller stopped waiting
                 self._changed.set()
                 raise
 
@@ -109,7 +108,7 @@ class LoadDataWatch:
         self._unreported(len(unreported))
         is_blind = bool(registered) and unreported == registered
         if is_blind and not self._is_blind:
-            log.error("no_load_report_known", brokers=sorted(registered), effect="bundles are placed blindly")
+            log.error("no_load_report_known", brokers=sorted(registered), effect="bundles are assigned blindly")
         elif self._is_blind and not is_blind:
             log.info("load_reports_known_again", brokers=len(registered - unreported))
         self._is_blind = is_blind

@@ -1,7 +1,7 @@
-"""The load manager's figures for Prometheus.
+"""The Prometheus metrics of load managers.
 
-Names and labels are Pulsar's where it has one (`brk_` there becomes `pulsar_` in the endpoint, with a `cluster` label).
-Each manager has its own registry, so that several brokers live in one process.
+Names and labels are Pulsar's if Pulsar has the metric (`brk_` in Pulsar is `pulsar_` in the endpoint, with a `cluster`
+label). Each load manager has its own registry, so that several brokers can run in one process.
 """
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Summary
@@ -19,7 +19,7 @@ _USAGES = {
 
 
 class ManagerMetrics:
-    """What every load manager shows: counters of what this broker decided, gauges of its own load."""
+    """The metrics of every load manager: counters of this broker's decisions, gauges of its own load."""
 
     def __init__(self, cluster: str, broker_id: str) -> None:
         self.registry = CollectorRegistry()
@@ -48,7 +48,7 @@ class ManagerMetrics:
 
 
 class LoadMetrics(ManagerMetrics):
-    """Those of the modular and the simple load manager: what it decided as leader, and how it goes by the pipeline."""
+    """The metrics of the modular and the simple load manager: also assignments, and the use of the pipeline."""
 
     def __init__(self, cluster: str, broker_id: str) -> None:
         super().__init__(cluster, broker_id)
@@ -63,17 +63,17 @@ class LoadMetrics(ManagerMetrics):
         )
         self.pipeline_silent_s = self._own_gauge(
             "barycenter_pipeline_silent_seconds",
-            "Time since the pipeline last looked for load reports; grows when it stopped, not under steady load",
+            "Time since the pipeline last looked for load reports; grows if it stopped, not if the load is steady",
         )
         self.pipeline_in_use = self._own_gauge(
-            "barycenter_pipeline_in_use", "1 if decisions go by the pipeline's figures, 0 if by the broker's own fold"
+            "barycenter_pipeline_in_use", "1 if decisions use the pipeline's windows, 0 if the broker's own"
         )
         self.pipeline_published = self._own_gauge(
             "barycenter_pipeline_published",
-            "1 if there are figures of a pipeline, in use or late, 0 if there never were",
+            "1 if there is a publication of a pipeline, in use or late; 0 if there never was one",
         )
         self.unreported = self._own_gauge(
-            "barycenter_brokers_without_load_report", "Registered brokers of which this broker knows no load report"
+            "barycenter_brokers_without_load_report", "Registered brokers whose load report this broker does not know"
         )
 
     def report(self, data: LocalBrokerData) -> None:

@@ -1,4 +1,4 @@
-"""The load manager that balances nothing."""
+"""The load manager without balancing."""
 
 import msgspec
 
@@ -12,16 +12,16 @@ from pulsar_barycenter.naming.bundle import Bundle
 
 
 class NoopLoadManager:
-    """No-op load manager: registers this broker and gives every bundle to whoever is asked.
+    """No-op load manager: registers this broker, and each broker takes the bundles that clients look up at it.
 
-    Worked example: a client looks a topic up at b2, and nobody owns its bundle: b2 does from then on, however loaded it
-    is.
+    Worked example: a client looks a topic up at b2, and its bundle has no owner: b2 becomes the owner, however loaded
+    it is.
 
-    When to use it: a single broker, or brokers that a proxy spreads clients over. When not: as soon as load shall move;
-    nothing is reported, shed or split, and each bundle stays where it was first asked for.
+    When to use it: a single broker, or brokers behind a proxy that distributes clients. When not: if load has to move;
+    nothing is reported, shed or split, and each bundle stays on the broker where it was first looked up.
 
-    Source: Pulsar's `NoopLoadManager`. Where we differ: it knows all registered brokers, not itself alone, so that the
-    namespace of another broker's SLA monitor goes to that broker; and it leaves the list when it is disabled.
+    Source: Pulsar's `NoopLoadManager`. Differences: it knows all registered brokers, not only itself, so that the
+    namespace of another broker's SLA monitor goes to that broker; and it removes its registration when it is disabled.
     """
 
     def __init__(self, context: LoadManagerContext) -> None:
@@ -48,7 +48,7 @@ class NoopLoadManager:
             code=Code.DISABLED,
             strategy="NoopLoadManager",
             subject=str(bundle),
-            detail="without balancing the broker that is asked takes the bundle",
+            detail="without balancing the broker that gets the look-up takes the bundle",
             settings=("loadManagerClassName",),
         )
         return Placement.because(reason, str(bundle), self._context.urls.broker_id)

@@ -1,7 +1,7 @@
-"""What the pipeline published, as the leader reads it, and whether it is decided by.
+"""Reads what the pipeline published, and decides whether the leader uses it.
 
-The publication is one file that is replaced by renaming, so it is read in place, without a thread: a look costs one
-`stat`, and only a new file is read. It may list a hundred thousand bundles, so others go on while it is decoded.
+The publication is a file that is replaced by renaming. A check costs one `stat`, and only a new file is read, without a
+thread. It may list a hundred thousand bundles, so it is decoded in steps between which other tasks run.
 """
 
 import asyncio
@@ -32,11 +32,11 @@ from pulsar_barycenter.load.reports.publication import (
 
 log = structlog.get_logger(__name__)
 
-_ROWS_AT_ONCE: Final = 2_000
+_ROWS_IN_ONE_STEP: Final = 2_000
 
 
 class ReportName(NamedTuple):
-    """What names a report of a broker once and for all."""
+    """Identifies a report of a broker."""
 
     incarnation: str
     sequence: int
@@ -53,25 +53,24 @@ class NamedReport(Protocol):
 class PipelineFeed(Protocol):
     @property
     def is_expected(self) -> bool:
-        """Whether there should be a pipeline, so that its silence is worth telling."""
+        """Whether there should be a pipeline, so that its silence is a warning."""
         ...
 
     def latest(self) -> PipelinePublication | None:
-        """Return the publication that was read last, the same object until there is a newer one; None: there is
-        none."""
+        """Return the publication read last, the same object until there is a newer one; None if there is none."""
         ...
 
     def last_look_ms(self) -> int | None:
-        """Return when the pipeline last looked for reports, epoch ms, as of the last `read`; None: not known."""
+        """Return when the pipeline last looked for reports, epoch ms, as of the last `read`; None if not known."""
         ...
 
     async def read(self) -> None:
-        """Read the newest publication, unless that was done before."""
+        """Read the newest publication, unless it is read already."""
         ...
 
 
 class NoPipeline:
-    """A cluster without a pipeline, as in a simulation: the leader goes by its own fold."""
+    """A cluster without a pipeline, as in a simulation: the leader uses its own windows."""
 
     is_expected = False
 
@@ -86,7 +85,7 @@ class NoPipeline:
 
 
 class FilePipeline:
-    """Reads `latest.json` in a folder. A file that cannot be read or understood leaves the one before in place."""
+    """Reads `latest.json` in a folder. If a file cannot be read or decoded, the previous publication stays."""
 
     is_expected = True
 
@@ -108,7 +107,7 @@ class FilePipeline:
         async with self._reading:
             try:
                 self._last_look_ms = os.stat(self._look_file).st_mtime_ns // 1_000_000
-            except FileNotFoundError:  # of an older pipeline, one that has never run, or one that was given up
+            except FileNotFoundError:  # of an older pipeline, or one that never ran or was removed
                 self._last_look_ms = None
             except OSError:
                 pass
@@ -139,12 +138,12 @@ async def _decoded(document: bytes) -> PipelinePublication:
 
 @dataclass(frozen=True, slots=True)
 class PipelineState:
-    """Whether decisions go by the pipeline, and how long its slowest report waits (ms).
+    """Whether decisions use the pipeline, and for how many ms its oldest missing report waits.
 
-    Without `is_published` it has published nothing: there may be none. `silent_ms` is how long ago the pipeline last
-    looked for reports, None where that is not known. Under steady load it has nothing to publish for a long time, and a
-    pipeline that has stopped does not publish either; `is_silent` tells the two apart: it has not looked for longer
-    than `loadBalancerPipelineMaxLagSeconds`.
+    Without `is_published` it has published nothing: there may be no pipeline. `silent_ms` is the time since the
+    pipeline last looked for reports, None if not known. While the load is steady, the pipeline has nothing to publish
+    for a long time, and neither has one that stopped. `is_silent` distinguishes the two: the pipeline has not looked
+    for longer than `loadBalancerPipelineMaxLagSeconds`.
     """
 
     in_use: bool
@@ -156,61 +155,61 @@ class PipelineState:
 
 
 @runtime_checkable
-class TellsPipelineState(Protocol):
-    """A load manager that may decide by the pipeline's figures."""
+class HasPipelineState(Protocol):
+    """A load manager whose decisions may use the pipeline."""
 
     def pipeline_state(self) -> PipelineState: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A publication of the pipeline, and its columns as they are looked up."""
+    """A publication of the pipeline, with its columns as mappings by name."""
 
     publication: PipelinePublication
     bundles: dict[str, BundleData]
     averages: dict[str, TimeAverageBrokerData]
 
 
-class PipelineFigures:
-    """The newest publication, and whether it is decided by: as long as no report that is known here waits for long.
+class UsedPublication:
+    """The newest publication, and whether decisions use it.
 
-    The pipeline is late once the oldest known report that it has not published has been known for longer than
-    `loadBalancerPipelineMaxLagSeconds`. A publication that is not late is used, however long ago it was made.
+    The pipeline is late if a report that it has not published has been known here for longer than
+    `loadBalancerPipelineMaxLagSeconds`. A publication that is not late is used, however old it is.
     """
 
     def __init__(self, context: LoadManagerContext, feed: PipelineFeed) -> None:
         self._context = context
         self._feed = feed
-        self._heard: dict[str, tuple[NamedReport, int]] = {}
+        self._received: dict[str, tuple[NamedReport, int]] = {}
         self._published: Published | None = None
         self._publishing = asyncio.Lock()
-        self._told_late = False
-        self._told_silent = False
+        self._logged_late = False
+        self._logged_silent = False
 
     # ---- reports that it should have ----
 
-    def heard(self, broker: str, report: NamedReport, at_ms: int) -> None:
-        """Take note of the newest report of a broker, and since when it is known here (epoch ms)."""
-        self._heard[broker] = (report, at_ms)
+    def received(self, broker: str, report: NamedReport, at_ms: int) -> None:
+        """Record the newest report of a broker, and since when it is known here (epoch ms)."""
+        self._received[broker] = (report, at_ms)
 
-    def last_heard(self, broker: str) -> NamedReport | None:
-        found = self._heard.get(broker)
+    def last_received(self, broker: str) -> NamedReport | None:
+        found = self._received.get(broker)
         return None if found is None else found[0]
 
     def retain(self, brokers: Collection[str]) -> None:
         """Forget the reports of all other brokers."""
-        for broker in [name for name in self._heard if name not in brokers]:
-            del self._heard[broker]
+        for broker in [name for name in self._received if name not in brokers]:
+            del self._received[broker]
 
     # ---- what it published ----
 
     def state(self) -> PipelineState:
-        """Judge the pipeline as of now, by the publication that was read last."""
+        """Return the present state of the pipeline, from the publication read last."""
         publication = self._feed.latest()
         now_ms = self._context.env.clock.now_ms()
         waiting = [
             at_ms
-            for broker, (report, at_ms) in self._heard.items()
+            for broker, (report, at_ms) in self._received.items()
             if publication is None or not includes(publication, broker, report)
         ]
         lag_ms = max(0, now_ms - min(waiting)) if waiting else 0
@@ -228,11 +227,11 @@ class PipelineFigures:
         )
 
     def in_use(self) -> PipelinePublication | None:
-        """Return the publication that is decided by now, if one is."""
+        """Return the publication that decisions use now, None if they use none."""
         return self._feed.latest() if self.state().in_use else None
 
     def published(self) -> Published | None:
-        """Return the publication that is in use; at once after `read`."""
+        """Return the publication in use, with its columns; it does not wait if `read` was called before."""
         publication = self.in_use()
         return None if publication is None else self.columns(publication)
 
@@ -242,51 +241,53 @@ class PipelineFigures:
         return self._published
 
     async def read(self) -> None:
-        """Have the columns of the newest publication at hand, if it is in use."""
+        """Read the newest publication, and decode its columns if it is in use."""
         async with self._publishing:
             await self._feed.read()
             while (publication := self.in_use()) is not None:
                 if self._published is not None and self._published.publication is publication:
                     return
                 bundles: dict[str, BundleData] = {}
-                for start in range(0, len(publication.bundle), _ROWS_AT_ONCE):
-                    bundles.update(published_bundles(publication, slice(start, start + _ROWS_AT_ONCE)))
+                for start in range(0, len(publication.bundle), _ROWS_IN_ONE_STEP):
+                    bundles.update(published_bundles(publication, slice(start, start + _ROWS_IN_ONE_STEP)))
                     await asyncio.sleep(0)
                 self._published = Published(publication, bundles, published_averages(publication))
 
     async def judge(self, *, decides_with: str) -> PipelineState:
-        """Look for a newer publication and judge it; the leader tells its log once when the pipeline becomes late, and
-        `decides_with` what instead, once when it is back."""
+        """Look for a newer publication, and return the pipeline's state; the leader logs when the state changes.
+
+        `decides_with` is what decisions use while the pipeline is late, for the log.
+        """
         await self._feed.read()
         state = self.state()
         if not self._context.is_leader():
             return state
-        if state.is_late and not self._told_late:
-            self._told_late = True
+        if state.is_late and not self._logged_late:
+            self._logged_late = True
             log.warning("pipeline_late", lag_s=state.lag_ms / 1000, decides_with=decides_with)
-        elif state.in_use and self._told_late:
-            self._told_late = False
+        elif state.in_use and self._logged_late:
+            self._logged_late = False
             log.info("pipeline_back", lag_s=state.lag_ms / 1000)
-        if state.is_silent != self._told_silent:
-            self._told_silent = state.is_silent
+        if state.is_silent != self._logged_silent:
+            self._logged_silent = state.is_silent
             event = "pipeline_silent" if state.is_silent else "pipeline_looks_again"
             log.log(logging.WARNING if state.is_silent else logging.INFO, event, silent_s=(state.silent_ms or 0) / 1000)
         return state
 
 
 def includes(publication: PipelinePublication, broker: str, report: NamedReport) -> bool:
-    """Tell whether `report` of `broker` was folded into `publication`."""
+    """Return whether `report` of `broker` is part of `publication`."""
     incarnation, sequence = publication.last_sequence.get(broker, ("", -1))
     return incarnation == report.incarnation and sequence >= report.sequence
 
 
 def is_exactly(publication: PipelinePublication, broker: str, report: NamedReport) -> bool:
-    """Tell whether `report` is the newest of `broker` that `publication` knows."""
+    """Return whether `report` is the newest report of `broker` in `publication`."""
     return publication.last_sequence.get(broker) == (report.incarnation, report.sequence)
 
 
 def published_bundles(publication: PipelinePublication, rows: slice = slice(None)) -> dict[str, BundleData]:
-    """Return the windows of the published bundles in these `rows`."""
+    """Return the windows of the published bundles in these rows."""
     p = publication
     short = _windows(
         SHORT_SAMPLES,
@@ -305,8 +306,8 @@ def published_bundles(publication: PipelinePublication, rows: slice = slice(None
         p.long_msg_rate_out[rows],
     )
     return {
-        name: BundleData(short_term_data=each_short, long_term_data=each_long, topics=topics)
-        for name, each_short, each_long, topics in zip(p.bundle[rows], short, long, p.topics[rows], strict=True)
+        name: BundleData(short_term_data=short_window, long_term_data=long_window, topics=topics)
+        for name, short_window, long_window, topics in zip(p.bundle[rows], short, long, p.topics[rows], strict=True)
     }
 
 
@@ -324,8 +325,8 @@ def published_averages(publication: PipelinePublication) -> dict[str, TimeAverag
         p.long_term_msg_rate_out,
     )
     found = {}
-    for name, *figures in zip(p.broker, *columns, strict=True):
-        found[name] = TimeAverageBrokerData(**dict(zip(TimeAverageBrokerData.__struct_fields__, figures, strict=True)))
+    for name, *values in zip(p.broker, *columns, strict=True):
+        found[name] = TimeAverageBrokerData(**dict(zip(TimeAverageBrokerData.__struct_fields__, values, strict=True)))
     return found
 
 
@@ -341,12 +342,12 @@ def _windows(
         TimeAverageMessageData(
             max_samples=max_samples,
             num_samples=count,
-            msg_throughput_in=each_throughput_in,
-            msg_throughput_out=each_throughput_out,
-            msg_rate_in=each_rate_in,
-            msg_rate_out=each_rate_out,
+            msg_throughput_in=bytes_in,
+            msg_throughput_out=bytes_out,
+            msg_rate_in=msgs_in,
+            msg_rate_out=msgs_out,
         )
-        for count, each_throughput_in, each_throughput_out, each_rate_in, each_rate_out in zip(
+        for count, bytes_in, bytes_out, msgs_in, msgs_out in zip(
             counts, throughput_in, throughput_out, rate_in, rate_out, strict=True
         )
     ]

@@ -1,6 +1,6 @@
-"""A round of shedding carried out: each step of `load.rounds.round.moves`, awaited one after the other.
+"""Carries out a shedding round: awaits the steps of `load.rounds.round.moves` one after the other.
 
-Needs numpy; only a leader imports it.
+It needs numpy; only a leader imports it.
 """
 
 import asyncio
@@ -16,18 +16,19 @@ async def carry_out_round(
     executor: DecisionExecutor,
     unload: Callable[[Unload], Awaitable[UnloadOutcome]],
     *,
-    may_go_on: Callable[[], bool],
+    may_continue: Callable[[], bool],
     stays: Callable[[Refusal], None] = lambda _refusal: None,
 ) -> list[Unload]:
-    """Have every bundle unloaded by `unload`, and every refusal told, to `stays`, too; return what was unloaded.
+    """Unload every bundle with `unload`, and log every refusal; return the decisions that were carried out.
 
-    `may_go_on` is asked before each step: a broker that leads no longer stops where it is. Others go on after each,
-    a refusal, too; what is reported meanwhile counts from the next unload on.
+    `stays` is called with each refusal. `may_continue` is called before each step; the round ends when it returns
+    False, because another broker is the leader. Other tasks run after each step; reports that arrive in between count
+    from the next unload on.
     """
     unloaded = []
     try:
         step = next(steps)
-        while may_go_on():
+        while may_continue():
             if isinstance(step, Refusal):
                 executor.refuse(step.action, step.subject, step.source, step.reason)
                 stays(step)

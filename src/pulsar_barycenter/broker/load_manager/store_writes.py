@@ -1,4 +1,4 @@
-"""Many writes to the metadata store that do not depend on one another."""
+"""Writes many independent values to the metadata store."""
 
 import asyncio
 from collections.abc import Coroutine, Iterable
@@ -11,17 +11,18 @@ from pulsar_barycenter.metadata.errors import MetadataError, NotLeadingError
 
 log = structlog.get_logger(__name__)
 
-_AT_ONCE: Final = 64
+_CONCURRENT_WRITES: Final = 64
 
 
 async def all_of(operations: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Carry the operations out, some at once; one that the store refuses is logged and does not keep the others.
+    """Carry the operations out in batches; log one that the store refuses, and continue with the others.
 
-    The next ones are asked for when those before are done; once one is refused because this broker does not lead, none.
+    A batch starts when the one before has ended. If an operation is refused because this broker is not the leader, the
+    rest is not carried out.
     """
-    ahead = iter(operations)
-    while some := list(islice(ahead, _AT_ONCE)):
-        for result in await asyncio.gather(*some, return_exceptions=True):
+    remaining = iter(operations)
+    while batch := list(islice(remaining, _CONCURRENT_WRITES)):
+        for result in await asyncio.gather(*batch, return_exceptions=True):
             if isinstance(result, NotLeadingError):
                 log.info("load_data_left_to_the_leader", reason=str(result))
                 return

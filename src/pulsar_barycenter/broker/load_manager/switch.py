@@ -1,12 +1,12 @@
-"""The load manager of a running broker, exchanged when `loadManagerClassName` changes.
+"""Replaces the load manager of a running broker when `loadManagerClassName` changes.
 
-The new manager is made and started beside the old one and takes its place in one step; only then is the old one
-stopped. The broker's registration stays throughout, and with it every bundle; lookups are answered by the manager of
-the moment. If the new one cannot be made or started, the old one goes on as if nothing had been asked, and the
-exchange is tried again while the store is what failed.
+The new load manager is made and started while the old one runs, and then replaces it in one step; only then is the old
+one stopped. The broker stays registered all the time, so it keeps its bundles, and look-ups are answered throughout. If
+the new one cannot be made or started, the old one continues. If the metadata store was the reason, the exchange is
+tried again.
 
-Source: Pulsar's `PulsarService` (listener of `loadManagerClassName`). Where we differ: Pulsar stops the old manager
-first, so that a failure leaves a broker whose manager is stopped and which is not registered.
+Source: Pulsar's `PulsarService` (listener of `loadManagerClassName`). Difference: Pulsar stops the old load manager
+first, so that after a failure the broker has a stopped load manager and no registration.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _RETRY_S: Final = 5.0
 
 
 class LoadManagerSwitch:
-    """Owns the load manager; `factory` makes the one that the configuration names when it is called."""
+    """Holds the load manager; `factory` makes the one that the configuration names at the time of the call."""
 
     def __init__(self, config: ConfigHolder, registration: Registration, factory: LoadManagerFactory) -> None:
         self._config = config
@@ -43,7 +43,7 @@ class LoadManagerSwitch:
 
     @property
     def current(self) -> LoadManager:
-        """The load manager of now: ask anew each time."""
+        """The present load manager; do not store it, because it may be replaced."""
         assert self._current is not None, "the load manager exists once the ports are known"
         return self._current
 
@@ -52,10 +52,10 @@ class LoadManagerSwitch:
         return self._current is not None
 
     def make(self, context: LoadManagerContext) -> None:
-        """Make the first load manager, which is not started yet.
+        """Make the first load manager, without starting it.
 
         Raises:
-            StrategyError: the configuration names what cannot be had.
+            StrategyError: the configuration names a load manager or strategy that cannot be made.
         """
         self._context = context
         self._kind = manager_in_force(self._config.current)
@@ -67,7 +67,7 @@ class LoadManagerSwitch:
         self._task = asyncio.create_task(self._follow(), name="load manager switch")
 
     async def settle(self) -> None:
-        """Exchange no more; one that is under way is given up. Idempotent."""
+        """Stop following the configuration, and abandon an exchange in progress. Further calls have no effect."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -103,18 +103,18 @@ class LoadManagerSwitch:
                 await new.start()
             except BaseException:
                 await _stop(new)
-                with suppress(MetadataError):  # the report of the one that goes on
+                with suppress(MetadataError):  # restores the report of the old one, which continues
                     await old.write_report(force=True)
                 raise
             before, self._kind, self._current = self._kind, wanted, new
             log.info("load_manager_exchanged", before=before, after=wanted, broker=self._context.urls.broker_id)
             await _stop(old)
-            with suppress(MetadataError):  # nothing that the old one wrote meanwhile shall stay
+            with suppress(MetadataError):  # replaces reports that the old one wrote in between
                 await new.write_report(force=True)
 
 
 async def _stop(manager: LoadManager) -> None:
-    """Stop a manager that nobody uses any more; what goes wrong is told in the log."""
+    """Stop an unused load manager; log an error."""
     try:
         await manager.stop()
     except Exception:

@@ -1,16 +1,20 @@
-"""The admin API over HTTP: Pulsar's resources and paths, and a few of Barycenter's own under /barycenter.
+"""The admin API over HTTP: Pulsar's resources and paths, and some of Barycenter's own under /barycenter.
 
-`server` puts `app` on a socket. The route table `admin.routes` has a row for each route; the row names the method that
-answers it, of a class in the file of its name. These classes get the parts of a running broker as `services`, read
-requests with `requests`, and raise: `errors` is the one place where an exception becomes a status and a reason,
-`streamed` the one where an answer is sent while it is made, and `server_log` bounds what aiohttp logs. `bodies` are the
-types of the bodies that rows name.
+Problem: about 200 routes need the same checks in the same order, and each error needs one status code. Rule: a route is
+a row of the route table `admin.routes`, and a handler only reads its request, calls the broker and raises errors. The
+handlers have no state; state is in the packages that they call.
 
-Before a handler gets a request, `admission` refuses what nobody may send, `principals` finds the caller, and `rights`
-checks the right in the row. `leader_requests` redirects what only the leader may write, `ownership` decides whether a
-request is for this broker or is redirected, and `relay` follows redirects for pages, which cannot.
+A request goes through these modules:
 
-`lookup` is the HTTP front end of the lookup service, `metrics` the Prometheus endpoint, `openapi` the description of
-the interface, `dashboard` the pages for people. Nothing is kept here: state lives in the chapters that these files
-call.
+- `server` binds `app` to a socket; `server_log` bounds what aiohttp logs.
+- `request_ids`, `audit` and `errors` are around all others: the request id, the audit log, and the one place where an
+  exception becomes a status and a reason.
+- `relay` follows redirects for pages, which cannot. `admission` refuses invalid requests, `principals` authenticates
+  the client, `rights` checks the right in the row, and `leader_requests` redirects what only the leader may write.
+- The row names a method of a class, and `bodies` has the types of request bodies. The handlers get the parts of the
+  broker as `services`, read requests with `requests` and `body_fields`, and decide with `ownership` whether this broker
+  answers or redirects. `streamed` sends an answer piece by piece.
+
+Some handlers are packages: `metrics` is the Prometheus endpoint, `dashboard` serves the pages. `lookup` is the HTTP
+form of the lookup service, `openapi` describes the interface.
 """

@@ -1,28 +1,28 @@
-"""What is refused before a handler sees it, whatever the route.
+"""Refuses requests before a handler gets them, on all routes alike.
 
 | request                                                        | answer |
 |----------------------------------------------------------------|--------|
-| while `maxConcurrentHttpRequests` others of its kind are under way | 503 |
+| while `maxConcurrentHttpRequests` others of its kind are served | 503   |
 | for a host that is not this broker (DNS rebinding)             | 403    |
 | from a page of another origin, other than a link to START      | 403    |
-| without a proof of who asks, where one is asked for (`principals`) | 401 |
-| with a name in its path that nothing can have                  | 412    |
-| with a parameter that is longer than LONGEST_QUERY, or holds a NUL | 400 |
-| by who lacks the right that its route needs (`rights`)          | 403    |
-| whose body is not there within `webServiceRequestTimeoutSeconds` | 408  |
+| without valid credentials, where they are needed (`principals`) | 401   |
+| with an invalid name in its path                               | 412    |
+| with a parameter that is longer than LONGEST_QUERY, or has a NUL | 400  |
+| of a client without the right that the route needs (`rights`)  | 403    |
+| whose body does not arrive within `webServiceRequestTimeoutSeconds` | 408 |
 | whose body is compressed (`Content-Encoding`)                  | 415    |
-| whose body is larger than MAX_BODY_BYTES, or ends other than its header says | 413, 400 |
+| whose body is larger than MAX_BODY_BYTES, or does not match its header | 413, 400 |
 
-No client of the admin API compresses what it sends, and nothing here inflates it. A connection is closed after an
-answer that was given before the body of its request was read; what still arrives within a second is dropped.
+Clients of the admin API do not compress request bodies, so the broker does not decompress any. If an answer is sent
+before the body was read, the connection is closed; bytes that still arrive within a second are dropped.
 
-Of requests that brokers send each other, and on which it depends whether a cluster goes on, so many are let in beside
-those of everybody: MOST_LEADER_WRITES for the leader to write, of who shows the secret of this cluster's store, and
-MOST_COMMANDS of a leader.
+Some requests between brokers keep the cluster running. They are counted apart from the requests of other clients, so
+that these cannot block them: up to MOST_LEADER_WRITES metadata writes for the leader, if the sender has the secret of
+the cluster's store, and up to MOST_COMMANDS unloads and splits that the leader ordered.
 
-A browser sends a page's requests to any broker that it reaches, cookies or not: without the first two rows every page
-that somebody looks at beside a broker could stop it. Pulsar leaves that to authentication. Programs send no `Origin`,
-and a host that is an address cannot be rebound, so they notice nothing.
+A browser sends the requests of a page to every broker that it can reach, with or without cookies. Without the second
+and third row, any web page that an operator opens could shut a broker down. Pulsar relies on authentication there.
+Other programs send no `Origin`, and a host that is an IP address cannot be rebound, so the checks do not affect them.
 """
 
 import asyncio
@@ -59,14 +59,15 @@ MOST_COMMANDS: Final = 64
 ANY_HOST: Final = "*"
 
 START: Final = "/"
-"""Where the dashboard begins."""
+"""The path of the dashboard."""
 
 _NOT_COMPRESSED: Final = frozenset({"", "identity"})
 
-_HOSTS_AT_HAND: Final = 64
-"""Nearly all requests name the broker by one of a few hosts; those of strangers drive each other out."""
+_CACHED_HOSTS: Final = 64
+"""Hosts whose check is cached. Nearly all requests use one of a few; unknown hosts push each other out."""
 
 _COMMANDED: Final = ("/unload", "/split")
+"""The ends of the paths to which the leader sends its commands."""
 
 _FREE_PARTS: Final = {
     "topic": MAX_LOCAL_NAME_BYTES + 21,
@@ -74,14 +75,15 @@ _FREE_PARTS: Final = {
     "value": 4_000,
     "role": LONGEST_ROLE,
 }
-"""Parts of paths that may hold any character but NUL, and their length; a topic's has room for `-partition-<n>`."""
+"""The most characters of the path parameters that may have any character but NUL; a topic's has room for
+`-partition-<n>`."""
 
 
-def admission(services: BrokerServices, who_asks: Middleware, with_rights_only: Middleware) -> tuple[Middleware, ...]:
-    """Return the middlewares that refuse, in their order; they stand behind the one that answers errors.
+def admission(services: BrokerServices, authenticate: Middleware, check_rights: Middleware) -> tuple[Middleware, ...]:
+    """Return the middlewares that refuse requests, in their order; they belong after the one that answers errors.
 
-    `who_asks` is the one that finds out who asks, and `with_rights_only` the one that knows who may: before a body is
-    read, which nobody shall send whom nobody knows, or who may not.
+    `authenticate` finds the principal and `check_rights` checks its right. Both run before the body is read: the broker
+    does not read the body of an unknown client, or of one without the right.
     """
 
     @cache
@@ -91,12 +93,12 @@ def admission(services: BrokerServices, who_asks: Middleware, with_rights_only: 
     under_way = Counter[_Kind]()
 
     @web.middleware
-    async def so_many_at_once(request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def limit_concurrency(request: web.Request, handler: Handler) -> web.StreamResponse:
         kind = _kind_of(request, services)
         most = services.config.max_concurrent_http_requests if kind is _Kind.ANY else _MOST[kind]
         if most and under_way[kind] >= most:
-            said = f"maxConcurrentHttpRequests={most}" if kind is _Kind.ANY else f"{most} {kind.value}"
-            raise RestError(503, f"{TOO_MANY} ({said}). Try again.")
+            limit = f"maxConcurrentHttpRequests={most}" if kind is _Kind.ANY else f"{most} {kind.value}"
+            raise RestError(503, f"{TOO_MANY} ({limit}). Try again.")
         under_way[kind] += 1
         try:
             return await handler(request)
@@ -104,13 +106,13 @@ def admission(services: BrokerServices, who_asks: Middleware, with_rights_only: 
             under_way[kind] -= 1
 
     @web.middleware
-    async def own_pages_only(request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def check_host_and_origin(request: web.Request, handler: Handler) -> web.StreamResponse:
         require_known_host(request, known_hosts())
         require_own_origin(request)
         return await handler(request)
 
     @web.middleware
-    async def possible_names_only(request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def check_names(request: web.Request, handler: Handler) -> web.StreamResponse:
         for part, name in request.match_info.items():
             require_possible_name(part, name)
         for parameter, value in request.rel_url.query.items():
@@ -118,28 +120,28 @@ def admission(services: BrokerServices, who_asks: Middleware, with_rights_only: 
         return await handler(request)
 
     @web.middleware
-    async def whole_requests_only(request: web.Request, handler: Handler) -> web.StreamResponse:
-        is_served = request.match_info.http_exception is None  # else it is answered without its body
+    async def read_body(request: web.Request, handler: Handler) -> web.StreamResponse:
+        is_served = request.match_info.http_exception is None  # else the answer does not depend on the body
         if is_served and request.can_read_body:
             await _read_body(request, services.config.web_service_request_timeout_seconds)
         return await handler(request)
 
-    return so_many_at_once, own_pages_only, who_asks, possible_names_only, with_rights_only, whole_requests_only
+    return limit_concurrency, check_host_and_origin, authenticate, check_names, check_rights, read_body
 
 
 class _Kind(enum.Enum):
-    """Requests that are counted together."""
+    """The kinds of requests that are counted apart."""
 
     ANY = "requests"
-    LEADER_WRITE = "requests to write by the leader"
-    COMMAND = "commands of a leader"
+    LEADER_WRITE = "metadata writes for the leader"
+    COMMAND = "commands of the leader"
 
 
 _MOST: Final = {_Kind.LEADER_WRITE: MOST_LEADER_WRITES, _Kind.COMMAND: MOST_COMMANDS}
 
 
 def _kind_of(request: web.Request, services: BrokerServices) -> _Kind:
-    """Tell with what a request is counted, by its head alone."""
+    """Return the kind of a request, from its path and headers only."""
     if request.path == LEADER_WRITES_PATH:
         is_known = services.control.writing.knows(request.headers.get(SECRET_HEADER, ""))
         return _Kind.LEADER_WRITE if is_known else _Kind.ANY
@@ -148,7 +150,7 @@ def _kind_of(request: web.Request, services: BrokerServices) -> _Kind:
 
 
 def hosts_of(config: BrokerConfig) -> frozenset[str]:
-    """Return the names by which a broker may be asked besides addresses and localhost, in lower case."""
+    """Return the host names of this broker in lower case, without IP addresses and localhost."""
     listeners = parse_advertised_listeners(config.advertised_listeners).values()
     urls = [url for listener in listeners for url in (listener.broker_url, listener.broker_url_tls) if url]
     named = [
@@ -161,10 +163,10 @@ def hosts_of(config: BrokerConfig) -> frozenset[str]:
 
 
 def require_known_host(request: web.Request, known: frozenset[str]) -> None:
-    """Refuse a request that was sent to another host than this broker; one without a host comes from no browser.
+    """Refuse a request whose header Host names another host. A request without it is accepted: browsers send it always.
 
     Raises:
-        RestError: 400, there is more than one, or none can be read; 403, it is not known.
+        RestError: 400, there are several such headers, or it is not a host; 403, it is not a name of this broker.
     """
     given = request.headers.getall("Host", [])
     if not given or given == [""] or ANY_HOST in known:
@@ -178,12 +180,12 @@ def require_known_host(request: web.Request, known: frozenset[str]) -> None:
     if not (_is_local_or_address(host) or host.rstrip(".") in known):
         raise RestError(
             403,
-            f"This broker is not called {host[:MAX_ENTITY_NAME]!r}: add the name to webServiceAllowedHosts if it is",
+            f"{host[:MAX_ENTITY_NAME]!r} is not a name of this broker. If it is one, add it to webServiceAllowedHosts",
         )
 
 
 def require_own_origin(request: web.Request) -> None:
-    """Refuse what a page of another origin sends.
+    """Refuse a request that a page of another origin sends.
 
     Raises:
         RestError: 403.
@@ -191,14 +193,18 @@ def require_own_origin(request: web.Request) -> None:
     origin = request.headers.get("Origin")
     host = request.headers.get("Host", "")
     if origin is not None and origin.lower() not in (f"http://{host.lower()}", f"https://{host.lower()}"):
-        raise RestError(403, "Pages of another origin may not ask this broker: the header Origin is not its own")
+        raise RestError(403, "Pages of another origin may not send requests to this broker: the header Origin differs")
     if request.headers.get("Sec-Fetch-Site", "").lower() == "cross-site" and not _is_link_to_start(request):
-        raise RestError(403, "Pages of another site may not ask this broker: the header Sec-Fetch-Site says cross-site")
+        raise RestError(
+            403, "Pages of another site may not send requests to this broker: the header Sec-Fetch-Site is cross-site"
+        )
 
 
 def _is_link_to_start(request: web.Request) -> bool:
-    """Tell whether somebody followed a link to the dashboard, whose first file holds no data: links to it are passed
-    on in mails and chats. A frame or a script that asks for it is none."""
+    """Return whether a user followed a link to the dashboard, for example in a mail.
+
+    The start page has no data, so this is safe. A frame or a script that requests it is not such a link.
+    """
     return (
         request.path == START
         and request.method == "GET"
@@ -208,7 +214,7 @@ def _is_link_to_start(request: web.Request) -> bool:
 
 
 def require_possible_name(part: str, name: str) -> None:
-    """Refuse a part of a path, decoded, that is no name of anything.
+    """Refuse a decoded path parameter that cannot be a name.
 
     Raises:
         RestError: 412.
@@ -216,33 +222,36 @@ def require_possible_name(part: str, name: str) -> None:
     free = part in _FREE_PARTS
     longest = longest_of(part)
     if len(name) > longest:
-        raise RestError(412, f"The {part} in the path has {len(name)} characters of at most {longest}")
+        raise RestError(412, f"The {part} in the path has {len(name)} characters; at most {longest} are allowed")
     if "\0" in name or not (free or ("/" not in name and name.isprintable())):
-        raise RestError(412, f"The {part} in the path has a character that no {part} has: {name!r}")
+        raise RestError(412, f"The {part} in the path has a character that is not allowed in a {part}: {name!r}")
 
 
 def require_possible_value(parameter: str, value: str) -> None:
-    """Refuse a parameter of the query that no request has.
+    """Refuse a query parameter whose value is too long or has a NUL.
 
     Raises:
         RestError: 400.
     """
     if len(value) > LONGEST_QUERY:
-        raise RestError(400, f"The parameter {parameter[:100]} has {len(value)} characters of at most {LONGEST_QUERY}")
+        raise RestError(
+            400,
+            f"The parameter {parameter[:100]} has {len(value)} characters; at most {LONGEST_QUERY} are allowed",
+        )
     if "\0" in value:
-        raise RestError(400, f"The parameter {parameter[:100]} holds a NUL character")
+        raise RestError(400, f"The parameter {parameter[:100]} has a NUL character, which is not allowed")
 
 
 def longest_of(part: str) -> int:
-    """Return how many characters a part of a path may have."""
+    """Return the most characters of a path parameter."""
     return _FREE_PARTS.get(part, MAX_ENTITY_NAME)
 
 
 async def _read_body(request: web.Request, timeout_s: float) -> None:
-    """Read the body, which handlers then find in the request.
+    """Read the body. Handlers then get it from the request without waiting.
 
     Raises:
-        RestError: 415, it is compressed; 408, it did not come in time; 400, it does not end as its header says.
+        RestError: 415, it is compressed; 408, it did not arrive in time; 400, it does not match its headers.
         HTTPRequestEntityTooLarge: it is larger than the application allows.
     """
     encoding = ",".join(request.headers.getall("Content-Encoding", ())).strip().lower()
@@ -254,20 +263,22 @@ async def _read_body(request: web.Request, timeout_s: float) -> None:
     except TimeoutError:
         raise RestError(408, f"The body of the request did not arrive within {timeout_s:g} s") from None
     except (HttpProcessingError, web.RequestPayloadError) as error:
-        request.content.feed_eof()  # nobody reads on where this one gave up
+        request.content.feed_eof()  # no later reader may wait for the rest
         request.protocol.close()
         raise RestError(400, f"The body of the request cannot be read: {error}") from error
 
 
 async def close_after_unread_body(request: web.Request, response: web.StreamResponse) -> None:
-    """Have the connection closed after an answer to a request whose body was not read to its end; for the
-    application's `on_response_prepare`."""
+    """Close the connection after an answer to a request whose body was not read completely.
+
+    This is for the application's `on_response_prepare`.
+    """
     if not request.content.is_eof():
         response.force_close()
-        response.headers["Connection"] = "close"  # aiohttp's own headers are made by now
+        response.headers["Connection"] = "close"  # aiohttp has set its own headers before
 
 
-@lru_cache(_HOSTS_AT_HAND)
+@lru_cache(_CACHED_HOSTS)
 def _is_local_or_address(host: str) -> bool:
     if host == "localhost" or host.endswith(".localhost"):
         return True

@@ -1,7 +1,7 @@
-"""The REST interface of a broker as an aiohttp application.
+"""Builds the REST interface of a broker as an aiohttp application.
 
-The route table `admin.routes` says which method of which class answers a request. `admission` refuses what no handler
-should see, and `errors.errors_as_reasons` answers every error.
+The route table `admin.routes` names the class and the method that answer each route. `admission` refuses invalid
+requests before a handler gets them, and `errors.errors_as_reasons` answers every error.
 """
 
 from typing import Any, Final
@@ -88,11 +88,11 @@ HANDLERS: Final[tuple[type[Any], ...]] = (
     OpenApi,
     Rotation,
 )
-"""The classes whose methods answer requests; a group of the route table has the name of its class."""
+"""The classes whose methods answer requests. A group of the route table has the name of its class."""
 
 
 def build_app(services: BrokerServices) -> web.Application:
-    """Return the application. The caller chooses the socket, and runs it without an access log."""
+    """Return the application. The caller binds it to a socket and runs it without an access log."""
     middlewares = [
         identified,
         audited(services),
@@ -104,7 +104,7 @@ def build_app(services: BrokerServices) -> web.Application:
     app = web.Application(middlewares=middlewares, client_max_size=MAX_BODY_BYTES)
     app.on_response_prepare.append(answer_with_id)
     app.on_response_prepare.append(close_after_unread_body)
-    handlers = {each.__name__: each(services) for each in HANDLERS}
+    handlers = {handler.__name__: handler(services) for handler in HANDLERS}
     for group in GROUPS:
         for row in group.routes:
             _register(app.router, row, getattr(handlers[group.name], row.handler))
@@ -113,6 +113,6 @@ def build_app(services: BrokerServices) -> web.Application:
 
 def _register(router: web.UrlDispatcher, row: Route, handler: Handler) -> None:
     if row.method == "GET":
-        router.add_get(row.template, handler)  # and HEAD
+        router.add_get(row.template, handler)  # this adds HEAD, too
     else:
         router.add_route(row.method, row.template, handler)

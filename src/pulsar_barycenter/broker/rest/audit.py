@@ -1,10 +1,11 @@
-"""The audit log: what administrators change, with the caller, the address, the request, the reason and the answer.
+"""The audit log: which changes administrators made, with caller, address, request, reason and answer.
 
     GET /barycenter/v1/audit?of=cluster&limit=100&since=<epoch ms>&until=<epoch ms>&before=<cursor>&request_id=
 
-returns a page of the changes in `cluster_logs.audit_log`, oldest first, back from `before`; `of=cluster` asks all
-brokers. A change is in the log of the broker that made it. A broker that passes a request on logs the destination in
-its process log, under the same request id. Refused requests are not kept, nor rows that are not `is_audited`.
+returns a page of the changes in `cluster_logs.audit_log`, oldest first, that ends before the cursor `before`.
+`of=cluster` also requests the logs of the other brokers. A change is in the log of the broker that made it. A broker
+that passes a request on writes the destination to its process log, under the same request id. Refused requests are not
+in the log, nor are requests of routes that are not `is_audited`.
 
 A caller may give a reason in the header WHY.
 """
@@ -21,7 +22,7 @@ from pulsar_barycenter.admin.routes.barycenter import LOG_OF
 from pulsar_barycenter.broker.access.principal import NOBODY
 from pulsar_barycenter.broker.rest.errors import Handler, RestError
 from pulsar_barycenter.broker.rest.principals import PRINCIPAL
-from pulsar_barycenter.broker.rest.relay import RELAYED, asked_everywhere, decoded_each
+from pulsar_barycenter.broker.rest.relay import RELAYED, answers_of_brokers, decoded_answers
 from pulsar_barycenter.broker.rest.request_ids import REQUEST_ID
 from pulsar_barycenter.broker.rest.requests import choice, json_response, route_of, whole_number
 from pulsar_barycenter.broker.rest.services import BrokerServices
@@ -40,27 +41,27 @@ log = structlog.get_logger(__name__)
 WHY: Final = "X-Barycenter-Why"
 _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _VALUES: Final = frozenset({"value"})
-"""Parts of paths that hold what a key is set to, be it a secret."""
+"""Path parameters that contain the new value of a key: it may be a secret."""
 _LONGEST_PART: Final = 300
 _DEFAULT_LIMIT: Final = 100
-_READ_AT_ONCE: Final = 2
-_EVERYWHERE_AT_ONCE: Final = 2
+_CONCURRENT_READS: Final = 2
+_CLUSTER_REQUESTS: Final = 2
 
 
 def why_of(request: web.Request) -> str:
     """Return the caller's reason: printable, at most MAX_WHY_CHARACTERS characters, "" if the request has none.
 
-    Other characters than those of Latin-1 are sent percent-encoded, as headers hold none of them.
+    Clients send characters outside Latin-1 percent-encoded, because headers cannot contain them.
     """
     text = unquote(request.headers.get(WHY, "")[: 3 * MAX_WHY_CHARACTERS])
     return "".join(character if character.isprintable() else " " for character in text[:MAX_WHY_CHARACTERS]).strip()
 
 
 def audited(services: BrokerServices) -> Middleware:
-    """Return the middleware that keeps changes; it precedes the one that answers errors."""
+    """Return the middleware that records changes; it belongs before the one that answers errors."""
 
     @web.middleware
-    async def keep(request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def record_change(request: web.Request, handler: Handler) -> web.StreamResponse:
         response = await handler(request)
         if request.method in _READS:
             return response
@@ -74,13 +75,13 @@ def audited(services: BrokerServices) -> Middleware:
                 "request_passed_on", broker=broker, method=request.method, route=row.path, to=urlsplit(passed_to).netloc
             )
         elif response.status < 300 or response.status == 500:
-            _keep(services, request, row.path, response.status)
+            _record(services, request, row.path, response.status)
         return response
 
-    return keep
+    return record_change
 
 
-def _keep(services: BrokerServices, request: web.Request, route: str, status: int) -> None:
+def _record(services: BrokerServices, request: web.Request, route: str, status: int) -> None:
     if services.control.audit is None:
         return
     parts = {name: text[:_LONGEST_PART] for name, text in request.match_info.items() if name not in _VALUES}
@@ -111,17 +112,17 @@ def _keep(services: BrokerServices, request: web.Request, route: str, status: in
 class Audit:
     def __init__(self, services: BrokerServices) -> None:
         self._services = services
-        self._reading = asyncio.Semaphore(_READ_AT_ONCE)
-        self._asking_everywhere = asyncio.Semaphore(_EVERYWHERE_AT_ONCE)
+        self._reading = asyncio.Semaphore(_CONCURRENT_READS)
+        self._asking_brokers = asyncio.Semaphore(_CLUSTER_REQUESTS)
 
     async def changes(self, request: web.Request) -> web.Response:
         of = choice(request, "of", LOG_OF)
         question = audit_question(request)
         page = await self._page(question)
         if of == "cluster":
-            async with self._asking_everywhere:
-                answers = await asked_everywhere(self._services, request)
-            pages = decoded_each(answers, AuditPage)
+            async with self._asking_brokers:
+                answers = await answers_of_brokers(self._services, request)
+            pages = decoded_answers(answers, AuditPage)
             others = self._services.control.registration.brokers - {self._services.urls.broker_id}
             page = merged_changes([page, *pages.values()], question.limit, others - pages.keys())
         return json_response(page)
@@ -135,15 +136,15 @@ class Audit:
 
 
 def audit_question(request: web.Request) -> AuditQuestion:
-    """Return what a request asks of the audit logs.
+    """Return the query parameters of a request as a question to the audit logs.
 
     Raises:
-        RestError: 400, a parameter is not of its form.
+        RestError: 400, a parameter is not valid.
     """
     query = request.rel_url.query
     request_id, before = query.get("request_id", ""), query.get("before")
     if request_id and not is_request_id(request_id):
-        raise RestError(400, f"The parameter request_id is no id of a request: {request_id[:100]!r}")
+        raise RestError(400, f"The parameter request_id is not a request id: {request_id[:100]!r}")
     try:
         return AuditQuestion(
             since_ms=whole_number(request, "since", 0, at_most=LATEST_MS),

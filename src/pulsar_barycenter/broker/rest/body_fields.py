@@ -1,10 +1,10 @@
-"""Which fields of a body nobody reads: they are refused by name, so that no request succeeds in part.
+"""Refuses bodies with fields that this broker does not use, so that no request succeeds only in part.
 
-The tools of Pulsar write every field of a Java class, also those that were not set. So a field that nobody reads is
-accepted while it says nothing: null, false, 0, a blank text, an empty list or object, or the default of Pulsar's class.
+Pulsar's tools write every field of a Java class, also those that the user did not set. So an unused field is accepted
+if its value means "not set": null, false, 0, a blank text, an empty list or object, or the default of Pulsar's class.
 
-`NOT_DONE` has the fields that are known and stored with a record, but that no broker of this kind acts on. They are
-kept where Pulsar's brokers wrote them into a shared store; a request that sets one is refused.
+`NOT_DONE` has the fields that Barycenter stores, because Pulsar's brokers may have written them into a shared store,
+but does not act on. A request that sets one of them is refused.
 
 Source: Pulsar ignores unknown fields (`ObjectMapperFactory` switches FAIL_ON_UNKNOWN_PROPERTIES off).
 """
@@ -67,7 +67,7 @@ _OPEN_OBJECTS: Final[Mapping[tuple[type, str], type]] = {
     (Policies, "auth_policies"): _AuthPolicies,
     (AutoFailoverData, "parameters"): _FailoverParameters,
 }
-"""Fields that are stored as they came, and what is read of them."""
+"""Fields that are stored unchanged, and the type with the subfields that are read."""
 
 PULSAR_DEFAULTS: Final[Mapping[type, Mapping[str, tuple[Any, ...]]]] = {
     Policies: {
@@ -83,29 +83,29 @@ PULSAR_DEFAULTS: Final[Mapping[type, Mapping[str, tuple[Any, ...]]]] = {
         "brokerClientSslFactoryPlugin": ("org.apache.pulsar.common.util.DefaultPulsarSslFactory",),
     },
 }
-"""Values of fields that say nothing although they are not empty: what Pulsar's classes have from the start."""
+"""Values that mean "not set" although they are not empty: the defaults of Pulsar's classes."""
 
 DERIVED: Final[Mapping[type, frozenset[str]]] = {Policies: frozenset({"clusterThatCanDeleteNamespace"})}
-"""Fields that Pulsar's classes work out of others when they are written (a getter without a field)."""
+"""Fields that Pulsar's classes derive from others when they are encoded (a getter without a field)."""
 
-_NAMED: Final = 10
-"""So many fields are named in a refusal."""
-_SHOWN: Final = 60
-"""So many characters of a value are shown."""
+_MAX_NAMED: Final = 10
+"""The most fields that an error names."""
+_MAX_SHOWN: Final = 60
+"""The most characters of a value in an error."""
 
 
 def require_known_fields(value: Any, kind: Any) -> None:
-    """Refuse a decoded body that has something to say in a field that nobody reads.
+    """Refuse a decoded body that sets a field that this broker does not use.
 
     Raises:
-        RestError: 400, with the fields by their paths, such as `bundles.count`.
+        RestError: 400, with the paths of the fields, such as `bundles.count`.
     """
     found = list(_unread(value, _type_info(kind), ""))
     if found:
-        shown = ", ".join(f"{path} = {_short(each)}" for path, each in found[:_NAMED])
-        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        shown = ", ".join(f"{path} = {_short(unread)}" for path, unread in found[:_MAX_NAMED])
+        more = f" and {len(found) - _MAX_NAMED} more" if len(found) > _MAX_NAMED else ""
         raise RestError(
-            400, f"The request body has fields that this broker does not know or act on: {shown}{more}. Leave them out."
+            400, f"The request body has fields that this broker does not use: {shown}{more}. Leave them out."
         )
 
 
@@ -116,16 +116,16 @@ def _type_info(kind: Any) -> inspect.Type:
 
 def _unread(value: Any, expected: inspect.Type, path: str) -> Iterator[tuple[str, Any]]:
     if isinstance(expected, inspect.UnionType):
-        for each in expected.types:
-            yield from _unread(value, each, path)
+        for member in expected.types:
+            yield from _unread(value, member, path)
     elif isinstance(expected, inspect.StructType) and isinstance(value, dict):
         yield from _of_object(value, expected, path)
     elif isinstance(expected, inspect.DictType) and isinstance(value, dict):
         for name, item in value.items():
             yield from _unread(item, expected.value_type, f"{path}{name}.")
     elif isinstance(expected, inspect.ListType | inspect.VarTupleType) and isinstance(value, list):
-        for place, item in enumerate(value):
-            yield from _unread(item, expected.item_type, f"{path.removesuffix('.')}[{place}].")
+        for index, item in enumerate(value):
+            yield from _unread(item, expected.item_type, f"{path.removesuffix('.')}[{index}].")
 
 
 def _of_object(value: dict[str, Any], expected: inspect.StructType, path: str) -> Iterator[tuple[str, Any]]:
@@ -144,4 +144,4 @@ def _of_object(value: dict[str, Any], expected: inspect.StructType, path: str) -
 
 def _short(value: Any) -> str:
     text = msgspec.json.encode(value).decode()
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"

@@ -1,4 +1,4 @@
-"""Figures of the broker that is asked, and of no other.
+"""Stats of the broker that gets the request.
 
 Source: Pulsar's `BrokerStatsBase`.
 """
@@ -25,11 +25,11 @@ class BrokerStats:
         self._services = services
 
     async def load_report(self, request: web.Request) -> web.Response:
-        """A broker of the extensible load manager has no such report, and answers as Pulsar's does."""
+        """Return the load report. The extensible load manager has none, so the answer is an error, as in Pulsar."""
         if self._services.control.way.hands_over:
             raise RestError(
                 500,
-                "The extensible load manager makes no load report: what it knows is at /barycenter/v1/snapshot, "
+                "The extensible load manager makes no load report. Its load data is at /barycenter/v1/snapshot "
                 f"and in the topic {BROKER_LOAD_TOPIC}",
             )
         return json_response(self._services.control.load_manager.load_report())
@@ -46,8 +46,8 @@ class BrokerStats:
         yield b"{"
         for number, (namespace, bundles) in enumerate(self._by_namespace().items()):
             yield (b"," if number else b"") + encode(namespace) + b":{"
-            for place, (bundle_range, topics) in enumerate(bundles.items()):
-                yield (b"," if place else b"") + encode(bundle_range) + b":{"
+            for index, (bundle_range, topics) in enumerate(bundles.items()):
+                yield (b"," if index else b"") + encode(bundle_range) + b":{"
                 yield from self._domains_in_pieces(topics)
                 yield b"}"
             yield b"}"

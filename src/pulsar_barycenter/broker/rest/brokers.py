@@ -1,4 +1,4 @@
-"""Brokers: who is there, who leads, what they own, how they are configured, and how they are stopped.
+"""Brokers: the active ones, the leader, what they own, their configuration, their health, and how to stop one.
 
 Source: Pulsar's `BrokersBase`.
 """
@@ -24,7 +24,7 @@ from pulsar_barycenter.config.broker_conf import ConfigError, dynamic_keys, show
 from pulsar_barycenter.naming.bundle import Bundle
 
 _AWAIT_LEADER_S: Final = 10.0
-_LOOK_AGAIN_S: Final = 0.25
+_CHECK_LEADER_AGAIN_S: Final = 0.25
 
 
 class Brokers:
@@ -32,7 +32,7 @@ class Brokers:
         self._services = services
         self._control = services.control
 
-    # ---- who is there ----
+    # ---- brokers and leader ----
 
     async def active(self, request: web.Request) -> web.Response:
         return json_response(sorted(self._control.registration.brokers))
@@ -54,7 +54,7 @@ class Brokers:
         while (leader := await leadership.current_leader()) is None:
             if not leadership.is_started or loop.time() >= deadline:
                 raise RestError(404, "Couldn't find leader broker")
-            await leadership.wait_change(_LOOK_AGAIN_S)
+            await leadership.wait_change(_CHECK_LEADER_AGAIN_S)
         return json_response({"brokerId": leader.broker_id, "serviceUrl": leader.service_url})
 
     async def owned(self, request: web.Request) -> web.Response:
@@ -62,7 +62,7 @@ class Brokers:
         if cluster != self._services.config.cluster_name:
             raise RestError(404, f"Cluster does not exist here: {cluster}")
         if broker != self._services.urls.broker_id:
-            await self._send_on(request, broker)
+            await self._redirect_to(request, broker)
         ownership = self._control.ownership
         shown = {
             str(bundle): {**self._assignment(bundle), "is_active": ownership.is_owned(bundle)}
@@ -70,12 +70,12 @@ class Brokers:
         }
         return json_response(shown)
 
-    async def _send_on(self, request: web.Request, broker: str) -> NoReturn:
-        """Have another broker asked, at the address that it registered for requests that come as this one did.
+    async def _redirect_to(self, request: web.Request, broker: str) -> NoReturn:
+        """Redirect the request to another broker, at its registered address for the scheme of this request.
 
         Raises:
-            RedirectError: that is to be done.
-            RestError: 404, it is not registered; 412, it has no such port.
+            RedirectError: always, unless an error prevents it.
+            RestError: 404, the broker is not registered; 412, it has no port for this scheme.
         """
         registration = self._control.registration
         urls = await registration.urls_of(broker) if broker in registration.brokers else None
@@ -83,11 +83,11 @@ class Brokers:
             raise RestError(404, f"Broker is not active: {broker}")
         url = web_url_for(request, urls.web_url, urls.web_url_tls)
         if url is None:
-            raise RestError(412, f"Broker {broker}, which has to do this, has no {request.scheme.upper()} port")
+            raise RestError(412, f"Broker {broker}, which has to answer, has no {request.scheme.upper()} port")
         raise RedirectError(location(request, url, authoritative=False))
 
     def _assignment(self, bundle: Bundle) -> dict[str, object]:
-        """Return what isolation policies say of this broker and a bundle that it owns."""
+        """Return what isolation policies say about this broker and a bundle that it owns."""
         broker = self._services.urls.broker_id
         policy = self._control.policies.current.isolation.of_namespace(str(bundle.namespace))
         if policy is None:
@@ -157,7 +157,7 @@ class Brokers:
     async def health(self, request: web.Request) -> web.Response:
         broker = request.rel_url.query.get("brokerId") or self._services.urls.broker_id
         if broker != self._services.urls.broker_id:
-            await self._send_on(request, broker)
+            await self._redirect_to(request, broker)
         await check_health(self._services, legacy=request.rel_url.query.get("topicVersion", "V2").upper() == "V1")
         return text_response("ok")
 

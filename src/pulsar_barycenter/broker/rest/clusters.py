@@ -1,4 +1,4 @@
-"""Clusters: the records of this cluster and of others it knows.
+"""Clusters: the records of this cluster and of others.
 
 Source: Pulsar's `ClustersBase`.
 """
@@ -73,7 +73,7 @@ class Clusters:
         return no_content()
 
     async def _delete_policies(self, cluster: str) -> None:
-        """Delete the failure domains, and the record of isolation policies unless there are any."""
+        """Delete the failure domains and the isolation policies' record; refuse if there are isolation policies."""
         resources = self._services.resources
         policies = await resources.isolation_policies.get_fresh(isolation_policies_of(cluster))
         if policies:
@@ -123,5 +123,5 @@ class Clusters:
         for field, scheme in _SCHEMES.items():
             url = getattr(data, field)
             if url and not url.startswith(f"{scheme}://"):
-                raise RestError(400, f"Illegal {field.replace('_', ' ')} {url!r}: it begins with {scheme}://")
+                raise RestError(400, f"Illegal {field.replace('_', ' ')} {url!r}: it must begin with {scheme}://")
         return data

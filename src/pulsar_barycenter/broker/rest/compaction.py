@@ -1,7 +1,7 @@
-"""Compaction of topics: started, asked for, and the threshold of a namespace at which it starts by itself.
+"""Compaction: starts it, reports its status, and sets the threshold of a namespace for automatic compaction.
 
-A partitioned topic is as its partitions are together: running if one is, failed if one has.
-Source: Pulsar's `PersistentTopics` and `Namespaces`, which know no status of a partitioned topic.
+The status of a partitioned topic combines its partitions: running if one of them is, failed if one of them failed.
+Source: Pulsar's `PersistentTopics` and `Namespaces`. Pulsar has no status of a partitioned topic.
 """
 
 from typing import Annotated, Any, Final
@@ -46,7 +46,7 @@ class Compaction:
             return no_content()
         if _together(await gather(self._status_of, parts))["status"] == "RUNNING":
             raise CompactionRunningError(topic)
-        await repeatable(  # one that has begun by itself meanwhile is as wanted
+        await repeatable(  # a compaction that started by itself in between is as good
             lambda part: self._owners.call("PUT", _path(part)), parts, what="compacted", missing=[409]
         )
         return no_content()
@@ -63,7 +63,7 @@ class Compaction:
         await require_topic_here(request, self._services, topic)
         loaded = await self._services.registry.get_or_create(topic, create=False)
         if not isinstance(loaded, PersistentTopic):
-            raise NotAllowedError(f"Topic {topic} is not stored")
+            raise NotAllowedError(f"Topic {topic} is not persistent, so it cannot be compacted")
         return loaded
 
     async def _status_of(self, part: TopicName) -> Any:

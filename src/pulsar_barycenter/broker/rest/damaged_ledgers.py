@@ -1,9 +1,9 @@
-"""The damage that this broker knows of: Barycenter's own resource.
+"""The damaged ledgers that this broker found: Barycenter's own resource.
 
     GET /barycenter/v1/damaged-ledgers
 
 returns the damaged ledgers of the topics that the broker has loaded, as far as they were read: topic, ledger, file, and
-the positions that cannot be read (none: the whole ledger). `barycenter ledger check` reads all of all topics.
+the positions that cannot be read (empty: the whole ledger). `barycenter ledger check` reads all ledgers of all topics.
 """
 
 from aiohttp import web
@@ -19,9 +19,9 @@ class DamagedLedgers:
 
     async def show(self, request: web.Request) -> web.Response:
         found = [
-            {"topic": each.topic, "ledger": each.ledger_id, "file": each.file, "positions": each.positions}
+            {"topic": ledger.topic, "ledger": ledger.ledger_id, "file": ledger.file, "positions": ledger.positions}
             for topic in self._services.registry.loaded()
             if isinstance(topic, PersistentTopic)
-            for each in topic.ledger.damaged_ledgers
+            for ledger in topic.ledger.damaged_ledgers
         ]
         return json_response(found)

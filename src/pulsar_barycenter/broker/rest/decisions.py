@@ -1,17 +1,17 @@
-"""What this broker decided, and why, and what the leader decides upon: Barycenter's own resources.
+"""The decisions of this broker with their reasons, and the leader's snapshot: Barycenter's own resources.
 
     GET /barycenter/v1/decisions?limit=100&bundle=<tenant/namespace/range>&namespace=<tenant/namespace>
         &broker=<broker id>&since=<epoch ms>
 
-returns the last decisions that this broker remembers, oldest first, as in the decision log. Decisions are made by the
-leader; another broker shows those of its own time as leader.
+returns the last decisions in this broker's memory, oldest first, in the form of the decision log. The leader takes
+decisions; another broker returns those from its own time as leader.
 
     GET /barycenter/v1/decision-log?of=cluster&limit=100&since=<epoch ms>&until=<epoch ms>&before=<cursor>
         &bundle=&namespace=&broker=&topic=persistent://tenant/namespace/topic&covering=<tenant/namespace/range>
 
-returns a page of those in the logs' files, too, also of brokers and leaders that are gone:
-`cluster_logs.decision_pages`. Each broker reads the logs of its own data folder, and `of=cluster` asks all brokers for
-a page and makes one of them.
+returns a page that includes the log files, also those of brokers and leaders that no longer run
+(`cluster_logs.decision_pages`). A broker reads the logs in its own data folder; with `of=cluster` it requests a page
+from every broker and merges the pages.
 
     GET /barycenter/v1/snapshot
 
@@ -28,7 +28,7 @@ from pulsar_barycenter.admin.routes.barycenter import LOG_OF
 from pulsar_barycenter.broker.load_manager.contract import KeepsSnapshot
 from pulsar_barycenter.broker.rest.errors import RedirectError, RestError
 from pulsar_barycenter.broker.rest.ownership import leader_url_for, location
-from pulsar_barycenter.broker.rest.relay import asked_everywhere, decoded_each
+from pulsar_barycenter.broker.rest.relay import answers_of_brokers, decoded_answers
 from pulsar_barycenter.broker.rest.requests import choice, json_response, whole_number
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.cluster_logs.decision_log import KEPT, DecisionRecord, Kind
@@ -41,16 +41,16 @@ from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName
 
 _DEFAULT_LIMIT: Final = 100
-_READ_AT_ONCE: Final = 2
-_EVERYWHERE_AT_ONCE: Final = 2
-"""Requests that ask all brokers and are under way: one of somebody's becomes as many as there are brokers."""
+_CONCURRENT_READS: Final = 2
+_CLUSTER_REQUESTS: Final = 2
+"""Requests to all brokers at the same time: each request of a client becomes one request to every broker."""
 
 
 class Decisions:
     def __init__(self, services: BrokerServices) -> None:
         self._services = services
-        self._reading = asyncio.Semaphore(_READ_AT_ONCE)
-        self._asking_everywhere = asyncio.Semaphore(_EVERYWHERE_AT_ONCE)
+        self._reading = asyncio.Semaphore(_CONCURRENT_READS)
+        self._asking_brokers = asyncio.Semaphore(_CLUSTER_REQUESTS)
 
     async def recent(self, request: web.Request) -> web.Response:
         limit = whole_number(request, "limit", _DEFAULT_LIMIT, at_most=KEPT)
@@ -65,9 +65,9 @@ class Decisions:
         question = decision_question(request)
         page = await self._page(question)
         if of == "cluster":
-            async with self._asking_everywhere:
-                answers = await asked_everywhere(self._services, request)
-            pages = decoded_each(answers, DecisionPage)
+            async with self._asking_brokers:
+                answers = await answers_of_brokers(self._services, request)
+            pages = decoded_answers(answers, DecisionPage)
             others = self._services.control.registration.brokers - {self._services.urls.broker_id}
             page = merged_pages([page, *pages.values()], question.limit, others - pages.keys())
         return json_response(page)
@@ -87,23 +87,23 @@ class Decisions:
 
 
 async def snapshot_document(services: BrokerServices) -> SnapshotDocument:
-    """Return what this broker, which leads, would decide upon now.
+    """Return the snapshot on which this broker, the leader, would decide now.
 
     Raises:
-        RestError: 412, its load manager keeps none.
+        RestError: 412, its load manager has no snapshot.
     """
     manager = services.control.load_manager
     if not isinstance(manager, KeepsSnapshot):
-        raise RestError(412, f"{type(manager).__name__} keeps no snapshot; the modular and the simple one do")
+        raise RestError(412, f"{type(manager).__name__} has no snapshot: use the modular or the simple load manager")
     return await manager.snapshot_document()
 
 
 async def require_leader(request: web.Request, services: BrokerServices) -> None:
-    """Go on only on the leader.
+    """Return if this broker is the leader.
 
     Raises:
-        RedirectError: another broker leads.
-        RestError: 503, nobody does, or not at a port of this kind.
+        RedirectError: another broker is.
+        RestError: 503, there is no leader, or it has no port for this scheme.
     """
     leadership = services.control.leadership
     if leadership.is_leader():
@@ -113,15 +113,15 @@ async def require_leader(request: web.Request, services: BrokerServices) -> None
         raise RestError(503, "There is no leader at the moment. Try again.")
     url = await leader_url_for(request, services, leader)
     if url is None:
-        raise RestError(503, f"{leader.broker_id}, which leads, has no {request.scheme.upper()} port")
+        raise RestError(503, f"The leader, {leader.broker_id}, has no {request.scheme.upper()} port")
     raise RedirectError(location(request, url, authoritative=False))
 
 
 def decision_filter(request: web.Request) -> Callable[[DecisionRecord], bool]:
-    """Return whether a decision is one of those asked for.
+    """Return a predicate: whether a decision matches the query of the request.
 
     Raises:
-        InvalidNameError, RestError: a parameter is not of its form.
+        InvalidNameError, RestError: a parameter is not valid.
     """
     query = request.rel_url.query
     bundle = str(Bundle.parse(query["bundle"])) if query.get("bundle") else ""
@@ -132,10 +132,10 @@ def decision_filter(request: web.Request) -> Callable[[DecisionRecord], bool]:
 
 
 def decision_question(request: web.Request) -> DecisionQuestion:
-    """Return what a request asks of the decision logs.
+    """Return the query parameters of a request as a question to the decision logs.
 
     Raises:
-        InvalidNameError, RestError: a parameter is not of its form, or `topic` and `covering` are both given.
+        InvalidNameError, RestError: a parameter is not valid, or both `topic` and `covering` are given.
     """
     query = request.rel_url.query
     topic, covering, before = query.get("topic"), query.get("covering"), query.get("before")

@@ -1,4 +1,4 @@
-"""What goes wrong, as HTTP says it: the one place where exceptions become status codes and `{"reason": …}`.
+"""Turns exceptions into answers: the one place with status codes and `{"reason": …}`.
 
 Source: Pulsar's `RestException` and `PulsarWebResource`.
 """
@@ -21,7 +21,7 @@ from pulsar_barycenter.broker.cluster.dynamic_configuration import ChangedMeanwh
 from pulsar_barycenter.broker.lookup import namespace_service as bundles
 from pulsar_barycenter.broker.ownership.serving import NotServedError
 from pulsar_barycenter.broker.partition_changes.errors import PartitionedChangeError
-from pulsar_barycenter.broker.rest.told_path import told_path
+from pulsar_barycenter.broker.rest.logged_path import logged_path
 from pulsar_barycenter.config.broker_conf import ConfigError
 from pulsar_barycenter.ledger.errors import LedgerError
 from pulsar_barycenter.metadata import errors as metadata
@@ -29,15 +29,15 @@ from pulsar_barycenter.naming.errors import InvalidBundlesError, InvalidNameErro
 
 log = structlog.get_logger(__name__)
 
-_LONGEST_REASON: Final = 1_000
+_MAX_REASON: Final = 1_000
 _CLIENT_GONE: Final = 499
-"""A status that nobody gets: the connection is closed, and only aiohttp wants a response."""
+"""A status that is never sent: the connection is closed, but aiohttp needs a response."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class RestError(Exception):
-    """An answer that is not a success, in the words of the handler that gives it."""
+    """An unsuccessful answer, with the status and the reason that the handler gives."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -46,7 +46,7 @@ class RestError(Exception):
 
 
 class RedirectError(Exception):
-    """The request is for another broker: 307 to `location`, verb and body to be sent again."""
+    """The request is for another broker: the answer is 307 to `location`, where the client sends it again."""
 
     def __init__(self, location: str) -> None:
         super().__init__(location)
@@ -84,7 +84,7 @@ STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
     (metadata.BadVersionError, 409),
     (metadata.HasChildrenError, 409),
     (metadata.NotFoundError, 404),
-    (metadata.InvalidPathError, 412),  # a name that nothing can be stored under
+    (metadata.InvalidPathError, 412),  # a name that cannot be part of a key
     (metadata.FormerEpochError, 412),
     (metadata.NotLeadingError, 503),
     (metadata.SessionLostError, 503),
@@ -94,43 +94,44 @@ STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
     (LedgerError, 500),
     (TimeoutError, 500),
 )
-"""The first row that an exception is an instance of counts."""
+"""The status of each exception; the first matching row counts."""
 
-_WORDS: Final[tuple[tuple[type[Exception], str], ...]] = (
+_PREFIXES: Final[tuple[tuple[type[Exception], str], ...]] = (
     (msgspec.MsgspecError, "The request body is not valid"),
     (InvalidSplitError, "Split bundle failed due to invalid request"),
     (metadata.BadVersionError, "Concurrent modification"),
     (TimeoutError, "The request took too long. Try again"),
 )
-"""Pulsar's own words, put in front of ours."""
+"""Pulsar's text for an exception, which precedes ours."""
 
 
 def answer_of(error: Exception) -> tuple[int, str] | None:
-    """Return status and reason of an exception that requests may end with; None for any other."""
+    """Return status and reason of an exception that a request may end with; None for an unexpected one."""
     if isinstance(error, RestError | PartitionedChangeError):
         return error.status, error.reason
     if isinstance(error, AdminRequestError):
         return error.status or 503, error.reason
     for kind, status in STATUS:
         if isinstance(error, kind):
-            words = next((words for of_kind, words in _WORDS if isinstance(error, of_kind)), None)
+            prefix = next((prefix for of_kind, prefix in _PREFIXES if isinstance(error, of_kind)), None)
             detail = str(error)
-            return status, detail if words is None else f"{words}: {detail}" if detail else words
+            return status, detail if prefix is None else f"{prefix}: {detail}" if detail else prefix
     return None
 
 
 def reason_response(status: int, reason: str, headers: dict[str, str] | None = None) -> web.Response:
-    """Answer with a reason; what was sent may stand in it, so that it is cut after _LONGEST_REASON characters."""
-    shown = reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}…"
+    """Return an answer with a reason of at most _MAX_REASON characters: it may contain what the client sent."""
+    shown = reason if len(reason) <= _MAX_REASON else f"{reason[:_MAX_REASON]}…"
     body = msgspec.json.encode({"reason": shown.encode(errors="replace").decode()})
     return web.Response(status=status, body=body, content_type="application/json", headers=headers)
 
 
 def errors_as_reasons() -> Middleware:
-    """Return the middleware that answers every exception. One that is not known is a 500 with its name.
+    """Return the middleware that answers every exception; an unexpected one is a 500 with its class name.
 
-    A client that has gone gets no answer; an answer that has begun is broken off, so that it is not taken for a whole
-    one. Of each event that requests cause here, `BoundedLog` bounds the lines.
+    If the client has closed the connection, no answer is sent. If an answer has begun, the connection is closed, so
+    that the client does not take the part for the whole. Clients can cause these log lines, so `BoundedLog` limits
+    them.
     """
 
     def now_s() -> float:
@@ -140,7 +141,7 @@ def errors_as_reasons() -> Middleware:
     not_served = BoundedLog("request_not_served", now_s)
 
     @web.middleware
-    async def answered(request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def answer_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             return await handler(request)
         except RedirectError as redirect:
@@ -152,21 +153,21 @@ def errors_as_reasons() -> Middleware:
             return reason_response(
                 error.status, f"{error.reason}: {request.method} {request.path}", {"Allow": allow} if allow else None
             )
-        except Exception as error:  # noqa: BLE001 - what is unknown is logged with its traceback
+        except Exception as error:  # noqa: BLE001 - an unexpected error is logged with its traceback
             answer = answer_of(error)
             is_gone = request.transport is None or request.transport.is_closing()
             if is_gone and (answer is not None or isinstance(error, ConnectionError)):
-                log.debug("client_gone", method=request.method, path=told_path(request), error=repr(error))
+                log.debug("client_gone", method=request.method, path=logged_path(request), error=repr(error))
                 return web.Response(status=_CLIENT_GONE)
             if answer is None:
-                failed.tell(error, method=request.method, path=told_path(request))
+                failed.tell(error, method=request.method, path=logged_path(request))
                 answer = 500, f"{type(error).__name__}: {error}"
             elif answer[0] >= 500:
-                not_served.tell(method=request.method, path=told_path(request), reason=answer[1])
+                not_served.tell(method=request.method, path=logged_path(request), reason=answer[1])
             if request.writer.output_size:
                 if request.transport is not None:
                     request.transport.abort()
                 return web.Response(status=_CLIENT_GONE)
             return reason_response(*answer)
 
-    return answered
+    return answer_errors

@@ -1,6 +1,6 @@
-"""Failure domains of a cluster: which brokers fail together.
+"""Failure domains of a cluster: groups of brokers that can fail together.
 
-They spread anti-affinity groups while `failureDomainsEnabled` is set. A broker is in one domain at most.
+With `failureDomainsEnabled` the leader spreads anti-affinity groups over them. A broker is in at most one domain.
 Source: Pulsar's `ClustersBase`.
 """
 
@@ -52,7 +52,7 @@ class FailureDomains:
         return web.Response(status=200)
 
     async def _named(self, request: web.Request) -> tuple[str, str]:
-        """Return cluster and domain of the path; the cluster exists, the domain need not."""
+        """Return cluster and domain in the path; the cluster exists, the domain need not exist."""
         cluster, name = request.match_info["cluster"], request.match_info["domain"]
         if not await self._clusters.exists(cluster):
             raise RestError(412, f"Cluster {cluster} does not exist.")

@@ -1,7 +1,7 @@
-"""The health check: write a message to this broker's own topic, read it back.
+"""The health check: writes a message to this broker's own topic and reads it back.
 
-It goes the way of a client's message from the topic on: serving check, ledger, disk, read. Only the socket is left
-out; whoever asks came over one. Source: Pulsar's `BrokersBase.internalRunHealthCheck`.
+The message takes the same path as a client's from the topic on: ownership check, ledger, disk, read. Only the socket is
+not tested; the request itself came over one. Source: Pulsar's `BrokersBase.internalRunHealthCheck`.
 """
 
 import asyncio
@@ -29,10 +29,10 @@ _READ_BYTES: Final = 1 << 20
 
 
 async def check_health(services: BrokerServices, *, legacy: bool = False) -> None:
-    """Return if a message can be written and read here; `legacy` takes the topic of the form with a cluster.
+    """Return if a message can be written and read; with `legacy` the topic's name has a cluster.
 
     Raises:
-        RestError: 503 the broker is starting or stopping; 500 it is not well, or has lost its data.
+        RestError: 503, the broker is starting or stopping; 500, the check failed or the data folder is not usable.
     """
     require_data(services)
     if not services.is_ready():
@@ -51,14 +51,14 @@ async def check_health(services: BrokerServices, *, legacy: bool = False) -> Non
 
 
 def require_data(services: BrokerServices) -> None:
-    """Return if the files that the broker keeps its data in are where they were, and can be written.
+    """Return if the broker's data files are in their place and can be written.
 
     Raises:
         RestError: 500.
     """
     fault = services.data_fault()
     if fault:
-        raise RestError(500, f"This broker cannot keep what it is sent: {fault}")
+        raise RestError(500, f"This broker cannot store data: {fault}")
 
 
 async def _write_and_read(services: BrokerServices, name: TopicName) -> None:
@@ -82,7 +82,7 @@ async def _write_and_read(services: BrokerServices, name: TopicName) -> None:
 
 
 class _OwnLink:
-    """The broker as its own client; `stored` gets the position of the message, or the error."""
+    """The broker as its own client; `stored` gets the position of the message, or an error."""
 
     address = "internal"
     client_version = "health check"

@@ -1,8 +1,8 @@
 """Isolation policies of a cluster: which brokers serve which namespaces.
 
-Setting one unloads the namespaces whose placement it changes; deleting one unloads nothing.
-Source: Pulsar's `ClustersBase`. Where we differ: an unknown `unload_scope` and a `namespaces` regex that does not
-compile are refused, and a missing `secondary` is an empty one.
+Setting a policy unloads the namespaces whose placement it changes; deleting a policy unloads nothing.
+Source: Pulsar's `ClustersBase`. Differences: an unknown `unload_scope` and an invalid regular expression in
+`namespaces` are refused, and a missing `secondary` is an empty list.
 """
 
 import asyncio
@@ -69,9 +69,9 @@ class NamespaceIsolation:
         def with_policy(stored: dict[str, Any] | None) -> dict[str, Any]:
             before[:] = [(stored or {}).get(name)]
             after = {**(stored or {}), name: stored_form(data)}
-            left_out = {error.policy for error in IsolationPolicies.decode(stored or {})[1]} - {name}
+            invalid_before = {error.policy for error in IsolationPolicies.decode(stored or {})[1]} - {name}
             for error in IsolationPolicies.decode(after)[1]:
-                if error.policy not in left_out:  # it, or one behind it, has no room any more
+                if error.policy not in invalid_before:  # this policy, or a later one that exceeds the bounds by it
                     raise RestError(400, f"Invalid format of input policy data: {error}")
             return after
 
@@ -114,7 +114,7 @@ class NamespaceIsolation:
         return data
 
     async def _namespaces_here(self) -> list[str]:
-        """Return the namespaces that this cluster serves, by name."""
+        """Return the names of the namespaces that this cluster serves."""
         found = []
         for tenant in await self._resources.tenants.names():
             for namespace in await self._resources.namespaces_of(tenant):
@@ -125,8 +125,8 @@ class NamespaceIsolation:
         return found
 
     async def _unload(self, namespaces: Iterable[str], why: Mapping[str, str]) -> None:
-        """Unload the namespaces, each whatever becomes of the others, and tell other brokers the load soon; `why` are
-        the headers that say for what."""
+        """Unload the namespaces independently, then write this broker's load report; `why` are headers with the
+        reason."""
         limit = asyncio.Semaphore(_UNLOADS_AT_ONCE)
 
         async def unload_one(namespace: str) -> None:
@@ -148,7 +148,7 @@ class NamespaceIsolation:
 
 
 def _checked(name: str, stored: Any) -> NamespaceIsolationData | None:
-    """Return the policy that was stored before; None if there was none, or none that could have been in force."""
+    """Return the policy that was stored before; None if there was none or it was invalid."""
     try:
         data = isolation_data(name, stored)
         IsolationPolicy.of(name, data)
@@ -158,7 +158,7 @@ def _checked(name: str, stored: Any) -> NamespaceIsolationData | None:
 
 
 def _seen_by_policies(brokers: Sequence[str], stored: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return brokers as Pulsar's `BrokerNamespaceIsolationData` shows them; of several policies the last is named."""
+    """Return brokers in the form of Pulsar's `BrokerNamespaceIsolationData`; the last matching policy is named."""
     isolation, _ = IsolationPolicies.decode(stored)
     hosts = isolation.hosts(brokers)
     seen: list[dict[str, Any]] = [
@@ -166,7 +166,7 @@ def _seen_by_policies(brokers: Sequence[str], stored: dict[str, Any]) -> list[di
     ]
     for policy in isolation.policies:
         primary = hosts.matching(policy.primary)
-        for place in primary | hosts.matching(policy.secondary):
-            seen[place]["namespaceRegex"] += policy.namespaces
-            seen[place] |= {"policyName": policy.name, "primary": place in primary}
+        for index in primary | hosts.matching(policy.secondary):
+            seen[index]["namespaceRegex"] += policy.namespaces
+            seen[index] |= {"policyName": policy.name, "primary": index in primary}
     return seen

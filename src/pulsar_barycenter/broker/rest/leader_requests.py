@@ -1,11 +1,11 @@
-"""Requests that only the leader answers where `leaderOnlyMetadataWrites` is not `false`: rows that are `by_leader`.
+"""Redirects requests that only the leader answers if `leaderOnlyMetadataWrites` is not `false`: rows `by_leader`.
 
 | this broker                           | answer                                                    |
 |---------------------------------------|-----------------------------------------------------------|
-| leads                                 | the request goes on, and what it writes bears the epoch   |
-| knows another that leads              | 307 to that one                                           |
+| is the leader                         | the handler's; its writes carry the leader's epoch        |
+| knows another leader                  | 307 to it                                                 |
 | was elected, and has no epoch yet     | 503, try again                                            |
-| knows of no leader                    | 503, try again                                            |
+| knows no leader                       | 503, try again                                            |
 """
 
 from aiohttp import web
@@ -20,10 +20,10 @@ from pulsar_barycenter.metadata.errors import NotLeadingError
 
 
 def leader_requests(services: BrokerServices) -> Middleware:
-    """Return the middleware that sends requests whose row is `by_leader` to the leader."""
+    """Return the middleware that redirects requests whose row is `by_leader` to the leader."""
 
     @web.middleware
-    async def to_the_leader(request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def redirect_to_leader(request: web.Request, handler: Handler) -> web.StreamResponse:
         is_on = services.config.leader_only_metadata_writes != "false"
         row = route_of(request) if is_on else None
         if row is None or not row.by_leader:
@@ -31,21 +31,21 @@ def leader_requests(services: BrokerServices) -> Middleware:
         try:
             epoch = services.control.leadership.epoch()
         except NotLeadingError:
-            raise await _elsewhere(request, services) from None
+            raise await _redirect(request, services) from None
         with under(epoch):
             return await handler(request)
 
-    return to_the_leader
+    return redirect_to_leader
 
 
-async def _elsewhere(request: web.Request, services: BrokerServices) -> RedirectError | RestError:
+async def _redirect(request: web.Request, services: BrokerServices) -> RedirectError | RestError:
     leader = await services.control.leadership.current_leader()
     if leader is None or leader.broker_id == services.urls.broker_id:
-        return RestError(503, "No broker leads at the moment, and only the leader changes this. Try again.")
+        return RestError(503, "Only the leader can make this change, and there is no leader at the moment. Try again.")
     url = await leader_url_for(request, services, leader)
     if url is None:
         scheme = request.scheme.upper()
         return RestError(
-            503, f"Only the leader changes this, and {leader.broker_id}, which leads, has no {scheme} port"
+            503, f"Only the leader can make this change, and the leader, {leader.broker_id}, has no {scheme} port"
         )
     return RedirectError(location(request, url, authoritative=False, keep_destination=True))

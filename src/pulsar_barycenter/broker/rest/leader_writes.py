@@ -1,9 +1,9 @@
-"""What brokers have written by the leader where `leaderOnlyMetadataWrites=true`: Barycenter's own resource.
+"""Metadata writes that brokers send to the leader if `leaderOnlyMetadataWrites=true`: Barycenter's own resource.
 
     POST /barycenter/v1/leader-writes
 
-takes and returns JSON of `metadata.leader_writes.write_requests`. A request carries a secret that only those know who
-can read the metadata store; one without it is not done.
+takes and returns JSON of `metadata.leader_writes.write_requests`. A request needs a secret from the metadata store, so
+that only clients with access to the store can write.
 """
 
 import msgspec
@@ -22,7 +22,7 @@ class LeaderWritesResource:
         try:
             answer = await self._services.control.writing.answer_to(await request.read())
         except NotWrittenByLeaderError:
-            raise RestError(409, "leaderOnlyMetadataWrites is not true at this broker") from None
+            raise RestError(409, "This broker does not run with leaderOnlyMetadataWrites=true") from None
         except (msgspec.DecodeError, msgspec.ValidationError):
-            raise RestError(400, "The body is no request to write by the leader") from None
+            raise RestError(400, "The body is not a metadata write for the leader") from None
         return web.Response(body=answer, content_type="application/json")

@@ -1,4 +1,4 @@
-"""HTTP lookup: which broker serves a topic. The first thing any client asks, so it is kept short.
+"""HTTP look-up: which broker serves a topic. It is a client's first request, so answers are cached.
 
 Source: Pulsar's `TopicLookupBase`, v2 and v1.
 """
@@ -24,8 +24,8 @@ from pulsar_barycenter.naming.topic import TopicName, decode_local_name
 
 LISTENER_HEADER: Final = "X-Pulsar-ListenerName"
 
-_LONGEST_REMEMBERED: Final = 512
-"""Longer paths are parsed each time, so that those remembered take little memory."""
+_MAX_CACHED_PATH: Final = 512
+"""Longer paths are parsed each time, so that the cache stays small."""
 
 
 class Lookup:
@@ -51,18 +51,18 @@ class Lookup:
         return web.Response(text=str(bundle.range), content_type="text/plain")
 
     async def _search(self, request: web.Request, topic: TopicName, listener: str | None) -> Owner:
-        """Find the owner.
+        """Return the owner.
 
         Raises:
-            RedirectError: another broker knows better.
+            RedirectError: another broker has to answer.
         """
         authoritative = flag(request, "authoritative")
-        await self._lookup.bundle_of(topic)  # a namespace that does not exist is said before a topic is
+        await self._lookup.bundle_of(topic)  # the error for a missing namespace precedes the one for a missing topic
         await self._require_topic(topic)
         try:
             answer = await self._lookup.lookup(topic, authoritative=authoritative, listener=listener)
         except BundleNotFoundError as error:
-            raise BundleUnloadingError(error.bundle, "was split meanwhile. Try again.") from error
+            raise BundleUnloadingError(error.bundle, "was split during the look-up. Try again.") from error
         if isinstance(answer, Owner):
             return answer
         url = web_url_for(request, answer.web_url, answer.web_url_tls)
@@ -76,21 +76,21 @@ class Lookup:
 
     async def _require_topic(self, topic: TopicName) -> None:
         if not await self._resources.lookup_exists(topic):
-            raise RestError(404, f"Topic not found {topic}. Create it, or allow topics to be created by use.")
+            raise RestError(404, f"Topic not found {topic}. Create it, or allow automatic topic creation.")
 
 
 def looked_up_topic(request: web.Request) -> TopicName:
     """Return the topic of a path `/lookup/v2/{topic|destination}/{domain}/…`.
 
     Raises:
-        InvalidNameError: it cannot be one.
+        InvalidNameError: the name is not valid.
     """
     raw_path = request.rel_url.raw_path
-    return _remembered(raw_path) if len(raw_path) <= _LONGEST_REMEMBERED else _parsed(raw_path)
+    return _parsed_cached(raw_path) if len(raw_path) <= _MAX_CACHED_PATH else _parsed(raw_path)
 
 
 @lru_cache(maxsize=20_000)
-def _remembered(raw_path: str) -> TopicName:
+def _parsed_cached(raw_path: str) -> TopicName:
     return _parsed(raw_path)
 
 
@@ -108,7 +108,7 @@ def _lookup_data(owner: Owner) -> bytes:
 
 @lru_cache(maxsize=2_000)
 def _encoded(broker_url: str | None, broker_url_tls: str | None, web_url: str | None, web_url_tls: str | None) -> bytes:
-    """Every field is always there: old clients read them without asking."""
+    """Return the answer with every field, also empty ones: old clients do not check whether a field is there."""
     return msgspec.json.encode(
         {
             "brokerUrl": broker_url,

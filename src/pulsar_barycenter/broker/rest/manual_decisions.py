@@ -1,18 +1,18 @@
-"""What people ask for that moves bundles, kept among the decisions: who, why, and by which request.
+"""Records requests of operators that move bundles as decisions: the principal, the reason and the request.
 
-| asked for                                   | decision                                | kept by              |
+| request                                     | decision                                | recorded by          |
 |---------------------------------------------|-----------------------------------------|----------------------|
 | unload of a bundle, with a destination too  | unload, `source` is the owner           | the owner            |
 | a destination for a bundle that is unowned  | assign                                  | the leader           |
-| unload of a namespace                       | unload of each bundle                   | the broker asked     |
-| isolation policy that changes placements    | unload of each bundle, naming the policy| the broker asked     |
+| unload of a namespace                       | unload of each bundle                   | the broker that got it |
+| isolation policy that changes placements    | unload of each bundle, naming the policy| the broker that got it |
 | split                                       | split                                   | the owner            |
-| DRAINED_KEY set or removed                  | drain, undrain                          | the broker asked     |
+| DRAINED_KEY set or removed                  | drain, undrain                          | the broker that got it |
 
-A load manager's own commands have the header COMMANDED and are kept by that manager, so they are left out here. All
-these routes are for super users, as brokers are, so no other principal can hide a move by that header. `at` is when the
-request arrived, which lies before the bundle's next owner reports it. `cluster_logs.audit_log` keeps every
-administrative request; this keeps what it meant for a bundle or a broker, where `explain` and `history` look.
+A load manager's own commands have the header COMMANDED. The load manager records them itself, so they are left out
+here. These routes are for super users, which brokers are too, so no other principal can hide a move with that header.
+`at` is when the request arrived; this is before the next owner reports the bundle. `cluster_logs.audit_log` records
+every administrative request; this module records its effect on a bundle or a broker, for `explain` and `history`.
 """
 
 from typing import Final
@@ -30,23 +30,23 @@ from pulsar_barycenter.cluster_logs.decision_log import ANONYMOUS, Kind
 from pulsar_barycenter.load.reasons import Code, Reason
 
 _LONGEST_REQUEST: Final = 500
-"""Characters of a request that a decision keeps."""
+"""The most characters of a request in a decision."""
 
 
 def principal_of(request: web.Request) -> str:
-    """Return who asks, ANONYMOUS where authentication is off."""
+    """Return the principal of the request, ANONYMOUS without authentication."""
     who = request.get(PRINCIPAL, NOBODY)
     return str(who) if who.roles else ANONYMOUS
 
 
 def on_behalf_of(request: web.Request, what: str) -> dict[str, str]:
-    """Return the headers by which this broker tells others for `what` it asks them, who asked it for that, and why."""
+    """Return headers for requests to other brokers: the reason is `what`, who requested it here, and that reason."""
     why = why_of(request)
     return {WHY: quote(f"{what} by {principal_of(request)}" + (f": {why}" if why else ""), safe=" ")}
 
 
 class ManualDecisions:
-    """Made when a request arrives; each method keeps one decision of it, once it is carried out."""
+    """Is made when a request arrives; a method is called when a decision was carried out, and records it."""
 
     def __init__(self, services: BrokerServices, request: web.Request) -> None:
         self._services = services
@@ -54,27 +54,27 @@ class ManualDecisions:
         self._at_ms = services.control.env.clock.now_ms()
 
     def unloaded(self, bundle: str, source: str, destination: str = "") -> None:
-        self._keep("unload", bundle, bundle=bundle, source=source, destination=destination)
+        self._record("unload", bundle, bundle=bundle, source=source, destination=destination)
 
     def assigned(self, bundle: str, destination: str) -> None:
-        self._keep("assign", bundle, bundle=bundle, destination=destination)
+        self._record("assign", bundle, bundle=bundle, destination=destination)
 
     def split(self, bundle: str, source: str) -> None:
-        self._keep("split", bundle, bundle=bundle, source=source)
+        self._record("split", bundle, bundle=bundle, source=source)
 
     def drained(self, before: tuple[str, ...], after: tuple[str, ...]) -> None:
-        """Keep a decision for each broker that is drained `after` and was not `before`, or the other way round."""
+        """Record a decision for each broker that is in only one of the two lists of drained brokers."""
         for broker in sorted({*after} - {*before}):
-            self._keep("drain", broker, source=broker)
+            self._record("drain", broker, source=broker)
         for broker in sorted({*before} - {*after}):
-            self._keep("undrain", broker, source=broker)
+            self._record("undrain", broker, source=broker)
 
     @property
     def _is_command(self) -> bool:
-        """Whether a load manager sent it: leaders of older releases give their epoch alone."""
+        """Whether a load manager sent the request. Leaders of older releases only send their epoch."""
         return COMMANDED in self._request.headers or LEADER_EPOCH in self._request.rel_url.query
 
-    def _keep(self, kind: Kind, subject: str, *, bundle: str = "", source: str = "", destination: str = "") -> None:
+    def _record(self, kind: Kind, subject: str, *, bundle: str = "", source: str = "", destination: str = "") -> None:
         decisions = self._services.decisions()
         if decisions is None or self._is_command:
             return

@@ -1,12 +1,12 @@
-"""Deleting a namespace with its topics, bundles and records.
+"""Deletes a namespace with its topics, bundles and records.
 
-The order is Pulsar's (reference 3.7): marked as deleted, so that no topic comes into being any more; topics, the
-topics of the brokers themselves last; bundles given up by their owners; records. A topic that slipped in before the
-mark was seen everywhere makes the last step find something: then all is repeated.
+The order is Pulsar's (reference 3.7). First the namespace is marked as deleted, so that no topic is created any more.
+Then the topics are deleted, system topics last; then owners release the bundles; then the records are deleted. A topic
+that was created before all brokers saw the mark makes the last step fail, and all steps are repeated.
 
-A deletion without `force` that finds a topic of users takes the mark off again, and has changed nothing. One that could
-not be completed, because a broker did not answer, is on a list until it is: the leader repeats it, and so does the next
-request.
+A deletion without `force` that finds a user's topic removes the mark again and has changed nothing. A deletion that
+could not be completed, because a broker did not answer, stays in a list in the metadata store; the leader repeats it,
+and so does the next request.
 
 Source: Pulsar's `NamespacesBase.internalDeleteNamespaceAsync`.
 """
@@ -38,30 +38,30 @@ log = structlog.get_logger(__name__)
 
 ATTEMPTS: Final = 5
 DELETIONS_ROOT: Final = "/barycenter/namespace-deletions"
-"""The namespaces that are being deleted, each with whether by force."""
+"""The key with a child for each namespace that is being deleted; its value is a `_Deletion`."""
 _TOPIC_POLICIES: Final = "__change_events"
 
 
-class _Begun(msgspec.Struct, frozen=True):
-    """A deletion under way, and the id of the broker that is at it, or _LEFT."""
+class _Deletion(msgspec.Struct, frozen=True):
+    """A deletion that was started, and the id of the broker that works on it, or _ABANDONED."""
 
     force: bool
     broker: str
 
 
-_LEFT: Final = ""
+_ABANDONED: Final = ""
 
 
 async def delete_namespace(services: BrokerServices, namespace: NamespaceName, *, force: bool) -> None:
-    """Delete `namespace`; with `force` its topics as well, clients and subscriptions or not.
+    """Delete `namespace`; with `force` also its topics, even if they have clients or subscriptions.
 
     Raises:
-        RestError: 404 there is none; 409 it has topics and is not forced, or topics keep coming; 412 several
-            clusters share it.
-        AdminRequestError: the owner of a topic or bundle did not do its part; the leader repeats it.
+        RestError: 404, the namespace does not exist; 409, it has topics and `force` is not set, or topics are created
+            again and again; 412, several clusters share it.
+        AdminRequestError: the owner of a topic or bundle did not do its part; the leader repeats the deletion.
     """
     await require_deletable(services, namespace, force=force)
-    await _list(services, namespace, _Begun(force, services.urls.broker_id))
+    await _list(services, namespace, _Deletion(force, services.urls.broker_id))
     services.deleting.add(namespace)
     try:
         await services.resources.namespaces.update(str(namespace), _marked)
@@ -69,19 +69,19 @@ async def delete_namespace(services: BrokerServices, namespace: NamespaceName, *
     except (RestError, AdminRequestError, MetadataError):
         with suppress(MetadataError):
             if await _is_marked(services, namespace):
-                await _list(services, namespace, _Begun(force, _LEFT))
+                await _list(services, namespace, _Deletion(force, _ABANDONED))
         raise
     finally:
         services.deleting.discard(namespace)
 
 
 async def _delete(services: BrokerServices, namespace: NamespaceName, *, force: bool) -> None:
-    """Delete a namespace that is marked. Before each step it is: else another broker has completed it."""
+    """Delete a marked namespace. If the mark is missing before a step, another broker has completed the deletion."""
     for attempt in range(ATTEMPTS):
         try:
             if not force:
                 await _require_no_topics_still(services, namespace)
-            for step in (_delete_topics, _give_up_bundles, _delete_records):
+            for step in (_delete_topics, _release_bundles, _delete_records):
                 if await _is_marked(services, namespace):
                     await step(services, namespace)
         except HasChildrenError as error:
@@ -94,7 +94,7 @@ async def _delete(services: BrokerServices, namespace: NamespaceName, *, force: 
 
 
 async def complete_deletions(services: BrokerServices) -> int:
-    """Repeat the deletions that a broker has left, being gone or not answered; return how many this was tried of."""
+    """Repeat the deletions whose broker abandoned them or is not active; return how many were tried."""
     store, own = services.resources.store, services.urls.broker_id
     tried = 0
     for name in await store.children(DELETIONS_ROOT):
@@ -102,17 +102,17 @@ async def complete_deletions(services: BrokerServices) -> int:
         record = await store.get(_entry(namespace))
         if record is None:
             continue
-        begun = msgspec.json.decode(record.value, type=_Begun)
-        if namespace in services.deleting or begun.broker in services.control.registration.brokers - {own}:
+        deletion = msgspec.json.decode(record.value, type=_Deletion)
+        if namespace in services.deleting or deletion.broker in services.control.registration.brokers - {own}:
             continue
         if not await _is_marked(services, namespace):
             if await services.resources.namespaces.get_fresh(str(namespace)) is None:
-                await _forget_bundles(services, namespace)  # its last step, which may not have been done
+                await _forget_bundles(services, namespace)  # the last step, which may not have run
             await _unlist(services, namespace)
             continue
         tried += 1
         try:
-            await delete_namespace(services, namespace, force=begun.force)
+            await delete_namespace(services, namespace, force=deletion.force)
         except (RestError, AdminRequestError, MetadataError) as error:
             log.warning("namespace_deletion_not_completed", namespace=str(namespace), reason=str(error))
     return tried
@@ -127,8 +127,8 @@ def _entry(namespace: NamespaceName) -> str:
     return f"{DELETIONS_ROOT}/{quote(str(namespace), safe='')}"
 
 
-async def _list(services: BrokerServices, namespace: NamespaceName, begun: _Begun) -> None:
-    await services.resources.store.put(_entry(namespace), msgspec.json.encode(begun))
+async def _list(services: BrokerServices, namespace: NamespaceName, deletion: _Deletion) -> None:
+    await services.resources.store.put(_entry(namespace), msgspec.json.encode(deletion))
 
 
 async def _unlist(services: BrokerServices, namespace: NamespaceName) -> None:
@@ -137,7 +137,7 @@ async def _unlist(services: BrokerServices, namespace: NamespaceName) -> None:
 
 
 async def _require_no_topics_still(services: BrokerServices, namespace: NamespaceName) -> None:
-    """Refuse, and take the mark off, if a topic of users came before the mark was seen everywhere."""
+    """Raise, and remove the mark, if a user's topic was created before all brokers saw the mark."""
     try:
         await _require_no_topics(services, namespace)
     except RestError:
@@ -155,7 +155,7 @@ def _unmarked(policies: Policies) -> Policies:
 
 
 async def require_deletable(services: BrokerServices, namespace: NamespaceName, *, force: bool) -> None:
-    """Refuse to delete a namespace; changes nothing.
+    """Raise if a namespace cannot be deleted; this changes nothing.
 
     Raises:
         RestError: as `delete_namespace`.
@@ -191,7 +191,7 @@ async def _all_topics(services: BrokerServices, namespace: NamespaceName) -> lis
 
 
 async def _delete_topics(services: BrokerServices, namespace: NamespaceName) -> None:
-    """Delete all topics: of a deletion without `force` those that are left are the system's own."""
+    """Delete all topics. In a deletion without `force` only system topics are left."""
     resources = services.resources
     topics = await resources.persistent_topics(namespace)
     partitioned = await resources.partitioned_topics_of(namespace)
@@ -216,20 +216,20 @@ async def _delete_all(services: BrokerServices, topics: Iterable[TopicName]) -> 
     )
 
 
-async def _give_up_bundles(services: BrokerServices, namespace: NamespaceName) -> None:
+async def _release_bundles(services: BrokerServices, namespace: NamespaceName) -> None:
     bundles = await services.control.namespaces.bundles_of_now(namespace)
-    params = {"force": "true"}  # a topic that came meanwhile is found when the records are deleted
+    params = {"force": "true"}  # _delete_records finds a topic that was created in between
 
-    async def give_up(bundle: Bundle) -> None:
+    async def release(bundle: Bundle) -> None:
         if await services.control.lookup.lookup_bundle(bundle, read_only=True) is not None:
             path = f"/admin/v2/namespaces/{bundle}"
             await services.admin.call("DELETE", services.web_url, path, params=params)
 
-    await gather(give_up, bundles.bundles)
+    await gather(release, bundles.bundles)
 
 
 async def _delete_records(services: BrokerServices, namespace: NamespaceName) -> None:
-    """Delete what is stored; a topic that came into being meanwhile is found as HasChildrenError."""
+    """Delete the records; raise HasChildrenError if a topic was created in between."""
     resources = services.resources
     store = resources.store
     if await resources.persistent_topics(namespace):
@@ -243,7 +243,7 @@ async def _delete_records(services: BrokerServices, namespace: NamespaceName) ->
 
 
 async def _forget_bundles(services: BrokerServices, namespace: NamespaceName) -> None:
-    """Delete the records of a namespace's bundles; before the policies are gone, look-ups would make them again."""
+    """Delete the records of a namespace's bundles; while its policies exist, look-ups would create them again."""
     for root in ("/admin/local-policies", "/loadbalance/bundle-data"):
         await delete_tree(services.resources.store, f"{root}/{namespace}")
     services.control.bundles.invalidate(namespace)

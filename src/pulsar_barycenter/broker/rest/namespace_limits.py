@@ -1,6 +1,6 @@
-"""How many topics a namespace has, and how many clients and subscriptions each of them: a namespace's own limits.
+"""The limits of a namespace: topics, and clients and subscriptions of each topic.
 
-Source: Pulsar's `NamespacesBase`; what counts is said in `topics/limits.py` and `namespaces/resources.py`.
+Source: Pulsar's `NamespacesBase`. `topics/limits.py` and `namespaces/resources.py` describe what counts.
 """
 
 from typing import Annotated, Final
@@ -21,17 +21,17 @@ LIMITS: Final = {
     "maxConsumersPerSubscription": "max_consumers_per_subscription",
     "maxSubscriptionsPerTopic": "max_subscriptions_per_topic",
 }
-"""Policies with a limit, as paths and keys of the configuration name them, and their fields."""
+"""The limits, as paths and configuration keys name them, and their fields in the policies."""
 
-_OF_NONE: Final = {"maxTopicsPerNamespace": 0}
-"""What Pulsar shows of a limit that a namespace does not have, where its client takes nothing else."""
+_SHOWN_IF_UNSET: Final = {"maxTopicsPerNamespace": 0}
+"""What Pulsar answers for a limit that is not set, if its client does not accept an empty answer."""
 
 _MOST: Final = 2**31 - 1
 Limit = Annotated[int, msgspec.Meta(ge=-_MOST, le=_MOST)]
 
 
 class NamespaceLimits:
-    """One set of handlers for all limits; the last segment of the path is the name of the limit."""
+    """The handlers of all limits; the last segment of the path is the name of the limit."""
 
     def __init__(self, services: BrokerServices) -> None:
         self._services = services
@@ -40,14 +40,14 @@ class NamespaceLimits:
     async def show(self, request: web.Request) -> web.Response:
         name = _name_in(request)
         limit = getattr(await policies_of(self._services, namespace_of(request)), LIMITS[name])
-        limit = _OF_NONE.get(name) if limit is None else limit
+        limit = _SHOWN_IF_UNSET.get(name) if limit is None else limit
         return no_content() if limit is None else json_response(limit)
 
     async def change(self, request: web.Request) -> web.Response:
         name = _name_in(request)
         limit = await body_of(request, Limit)
         if limit is None:
-            raise RestError(400, f"Send a number as the body; DELETE has the namespace go by {name}")
+            raise RestError(400, f"Send a number as the body. To use the configured {name} again, send a DELETE")
         if limit < 0:
             raise RestError(412, f"{name} must be 0 or more")
         return await self._set(request, LIMITS[name], limit)

@@ -1,4 +1,4 @@
-"""What namespaces are set to: whether their topics drop what is sent twice, and with whom they do not share brokers.
+"""Policies of namespaces: deduplication and the anti-affinity group.
 
 Limits are in `namespace_limits`, rights in `permissions`. Source: Pulsar's `Namespaces` and `NamespacesBase`.
 """
@@ -37,7 +37,7 @@ class NamespacePolicies:
     async def set_deduplication(self, request: web.Request) -> web.Response:
         enabled = await body_of(request, bool)
         if enabled is None:
-            raise RestError(400, "Send true or false as the body; DELETE has the namespace go by the configuration")
+            raise RestError(400, "Send true or false as the body. To use the configured value again, send a DELETE")
         return await self._switch_deduplication(request, enabled)
 
     async def delete_deduplication(self, request: web.Request) -> web.Response:
@@ -68,7 +68,9 @@ class NamespacePolicies:
         if not group.strip():
             raise RestError(412, "antiAffinityGroup can't be empty: send the name of the group as the body")
         if len(group) > MAX_ENTITY_NAME:
-            raise RestError(412, f"antiAffinityGroup has {len(group)} characters: {MAX_ENTITY_NAME} are allowed")
+            raise RestError(
+                412, f"antiAffinityGroup has {len(group)} characters; at most {MAX_ENTITY_NAME} are allowed"
+            )
         await self._change_group(namespace, group)
         return no_content()
 
@@ -80,7 +82,7 @@ class NamespacePolicies:
 
     async def _change_group(self, namespace: NamespaceName, group: str | None) -> None:
         await require_namespace(self._services, namespace)
-        await self._control.namespaces.bundles_of_now(namespace)  # makes the local policies if there are none yet
+        await self._control.namespaces.bundles_of_now(namespace)  # creates the local policies if there are none
         await self._resources.local_policies.update(
             str(namespace), lambda found: replace(found, namespace_anti_affinity_group=group)
         )

@@ -1,4 +1,4 @@
-"""Namespaces and their bundles: created, listed, deleted, unloaded, split.
+"""Namespaces and their bundles: creates, lists, deletes, unloads and splits them.
 
 Source: Pulsar's `Namespaces` and `NamespacesBase`.
 """
@@ -109,7 +109,7 @@ class Namespaces:
         return no_content()
 
     async def _new_policies(self, namespace: NamespaceName, wanted: Policies) -> Policies:
-        """Return what to store for a namespace asked for as `wanted`; its tenant and clusters are checked."""
+        """Check the tenant and the clusters of requested policies; return the policies to store."""
         info = await self._resources.tenants.get(namespace.tenant)
         if info is None:
             raise RestError(404, f"Tenant does not exist: {namespace.tenant}. Create it first.")
@@ -163,7 +163,7 @@ class Namespaces:
     async def unload(self, request: web.Request) -> web.Response:
         namespace = namespace_of(request)
         await require_namespace(self._services, namespace)
-        await require_writable_policies(self._services)  # each bundle's owner asks the same
+        await require_writable_policies(self._services)  # the owners of the bundles check it, too
         decision = ManualDecisions(self._services, request)
         bundles = await self._control.namespaces.bundles_of_now(namespace)
 
@@ -171,16 +171,17 @@ class Namespaces:
             owner = await self._control.lookup.lookup_bundle(bundle, read_only=True)
             path = f"/admin/v2/namespaces/{bundle}/unload"
             await self._services.admin.call("PUT", self._services.web_url, path, headers={COMMANDED: "true"})
-            if owner is not None:  # kept here: the owner only knows this broker, not who asked it
+            if owner is not None:  # recorded here: for the owner, the caller is this broker
                 decision.unloaded(str(bundle), owner.broker_id)
 
         await repeatable(unload_one, bundles.bundles, what="unloaded")
         return no_content()
 
     async def unload_bundle(self, request: web.Request) -> web.Response:
-        """Where owners hand bundles over to each other, only the owner receives this request.
+        """Unload a bundle. If owners transfer bundles to each other, the owner gets the request with the destination.
 
-        With `sentTo` the leader names the destination to the owner, which stores it with the decision.
+        Otherwise the leader gets it, stores the destination, and passes it to the owner as `sentTo`; the owner records
+        it with the decision.
         """
         decision = ManualDecisions(self._services, request)
         namespace = namespace_of(request)
@@ -216,7 +217,7 @@ class Namespaces:
         return no_content()
 
     def _sent_to(self, request: web.Request) -> str:
-        """Return the destination that the leader named, "" if it is no registered broker."""
+        """Return the destination in the leader's request, "" if it is not a registered broker."""
         broker = _broker_id(request.rel_url.query.get("sentTo", ""))
         return broker if broker in self._control.registration.brokers else ""
 
@@ -226,13 +227,18 @@ class Namespaces:
             raise BrokerNotActiveError(destination, active)
 
     async def _go_to_leader(self, request: web.Request) -> None:
-        """Go on only where the destination will be remembered: with a central load manager that is the leader."""
+        """Return if this broker can store the destination: with a centralized load manager only the leader can.
+
+        Raises:
+            RedirectError: another broker is the leader.
+            RestError: 412, there is no leader.
+        """
         if not self._control.load_manager.is_centralized or self._control.leadership.is_leader():
             return
         leader = await self._control.leadership.current_leader()
         url = None if leader is None else await leader_url_for(request, self._services, leader)
         if url is None:
-            raise RestError(412, "The current leader is empty. Try again when a broker leads.")
+            raise RestError(412, "The current leader is empty. Try again when a leader is elected.")
         raise RedirectError(location(request, url, authoritative=False, keep_destination=True))
 
     # ---- split ----
@@ -248,7 +254,9 @@ class Namespaces:
         algorithm = self._algorithm(request.rel_url.query.get("splitAlgorithmName", ""), positions)
         count = len(await self._control.namespaces.bundles_of_now(namespace))
         if count + max(1, len(positions or ())) > MAX_BUNDLES:
-            raise RestError(412, f"Namespace {namespace} has {count_of(count, 'bundle')}, and may have {MAX_BUNDLES}")
+            raise RestError(
+                412, f"Namespace {namespace} has {count_of(count, 'bundle')}; at most {MAX_BUNDLES} are allowed"
+            )
         bundle = await self._bundle_to_split(namespace, request.match_info["range"])
         await require_bundle_here(request, self._services, bundle, path=f"/admin/v2/namespaces/{bundle}/split")
         children = await self._control.namespaces.split_bundle(
@@ -263,7 +271,7 @@ class Namespaces:
             return await body_of(request, list[int])
         except msgspec.MsgspecError as error:
             raise RestError(
-                412, f"Split bundle failed due to invalid request: the body is a list of hashes: {error}"
+                412, f"Split bundle failed due to invalid request: the body must be a list of hashes: {error}"
             ) from None
 
     def _algorithm(self, name: str, positions: list[int] | None) -> str:
@@ -285,13 +293,13 @@ class Namespaces:
         return found
 
     async def _largest(self, namespace: NamespaceName) -> Bundle | None:
-        """Return the bundle with the most persistent topics; of several, the lowest."""
+        """Return the bundle with the most persistent topics; the lowest if several have as many."""
         bundles = await self._control.namespaces.bundles_of_now(namespace)
         counts = Counter(bundles.find(topic) for topic in await self._resources.persistent_topics(namespace))
         return max(sorted(counts), key=lambda bundle: counts[bundle], default=None)
 
     async def _hottest(self, namespace: NamespaceName) -> Bundle | None:
-        """Return the bundle with the highest throughput, in and out, in the brokers' last reports."""
+        """Return the bundle with the highest throughput (in + out) in the brokers' last reports."""
         bundles = set((await self._control.namespaces.bundles_of_now(namespace)).bundles)
         throughput: dict[Bundle, float] = {}
         for broker in await self._resources.store.children(BROKERS_ROOT):
@@ -315,7 +323,7 @@ class Namespaces:
 
 
 def _broker_id(text: str) -> str:
-    """Return the broker id of what may be written as its web URL."""
+    """Return the broker id of a text that may also be the broker's web URL."""
     return text.removeprefix("http://").removeprefix("https://").rstrip("/")
 
 

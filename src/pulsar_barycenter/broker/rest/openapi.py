@@ -1,4 +1,4 @@
-"""The REST interface as an OpenAPI document, made from the route table."""
+"""Describes the REST interface as an OpenAPI document, from the route table."""
 
 import re
 from collections.abc import Sequence
@@ -51,9 +51,9 @@ def _described(row: Route, body: Any) -> dict[str, Any]:
         "parameters": parameters,
         "responses": {
             "2XX": {"description": "done"},
-            "307": {"description": "ask the broker that Location names"},
+            "307": {"description": "send the request to the broker that Location names"},
             "4XX": {"description": "refused, with the reason"},
-            "503": {"description": "starting, stopping, or too much to do: try again"},
+            "503": {"description": "starting, stopping, or overloaded: try again"},
         },
     }
     if body is not None:
@@ -75,7 +75,7 @@ def _document() -> dict[str, Any]:
 
 class OpenApi:
     def __init__(self, services: BrokerServices) -> None:
-        """It has no need of a broker's parts: all brokers of a version have the same interface."""
+        """Ignore `services`: all brokers of a version have the same interface."""
 
     async def show(self, request: web.Request) -> web.Response:
         return json_response(_document())

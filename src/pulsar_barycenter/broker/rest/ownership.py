@@ -1,12 +1,12 @@
-"""Whether a request is for this broker: who owns its bundle or topic, and where else it is to go.
+"""Decides whether this broker answers a request or redirects it, by the owner of the bundle or topic.
 
 | the bundle is                        | answer                                                       |
 |--------------------------------------|--------------------------------------------------------------|
-| owned here                           | the request goes on                                          |
-| owned elsewhere                      | 307 to the owner, `authoritative` = whether this broker leads |
-| unowned, `read_only`                 | 412, or nothing to do                                        |
-| unowned, to be decided by the leader | 307 to the leader, `authoritative=false`                     |
-| unowned, decided here                | 307 to the chosen one, `authoritative=true`, or acquired here |
+| owned here                           | the handler's                                                |
+| owned by another broker              | 307 to the owner, `authoritative` = whether this broker is the leader |
+| unowned, `read_only`                 | 412, or success without effect                               |
+| unowned, the leader assigns it       | 307 to the leader, `authoritative=false`                     |
+| unowned, assigned here               | 307 to the new owner, `authoritative=true`, or acquired here |
 
 Source: Pulsar's `PulsarWebResource.validateNamespaceBundleOwnership` and `validateTopicOwnership`.
 """
@@ -43,7 +43,7 @@ def location(
     path: str | None = None,
     also: Mapping[str, str] = _NOTHING,
 ) -> str:
-    """Return the request's own URL at another broker, with another `authoritative` flag and the parameters `also`."""
+    """Return the URL of the request at another broker, with a new `authoritative` and the parameters in `also`."""
     dropped = _DROPPED[:1] if keep_destination else _DROPPED
     pairs = [pair for pair in request.rel_url.raw_query_string.split("&") if pair and pair.split("=")[0] not in dropped]
     pairs += [urlencode({name: value}) for name, value in also.items()]
@@ -52,12 +52,12 @@ def location(
 
 
 def web_url_for(request: web.Request, plain: str | None, tls: str | None) -> str | None:
-    """Return where a request is to go on that came as it did: who asks by TLS is never sent to where there is none."""
+    """Return the URL for a request's scheme; a client that uses TLS is never redirected to a plain port."""
     return tls if request.secure else plain or tls
 
 
 async def leader_url_for(request: web.Request, services: BrokerServices, leader: LeaderValue) -> str | None:
-    """Return where a request is to go on for the leader, None if it cannot be reached as the request came."""
+    """Return the leader's URL for the scheme of the request, None if it has no such port."""
     if not request.secure:
         return leader.service_url or None
     urls = await services.control.registration.urls_of(leader.broker_id)
@@ -65,7 +65,7 @@ async def leader_url_for(request: web.Request, services: BrokerServices, leader:
 
 
 async def require_namespace(services: BrokerServices, namespace: NamespaceName) -> None:
-    """Refuse a namespace that does not exist; those of a broker itself need no record.
+    """Raise if a namespace does not exist; system namespaces and those of a broker itself have no record.
 
     Raises:
         RestError: 404.
@@ -89,17 +89,17 @@ async def policies_of(services: BrokerServices, namespace: NamespaceName) -> Pol
 
 
 def require_dispensable(why_it_stays: str | None) -> None:
-    """Refuse to delete what the brokers need; see `namespaces/indispensable.py`.
+    """Raise if an object must not be deleted because brokers need it; see `namespaces/indispensable.py`.
 
     Raises:
-        RestError: 412, with the reason given.
+        RestError: 412, with the given reason.
     """
     if why_it_stays is not None:
         raise RestError(412, why_it_stays)
 
 
 async def require_writable_policies(services: BrokerServices) -> None:
-    """Refuse to change anything while policies are read-only.
+    """Raise while policies are read-only.
 
     Raises:
         RestError: 403.
@@ -109,7 +109,7 @@ async def require_writable_policies(services: BrokerServices) -> None:
 
 
 async def current_bundle(services: BrokerServices, namespace: NamespaceName, range_text: str) -> Bundle:
-    """Return the bundle of exactly that range, as the store has it now.
+    """Return the bundle with exactly this range, as it is in the store.
 
     Raises:
         InvalidNameError, UnknownBundleError: there is none; both are 412.
@@ -121,22 +121,22 @@ async def current_bundle(services: BrokerServices, namespace: NamespaceName, ran
 async def require_bundle_here(
     request: web.Request, services: BrokerServices, bundle: Bundle, *, path: str | None = None
 ) -> None:
-    """Go on only on the bundle's owner; an unowned bundle gets one.
+    """Return if this broker owns the bundle; a bundle without an owner is assigned first.
 
     Raises:
-        RedirectError: another broker has to do it. `path` is the path to ask there, if not that of the request.
-        RestError: 412, nobody can own it.
+        RedirectError: another broker has to answer, at `path` if it is given, else at the request's path.
+        RestError: 412, no broker can own it.
     """
     answer = await services.control.lookup.lookup_bundle(bundle, authoritative=flag(request, "authoritative"))
     go_on_if_local(request, services, answer, f"ServiceUnit:{bundle}", path=path)
 
 
 async def require_topic_here(request: web.Request, services: BrokerServices, topic: TopicName) -> None:
-    """Go on only on the topic's owner; an unowned bundle gets one.
+    """Return if this broker owns the topic; a bundle without an owner is assigned first.
 
     Raises:
-        RedirectError: another broker has to do it.
-        RestError: 412, nobody can own it.
+        RedirectError: another broker has to answer.
+        RestError: 412, no broker can own it.
     """
     lookup = services.control.lookup
     answer = lookup.known_owner(topic)
@@ -158,11 +158,11 @@ def go_on_if_local(
     keep_destination: bool = False,
     also: Mapping[str, str] = _NOTHING,
 ) -> None:
-    """Go on if the answer is this broker.
+    """Return if the answer of a look-up is this broker.
 
     Raises:
-        RedirectError: another broker has to do it, which gets the parameters `also`.
-        RestError: 412, nobody can.
+        RedirectError: another broker has to answer; it gets the parameters in `also`.
+        RestError: 412, no broker can.
     """
     if answer is None:
         raise RestError(412, f"Failed to find ownership for {what}")
@@ -170,7 +170,7 @@ def go_on_if_local(
         return
     url = web_url_for(request, answer.web_url, answer.web_url_tls)
     if url is None:
-        raise RestError(412, f"Broker {answer.broker_id}, which has to do this, has no {request.scheme.upper()} port")
+        raise RestError(412, f"Broker {answer.broker_id}, which has to answer, has no {request.scheme.upper()} port")
     is_leader = services.control.leadership.is_leader()
     authoritative = is_leader if isinstance(answer, Owner) else answer.authoritative
     raise RedirectError(

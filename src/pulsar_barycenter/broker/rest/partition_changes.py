@@ -1,9 +1,9 @@
-"""What brokers ask the owner of a partition when a partitioned topic changes: Barycenter's own resource.
+"""Requests of other brokers to the owner of a partition when a partitioned topic changes: Barycenter's own resource.
 
     POST /barycenter/v1/partition-changes
 
-takes and returns JSON of `partition_changes`. The owner goes by the change in the metadata store, of which the request
-only says the id.
+takes and returns JSON of `partition_changes`. The request has only the id of the change; the owner reads the change
+itself from the metadata store.
 """
 
 from aiohttp import web
@@ -23,9 +23,9 @@ class PartitionChanges:
     async def answer(self, request: web.Request) -> web.Response:
         wanted = await body_of(request, PartRequest)
         if wanted is None:
-            raise RestError(400, "Send the partition, the id of the change and the step as the body")
+            raise RestError(400, "Send the partition, the id of the change and the step as the JSON body")
         part = TopicName.parse(wanted.topic)
         if not part.is_partition:
-            raise RestError(412, f"{part} is no partition of a topic")
+            raise RestError(412, f"{part} is not a partition of a topic")
         await require_topic_here(request, self._services, part)
         return json_response(await self._services.partition_owner.answer(part, wanted))

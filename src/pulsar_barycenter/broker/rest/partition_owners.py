@@ -1,6 +1,7 @@
-"""Asking the owners of partitions, each for the part of an answer that is its own.
+"""Sends requests to the owners of partitions, and combines their answers.
 
-What is asked here changes nothing, or may be repeated: changes that a partition may refuse are in `partition_changes`.
+Only reads and changes that may be repeated are sent here. Changes that a partition may refuse are in
+`partition_changes`.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ class PartitionOwners:
         return 0 if found is None else found.partitions
 
     async def partitions(self, topic: TopicName) -> list[TopicName]:
-        """Return the partitions of a topic, none of one that is not partitioned."""
+        """Return the partitions of a topic; [] if it is not partitioned."""
         return [topic.partition(index) for index in range(await self.partition_count(topic))]
 
     async def call(self, method: str, path: str, body: Any = None, *, params: dict[str, str] | None = None) -> Any:
@@ -40,52 +41,55 @@ class PartitionOwners:
 
 
 async def gather(ask: Callable[[T], Awaitable[Any]], about: Iterable[T], *, missing: Iterable[int] = ()) -> list[Any]:
-    """Ask about each, some at a time; a refusal with a status in `missing` counts as the answer None.
+    """Return the answers about all items, requested in parallel; None for a refusal with a status in `missing`.
 
-    All are asked and waited for before the first error is raised.
+    All requests are sent and have ended before the first other error is raised.
     """
-    forgiven = frozenset(missing)
+    accepted = frozenset(missing)
     answers = await _answers(ask, about)
     for answer in answers:
-        if isinstance(answer, AdminRequestError) and answer.status not in forgiven:
+        if isinstance(answer, AdminRequestError) and answer.status not in accepted:
             raise answer
     return [None if isinstance(answer, AdminRequestError) else answer for answer in answers]
 
 
 async def tried(ask: Callable[[T], Awaitable[Any]], about: Iterable[T]) -> list[tuple[T, AdminRequestError]]:
-    """Ask about each, some at a time, whatever the others answer; return those that failed, with their errors."""
+    """Send a request about each item, in parallel, whatever fails; return the failed items with their errors."""
     items = list(about)
     answers = await _answers(ask, items)
-    return [(item, each) for item, each in zip(items, answers, strict=True) if isinstance(each, AdminRequestError)]
+    return [
+        (item, answer) for item, answer in zip(items, answers, strict=True) if isinstance(answer, AdminRequestError)
+    ]
 
 
 async def repeatable(
     ask: Callable[[T], Awaitable[Any]], about: Iterable[T], *, what: str, missing: Iterable[int] = ()
 ) -> None:
-    """Have each done, some at a time, of something that may be repeated; `what` says it in the past, as in "unloaded".
+    """Send a change that may be repeated for each item, in parallel; `what` is its past participle: "unloaded".
 
     Raises:
-        RestError: the first failure, and how many were done all the same.
+        RestError: the first failure, with the number of items that were changed.
     """
-    items, forgiven = list(about), frozenset(missing)
-    failed = [(item, error) for item, error in await tried(ask, items) if error.status not in forgiven]
+    items, accepted = list(about), frozenset(missing)
+    failed = [(item, error) for item, error in await tried(ask, items) if error.status not in accepted]
     if failed:
         item, error = failed[0]
         done = len(items) - len(failed)
         raise RestError(
-            error.status or 503, f"{item} was not {what}: {error.reason}. {done} of {len(items)} were. Repeat it."
+            error.status or 503,
+            f"{item} was not {what}: {error.reason}. {done} of {len(items)} were {what}. Repeat the request.",
         )
 
 
 async def _answers(ask: Callable[[T], Awaitable[Any]], about: Iterable[T]) -> list[Any]:
-    """Return what each was answered, an AdminRequestError included. Anything else that goes wrong is raised."""
+    """Return the answer or the AdminRequestError of each item. Other errors are raised."""
     limit = asyncio.Semaphore(CONCURRENT_REQUESTS)
 
-    async def one(item: T) -> Any:
+    async def answer_of(item: T) -> Any:
         async with limit:
             try:
                 return await ask(item)
             except AdminRequestError as error:
                 return error
 
-    return list(await asyncio.gather(*(one(item) for item in about)))
+    return list(await asyncio.gather(*map(answer_of, about)))

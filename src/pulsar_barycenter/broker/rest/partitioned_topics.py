@@ -1,4 +1,4 @@
-"""Partitioned topics: how many partitions a topic has, more of them, and their end.
+"""Partitioned topics: shows the number of partitions, creates, enlarges and deletes them.
 
 Source: Pulsar's `PersistentTopics` and `PersistentTopicsBase`.
 """
@@ -107,13 +107,13 @@ class PartitionedTopics:
         for existing in await self._resources.persistent_topics(topic.namespace):
             if existing.partition_index >= count and existing.partitioned_name == topic:
                 raise RestError(
-                    409, f"{existing} already exists, although {topic} is to have {count_of(count, 'partition')}"
+                    409, f"{existing} already exists, but {topic} would have only {count_of(count, 'partition')}"
                 )
 
     async def _create_parts(self, topic: TopicName, indexes: Iterable[int]) -> None:
-        """Create partition topics, as far as possible: the others are created when they are used.
+        """Create partition topics as far as possible. If one fails, it is created when a client uses it.
 
-        Source: Pulsar creates them ahead as well, and has `createMissedPartitions` for the rest.
+        Source: Pulsar also creates them in advance, and has `createMissedPartitions` for the rest.
         """
         if topic.is_persistent:
             parts = [topic.partition(index) for index in indexes]
@@ -127,7 +127,9 @@ class PartitionedTopics:
         await require_writable_policies(self._services)
         body = await _partitions_wanted(request)
         if body.properties:
-            raise RestError(400, "properties cannot be changed with the number of partitions: send the number alone")
+            raise RestError(
+                400, "properties cannot be changed together with the number of partitions: send only the number"
+            )
         wanted = body.partitions
         now = await self._require_partitioned(topic)
         if wanted <= now.partitions:

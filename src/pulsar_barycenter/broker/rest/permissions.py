@@ -1,7 +1,7 @@
-"""Who may do what in a namespace, at a topic, with a subscription: shown, granted, revoked.
+"""Shows, grants and revokes permissions in a namespace, on a topic and on a subscription.
 
-A grant on a partitioned topic is stored once and holds for its partitions; Pulsar, which reads it so too, writes one
-for each partition besides. Grants are kept whether `authorizationEnabled` is true or not, as in Pulsar.
+A grant on a partitioned topic is stored once and applies to its partitions. Pulsar reads it in the same way, but also
+writes a grant for each partition. Grants can be changed while `authorizationEnabled` is false, as in Pulsar.
 Source: Pulsar's `NamespacesBase` and `PersistentTopicsBase`.
 """
 
@@ -118,7 +118,7 @@ class Permissions:
     async def _change(
         self, namespace: NamespaceName, change: Callable[[Any], dict[str, Any]], *, missing: int = 404
     ) -> web.Response:
-        """Store changed permissions; with the status `missing` where there is nothing to be revoked."""
+        """Store changed permissions; answer with the status `missing` if the permission to revoke does not exist."""
         await require_writable_policies(self._services)
         await self._policies(namespace)
         try:
@@ -129,7 +129,7 @@ class Permissions:
             raise RestError(missing, str(error)) from error
         except TooManyGrantsError as error:
             raise RestError(412, str(error)) from error
-        await self._namespaces.get_fresh(str(namespace))  # what was answered counts here already
+        await self._namespaces.get_fresh(str(namespace))  # so that the answered change counts here at once
         return no_content()
 
     async def _policies(self, namespace: NamespaceName) -> Policies:
@@ -145,7 +145,7 @@ async def _actions(request: web.Request) -> list[str]:
         raise RestError(400, f"Send a list of actions as the body, of {', '.join(_ACTIONS)}")
     unknown = sorted({action for action in actions if action not in _ACTIONS})
     if unknown:
-        raise RestError(400, f"There are no actions {', '.join(unknown)}: use {', '.join(_ACTIONS)}")
+        raise RestError(400, f"Unknown actions {', '.join(unknown)}: use {', '.join(_ACTIONS)}")
     return actions
 
 
@@ -154,17 +154,15 @@ async def _roles(request: web.Request) -> list[str]:
     if roles is None:
         raise RestError(400, "Send a list of roles as the body")
     if not all(0 < len(role) <= LONGEST_ROLE for role in roles) or len(roles) > MOST_GRANTS:
-        raise RestError(
-            412, f"A role has from 1 to {LONGEST_ROLE} characters, and a list at most {MOST_GRANTS} of them"
-        )
+        raise RestError(412, f"A role must have 1 to {LONGEST_ROLE} characters, and a list at most {MOST_GRANTS} roles")
     return roles
 
 
 def _subscription(request: web.Request, at: int = 8) -> str:
-    """Return the subscription in that segment of the path, still encoded there.
+    """Return the subscription in segment `at` of the path, decoded.
 
     Raises:
-        InvalidNameError: it cannot be one.
+        InvalidNameError: the name is not valid.
     """
     name = unquote_plus(raw_part(request, at))
     check_local_name("subscription", name)

@@ -1,16 +1,16 @@
-"""Redirects followed here, for those who cannot follow them: the dashboard, which may ask no origin but its own.
+"""Follows redirects for the dashboard, which may only send requests to its own origin.
 
 | request                                                            | answer                               |
 |--------------------------------------------------------------------|--------------------------------------|
-| without the header `Barycenter-Follow`                             | 307, as ever                         |
-| with it, to be done by a registered broker or the leader           | what that broker answers             |
-| with it, to be done elsewhere (another cluster's address)          | 307                                  |
-| with it, by TLS, to be done at an address without                  | 307                                  |
-| with it, and passed on more often than MAX_REDIRECTS               | 503                                  |
+| without the header `Barycenter-Follow`                             | 307, as for any client               |
+| with it, and a registered broker or the leader has to answer       | the answer of that broker            |
+| with it, and another address has to answer (another cluster)       | 307                                  |
+| with it, over TLS, and the other address has no TLS                | 307                                  |
+| with it, and redirected more often than MAX_REDIRECTS              | 503                                  |
 
-What is passed on is the request as it came, with the credentials of whoever sent it and none of this broker's own, so
-that nobody may do through a broker what he may not do himself; a certificate cannot be passed on, and counts as none. A
-page of another origin cannot send the header: for one of that name a browser asks first, and is refused (`admission`).
+The request is passed on with the client's credentials and never with the broker's own, so that no client gets more
+rights through a broker. A client certificate cannot be passed on; such a client counts as not authenticated there.
+Pages of another origin cannot send the header: a browser asks for permission first, and `admission` refuses that.
 """
 
 import asyncio
@@ -37,21 +37,21 @@ T = TypeVar("T")
 
 FOLLOW: Final = "Barycenter-Follow"
 MOST_RELAYED_BYTES: Final = 64 * 1_048_576
-"""The largest answer that is passed on."""
+"""The most bytes of an answer that is passed on."""
 
 RELAYED: Final = web.RequestKey("relayed", str)
-"""Where a request was sent on to from here."""
+"""The URL to which this broker passed the request on."""
 
-_PROOFS: Final = ("Authorization", ORIGINAL_PRINCIPAL)
-_PASSED_ON: Final = (*_PROOFS, "Content-Type", "If-None-Match", "X-Barycenter-Why")
+_CREDENTIALS: Final = ("Authorization", ORIGINAL_PRINCIPAL)
+_PASSED_ON: Final = (*_CREDENTIALS, "Content-Type", "If-None-Match", "X-Barycenter-Why")
 _PASSED_BACK: Final = ("content-type", "etag", "allow", "www-authenticate")
-_ASKED_AT_ONCE: Final = 16
-_SILENT_S: Final = 5.0
-"""How long a broker may take where all are asked."""
+_CONCURRENT_REQUESTS: Final = 16
+_TIMEOUT_S: Final = 5.0
+"""How long a broker may take to answer a request to all brokers."""
 
 
 def relay(services: BrokerServices) -> Middleware:
-    """Return the middleware that follows redirects where the request asks for it."""
+    """Return the middleware that follows redirects if the request has the header FOLLOW."""
 
     @web.middleware
     async def follow(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -76,11 +76,11 @@ async def _followed(services: BrokerServices, request: web.Request, url: str) ->
         url = urljoin(url, location)
         if not await _may_follow(services, request.scheme, url):
             raise RedirectError(url)
-    raise RestError(503, f"Brokers passed this request on more than {MAX_REDIRECTS} times. Try again.")
+    raise RestError(503, f"This request was redirected more than {MAX_REDIRECTS} times. Try again.")
 
 
 def passed_on(request: web.Request) -> dict[str, str]:
-    """Return the headers of a request that go with it to another broker."""
+    """Return the headers of a request that are passed on to another broker."""
     return {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
 
 
@@ -94,7 +94,7 @@ async def _may_follow(services: BrokerServices, scheme: str, url: str) -> bool:
 
 
 async def _is_of_this_cluster(services: BrokerServices, url: str) -> bool:
-    """Tell whether a broker that is registered, or leads, is reached at `url`: nobody else is asked for others."""
+    """Return whether `url` is the address of a registered broker or the leader; requests go to no other address."""
     origin = _origin(url)
     registration = services.control.registration
     leader = services.control.leadership.leader()
@@ -111,8 +111,8 @@ async def _is_of_this_cluster(services: BrokerServices, url: str) -> bool:
             continue
         listeners = urls.listeners.values()
         known = [urls.web_url, urls.web_url_tls]
-        known += [each for one in listeners for each in (one.web_url, one.web_url_tls)]
-        if origin in {_origin(each) for each in known if each}:
+        known += [url for listener in listeners for url in (listener.web_url, listener.web_url_tls)]
+        if origin in {_origin(url) for url in known if url}:
             return True
     return False
 
@@ -122,21 +122,21 @@ def _origin(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}".lower()
 
 
-async def asked_everywhere(services: BrokerServices, request: web.Request) -> Mapping[str, bytes]:
-    """Return what the other registered brokers answer to the same GET with `of=broker`, by their ids.
+async def answers_of_brokers(services: BrokerServices, request: web.Request) -> Mapping[str, bytes]:
+    """Send the same GET with `of=broker` to all other registered brokers; return the answers by broker id.
 
-    Who is silent or refuses is left out.
+    Brokers that refuse or do not answer in time are left out.
     """
     path = request.rel_url.update_query(of="broker").raw_path_qs
-    limit = asyncio.Semaphore(_ASKED_AT_ONCE)
-    headers = {name: value for name, value in passed_on(request).items() if name in _PROOFS}
+    limit = asyncio.Semaphore(_CONCURRENT_REQUESTS)
+    headers = {name: value for name, value in passed_on(request).items() if name in _CREDENTIALS}
 
     async def ask(broker: str) -> tuple[str, bytes | None]:
         try:
-            async with limit, asyncio.timeout(_SILENT_S):
+            async with limit, asyncio.timeout(_TIMEOUT_S):
                 urls = await services.control.registration.urls_of(broker)
                 known = () if urls is None else (urls.web_url_tls, urls.web_url)
-                url = next((each for each in known if each and is_no_less_secret(request.scheme, each)), None)
+                url = next((url for url in known if url and is_no_less_secret(request.scheme, url)), None)
                 if url is None:
                     return broker, None
                 answer = await services.relayed.forward("GET", url + path, headers, None)
@@ -149,8 +149,8 @@ async def asked_everywhere(services: BrokerServices, request: web.Request) -> Ma
     return {broker: body for broker, body in await asyncio.gather(*map(ask, others)) if body is not None}
 
 
-def decoded_each(answers: Mapping[str, bytes], kind: type[T]) -> dict[str, T]:
-    """Return what brokers answered, as values of `kind`; what is none, of another version, is left out."""
+def decoded_answers(answers: Mapping[str, bytes], kind: type[T]) -> dict[str, T]:
+    """Return the answers as values of `kind`; answers in another format, of another version, are left out."""
     found: dict[str, T] = {}
     for broker, body in answers.items():
         try:
@@ -161,6 +161,6 @@ def decoded_each(answers: Mapping[str, bytes], kind: type[T]) -> dict[str, T]:
 
 
 def decoded_lists(answers: Mapping[str, bytes], kind: type[T]) -> list[T]:
-    """Return the entries of JSON lists that brokers answered; what is no such list, of another version, is left out."""
-    lists: Mapping[str, list[T]] = decoded_each(answers, list[kind])  # type: ignore[valid-type]
+    """Return the entries of answers that are JSON lists; answers in another format are left out."""
+    lists: Mapping[str, list[T]] = decoded_answers(answers, list[kind])  # type: ignore[valid-type]
     return [entry for found in lists.values() for entry in found]

@@ -1,6 +1,7 @@
-"""One id for each request, taken from the header `X-Request-Id` or made here, logged by all brokers and answered.
+"""Gives each request an id, from the header `X-Request-Id` or generated; brokers log it, and the answer has it.
 
-A header that is no such id, or too long, is none: what somebody sends stands in logs. See `cluster_logs.request_ids`.
+A header that is too long or not a request id is ignored, because the id is written to logs. See
+`cluster_logs.request_ids`.
 """
 
 from typing import Final
@@ -15,7 +16,7 @@ REQUEST_ID: Final = web.RequestKey("request_id", str)
 
 @web.middleware
 async def identified(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Serve a request under its id; it stands before all others, so that their lines bear it too."""
+    """Set the id of a request. This middleware is the outermost one, so that all log lines have the id."""
     given = request.headers.get(HEADER, "")
     request[REQUEST_ID] = given if is_request_id(given) else new_request_id()
     with serving(request[REQUEST_ID]):
@@ -23,7 +24,7 @@ async def identified(request: web.Request, handler: Handler) -> web.StreamRespon
 
 
 async def answer_with_id(request: web.Request, response: web.StreamResponse) -> None:
-    """Tell whoever asked under which id it was done; for the application's `on_response_prepare`."""
+    """Add the id to the answer; for the application's `on_response_prepare`."""
     known = request.get(REQUEST_ID)
     if known is not None:
         response.headers[HEADER] = known

@@ -1,4 +1,4 @@
-"""Reading requests and writing answers: names from paths, flags from queries, values from bodies."""
+"""Reads requests and makes answers: names from paths, flags from queries, values from bodies."""
 
 import re
 from collections.abc import Sequence
@@ -19,11 +19,11 @@ from pulsar_barycenter.naming.topic import TopicName, check_local_name, decode_l
 T = TypeVar("T")
 
 MAX_TEXT: Final = 8_192
-"""Longest text in a body, in characters."""
+"""The most characters of a text in a body."""
 MAX_ENTRIES: Final = 20_000
-"""Most entries of a list or of an object in a body."""
+"""The most entries of a list or an object in a body."""
 MAX_DEPTH: Final = 32
-"""So many lists and objects may lie within one another in a body."""
+"""The most nested lists and objects in a body."""
 _LARGEST: Final = 2**63 - 1
 _WHOLE: Final = re.compile("[0-9]{1,18}", re.ASCII)
 
@@ -41,7 +41,7 @@ def no_content() -> web.Response:
 
 
 def flag(request: web.Request, name: str, default: bool = False) -> bool:
-    """Return a boolean of the query; blank is the default.
+    """Return a boolean query parameter; the default if it is blank.
 
     Raises:
         RestError: 400, it is neither true nor false.
@@ -55,10 +55,10 @@ def flag(request: web.Request, name: str, default: bool = False) -> bool:
 
 
 def whole_number(request: web.Request, name: str, default: int, *, at_most: int) -> int:
-    """Return a number of the query, from 0 to `at_most`.
+    """Return a number in the query, from 0 to `at_most` (inclusive); the default if it is blank.
 
     Raises:
-        RestError: 400, it is no such number.
+        RestError: 400, it is not such a number.
     """
     text = request.rel_url.query.get(name, "")
     if not text:
@@ -69,20 +69,20 @@ def whole_number(request: web.Request, name: str, default: int, *, at_most: int)
 
 
 def choice(request: web.Request, name: str, choices: Sequence[str]) -> str:
-    """Return which of `choices` the query names; blank is the first.
+    """Return a query parameter that must be one of `choices`; the first if it is blank.
 
     Raises:
         RestError: 400, it is none of them.
     """
     text = request.rel_url.query.get(name, "") or choices[0]
     if text not in choices:
-        shown = ", ".join(each for each in choices if each)
+        shown = ", ".join(option for option in choices if option)
         raise RestError(400, f"The parameter {name} must be one of {shown}, not {text[:100]!r}")
     return text
 
 
 def route_of(request: web.Request) -> Route | None:
-    """Return the row of the route that a request takes, None if it takes none; HEAD takes that of GET."""
+    """Return the route table's row for a request, None if it has none; HEAD uses the row of GET."""
     resource = request.match_info.route.resource
     if resource is None:
         return None
@@ -93,8 +93,8 @@ async def body_of(request: web.Request, kind: type[T]) -> T | None:
     """Return the JSON body as a value of `kind`; None for an empty body and for `null`.
 
     Raises:
-        msgspec.MsgspecError: the body is something else.
-        RestError: 400, something in it is too long, too deep or too large, or nobody reads a field that it sets.
+        msgspec.MsgspecError: the body is not of this kind.
+        RestError: 400, a value in it is too long, too deep or too large, or it sets an unused field.
     """
     data = await request.read()
     if not data.strip() or data.strip() == b"null":
@@ -104,19 +104,18 @@ async def body_of(request: web.Request, kind: type[T]) -> T | None:
 
 
 def decoded(data: bytes, kind: Any) -> Any:
-    """Return JSON that somebody sent as a value of `kind`.
+    """Return received JSON as a value of `kind`.
 
     Raises:
-        msgspec.MsgspecError: it is something else.
-        RestError: 400, something in it is too long, too deep or too large, or nobody reads a field that it sets; see
-            `body_fields`.
+        msgspec.MsgspecError: it is not of this kind.
+        RestError: 400, a value in it is too long, too deep or too large, or it sets an unused field (`body_fields`).
     """
     try:
         value = msgspec.json.decode(data)
     except RecursionError:
         raise _too_deep() from None
     except UnicodeDecodeError as error:
-        raise RestError(400, f"The request body is not valid: it is no text in UTF-8: {error.reason}") from None
+        raise RestError(400, f"The request body is not valid: it is not text in UTF-8: {error.reason}") from None
     _require_bounds(value, MAX_DEPTH)
     converted = msgspec.convert(value, kind)
     require_known_fields(value, kind)
@@ -126,12 +125,14 @@ def decoded(data: bytes, kind: Any) -> Any:
 def _require_bounds(value: Any, depth: int) -> None:
     if isinstance(value, str):
         if len(value) > MAX_TEXT:
-            raise RestError(400, f"The body has a text of {len(value)} characters: {MAX_TEXT} are allowed")
+            raise RestError(400, f"The body has a text of {len(value)} characters; at most {MAX_TEXT} are allowed")
     elif isinstance(value, dict | list):
         if depth == 0:
             raise _too_deep()
         if len(value) > MAX_ENTRIES:
-            raise RestError(400, f"The body has a list of {count_of(len(value), 'entry')}: {MAX_ENTRIES} are allowed")
+            raise RestError(
+                400, f"The body has a list of {count_of(len(value), 'entry')}; at most {MAX_ENTRIES} are allowed"
+            )
         for item in value:
             _require_bounds(item, depth - 1)
         for item in value.values() if isinstance(value, dict) else ():
@@ -141,15 +142,15 @@ def _require_bounds(value: Any, depth: int) -> None:
 
 
 def _too_deep() -> RestError:
-    return RestError(400, f"The body has more than {MAX_DEPTH} lists and objects within one another")
+    return RestError(400, f"The body has more than {MAX_DEPTH} nested lists and objects")
 
 
 async def text_of(request: web.Request) -> str:
-    """Return the text that the body is, or the one that it says in JSON; clients do either.
+    """Return the body as text; it may be plain text or a JSON string, because clients send both.
 
     Raises:
-        RestError: 400, it is no text in UTF-8, or too long.
-        msgspec.MsgspecError: it is other JSON than a text.
+        RestError: 400, it is not text in UTF-8, or too long.
+        msgspec.MsgspecError: it is JSON other than a string.
     """
     data = await request.read()
     try:
@@ -163,7 +164,7 @@ async def text_of(request: web.Request) -> str:
 
 
 def raw_part(request: web.Request, index: int) -> str:
-    """Return a segment of the path as it was sent, still encoded; the path begins with segment 1."""
+    """Return a segment of the path as it was sent, still encoded; the first segment has index 1."""
     return request.rel_url.raw_path.split("/")[index]
 
 
@@ -173,7 +174,7 @@ def subscription_of(request: web.Request) -> str:
     Clients encode it as a form value: `+` is a space, as is `%20`.
 
     Raises:
-        InvalidNameError: it cannot be one.
+        InvalidNameError: the name is not valid.
     """
     name = unquote_plus(raw_part(request, 8))
     check_local_name("subscription", name)
@@ -181,7 +182,7 @@ def subscription_of(request: web.Request) -> str:
 
 
 def asked_tenant(request: web.Request) -> str:
-    """Return the parameter `tenant`, or `property`, as Pulsar's older clients call it; blank without."""
+    """Return the parameter `tenant`, or `property`, its name in older clients of Pulsar; "" without both."""
     query = request.rel_url.query
     return query.get("tenant") or query.get("property") or ""
 
@@ -190,7 +191,7 @@ def namespace_of(request: web.Request) -> NamespaceName:
     """Return the namespace of `{tenant}` and `{namespace}` in the path.
 
     Raises:
-        InvalidNameError: it cannot be one.
+        InvalidNameError: the name is not valid.
     """
     return NamespaceName.of(request.match_info["tenant"], request.match_info["namespace"])
 
@@ -199,7 +200,7 @@ def topic_of(request: web.Request) -> TopicName:
     """Return the topic of a path `/admin/v2/{domain}/{tenant}/{namespace}/{topic}…`.
 
     Raises:
-        InvalidNameError: it cannot be one.
+        InvalidNameError: the name is not valid.
     """
     local_name = decode_local_name(raw_part(request, 6))
     return TopicName.of(request.match_info["domain"], namespace_of(request), local_name)

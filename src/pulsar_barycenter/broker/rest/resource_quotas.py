@@ -1,7 +1,8 @@
-"""Resource quotas: what a bundle is expected to need, until the simple load manager has learned it, and beyond.
+"""Resource quotas: the load that the simple load manager expects of a bundle.
 
-A quota whose `dynamic` is false stays as it was set. Source: Pulsar's `ResourceQuotasBase`. Where we differ: no figure
-may be negative, or more than MOST; Pulsar takes any. Only the leader writes, as for all that it learns.
+The load manager adapts a quota to the measured load, unless its `dynamic` is false. Source: Pulsar's
+`ResourceQuotasBase`. Difference: values must be from 0 to MOST; Pulsar accepts any. Only the leader writes quotas, as
+it does with all that the load manager learns.
 """
 
 from contextlib import suppress
@@ -45,7 +46,7 @@ class ResourceQuotas:
     async def delete(self, request: web.Request) -> web.Response:
         await require_writable_policies(self._services)
         name = await self._name(request)
-        with suppress(NotFoundError):  # it has none, which is what was asked for
+        with suppress(NotFoundError):  # there is no quota, so the result is as requested
             await self._quotas.delete(name)
         return no_content()
 
@@ -53,7 +54,7 @@ class ResourceQuotas:
         return await self._quotas.get_fresh(_DEFAULT) or INITIAL_QUOTA
 
     async def _name(self, request: web.Request) -> str:
-        """Return the name of the record of a bundle, which exists."""
+        """Return the name of the record of an existing bundle."""
         namespace = namespace_of(request)
         await require_namespace(self._services, namespace)
         return f"namespace/{await current_bundle(self._services, namespace, request.match_info['range'])}"
@@ -63,8 +64,8 @@ async def _quota_in(request: web.Request) -> ResourceQuota:
     quota = await body_of(request, ResourceQuota)
     if quota is None:
         raise RestError(400, 'Send a JSON object such as {"msgRateIn":40,"msgRateOut":120,"bandwidthIn":1e5,…}')
-    for figure in QUOTA_FIGURES:
-        value = getattr(quota, figure)
+    for name in QUOTA_FIGURES:
+        value = getattr(quota, name)
         if not 0 <= value <= MOST:
-            raise RestError(400, f"{figure} must be from 0 to {MOST:g}, not {value:g}")
+            raise RestError(400, f"{name} must be from 0 to {MOST:g}, not {value:g}")
     return quota

@@ -1,8 +1,8 @@
-"""The right that each route requires, as a need of one request, and the middleware that refuses callers without it.
+"""Checks the right that each route requires, before a handler gets the request.
 
-The rows of `admin.routes` state the rights; a request without a row is for super users. HEAD requires what GET does. A
-broker that passes a request on has checked the right before, and the broker that receives it checks again.
-Source: the checks of Pulsar's `PulsarWebResource`; it answers 401 to callers that are no super users, here 403.
+The rows of `admin.routes` have the rights; a request without a row is for super users. HEAD requires the right of GET.
+A broker that passes a request on has checked the right before, and the broker that gets it checks it again.
+Source: the checks of Pulsar's `PulsarWebResource`. Difference: clients that are not super users get 403, not 401.
 """
 
 from typing import Final, assert_never
@@ -29,11 +29,11 @@ from pulsar_barycenter.broker.authorization import needs
 from pulsar_barycenter.broker.authorization.needs import Need, OfNamespace, OfPolicy, OfTenant, OfTopic
 from pulsar_barycenter.broker.authorization.rules import granted_by
 from pulsar_barycenter.broker.rest.errors import Handler
+from pulsar_barycenter.broker.rest.logged_path import logged_path
 from pulsar_barycenter.broker.rest.lookup import looked_up_topic
 from pulsar_barycenter.broker.rest.principals import PRINCIPAL
 from pulsar_barycenter.broker.rest.requests import asked_tenant, namespace_of, route_of, subscription_of, topic_of
 from pulsar_barycenter.broker.rest.services import BrokerServices
-from pulsar_barycenter.broker.rest.told_path import told_path
 
 _PUBLIC: Final = needs.Public()
 _AUTHENTICATED: Final = needs.Authenticated()
@@ -41,10 +41,10 @@ _SUPER_USER: Final = needs.SuperUser()
 
 
 def need_of(right: Right, request: web.Request, services: BrokerServices) -> Need:
-    """Return what a request needs whose route requires `right`.
+    """Return the need of a request to a route that requires `right`.
 
     Raises:
-        InvalidNameError: the path has a name that cannot be one.
+        InvalidNameError: a name in the path is not valid.
     """
     match right:
         case Public():
@@ -72,16 +72,16 @@ def need_of(right: Right, request: web.Request, services: BrokerServices) -> Nee
 
 
 def holders_of(right: Right) -> str:
-    """Return who has a right besides super users, as `docs/authorization.md` shows it; empty if nobody else has."""
+    """Return who has a right in addition to super users, for `docs/authorization.md`; "" if no other client has it."""
     match right:
         case Public():
-            return "everybody"
+            return "every client"
         case KnownCaller():
             return "every authenticated client"
         case SuperUser():
             return ""
         case ForMetrics():
-            return "everybody; with `authenticateMetricsEndpoint=true` every authenticated client"
+            return "every client; with `authenticateMetricsEndpoint=true` every authenticated client"
         case OnTenant() | OnQueriedTenant() | OnPolicy():
             return "administrators of the tenant"
         case OnNamespace(operation):
@@ -95,18 +95,18 @@ def holders_of(right: Right) -> str:
 
 
 def rights(services: BrokerServices) -> Middleware:
-    """Return the middleware that refuses callers without the right that a request needs; it follows `principals`."""
+    """Return the middleware that refuses clients without the required right; it belongs after `principals`."""
 
     @web.middleware
-    async def with_rights_only(request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def check_rights(request: web.Request, handler: Handler) -> web.StreamResponse:
         authorizer = services.authorizer
-        # A request without a route is answered with 404 or 405 whatever the caller's rights are.
+        # A request without a route gets 404 or 405, whatever rights the client has.
         if authorizer.is_enabled and request.match_info.http_exception is None:
             row = route_of(request)
             need = need_of(SUPER_USER if row is None else row.right, request, services)
             if not authorizer.allows_at_once(request[PRINCIPAL], (need,)):
-                about = f"{request.method} {told_path(request)}"
+                about = f"{request.method} {logged_path(request)}"
                 await authorizer.require(request[PRINCIPAL], (need,), address=request.remote or "", request=about)
         return await handler(request)
 
-    return with_rights_only
+    return check_rights

@@ -1,4 +1,4 @@
-"""Whether this broker is in rotation: asked by load balancers in front of the brokers."""
+"""Answers load balancers whether they may send requests to this broker (Pulsar's status file)."""
 
 from pathlib import Path
 

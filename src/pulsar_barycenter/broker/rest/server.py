@@ -1,4 +1,4 @@
-"""The REST server of a broker: the application on a socket. `start_web` is what `Broker` is given as `web`."""
+"""The REST server of a broker: binds the application to sockets. `Broker` gets `start_web` as its `web`."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -23,15 +23,15 @@ from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.load.reports.load_over_time import LoadTables
 
 _BACKLOG: Final = 1024
-_TAKE_LEAVE_S: Final = 1.0
-"""How long a connection that is closed with a refusal stays open for its client to read why: one that is one too many,
-and one whose body was not read. What arrives meanwhile is dropped."""
+_CLOSE_AFTER_S: Final = 1.0
+"""How long a refused connection stays open so that its client can read the answer: one beyond the limit, or one whose
+body was not read. Bytes that arrive in this time are dropped."""
 _FINISH_S: Final = 2.0
-"""How long requests under way may go on once the server closes."""
+"""How long requests may continue after the server began to close."""
 
 
 class RestServer:
-    """A listening server; made by `start_web`. `port` and `tls_port` are those it has, None for one that it has not."""
+    """A listening server, made by `start_web`. `port` and `tls_port` are its ports, None for one that is not open."""
 
     def __init__(
         self,
@@ -49,12 +49,12 @@ class RestServer:
 
     @property
     def connections(self) -> int:
-        """How many there are, those included whose client has not been heard to leave."""
+        """The number of open connections, including those whose client left without closing them."""
         server = self._runner.server
         return 0 if server is None else len(server.connections)
 
     async def close(self) -> None:
-        """Stop listening, and end what is under way after a short time. Idempotent."""
+        """Stop listening, and end open requests after a short time. Further calls have no effect."""
         for server in self._listening:
             server.close()
         if self._tls is not None:
@@ -65,8 +65,10 @@ class RestServer:
 
 
 class _Accepted(asyncio.Protocol):
-    """Gives its place to who serves the connection: found when that is made, by TLS after the handshake, so that those
-    who shake hands at the same time are counted one after the other."""
+    """Chooses the protocol of a connection when it is made; with TLS that is after the handshake.
+
+    So connections that do their handshake at the same time are counted one after the other against the limit.
+    """
 
     def __init__(self, serving: Callable[[], asyncio.Protocol]) -> None:
         self._serving = serving
@@ -78,7 +80,7 @@ class _Accepted(asyncio.Protocol):
 
 
 class _TooManyConnections(asyncio.Protocol):
-    """Answers a connection that is one too many, and closes it, without waiting for what it asks."""
+    """Answers a connection beyond the limit with 503 and closes it, without reading its request."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         writing = cast(asyncio.WriteTransport, transport)
@@ -86,8 +88,8 @@ class _TooManyConnections(asyncio.Protocol):
         head = f"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
         writing.write(f"{head}Connection: close\r\n\r\n".encode() + body)
         writing.close()
-        # By TLS that waits for the client to take its leave, too: one that does not would stay, and count nowhere.
-        asyncio.get_running_loop().call_later(_TAKE_LEAVE_S, writing.abort)
+        # With TLS, close() waits for the client's close. A client that never closes would stay open uncounted.
+        asyncio.get_running_loop().call_later(_CLOSE_AFTER_S, writing.abort)
 
 
 async def start_web(
@@ -99,13 +101,13 @@ async def start_web(
     on_stopped: Callable[[], None] | None = None,
     load_tables: LoadTables | None = None,
 ) -> RestServer:
-    """Serve the REST interface of `broker` at `host` and `port`, and at that of `tls`; 0 picks a free one.
+    """Serve the REST interface of `broker` at `host` and `port`, and at the port of `tls`; 0 picks a free port.
 
-    `on_stopped` is called when the broker has stopped because `POST /admin/v2/brokers/shutdown` asked for it:
-    whoever runs the process ends it then. `load_tables` tells of loads that no broker remembers.
+    `on_stopped` is called after `POST /admin/v2/brokers/shutdown` stopped the broker; its caller then ends the process.
+    `load_tables` reads older loads than those in the broker's memory.
 
     Raises:
-        OSError: the port cannot be had.
+        OSError: the port cannot be opened.
     """
     admin, relayed = broker_client(broker.config.current), relaying_client(broker.config.current, MOST_RELAYED_BYTES)
     services = _services_of(broker, admin, relayed, on_stopped or (lambda: None), load_tables)
@@ -118,11 +120,11 @@ async def start_web(
         logger=server_log(asyncio.get_running_loop().time),
         handle_signals=False,
         shutdown_timeout=_FINISH_S,
-        # From the connection or the last answer on, until the header of a request is there.
+        # This bounds the time from the connection or the last answer to the end of a request's headers.
         keepalive_timeout=config.web_service_request_timeout_seconds,
-        # `admission` refuses compressed bodies; nothing is inflated before, and nothing of what comes after a refusal.
+        # `admission` refuses compressed bodies, so aiohttp must not decompress them before.
         auto_decompress=False,
-        lingering_time=_TAKE_LEAVE_S,
+        lingering_time=_CLOSE_AFTER_S,
     )
     await runner.setup()
     server, limit = runner.server, config.max_http_server_connections

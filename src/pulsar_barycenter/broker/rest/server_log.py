@@ -1,8 +1,8 @@
-"""What aiohttp's server logs, as events of ours: whatever clients send, so many lines a second and no more.
+"""Turns the log records of aiohttp's server into events, at a bounded rate whatever clients send.
 
 | event               | level | what                                                                   |
 |---------------------|-------|------------------------------------------------------------------------|
-| `malformed_request` | info  | bytes that are no HTTP, or a body that does not end as its header says |
+| `malformed_request` | info  | bytes that are not HTTP, or a body that does not match its headers     |
 | `http_server_fault` | error | any other exception outside of a handler; one traceback a second       |
 """
 
@@ -19,16 +19,16 @@ _FAULTS_OF_CLIENTS: Final = (HttpProcessingError, web.RequestPayloadError, web.P
 
 
 def server_log(now_s: Callable[[], float]) -> logging.Logger:
-    """Return the logger to give to aiohttp's server. It belongs to no hierarchy: its records reach no other handler.
+    """Return the logger for aiohttp's server. It has no parent, so its records reach no other handler.
 
     `now_s` is any clock.
     """
     logger = logging.Logger("barycenter.http", logging.WARNING)
-    logger.addHandler(_AsEvents(now_s))
+    logger.addHandler(_EventHandler(now_s))
     return logger
 
 
-class _AsEvents(logging.Handler):
+class _EventHandler(logging.Handler):
     def __init__(self, now_s: Callable[[], float]) -> None:
         super().__init__()
         self._malformed = BoundedLog("malformed_request", now_s, "info")
@@ -43,5 +43,5 @@ class _AsEvents(logging.Handler):
 
 
 def _first_line(error: BaseException) -> str:
-    said = error.message if isinstance(error, HttpProcessingError) else str(error)
-    return said.strip().partition("\n")[0] or type(error).__name__
+    text = error.message if isinstance(error, HttpProcessingError) else str(error)
+    return text.strip().partition("\n")[0] or type(error).__name__

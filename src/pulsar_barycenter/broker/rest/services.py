@@ -1,4 +1,4 @@
-"""What the REST interface is built on: the parts of a running broker, in one value."""
+"""The parts of a running broker that REST handlers use, in one value."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -27,13 +27,13 @@ def no_registries() -> Iterable[CollectorRegistry]:
 
 @dataclass(frozen=True, slots=True)
 class BrokerServices:
-    """`decisions` is the load manager's log, None if it keeps none. `is_ready` tells whether the broker is in service,
-    `data_fault` what is wrong with the files of its data, empty if nothing is.
+    """`decisions` is the load manager's decision log, None if it has none. `is_ready` is whether the broker serves
+    clients, `data_fault` what is wrong with its data files ("" if nothing is).
 
-    `shutdown` begins an orderly stop and returns at once; its argument is how many bundles to unload a second (0: no
-    limit). `admin` sends what this broker itself wants of others, `relayed` what somebody asks through it: with their
-    credentials, never with its own. `registries` are the Prometheus registries of parts that keep their own, such as
-    the load manager. `load_tables` answers of times that no broker remembers; None, nothing does.
+    `shutdown` starts an orderly stop and returns at once; its argument is the number of bundles to unload a second (0:
+    no limit). `admin` sends requests of this broker itself to other brokers. `relayed` passes on requests of clients,
+    with their credentials and never with the broker's. `registries` are the Prometheus registries of other parts, such
+    as the load manager. `load_tables` reads older loads than those in memory, None if there are no tables.
     """
 
     control: ControlPlane
@@ -52,11 +52,11 @@ class BrokerServices:
     registries: Callable[[], Iterable[CollectorRegistry]] = no_registries
     load_tables: LoadTables | None = None
     deleting: set[NamespaceName] = field(default_factory=set)
-    """The namespaces that this broker deletes now."""
+    """The namespaces that this broker is deleting."""
 
     @property
     def config(self) -> BrokerConfig:
-        """The configuration of now; dynamic keys change."""
+        """The present configuration, in which dynamic keys may change."""
         return self.control.config.current
 
     @property
@@ -67,7 +67,7 @@ class BrokerServices:
 
     @property
     def web_url(self) -> str:
-        """Where this broker sends requests that may concern any broker: itself, which redirects them."""
+        """The URL for requests that any broker may have to answer: this broker itself, which redirects them."""
         by_tls = self.config.broker_client_tls_enabled
         url = between_brokers(self.urls.web_url, self.urls.web_url_tls, by_tls=by_tls)
         assert url is not None, "this broker serves HTTP"

@@ -1,4 +1,4 @@
-"""Answers that are sent while they are made. The one place that makes an `aiohttp.web.StreamResponse`."""
+"""Sends an answer piece by piece while it is made. The only place that makes an `aiohttp.web.StreamResponse`."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -9,7 +9,7 @@ from aiohttp import web
 async def streamed(
     request: web.Request, headers: Mapping[str, str], make: Callable[[], Awaitable[Iterable[bytes]]]
 ) -> web.StreamResponse:
-    """Answer with the pieces that `make` returns; other requests have their turn between two pieces.
+    """Answer with the pieces that `make` returns; other tasks run between two pieces.
 
     A request with HEAD gets the same headers and no body, and `make` is not called (RFC 9110, section 9.3.2).
     aiohttp leaves the body out of a `web.Response` by itself, but not out of a stream.

@@ -1,4 +1,4 @@
-"""The properties of a subscription: shown and replaced. They are stored with its cursor.
+"""The properties of a subscription: shows and replaces them. They are stored with its cursor.
 
 Source: `updateSubscriptionProperties` and `getSubscriptionProperties` of Pulsar's `PersistentTopics`.
 """
@@ -22,15 +22,16 @@ from pulsar_barycenter.naming.topic import TopicName
 
 
 def require_short_properties(properties: Mapping[str, str]) -> None:
-    """Hold properties to the bound that SUBSCRIBE has, too.
+    """Raise if properties exceed the bound that SUBSCRIBE also checks.
 
     Raises:
-        RestError: 400, names and values have more than SUBSCRIPTION_PROPERTIES_LENGTH characters together.
+        RestError: 400, names and values together have more than SUBSCRIPTION_PROPERTIES_LENGTH characters.
     """
     length = sum(len(name) + len(value) for name, value in properties.items())
     if length > SUBSCRIPTION_PROPERTIES_LENGTH:
         raise RestError(
-            400, f"The properties have {length} characters together: {SUBSCRIPTION_PROPERTIES_LENGTH} are allowed"
+            400,
+            f"The properties have {length} characters; at most {SUBSCRIPTION_PROPERTIES_LENGTH} are allowed together",
         )
 
 
@@ -52,7 +53,7 @@ class SubscriptionProperties:
         return json_response((await self._subscription(request, topic, name)).cursor.properties)
 
     async def replace(self, request: web.Request) -> web.Response:
-        """Ask all owners for the subscription first. If one fails in between, the same request finishes the change."""
+        """Check the subscription at all owners first. If a change fails after that, the same request completes it."""
         topic, name = await self._named(request)
         require_free_subscription(name)
         properties = await body_of(request, dict[str, str]) or {}
@@ -70,7 +71,9 @@ class SubscriptionProperties:
         topic, name = topic_of(request), subscription_of(request)
         await require_namespace(self._services, topic.namespace)
         if not topic.is_persistent:
-            raise NotAllowedError(f"{topic} is not stored: its subscriptions have the properties of their consumers")
+            raise NotAllowedError(
+                f"{topic} is not persistent: its subscriptions have the properties of their consumers"
+            )
         return topic, name
 
     async def _subscription(self, request: web.Request, topic: TopicName, name: str) -> PersistentSubscription:

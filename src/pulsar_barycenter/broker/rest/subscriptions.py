@@ -1,4 +1,4 @@
-"""The subscriptions of a topic, or of all partitions of a partitioned one: listed, created, deleted.
+"""The subscriptions of a topic, or of all partitions of a partitioned topic: lists, creates and deletes them.
 
 Source: Pulsar's `PersistentTopics` and `PersistentTopicsBase`.
 """
@@ -33,10 +33,10 @@ _LAST = 2**63 - 1
 
 
 class ResetCursorData(msgspec.Struct, rename="camel", frozen=True):
-    """Where a subscription starts, and its properties; fields that lack are as in Pulsar's class of the same name.
+    """The start of a subscription, and its properties; missing fields have the defaults of Pulsar's class.
 
-    A message id without a ledger is entry 0 of ledger 0: the subscription starts with the first entry there is.
-    `partition_index` is not looked at, as in Pulsar; `partitioned_index` is how Pulsar's Go client spells it.
+    A message id without a ledger is entry 0 of ledger 0: the subscription starts with the first entry of the topic.
+    `partition_index` is ignored, as in Pulsar; `partitioned_index` is its name in Pulsar's Go client.
     """
 
     ledger_id: int = 0
@@ -68,7 +68,7 @@ class Subscriptions:
         return json_response(sorted(self._registry.topic_stats(loaded)["subscriptions"]))
 
     async def create_subscription(self, request: web.Request) -> web.Response:
-        """Create it at all partitions of a partitioned topic, or at none."""
+        """Create the subscription on all partitions of a partitioned topic, or on none."""
         topic = topic_of(request)
         name = subscription_of(request)
         await require_namespace(self._services, topic.namespace)
@@ -106,23 +106,27 @@ class Subscriptions:
 
 
 def _start(body: bytes) -> tuple[Position, dict[str, str] | None]:
-    """Return where a subscription starts, and its properties; nothing is the end.
+    """Return the start of a subscription, and its properties; an empty body means the end of the topic.
 
     Raises:
-        msgspec.MsgspecError: the body is no message id and no text.
-        RestError: 400, a position that cannot be, or properties that are too long.
+        msgspec.MsgspecError: the body is neither a message id nor a text.
+        RestError: 400, the position is not valid, or the properties are too long.
     """
     if not body.strip() or body.strip() == b"null":
         return LATEST, None
     wanted: ResetCursorData | str = decoded(body, ResetCursorData | str)
     if isinstance(wanted, str):
         if wanted not in ("earliest", "latest"):
-            raise RestError(400, f'A position is "earliest", "latest" or a message id, not {wanted!r}')
+            raise RestError(400, f'A position must be "earliest", "latest" or a message id, not {wanted!r}')
         return (EARLIEST if wanted == "earliest" else LATEST), None
     if wanted.batch_index >= 0:
-        raise RestError(400, f"batchIndex is {wanted.batch_index}: a subscription starts with a whole entry")
+        raise RestError(
+            400, f"batchIndex is {wanted.batch_index}: a subscription can only start at a whole entry. Leave it out."
+        )
     if wanted.excluded or wanted.is_excluded:
-        raise RestError(400, "excluded is true: a subscription starts with the entry itself. Name the one behind it.")
+        raise RestError(
+            400, "excluded is true: a subscription starts with the entry itself. Send the id of the next entry."
+        )
     require_short_properties(wanted.properties or {})
     return _position(wanted), wanted.properties
 

@@ -1,4 +1,4 @@
-"""Tenants.
+"""Tenants: lists, shows, creates, changes and deletes them.
 
 Source: Pulsar's `TenantsBase`.
 """
@@ -75,10 +75,10 @@ class Tenants:
         return no_content()
 
     async def _delete_record(self, name: str) -> None:
-        """Delete the record and what is left below it of namespaces that are gone.
+        """Delete the record, and what deleted namespaces left below it.
 
         Raises:
-            HasChildrenError: a namespace was created meanwhile; the tenant stays.
+            HasChildrenError: a namespace was created in between; the tenant stays.
         """
         store = self._resources.store
         for folder in ("/admin/partitioned-topics", "/admin/local-policies", "/managed-ledgers", "/admin/policies"):
@@ -95,12 +95,12 @@ class Tenants:
         return info
 
     async def _info(self, request: web.Request) -> TenantInfo:
-        """Return the body, held to the clusters that exist."""
+        """Return the body, after checking that its clusters exist."""
         info = await body_of(request, TenantInfo)
         if info is None or not info.allowed_clusters:
             raise RestError(412, "Clusters can not be empty: name at least one in allowedClusters")
         if not all(cluster.strip() for cluster in info.allowed_clusters):
-            raise RestError(412, "Clusters can not be blank: remove the blank entry of allowedClusters")
+            raise RestError(412, "Clusters can not be blank: remove the blank entry from allowedClusters")
         known = {GLOBAL, *await self._resources.clusters.names()}
         unknown = sorted(set(info.allowed_clusters) - known)
         if unknown:

@@ -1,4 +1,4 @@
-"""The figures of topics: statistics, internal statistics, and the sums over partitions.
+"""The stats of topics: stats, internal stats, and the sums over partitions.
 
 Source: Pulsar's `PersistentTopicsBase` and `PartitionedTopicStatsImpl`.
 """
@@ -39,7 +39,7 @@ _NOT_ADDED: Final = frozenset(
         "lastCompactionDurationTimeInMills",
     }
 )
-"""Numbers that are no amounts: of several partitions the largest is shown."""
+"""Values that cannot be summed: the result for a partitioned topic is the largest one."""
 
 
 class TopicFigures:
@@ -92,7 +92,7 @@ class TopicFigures:
         name = topic_of(request)
         await require_namespace(self._services, name.namespace)
         if not name.is_partition and await self._resources.partitioned_metadata(name) is not None:
-            raise RestError(404, f"Topic not found: {name} is partitioned, ask for its partitioned-stats")
+            raise RestError(404, f"Topic not found: {name} is partitioned. Request its partitioned-stats instead.")
         await require_topic_here(request, self._services, name)
         if name.is_persistent:
             return await self._services.registry.get_or_create(name, create=False)
@@ -104,7 +104,7 @@ class TopicFigures:
     async def _persistent(self, request: web.Request) -> PersistentTopic:
         topic = await self._loaded(request)
         if not isinstance(topic, PersistentTopic):
-            raise NotAllowedError(f"Topic {topic.name} is not stored")
+            raise NotAllowedError(f"Topic {topic.name} is not persistent, so it has no internal stats")
         return topic
 
     async def _partitioned(self, request: web.Request) -> tuple[TopicName, PartitionedTopicMetadata]:
@@ -116,7 +116,7 @@ class TopicFigures:
         return topic, metadata
 
     async def _of_partitions(self, topic: TopicName, count: int, what: str) -> dict[str, dict[str, Any]]:
-        """Ask the owner of each partition; partitions that do not exist are left out."""
+        """Return the answers of the partitions' owners, by partition; missing partitions are left out."""
         limit = asyncio.Semaphore(CONCURRENT_REQUESTS)
 
         async def ask(part: TopicName) -> dict[str, Any] | None:
@@ -137,9 +137,9 @@ class TopicFigures:
 
 
 def sum_stats(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Return the statistics of a partitioned topic: amounts added, mean sizes averaged, subscriptions by name.
+    """Return the stats of a partitioned topic: values summed, mean sizes averaged, subscriptions merged by name.
 
-    Publishers are joined by their place in the lists: clients open one producer a partition, in that order.
+    Publishers are merged by their index in the lists: a client opens one producer for each partition, in this order.
     """
     all_parts = list(parts)
     total: dict[str, Any] = {}
@@ -195,14 +195,14 @@ def _internal(topic: PersistentTopic) -> dict[str, Any]:
         "state": "LedgerOpened" if current is not None and current.is_open else "ClosedLedger",
         "ledgers": [
             {
-                "ledgerId": figures.ledger_id,
-                "entries": figures.entries,
-                "size": figures.size,
+                "ledgerId": segment.ledger_id,
+                "entries": segment.entries,
+                "size": segment.size,
                 "offloaded": False,
                 "metadata": None,
                 "underReplicated": False,
             }
-            for figures in stats.ledgers
+            for segment in stats.ledgers
         ],
         "cursors": {name: _cursor(subscription) for name, subscription in topic.subscriptions.items()},
         "schemaLedgers": [],

@@ -1,6 +1,7 @@
-"""Topics: lists, creation, unload, deletion. Figures are in `topic_figures`.
+"""Topics: lists, creates, unloads and deletes them. Their stats are in `topic_figures`.
 
-What concerns one topic runs on its owner; what concerns a partitioned topic asks the owner of each partition.
+The owner of a topic answers requests about it. A request about a partitioned topic is sent to the owners of all its
+partitions.
 
 Source: Pulsar's `PersistentTopics`, `NonPersistentTopics` and `PersistentTopicsBase`.
 """
@@ -59,7 +60,7 @@ class Topics:
         return json_response(_shown(topics, include_system=flag(request, "includeSystemTopic")))
 
     async def _non_persistent_names(self, namespace: NamespaceName) -> list[str]:
-        """Ask the owner of each bundle: only it has its non-persistent topics, in memory."""
+        """Return the names from the owners of all bundles: only an owner has the non-persistent topics, in memory."""
         bundles = await self._services.control.namespaces.bundles_of_now(namespace)
         found = await gather(
             lambda range_text: self._services.admin.call(
@@ -93,7 +94,7 @@ class Topics:
         await require_namespace(self._services, topic.namespace)
         properties = await body_of(request, dict[str, str])
         if properties and not topic.is_persistent:
-            raise RestError(400, f"properties are not kept by {topic}, which is not stored: send no body")
+            raise RestError(400, f"{topic} is not persistent, so properties cannot be stored: send no body")
         await self._require_legal_partition(topic)
         if await self._resources.partitioned_metadata(topic) is not None or await self._resources.topic_exists(topic):
             raise RestError(409, f"This topic already exists: {topic}")
@@ -113,8 +114,8 @@ class Topics:
         if base is None or topic.partition_index >= base.partitions:
             raise RestError(
                 412,
-                f"Topic name {topic} contains a partition suffix, and {topic.partitioned_name} is no partitioned "
-                "topic with such a partition. Create or enlarge the partitioned topic, or take another name.",
+                f"Topic name {topic} has a partition suffix, and there is no partitioned topic "
+                f"{topic.partitioned_name} with this partition. Create or enlarge it, or use another name.",
             )
 
     async def delete(self, request: web.Request) -> web.Response:
@@ -150,7 +151,7 @@ class Topics:
 
 
 async def require_room(services: BrokerServices, topic: TopicName, new: int) -> None:
-    """Refuse `new` more topics, or partitions, beyond what a namespace may have.
+    """Raise if a namespace has no room for `new` more topics or partitions.
 
     Raises:
         RestError: 412.
@@ -161,7 +162,11 @@ async def require_room(services: BrokerServices, topic: TopicName, new: int) -> 
     if policies.deleted:
         raise RestError(412, f"Namespace {topic.namespace} is being deleted")
     if not await services.resources.has_room_for_topics(topic.namespace, policies, new):
-        raise RestError(412, f"Exceed maximum number of topics in namespace {topic.namespace}")
+        raise RestError(
+            412,
+            f"Exceed maximum number of topics in namespace {topic.namespace}: delete topics, or raise "
+            "maxTopicsPerNamespace",
+        )
 
 
 def _shown(topics: Iterable[TopicName], *, include_system: bool) -> list[str]:

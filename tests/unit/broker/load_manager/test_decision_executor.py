@@ -92,7 +92,7 @@ def test_every_decision_is_counted_also_what_is_told_once() -> None:
         (leader,) = await balanced(cluster, 1)
         for _ in range(2):
             await leader.broker.run(unload(leader, str(bundle)))
-            leader.manager._executor.tell_round(WHY)
+            leader.manager._executor.log_round(WHY)
 
         def counted(kind: str, code: Code) -> float | None:
             registry = leader.broker.plane.env.instruments.registry

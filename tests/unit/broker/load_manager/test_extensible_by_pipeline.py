@@ -96,8 +96,8 @@ class Brokers:
         top = TopBundlesLoadData(
             tuple(BundleLoadData(str(each), NamespaceBundleStats(msg_throughput_in=rate)) for each, rate in listed)
         )
-        await self.loads.tell(broker.broker_id, encode_without_none(load))
-        await self.tops.tell(broker.broker_id, encode_without_none(top))
+        await self.loads.publish(broker.broker_id, encode_without_none(load))
+        await self.tops.publish(broker.broker_id, encode_without_none(top))
 
     def publish(self, number: int, windows: Mapping[Bundle, float]) -> None:
         """Publish windows of bundles, bytes/s, that hold every broker's report up to that number."""

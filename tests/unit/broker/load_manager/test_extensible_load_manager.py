@@ -61,8 +61,8 @@ class Tables:
                 for bundle, each in sorted(bundles.items(), key=lambda item: item[1])
             )
         )
-        await self.loads.tell(broker, encode_without_none(load))
-        await self.tops.tell(broker, encode_without_none(top))
+        await self.loads.publish(broker, encode_without_none(load))
+        await self.tops.publish(broker, encode_without_none(top))
 
 
 async def cluster_of(
@@ -286,7 +286,7 @@ def test_load_data_that_cannot_be_read_stop_nobody() -> None:
         tables, brokers = await cluster_of(cluster, 2, 4)
         for document in (b"", b"{", b'{"cpu":3}', b'{"topBundlesLoadData":[{}]}', b"[" * 5_000):
             for table in (tables.loads, tables.tops):
-                await table.tell("127.0.0.1:9999", document)
+                await table.publish("127.0.0.1:9999", document)
             assert (await brokers[0].lookup(topic("t"))).broker_id in {broker.broker_id for broker in brokers}
             leader = leader_of(brokers)
             await leader.run(tables.managers[leader.broker_id].shed())

@@ -333,7 +333,7 @@ def test_windows_are_stored_and_a_new_leader_goes_on_with_them() -> None:
 
 @pytest.mark.parametrize("at_once", [1, 2, 1_000])
 def test_of_more_bundles_than_are_stored_the_heaviest_are(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leader_module, "_RANKED_AT_ONCE", at_once)
+    monkeypatch.setattr(leader_module, "_RANKED_IN_ONE_STEP", at_once)
 
     async def scenario(cluster: ControlCluster) -> None:
         made = list((await cluster.create_namespace(4)).bundles)
@@ -369,7 +369,7 @@ def test_what_a_snapshot_takes_is_made_broker_by_broker_while_others_go_on(monke
         await snapshots.current()
         assert turns == 0, "nothing changed"
         for rows, is_long in ((1, True), (1_000, False)):
-            monkeypatch.setattr(snapshots_module, "_KEPT_AT_ONCE", rows)
+            monkeypatch.setattr(snapshots_module, "_KEPT_ROWS_IN_ONE_STEP", rows)
             brokers[0].manager._load_data.changed()
             turns = 0
             await snapshots.current()
@@ -443,7 +443,7 @@ def test_where_no_report_is_known_bundles_go_to_whoever_is_registered() -> None:
                 await b0.do(lambda manager, bundle=bundle: manager.select_broker(bundle)) for bundle in made.bundles
             ]
         assert {placement.broker for placement in chosen} <= {b0.id, b1.id}
-        assert "only who is registered" in chosen[0].reason.flags[0]
+        assert "all registered brokers count as idle" in chosen[0].reason.flags[0]
         told = [each for each in logs if each["event"] == "no_load_report_known"]
         assert [(each["log_level"], each["brokers"]) for each in told] == [("error", [b0.id, b1.id])]
         labels = {"cluster": b0.broker.config.current.cluster_name, "broker": b0.id}

@@ -51,7 +51,7 @@ def test_a_broker_that_lost_the_lead_between_two_refusals_stops_there() -> None:
 
         losing = asyncio.create_task(lose_it_after_two())
         steps = steps_of(Unload("0", "a:1", WHY), *refused("1", "2", "3", "4"), Unload("5", "a:1", WHY))
-        out = await carry_out_round(steps, told, unload, may_go_on=lambda: leads)  # type: ignore[arg-type]
+        out = await carry_out_round(steps, told, unload, may_continue=lambda: leads)  # type: ignore[arg-type]
         await losing
         assert [each.bundle for each in out] == unloaded == ["0"]
         assert told.refused == ["1", "2"]
@@ -71,7 +71,7 @@ def test_a_round_to_its_end_tells_every_refusal_and_returns_what_went_out() -> N
             steps,
             told,  # type: ignore[arg-type]
             unload,
-            may_go_on=lambda: True,
+            may_continue=lambda: True,
             stays=lambda refusal: stays.append(refusal.subject),
         )
         assert [each.bundle for each in out] == ["1"]

@@ -203,7 +203,7 @@ async def test_without_topics_their_namespaces_tell_the_sums() -> None:
 
 
 async def test_others_have_their_turn_while_topics_are_read_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint, "_AT_ONCE", 2)
+    monkeypatch.setattr(endpoint, "_READ_IN_ONE_STEP", 2)
     async with rest_cluster() as cluster:
         await cluster.create_namespace(bundles=1)
         for number in range(10):

@@ -313,7 +313,7 @@ async def test_decisions_outlive_their_broker_and_any_other_tells_them(tmp_path:
 async def test_a_load_manager_without_snapshot_says_so() -> None:
     async with rest_cluster() as cluster:
         answer = await cluster.expect(412, "GET", "/barycenter/v1/snapshot")
-        assert "keeps no snapshot" in answer.reason
+        assert "has no snapshot" in answer.reason
 
 
 async def test_a_shutdown_is_begun_and_carried_out() -> None:

@@ -105,7 +105,9 @@ async def test_nobody_writes_while_nobody_leads() -> None:
         await cluster.create_namespace()
         await broker.leadership.resign()
         answer = await cluster.expect(503, "PUT", f"{ADMIN}/tenants/acme", TENANT)
-        assert answer.reason == "No broker leads at the moment, and only the leader changes this. Try again."
+        assert answer.reason == (
+            "Only the leader can make this change, and there is no leader at the moment. Try again."
+        )
         await cluster.expect(200, "GET", f"{ADMIN}/namespaces/public/ns")
 
 

@@ -26,7 +26,7 @@ async def test_a_request_of_somebody_who_does_not_read_the_store_changes_nothing
     async with rest_cluster(1, **MODE) as cluster:
         for body in (b"", b"{}", b"[" * 500, encode(Request("", 1, "short", 1, 1, Put("/key", b"")))):
             answer = await cluster.expect(400, "POST", LEADER_WRITES_PATH, body)
-            assert answer.reason == "The body is no request to write by the leader"
+            assert answer.reason == "The body is not a metadata write for the leader"
         request = encode(Request("guessed", 1, SESSION, 1, 1, Put("/key", b"")))
         answer = await cluster.expect(200, "POST", LEADER_WRITES_PATH, request)
         assert (answer.json["type"], answer.json["kind"]) == ("failed", "not done")

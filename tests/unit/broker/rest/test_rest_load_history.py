@@ -129,7 +129,7 @@ async def test_tables_that_cannot_be_read_are_told_of_without_what_the_log_says(
     tables.failure = PermissionError(13, "no", "/secret/place")
     found = await told(cluster, since=0, until=10 * MINUTE)
     assert found["moments"] == []
-    assert found["note"] == "The pipeline's tables cannot be read: this broker's log says why."
+    assert found["note"] == "The pipeline's tables cannot be read; this broker's log has the reason."
 
 
 async def test_where_nothing_reads_tables_the_answer_says_so(tmp_path: Path) -> None:

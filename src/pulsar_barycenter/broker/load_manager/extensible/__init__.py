@@ -1,8 +1,11 @@
-"""The extensible load manager: every broker assigns and splits, the leader unloads, all know the load from two topics.
+"""The extensible load manager: every broker assigns and splits, the leader unloads to a known destination.
 
-Read `extensible_load_manager` first. `load_stores` are the two topics, `load_data` what a broker knows from them and
-from the list of brokers, `reporters` what it tells in them. `deciding` asks the pure functions of `load`; it
-brings numpy and is imported when this broker first decides. `metrics` are the figures, under Pulsar's names.
+Each broker knows the owners from the ownership channel (`broker.ownership.channel`) and the loads from two topics. So
+it can assign a bundle without the leader, and only shedding needs one broker that decides.
 
-Who owns what is kept in the ownership channel (`broker.ownership.channel`).
+- `extensible_load_manager` is the load manager; read it first.
+- `load_stores` are the two topics, `reporters` publishes this broker's load in them, and `load_data` collects what is
+  known from them and from the registrations.
+- `deciding` calls the pure functions of `load`. It needs numpy, and is imported at this broker's first decision.
+- `metrics` are the metrics, under Pulsar's names.
 """

@@ -1,9 +1,9 @@
-"""What a broker of the extensible load manager decides: any of them assigns and splits, the leader unloads.
+"""The decisions of a broker with the extensible load manager: each broker assigns and splits, the leader unloads.
 
-It makes a snapshot of what is known, asks the pure functions of `load`, and has the answer carried out.
-Decisions and refusals go to the decision log.
+It makes a snapshot of the known loads, calls the pure functions of `load`, and carries out the result. Decisions and
+refusals go to the decision log.
 
-Needs numpy; a broker imports it when it first decides.
+It needs numpy; a broker imports it at its first decision.
 Source: Pulsar's `ExtensibleLoadManagerImpl.selectAsync`, `UnloadScheduler`, `SplitScheduler`.
 """
 
@@ -57,13 +57,13 @@ log = structlog.get_logger(__name__)
 _KIND = ManagerKind.EXTENSIBLE
 
 
-async def _split_by_algorithm() -> bool:
-    """Children stay with the owner."""
+async def _keep_children() -> bool:
+    """The new bundles stay with the owner."""
     return False
 
 
 class ExtensibleDecisions:
-    """The deciding half of one broker's load manager."""
+    """The decisions of one broker's load manager."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class ExtensibleDecisions:
         metrics: ExtensibleMetrics,
         stats: Callable[[], Mapping[str, NamespaceBundleStats]],
     ) -> None:
-        """`stats` are the figures of this broker's bundles."""
+        """`stats` returns the stats of this broker's bundles."""
         self._context = context
         self._load_data = load_data
         self._executor = executor
@@ -85,10 +85,10 @@ class ExtensibleDecisions:
         self._recently_unloaded: dict[str, int] = {}
         self._brokers: tuple[int, Published | None, LoadSnapshot] | None = None
 
-    # ---- what is known ----
+    # ---- snapshots ----
 
     async def _known(self) -> tuple[ExtensibleDocument, Windows]:
-        """Return what is known now, and the pipeline's windows if traffic is compared by these."""
+        """Return the known loads, and the pipeline's windows if they are used to compare traffic."""
         published = await self._load_data.published()
         known = ExtensibleDocument(
             loads=self._load_data.loads(),
@@ -100,16 +100,16 @@ class ExtensibleDecisions:
         if published is None:
             return known, NO_WINDOWS
         windows = windows_of_owners(known, published.bundles)
-        await asyncio.sleep(0)  # with many bundles this takes as long as what follows
+        await asyncio.sleep(0)  # with many bundles this step is as long as the next one
         return known, windows
 
     def _traffic(self, published: Published | None) -> TrafficFigures:
         if published is not None:
             return TrafficFigures.WINDOWS
-        return TrafficFigures.LATE if self._load_data.goes_by_pipeline else TrafficFigures.NEWEST
+        return TrafficFigures.LATE if self._load_data.uses_pipeline else TrafficFigures.NEWEST
 
     async def snapshot_document(self) -> SnapshotDocument:
-        """Return what this broker would decide upon now, for files and REST."""
+        """Return the snapshot on which this broker would decide now, for files and REST."""
         config = self._context.config.current
         known, windows = await self._known()
         by_windows = known.traffic is TrafficFigures.WINDOWS
@@ -126,7 +126,7 @@ class ExtensibleDecisions:
         )
 
     async def _snapshot(self) -> LoadSnapshot:
-        """Return all that is known now, with the anti-affinity groups of all bundles."""
+        """Return a snapshot of all known loads, with the anti-affinity groups of all bundles."""
         known, windows = await self._known()
         namespaces = sorted({namespace_of(bundle) for bundle in known.owners})
         for namespace in namespaces:
@@ -147,9 +147,9 @@ class ExtensibleDecisions:
         )
 
     async def _snapshot_to_place(self, namespace: str) -> LoadSnapshot:
-        """Return what placing a bundle of a namespace takes: the bundles of others only if it is in a group.
+        """Return a snapshot for placing a bundle; it has the owners and bundles only if the namespace is in a group.
 
-        Without them the pipeline's averages of brokers are those that it published, of when it did.
+        Without bundles, the pipeline's averages of brokers are those at the time of its publication.
         """
         policies = self._context.policies
         await policies.refresh(namespace)
@@ -172,9 +172,9 @@ class ExtensibleDecisions:
     # ---- placement ----
 
     async def select(self, bundle: Bundle, without: Collection[str]) -> Placement | None:
-        """Choose the owner-to-be of a bundle; None if no broker qualifies."""
+        """Choose an owner for a bundle; None if no broker qualifies."""
         config = self._context.config.current
-        leaving = await self._load_data.leaving()  # before who is registered: whoever has left by then is in neither
+        leaving = await self._load_data.leaving()  # read before the registrations: a broker that left is in neither
         snapshot = await self._snapshot_to_place(str(bundle.namespace))
         request = PlacementRequest(str(bundle), self._context.bundles.has_non_persistent_topic(bundle))
         placement, self._selection_memory = select_broker_extensible(
@@ -186,14 +186,14 @@ class ExtensibleDecisions:
             self._selection_memory,
             without={*without, *leaving},
         )
-        self._executor.tell_placement(placement)
+        self._executor.log_placement(placement)
         self._metrics.assigned("Failure" if placement.broker is None else "Success")
         return placement if placement.broker is not None else None
 
     # ---- shedding ----
 
     async def shed(self) -> None:
-        """Leader: unload bundles from the most loaded brokers, each for the broker that the strategy names."""
+        """Leader: unload bundles from the most loaded brokers, each for the destination in the strategy's plan."""
         config, now_ms = self._context.config.current, self._context.env.clock.now_ms()
         if not (self._context.is_leader() and config.load_balancer_enabled and config.load_balancer_shedding_enabled):
             return
@@ -201,16 +201,16 @@ class ExtensibleDecisions:
         self._recently_unloaded = {name: at for name, at in self._recently_unloaded.items() if at >= oldest_ms}
         try:
             shedder, selection = shedder_of(config, _KIND), FilteredSelection.of(config, _KIND)
-        except StrategyError as error:  # set while the broker ran
+        except StrategyError as error:  # the key was set while the broker ran
             log.error("shedding_strategy_refused", reason=str(error))
             return
         if len(self._context.registration.brokers) < 2:
-            self._executor.tell_round(Reason(code=Code.TOO_FEW_BROKERS, strategy=shedder.name))
+            self._executor.log_round(Reason(code=Code.TOO_FEW_BROKERS, strategy=shedder.name))
             return
         snapshot = await self._snapshot()
         plan, memory = shed(shedder, snapshot, self._shedding_memory.of(shedder))
         self._shedding_memory = self._shedding_memory.then(shedder, memory)
-        self._executor.tell_round(plan.reason)
+        self._executor.log_round(plan.reason)
         if plan.usage_spread is not None:
             self._metrics.usage_stats(*plan.usage_spread)
         destinations = selection.destinations(plan, snapshot, self._selection_memory, self._context.env.random)
@@ -225,7 +225,7 @@ class ExtensibleDecisions:
             return UnloadOutcome(True)
 
         unloaded = await carry_out_round(
-            moves(plan, destinations), self._executor, unload, may_go_on=self._context.is_leader
+            moves(plan, destinations), self._executor, unload, may_continue=self._context.is_leader
         )
         self._selection_memory = destinations.memory
         self._count(unloaded, plan.reason)
@@ -240,7 +240,7 @@ class ExtensibleDecisions:
     # ---- splitting ----
 
     async def split_own(self) -> None:
-        """Split this broker's bundles that have been too large for long enough."""
+        """Split this broker's bundles that have been too large for the configured time."""
         config = self._context.config.current
         if not (config.load_balancer_enabled and config.load_balancer_auto_bundle_split_enabled):
             return
@@ -249,11 +249,11 @@ class ExtensibleDecisions:
         remembered = self._splitting_memory.of(splitter)
         wanted: set[str] = set()
 
-        def note(bundle: str) -> Sequence[int]:
+        def note_bundle(bundle: str) -> Sequence[int]:
             wanted.add(bundle)
             return ()
 
-        splitter.decide(snapshot, {}, note, remembered)  # whose boundaries it will ask for
+        splitter.decide(snapshot, {}, note_bundle, remembered)  # finds the bundles whose boundaries are needed
         cuts = {bundle: await self._context.boundaries(bundle) for bundle in sorted(wanted)}
         decided = [remembered]
 
@@ -264,14 +264,14 @@ class ExtensibleDecisions:
         splits = await self._executor.counted_splits(plan)
         self._splitting_memory = self._splitting_memory.then(splitter, decided[0])
         for split in list(splits):
-            await self._executor.split(split, unload=_split_by_algorithm)
+            await self._executor.split(split, unload=_keep_children)
 
     def _own_snapshot(self) -> LoadSnapshot:
-        """Return a snapshot of this broker alone, with all its bundles."""
+        """Return a snapshot that has only this broker, with all its bundles."""
         me, stats = self._context.urls.broker_id, self._stats()
         known = ExtensibleDocument(
             loads={me: BrokerLoadData()},
-            top_bundles={me: TopBundlesLoadData(tuple(BundleLoadData(name, one) for name, one in stats.items()))},
+            top_bundles={me: TopBundlesLoadData(tuple(BundleLoadData(name, found) for name, found in stats.items()))},
             lookups={me: BrokerLookupData(load_manager_class_name=_KIND.class_name)},
             owners=dict.fromkeys(stats, me),
         )

@@ -2,13 +2,13 @@
 
 | task | runs on | every |
 |---|---|---|
-| tell the load, if it changed enough | every broker | `loadBalancerReportUpdateMinIntervalMillis` |
-| tell the heaviest bundles, if counted anew | every broker | the same |
+| publish the load if it changed enough | every broker | `loadBalancerReportUpdateMinIntervalMillis` |
+| publish the heaviest bundles if their stats changed | every broker | the same |
 | split its own bundles that are too large | every broker | `loadBalancerSplitIntervalMinutes` |
 | unload from the most loaded brokers | the leader | `loadBalancerSheddingIntervalMinutes` |
-| look over the ownership of all bundles | the leader | `loadBalancerServiceUnitStateMonitorIntervalInSeconds` |
+| check the ownership of all bundles | the leader | `loadBalancerServiceUnitStateMonitorIntervalInSeconds` |
 
-The broker calls `write_report` and `shed`; the rest runs here. What takes numpy is in `deciding`.
+The broker calls `write_report` and `shed`; the other tasks run here. Code that needs numpy is in `deciding`.
 
 Source: Pulsar's `ExtensibleLoadManagerImpl` and `ExtensibleLoadManagerWrapper` (4.x).
 """
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class ExtensibleLoadManager:
-    """One broker's load manager; see `LoadManager` for the calls that the broker makes."""
+    """The load manager of one broker; `LoadManager` describes the calls of the broker."""
 
     is_centralized = False
 
@@ -59,7 +59,7 @@ class ExtensibleLoadManager:
         loads: LoadStore | None = None,
         tops: LoadStore | None = None,
     ) -> None:
-        """`environment` is that of the machine unless given; without tables to tell the load in, nobody else hears."""
+        """`environment` is that of the machine by default; `loads` and `tops` are the shared tables by default."""
         self._context = context
         self._environment = environment or LoadManagerEnvironment.of_machine(context)
         self._loads = loads or _store(context, BROKER_LOAD_TOPIC)
@@ -85,7 +85,7 @@ class ExtensibleLoadManager:
         context.ownership.on_record(self._on_record)
 
     async def _deciding(self) -> "ExtensibleDecisions":
-        """Return the deciding half, which is made when it is first asked for: the same to all who ask at once."""
+        """Return the part that decides. It is made at the first call; calls at the same time get the same object."""
         if self._decisions is None:
             made = await self._environment.offload(_decisions_class)
             if self._decisions is None:
@@ -95,7 +95,7 @@ class ExtensibleLoadManager:
     # ---- life ----
 
     async def start(self) -> None:
-        """Register this broker, and begin to tell its load and to hear that of others."""
+        """Register this broker, and start to publish its load and to read the loads of the others."""
         await self._context.registration.register(self._context.urls.broker_id, lookup_data(self._context))
         self._loads.start()
         self._tops.start()
@@ -103,10 +103,10 @@ class ExtensibleLoadManager:
         self._periodic.start(
             "bundle splits", self._split_own, lambda: config.current.load_balancer_split_interval_minutes * 60
         )
-        self._periodic.start("load taken back", self._take_back, lambda: 0.0)
+        self._periodic.start("load withdrawal", self._withdraw, lambda: 0.0)
 
     async def announce_leaving(self) -> None:
-        """Tell the others that this broker takes nothing more; who does not hear of it is refused."""
+        """Announce that this broker accepts no more bundles. It refuses bundles of brokers that missed this."""
         data = lookup_data(self._context)
         leaving = msgspec.structs.replace(data, properties={**data.properties, LEAVING: "true"})
         with suppress(MetadataError):
@@ -116,11 +116,11 @@ class ExtensibleLoadManager:
         return await self._load_data.leaving()
 
     async def disable(self) -> None:
-        """Remove the registration. Idempotent."""
+        """Remove the registration. Further calls have no effect."""
         await self._context.registration.unregister()
 
     async def stop(self) -> None:
-        """End every task; disables first. Idempotent."""
+        """End every task, and disable. Further calls have no effect."""
         await self._periodic.close()
         self._reporter.close()
         self._load_data.close()
@@ -134,31 +134,32 @@ class ExtensibleLoadManager:
         return self._context.registration.brokers
 
     def load_report(self) -> LocalBrokerData:
-        """Return this broker's figures of now, as the modular load manager would report them."""
+        """Return this broker's present load, in the form of the modular load manager's report."""
         return self._reporter.current()
 
     @property
     def decisions(self) -> DecisionLog:
-        """What this broker decided, for REST."""
+        """The decisions of this broker, for REST."""
         return self._environment.decisions
 
     async def write_report(self, *, force: bool = False) -> bool:
-        """Tell this broker's load and its heaviest bundles, each if it is due or `force`; return whether any was.
+        """Publish this broker's load and its heaviest bundles, each if it is due or with `force`.
 
-        What it carries, all its bundles, goes into the log that the pipeline reads, by the rule of the modular one.
+        Return whether any was published. The report log for the pipeline gets all bundles, by the rule of the modular
+        load manager.
         """
         self._reporter.log_report(force=force)
-        logged = self._reporter.written if self._load_data.goes_by_pipeline else None
-        told = await self._load_reporter.report(force=force, logged=logged)
+        logged = self._reporter.written if self._load_data.uses_pipeline else None
+        published = await self._load_reporter.report(force=force, logged=logged)
         self.metrics.report(self._load_reporter.current)
-        told = await self._top_reporter.report(force=force) or told
+        published = await self._top_reporter.report(force=force) or published
         self.metrics.unreported(len(self._context.registration.brokers - self._load_data.loads().keys()))
         await self._judge_pipeline()
-        return told
+        return published
 
     async def _judge_pipeline(self) -> None:
-        """Show whether the pipeline is in use, if it is to be, and tell the log when that changes."""
-        if not self._load_data.goes_by_pipeline:
+        """Update the metrics of the pipeline, if it is configured, and log when its state changes."""
+        if not self._load_data.uses_pipeline:
             self.metrics.pipeline(None)
             return
         self._load_data.note_reports()
@@ -172,33 +173,33 @@ class ExtensibleLoadManager:
         if effect is not ReportEffect.NONE:
             self._changed.set()
 
-    async def _take_back(self) -> None:
-        """When bundles come or go, what was told of this broker is no longer true."""
+    async def _withdraw(self) -> None:
+        """Withdraw the published values when this broker gets or loses bundles: they are not right any more."""
         await self._changed.wait()
         self._changed.clear()
-        await self._load_reporter.take_back()
-        await self._top_reporter.take_back()
+        await self._load_reporter.withdraw()
+        await self._top_reporter.withdraw()
 
     # ---- decisions ----
 
     async def select_broker(self, bundle: Bundle) -> Placement | None:
-        """Choose the owner-to-be of an unowned bundle; None if no broker qualifies."""
+        """Choose an owner for a bundle without one; None if no broker qualifies."""
         return await (await self._deciding()).select(bundle, ())
 
     async def select_successor(self, bundle: Bundle, without: Collection[str]) -> Placement | None:
-        """Choose who shall own a bundle, other than some brokers; None if no other qualifies."""
+        """Choose the next owner of a bundle, except some brokers; None if no other qualifies."""
         return await (await self._deciding()).select(bundle, without)
 
     async def shed(self) -> None:
-        """Leader: unload bundles from the most loaded brokers, each for a certain other one."""
+        """Leader: unload bundles from the most loaded brokers, each for a known destination."""
         if self._context.is_leader():
             await (await self._deciding()).shed()
 
     async def check_splits(self) -> None:
-        """Each broker splits its own bundles, whoever leads."""
+        """Do nothing: every broker splits its own bundles periodically."""
 
     async def write_resource_quotas(self) -> None:
-        """There are none."""
+        """Do nothing: this load manager has no quotas."""
 
     async def _split_own(self) -> None:
         if self._context.owned_bundles():
@@ -206,7 +207,7 @@ class ExtensibleLoadManager:
                 await (await self._deciding()).split_own()
 
     async def snapshot_document(self) -> SnapshotDocument:
-        """Return what this broker would decide upon now, for files and REST."""
+        """Return the snapshot on which this broker would decide now, for files and REST."""
         return await (await self._deciding()).snapshot_document()
 
 
@@ -218,7 +219,7 @@ def _store(context: LoadManagerContext, topic: str) -> LoadStore:
 
 
 def _decisions_class() -> "type[ExtensibleDecisions]":
-    """Import what deciding needs: numpy and the strategies, which takes a few hundred milliseconds."""
+    """Import the code that decides, with numpy and the strategies; this takes a few hundred milliseconds."""
     from pulsar_barycenter.broker.load_manager.extensible.deciding import ExtensibleDecisions
 
     return ExtensibleDecisions

@@ -1,7 +1,6 @@
-"""What a broker knows of the cluster's load: who is registered, their loads and heaviest bundles, who owns what; and
-what the pipeline knows of their traffic.
+"""What a broker knows of the cluster's load: registrations, loads, heaviest bundles, owners, the pipeline's windows.
 
-A value that cannot be read is told once and counts as none. Free of numpy.
+A value that cannot be decoded is logged once for each broker, and ignored. Free of numpy.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +12,7 @@ import structlog
 from pulsar_barycenter.broker.cluster.registration import BROKERS_ROOT
 from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
 from pulsar_barycenter.broker.load_manager.extensible.load_stores import LoadStore
-from pulsar_barycenter.broker.load_manager.pipeline_feed import PipelineFeed, PipelineFigures, Published, ReportName
+from pulsar_barycenter.broker.load_manager.pipeline_feed import PipelineFeed, Published, ReportName, UsedPublication
 from pulsar_barycenter.load.reports.extensible_reports import (
     BrokerLoadData,
     BrokerLookupData,
@@ -28,20 +27,20 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 LEAVING: Final = "barycenter.leaving"
-"""A property of the registration of a broker that is handing its bundles over."""
-_TOLD: Final = 1_000
+"""A property of the registration of a broker that transfers its bundles before it stops."""
+_MAX_LOGGED_BROKERS: Final = 1_000
 _NO_REPORT: Final = ReportName("", 0)
-"""Of a broker that does not say which report the pipeline should have: one that it never has."""
+"""Stands for the report of a broker that does not name one; the pipeline never has it."""
 
 
 class _Decoded:
-    """The values of a table, each decoded when it comes."""
+    """The decoded values of a table; each is decoded once."""
 
     def __init__(self, store: LoadStore, what: str) -> None:
         self.store = store
         self._what = what
         self._known: dict[str, tuple[bytes, object]] = {}
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     def of(self, decode: Callable[[bytes], T]) -> dict[str, T]:
         found: dict[str, T] = {}
@@ -55,23 +54,23 @@ class _Decoded:
                     known[broker] = (value, decode(value))
                 except msgspec.DecodeError as error:
                     known[broker] = (value, None)
-                    self._tell(broker, str(error))
+                    self._log_refused(broker, str(error))
             decoded = known[broker][1]
             if decoded is not None:
                 found[broker] = decoded  # type: ignore[assignment]
         self._known = known
         return found
 
-    def _tell(self, broker: str, reason: str) -> None:
-        if broker not in self._told and len(self._told) < _TOLD:
-            self._told.add(broker)
+    def _log_refused(self, broker: str, reason: str) -> None:
+        if broker not in self._logged and len(self._logged) < _MAX_LOGGED_BROKERS:
+            self._logged.add(broker)
             log.warning("load_data_refused", broker=broker, data=self._what, reason=reason)
 
 
 class ExtensibleLoadData:
     def __init__(self, context: LoadManagerContext, loads: LoadStore, tops: LoadStore, feed: PipelineFeed) -> None:
         self._context = context
-        self.pipeline = PipelineFigures(context, feed)
+        self.pipeline = UsedPublication(context, feed)
         self._loads = _Decoded(loads, "broker load")
         self._tops = _Decoded(tops, "top bundles")
         self._registered = MetadataCache(
@@ -80,7 +79,7 @@ class ExtensibleLoadData:
             refresh_after_s=context.config.current.metadata_store_cache_expiry_seconds,
         )
         self.generation = 0
-        """Grows with every change of what is known of brokers."""
+        """Grows with every change of the registrations and the tables."""
         self._stop_listening = context.registration.on_change(self._changed)
         loads.on_change(self._changed)
         tops.on_change(self._changed)
@@ -93,46 +92,47 @@ class ExtensibleLoadData:
         self.generation += 1
 
     def loads(self) -> dict[str, BrokerLoadData]:
-        """Return the load of each registered broker that told one."""
+        """Return the load of each registered broker that published one."""
         return self._of_registered(self._loads.of(decode_broker_load))
 
     def tops(self) -> dict[str, TopBundlesLoadData]:
-        """Return the heaviest bundles of each registered broker that told them."""
+        """Return the heaviest bundles of each registered broker that published them."""
         return self._of_registered(self._tops.of(decode_top_bundles))
 
-    def _of_registered(self, told: Mapping[str, T]) -> dict[str, T]:
-        """Leave out what a broker told that is gone, which nobody takes back: Pulsar's leader goes by it until it is
-        older than `loadBalancerBrokerLoadDataTTLInSeconds`."""
+    def _of_registered(self, published: Mapping[str, T]) -> dict[str, T]:
+        """Leave out the values of brokers that are not registered any more; no broker withdraws them.
+
+        Difference: Pulsar's leader uses them until they are older than `loadBalancerBrokerLoadDataTTLInSeconds`.
+        """
         registered = self._context.registration.brokers
-        return {broker: data for broker, data in told.items() if broker in registered}
+        return {broker: data for broker, data in published.items() if broker in registered}
 
     @property
-    def goes_by_pipeline(self) -> bool:
-        """Whether the pipeline's figures are decided by as long as it keeps up."""
+    def uses_pipeline(self) -> bool:
+        """Whether the configuration allows the pipeline's windows; they are used while the pipeline is not late."""
         return self._context.config.current.barycenter_extensible_pipeline_enabled
 
     def note_reports(self) -> None:
-        """Take note of the reports that brokers say the pipeline should have; each counts as known since it was noted
-        first."""
+        """Record which reports the pipeline should have by now, and since when this broker knows of them."""
         now_ms = self._context.env.clock.now_ms()
         self.pipeline.retain(self._context.registration.brokers)
         for broker, load in self.loads().items():
             report = _NO_REPORT
             if load.incarnation is not None and load.sequence is not None:
                 report = ReportName(load.incarnation, load.sequence)
-            if broker in self._context.registration.brokers and self.pipeline.last_heard(broker) != report:
-                self.pipeline.heard(broker, report, now_ms)
+            if broker in self._context.registration.brokers and self.pipeline.last_received(broker) != report:
+                self.pipeline.received(broker, report, now_ms)
 
     async def published(self) -> Published | None:
-        """Return the pipeline's figures if they are decided by now."""
-        if not self.goes_by_pipeline:
+        """Return the pipeline's publication if it is in use now."""
+        if not self.uses_pipeline:
             return None
         self.note_reports()
         await self.pipeline.read()
         return self.pipeline.published()
 
     async def lookups(self) -> dict[str, BrokerLookupData]:
-        """Return how each registered broker is reached, and what it is."""
+        """Return the registration of each broker."""
         found = {}
         for broker in sorted(self._context.registration.brokers):
             data = await self._registered.get(f"{BROKERS_ROOT}/{broker}")
@@ -141,16 +141,16 @@ class ExtensibleLoadData:
         return found
 
     async def leaving(self) -> set[str]:
-        """Return the registered brokers that take nothing more."""
+        """Return the registered brokers that accept no more bundles."""
         return {broker for broker, data in (await self.lookups()).items() if LEAVING in data.properties}
 
     async def _with_version(self, broker: str, data: BrokerLookupData) -> BrokerLookupData:
-        """A broker of another load manager calls its version by another name."""
+        """Return the data with the broker's version; brokers of other load managers register it in another field."""
         if data.broker_version is not None:
             return data
         report = await self._context.registration.data_of(broker)
         return data if report is None else msgspec.structs.replace(data, broker_version=report.broker_version_string)
 
     def owners(self) -> Mapping[str, str]:
-        """Return which broker owns each bundle, by the ownership channel."""
+        """Return the owner of each bundle, from the ownership channel."""
         return {str(bundle): owner for bundle, owner in self._context.ownership.owners()}

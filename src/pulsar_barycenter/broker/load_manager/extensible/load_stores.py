@@ -1,4 +1,4 @@
-"""The two tables in which brokers tell their load: the newest value of each broker, by its id.
+"""The two tables in which brokers publish their load: the newest value of each broker, by broker id.
 
 Source: Pulsar's `LoadDataStore` and `TableViewLoadDataStoreImpl`.
 """
@@ -15,14 +15,14 @@ from pulsar_barycenter.broker.system_topics.errors import SystemTopicError
 log = structlog.get_logger(__name__)
 
 _START_S: Final = 30.0
-_TELL_S: Final = 5.0
+_PUBLISH_S: Final = 5.0
 
 
 class LoadStore(Protocol):
-    """One table. Values are JSON, of whoever wrote them."""
+    """One table. Values are JSON and may come from any client."""
 
     def values(self) -> dict[str, bytes]:
-        """Return the newest value of each broker, as far as it was heard."""
+        """Return the newest received value of each broker."""
         ...
 
     def on_change(self, listener: Callable[[], None]) -> None:
@@ -30,20 +30,20 @@ class LoadStore(Protocol):
         ...
 
     def start(self) -> None:
-        """Begin to listen, in the background. Idempotent."""
+        """Start to read the table in the background. Further calls have no effect."""
         ...
 
-    async def tell(self, broker_id: str, value: bytes | None) -> bool:
-        """Tell the value of a broker, None to take it back; return whether it was taken. Never raises."""
+    async def publish(self, broker_id: str, value: bytes | None) -> bool:
+        """Publish the value of a broker, None to withdraw it; return whether it was accepted. Raises no error."""
         ...
 
     async def close(self) -> None:
-        """Idempotent."""
+        """Stop reading. Further calls have no effect."""
         ...
 
 
 class LocalLoadStore:
-    """A table of this process alone: what is told is known here, and nowhere else."""
+    """A table that only exists in this process."""
 
     def __init__(self) -> None:
         self._values: dict[str, bytes] = {}
@@ -58,7 +58,7 @@ class LocalLoadStore:
     def start(self) -> None:
         return
 
-    async def tell(self, broker_id: str, value: bytes | None) -> bool:
+    async def publish(self, broker_id: str, value: bytes | None) -> bool:
         if value is None:
             self._values.pop(broker_id, None)
         else:
@@ -72,17 +72,17 @@ class LocalLoadStore:
 
 
 class TopicLoadStore:
-    """A table that is a topic of the cluster: the newest message of each broker counts.
+    """A table in a topic of the cluster: the newest message of each broker counts.
 
-    The topic is not persistent: a broker that starts knows what is told from then on. Nobody waits for it; as long as
-    the topic cannot be reached, what was heard last is what is known.
+    The topic is not persistent, so a broker only gets what is published after it started. No call waits for the topic:
+    while it cannot be reached, the values received last are used.
     """
 
     def __init__(self, client: SystemTopicClient, topic: str) -> None:
         self._topic = topic
         self._view = client.table_view(topic)
         self._starting: asyncio.Task[None] | None = None
-        self._was_told = True
+        self._was_published = True
 
     def values(self) -> dict[str, bytes]:
         return dict(self._view.items())
@@ -104,18 +104,18 @@ class TopicLoadStore:
             else:
                 return
 
-    async def tell(self, broker_id: str, value: bytes | None) -> bool:
+    async def publish(self, broker_id: str, value: bytes | None) -> bool:
         try:
             if value is None:
-                await self._view.remove(broker_id, timeout_s=_TELL_S)
+                await self._view.remove(broker_id, timeout_s=_PUBLISH_S)
             else:
-                await self._view.put(broker_id, value, timeout_s=_TELL_S)
+                await self._view.put(broker_id, value, timeout_s=_PUBLISH_S)
         except SystemTopicError as error:
-            if self._was_told:
+            if self._was_published:
                 log.warning("load_data_not_told", topic=self._topic, reason=str(error))
-            self._was_told = False
+            self._was_published = False
             return False
-        self._was_told = True
+        self._was_published = True
         return True
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The extensible load manager's figures for Prometheus, with Pulsar's names and labels.
+"""The Prometheus metrics of the extensible load manager, with Pulsar's names and labels.
 
 Source: Pulsar's `ExtensibleLoadManagerImpl.getMetrics`, `AssignCounter`, `UnloadCounter`, `SplitCounter`.
 """
@@ -11,7 +11,7 @@ from pulsar_barycenter.load.reports.extensible_reports import BrokerLoadData
 
 
 class ExtensibleMetrics(ManagerMetrics):
-    """Counters of what this broker decided, gauges of its own load."""
+    """Counters of this broker's decisions, and gauges of its own load."""
 
     def __init__(self, cluster: str, broker_id: str) -> None:
         super().__init__(cluster, broker_id)
@@ -38,13 +38,13 @@ class ExtensibleMetrics(ManagerMetrics):
         )
         self._pipeline_silent_s = self._gauge(
             "barycenter_pipeline_silent_seconds",
-            "Time since the pipeline last looked for load reports; grows when it stopped, not under steady load",
+            "Time since the pipeline last looked for load reports; grows if it stopped, not if the load is steady",
         )
         self._pipeline_in_use = self._gauge(
-            "barycenter_pipeline_in_use", "1 if decisions go by the pipeline's figures, 0 if by the newest ones"
+            "barycenter_pipeline_in_use", "1 if decisions use the pipeline's windows, 0 if the newest reported values"
         )
         self._unreported = self._gauge(
-            "barycenter_brokers_without_load_report", "Registered brokers of which this broker knows no load"
+            "barycenter_brokers_without_load_report", "Registered brokers whose load this broker does not know"
         )
 
     def report(self, load: BrokerLoadData) -> None:
@@ -54,11 +54,11 @@ class ExtensibleMetrics(ManagerMetrics):
             self._usage.labels(**self._labels, metric="loadBalancing", feature=feature).set(value)
 
     def unreported(self, brokers: int) -> None:
-        """Show of how many registered brokers no load is known here."""
+        """Show the number of registered brokers whose load is not known here."""
         self._unreported.labels(**self._labels).set(brokers)
 
     def usage_stats(self, mean: float, deviation: float) -> None:
-        """Show how even the cluster is; only if both are positive, as in Pulsar."""
+        """Show the mean and deviation of all usages; only if both are positive, as in Pulsar."""
         if mean > 0 and deviation > 0:
             for stat, value in (("avg", mean), ("std", deviation)):
                 labels = {**self._labels, "metric": "bundleUnloading", "feature": "max_ema", "stat": stat}
@@ -76,11 +76,11 @@ class ExtensibleMetrics(ManagerMetrics):
         self._splits_why.labels(**self._labels, metric="bundlesSplit", result=result, reason=reason).inc()
 
     def assigned(self, result: str) -> None:
-        """Count an assignment: Success, Skip (somebody owns it already) or Failure."""
+        """Count an assignment: Success, Skip (the bundle has an owner already) or Failure."""
         self._assigned.labels(**self._labels, metric="assign", result=result).inc()
 
     def pipeline(self, state: PipelineState | None) -> None:
-        """Show whether decisions go by the pipeline, and how late it is; None: nobody asks."""
+        """Show whether decisions use the pipeline, and how late it is; None: the pipeline is not configured."""
         self._pipeline_in_use.labels(**self._labels).set(state is not None and state.in_use)
         if state is None:
             self._pipeline_lag_s.clear()

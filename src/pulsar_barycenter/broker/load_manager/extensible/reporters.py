@@ -1,8 +1,7 @@
-"""What a broker tells of itself in the two tables: its load when that changed enough, its heaviest bundles when they
-were counted anew.
+"""Publishes this broker's values in the two tables: its load and its heaviest bundles, when they changed enough.
 
-When a bundle comes or goes, what was told is no longer true: the broker takes it back, at most once in 10 s, and starts
-its averages afresh.
+When the broker gets or loses a bundle, the published values are not right any more: the broker withdraws them, at most
+once in 10 s, and restarts its averages.
 
 Source: Pulsar's `BrokerLoadDataReporter` and `TopBundleLoadDataReporter`.
 """
@@ -30,19 +29,19 @@ class _OwnValue:
     def __init__(self, context: LoadManagerContext, store: LoadStore) -> None:
         self._context = context
         self._store = store
-        self._taken_back_ms: int | None = None
+        self._withdrawn_ms: int | None = None
 
-    async def tell(self, data: msgspec.Struct) -> bool:
-        return await self._store.tell(self._context.urls.broker_id, encode_without_none(data))
+    async def publish(self, data: msgspec.Struct) -> bool:
+        return await self._store.publish(self._context.urls.broker_id, encode_without_none(data))
 
-    async def take_back(self) -> None:
-        """Take back what was told, unless that was done just before; a failure is none."""
-        now_ms, before_ms = self._context.env.clock.now_ms(), self._taken_back_ms
+    async def withdraw(self) -> None:
+        """Withdraw the value, unless this was done less than TOMBSTONE_INTERVAL_MS ago; a failed try does not count."""
+        now_ms, before_ms = self._context.env.clock.now_ms(), self._withdrawn_ms
         if before_ms is not None and now_ms - before_ms < TOMBSTONE_INTERVAL_MS:
             return
-        self._taken_back_ms = now_ms
-        if not await self._store.tell(self._context.urls.broker_id, None):
-            self._taken_back_ms = before_ms
+        self._withdrawn_ms = now_ms
+        if not await self._store.publish(self._context.urls.broker_id, None):
+            self._withdrawn_ms = before_ms
 
 
 class BrokerLoadReporter:
@@ -50,12 +49,12 @@ class BrokerLoadReporter:
         self._context = context
         self._load = load
         self._value = _OwnValue(context, store)
-        self._told = BrokerLoadData()
+        self._published = BrokerLoadData()
         self.current = BrokerLoadData()
-        """The load as measured last."""
+        """The last measured load."""
 
     def measure(self) -> BrokerLoadData:
-        """Measure once more, which is one step of the averages."""
+        """Measure the load; each call is one step of the averages."""
         stats, config = self._load.stats(), self._context.config.current
         self.current = self.current.updated(
             self._load.usage(stats),
@@ -68,28 +67,29 @@ class BrokerLoadReporter:
         return self.current
 
     async def report(self, *, force: bool = False, logged: NamedReport | None = None) -> bool:
-        """Measure, and tell the load if it is due or `force`; return whether it was told.
+        """Measure the load, and publish it if it is due or with `force`; return whether it was published.
 
-        `logged` is the newest load report that the pipeline gets, if others shall know of it; the load is due, too,
-        when they do not.
+        `logged` is the newest report in the log for the pipeline, None if the pipeline is not used. The load is also
+        due if the published value names another report.
         """
         current, now_ms = self.measure(), self._context.env.clock.now_ms()
         rule = BrokerLoadReportRule.of(self._context.config.current)
         name = (None, None) if logged is None else (logged.incarnation, logged.sequence)
-        is_known = (self._told.incarnation, self._told.sequence) == name
-        if not force and (logged is None or is_known) and not is_broker_load_due(self._told, current, now_ms, rule):
+        is_named = (self._published.incarnation, self._published.sequence) == name
+        is_due = is_broker_load_due(self._published, current, now_ms, rule)
+        if not force and (logged is None or is_named) and not is_due:
             return False
-        told = msgspec.structs.replace(current, reported_at=now_ms, incarnation=name[0], sequence=name[1])
-        if not await self._value.tell(told):
+        value = msgspec.structs.replace(current, reported_at=now_ms, incarnation=name[0], sequence=name[1])
+        if not await self._value.publish(value):
             return False
-        self._told = told
+        self._published = value
         self.current = msgspec.structs.replace(self.current, reported_at=now_ms)
         return True
 
-    async def take_back(self) -> None:
-        """A bundle came or went."""
+    async def withdraw(self) -> None:
+        """Withdraw the load and restart the averages, after this broker got or lost a bundle."""
         self.current = self.current.cleared()
-        await self._value.take_back()
+        await self._value.withdraw()
 
 
 class TopBundlesReporter:
@@ -97,12 +97,12 @@ class TopBundlesReporter:
         self._context = context
         self._load = load
         self._value = _OwnValue(context, store)
-        self._told_of: dict[str, NamespaceBundleStats] | None = None
+        self._published_stats: dict[str, NamespaceBundleStats] | None = None
 
     async def report(self, *, force: bool = False) -> bool:
-        """Tell the heaviest bundles if they were counted anew or `force`; return whether they were told."""
+        """Publish the heaviest bundles if their stats changed or with `force`; return whether they were published."""
         stats, config = self._load.stats(), self._context.config.current
-        if not force and stats == self._told_of:
+        if not force and stats == self._published_stats:
             return False
         bound = set()
         if not config.load_balancer_shedding_bundles_with_policies_enabled:
@@ -113,13 +113,13 @@ class TopBundlesReporter:
             excluded_namespaces=frozenset(config.load_balancer_shedding_excluded_namespaces),
             has_policies=bound.__contains__,
         )
-        if not await self._value.tell(top):
+        if not await self._value.publish(top):
             return False
-        self._told_of = stats
+        self._published_stats = stats
         return True
 
     async def _with_policies(self, namespaces: set[str]) -> set[str]:
-        """Return those of some namespaces that have an isolation policy or an anti-affinity group."""
+        """Return the namespaces that have an isolation policy or an anti-affinity group."""
         policies = self._context.policies
         for namespace in sorted(namespaces):
             await policies.learn_groups(namespace, tuple)
@@ -130,7 +130,7 @@ class TopBundlesReporter:
             if namespace in current.groups or current.isolation.of_namespace(namespace) is not None
         }
 
-    async def take_back(self) -> None:
-        """A bundle came or went."""
-        self._told_of = None
-        await self._value.take_back()
+    async def withdraw(self) -> None:
+        """Withdraw the heaviest bundles, after this broker got or lost a bundle."""
+        self._published_stats = None
+        await self._value.withdraw()

@@ -1,5 +1,8 @@
-"""The modular load manager: every broker folds all reports, the leader decides upon them.
+"""The modular load manager: every broker folds all load reports into windows, and the leader decides on them.
 
-`load_data` is what each broker knows of the cluster, `modular_load_manager` its life. What only a leader does is in
-`leader`, upon `snapshots`; these two bring numpy, and are imported when a broker first leads.
+Every broker keeps the windows, so that a new leader can decide at once. The leader's part needs numpy, so a broker
+imports it when it becomes leader.
+
+- `modular_load_manager` is the load manager; `load_data` is what a broker knows of the cluster's load.
+- `leader` has the leader's part: it assigns, sheds, splits and stores. `snapshots` makes its snapshots.
 """

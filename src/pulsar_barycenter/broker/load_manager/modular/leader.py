@@ -1,9 +1,9 @@
-"""What the leader of the modular load manager does: it assigns, sheds, splits and stores what it learned.
+"""The leader's part of the modular load manager: it assigns, sheds, splits, and stores bundle data and averages.
 
-It gathers a snapshot, asks the pure functions of `load`, and has the answer carried out by the bundle's
-owner, asking at each step whether this broker still leads. Decisions and refusals go to the decision log.
+It makes a snapshot, calls the pure functions of `load`, and has the bundles' owners carry out the result. Before each
+step it checks that this broker is still the leader. Decisions and refusals go to the decision log.
 
-Needs numpy; a broker imports it when it first leads.
+It needs numpy; a broker imports it when it becomes leader.
 Source: Pulsar's `ModularLoadManagerImpl` (`selectBrokerForAssignment`, `doLoadShedding`, `checkNamespaceBundleSplit`,
 `writeBundleDataOnZooKeeper`).
 """
@@ -56,11 +56,11 @@ from pulsar_barycenter.naming.bundle import Bundle
 
 log = structlog.get_logger(__name__)
 
-_RANKED_AT_ONCE: Final = 1_000
+_RANKED_IN_ONE_STEP: Final = 1_000
 
 
 class ModularLeader:
-    """The leader's half of one broker's load manager."""
+    """The leader's part of one broker's load manager."""
 
     def __init__(
         self,
@@ -80,19 +80,19 @@ class ModularLeader:
         self._selection_memory = SelectionMemory()
         self._shedding_memory = NOTHING_REMEMBERED
 
-    # ---- what is known ----
+    # ---- snapshots ----
 
     async def snapshot_document(self) -> SnapshotDocument:
-        """Return what this broker would decide upon now, for files and REST."""
+        """Return the snapshot on which this broker would decide now, for files and REST."""
         await self._snapshot()
         try:
             memory = self._shedding_memory.document(shedder_of(self._context.config.current, ManagerKind.MODULAR))
-        except StrategyError:  # set while the broker ran
+        except StrategyError:  # the key was set while the broker ran
             memory = MemoryDocument()
         return self._load_data.document(memory)
 
     async def _snapshot(self) -> LoadSnapshot:
-        """Return the load as known now, brought up to date if something changed and the store answers.
+        """Return the present load, refreshed if something changed and the store answers.
 
         Raises:
             MetadataError: no broker is known, and the store does not answer.
@@ -101,7 +101,7 @@ class ModularLeader:
         return await self._snapshots.current()
 
     async def _snapshot_for(self, *namespaces: str) -> LoadSnapshot:
-        """Return the load as known now, with the anti-affinity groups that placing their bundles needs."""
+        """Return the present load, with the anti-affinity groups that are needed to place bundles of `namespaces`."""
         snapshot = await self._snapshot()
         for namespace in namespaces:
             await self._context.policies.learn_groups(
@@ -115,11 +115,11 @@ class ModularLeader:
     # ---- placement ----
 
     async def select_broker(self, bundle: Bundle) -> Placement | None:
-        """Choose the owner-to-be of an unowned bundle and preallocate it there; None if no broker qualifies."""
+        """Choose an owner for a bundle without one, and preallocate it there; None if no broker qualifies."""
         loop = asyncio.get_running_loop()
         started = loop.time()
         name, policies = str(bundle), self._context.policies
-        # read outside the lock, or the store's time would add up over all bundles that are being assigned
+        # outside of the lock: else the store's latency would add up over all bundles that are being assigned
         await policies.refresh(str(bundle.namespace))
         data = None if self._load_data.preallocated_broker(name) else await self._load_data.obtain(name)
         async with self._selecting:
@@ -130,11 +130,11 @@ class ModularLeader:
             if placement.broker is not None:
                 self._snapshots.preallocate(name, placement.broker, data or default_bundle_data())
         self._metrics.assigned(loop.time() - started)
-        self._executor.tell_placement(placement)
+        self._executor.log_placement(placement)
         return placement if placement.broker is not None else None
 
     async def _is_allowed(self, bundle: Bundle, broker: str) -> bool:
-        """Tell whether policies, which may be newer than the choice of `broker`, still let it serve the bundle."""
+        """Return whether policies, which may have changed since `broker` was chosen, allow it to serve the bundle."""
         if not self._context.policies.current.narrows:
             return True
         snapshot = await self._snapshot_for(str(bundle.namespace))
@@ -142,7 +142,7 @@ class ModularLeader:
         return row is not None and bool(policy_candidates(snapshot, self._request_for(str(bundle))).kept[row])
 
     def _select(self, bundle: str, snapshot: LoadSnapshot) -> Placement:
-        """Choose by the load; where no load report at all is known, by who is registered."""
+        """Choose an owner by load; if no load report is known, from the registered brokers."""
         selection = FilteredSelection.of(self._context.config.current)
         is_blind = not len(snapshot.brokers) and bool(self._context.registration.brokers)
         if is_blind:
@@ -153,11 +153,11 @@ class ModularLeader:
         if not is_blind:
             return placement
         reason = placement.reason
-        flags = ("no load report is known, so only who is registered played a part", *reason.flags)
+        flags = ("no load report is known, so all registered brokers count as idle", *reason.flags)
         return Placement.because(msgspec.structs.replace(reason, flags=flags), bundle, placement.broker)
 
     def _registered_only(self) -> LoadSnapshot:
-        """Return the registered brokers without any load, and the policies."""
+        """Return a snapshot of the registered brokers without any load, with the policies."""
         blank = LocalBrokerData(load_manager_class_name=ManagerKind.MODULAR.class_name)
         snapshot = build_snapshot(dict.fromkeys(self._context.registration.brokers, blank), {}, {})
         return replace(snapshot, policies=self._context.policies.current)
@@ -165,7 +165,7 @@ class ModularLeader:
     # ---- shedding ----
 
     async def shed(self) -> None:
-        """Unload bundles from overloaded brokers, each for a destination chosen beforehand."""
+        """Unload bundles from overloaded brokers, each for a destination that is chosen in advance."""
         config, load_data = self._context.config.current, self._load_data
         if not self._may_act() or not (config.load_balancer_enabled and config.load_balancer_shedding_enabled):
             return
@@ -176,33 +176,33 @@ class ModularLeader:
         try:
             shedder = shedder_of(config, ManagerKind.MODULAR)
             selection = FilteredSelection.of(config)
-        except StrategyError as error:  # set while the broker ran
+        except StrategyError as error:  # the key was set while the broker ran
             log.error("shedding_strategy_refused", reason=str(error))
             return
         if len(self._context.registration.brokers) < 2:
-            self._executor.tell_round(Reason(code=Code.TOO_FEW_BROKERS, strategy=shedder.name))
+            self._executor.log_round(Reason(code=Code.TOO_FEW_BROKERS, strategy=shedder.name))
             return
         snapshot = replace(await self._snapshot(), taken_at_ms=self._context.env.clock.now_ms())
         plan, memory = shed(shedder, snapshot, self._shedding_memory.of(shedder))
         self._shedding_memory = self._shedding_memory.then(shedder, memory)
-        self._executor.tell_round(plan.reason)
+        self._executor.log_round(plan.reason)
         await self._carry_out(plan, selection)
 
     async def _carry_out(self, plan: SheddingPlan, selection: FilteredSelection) -> None:
-        """Have one bundle of the plan after the other unloaded, each for the destination that is best by then."""
+        """Unload the bundles of the plan one after the other, each for the destination that is best at that time."""
         namespaces = {namespace_of(plan.snapshot.bundles.names[row]) for row in plan.rows.tolist()}
         snapshot = await self._snapshot_for(*sorted(namespaces))
         destinations = selection.destinations(
             plan, snapshot, self._selection_memory, self._context.env.random, self._request_for
         )
         unloaded = await carry_out_round(
-            moves(plan, destinations), self._executor, self._unload, may_go_on=self._may_act
+            moves(plan, destinations), self._executor, self._unload, may_continue=self._may_act
         )
         self._selection_memory = destinations.memory
         self._metrics.unloaded(brokers=len({unload.source for unload in unloaded}), bundles=len(unloaded))
 
     async def _unload(self, unload: Unload) -> UnloadOutcome:
-        """Have one bundle unloaded; if it was, the load that is known then has it on its way."""
+        """Make the owner unload a bundle; if it did, the next snapshot counts the bundle for its destination."""
         load_data = self._load_data
         if not await self._executor.unload(unload, unload.destination):
             return UnloadOutcome(False)
@@ -216,7 +216,7 @@ class ModularLeader:
     # ---- splitting ----
 
     async def check_splits(self) -> None:
-        """Split bundles that grew too large."""
+        """Split bundles that are too large."""
         config = self._context.config.current
         if not self._may_act() or not (config.load_balancer_enabled and config.load_balancer_auto_bundle_split_enabled):
             return
@@ -252,7 +252,7 @@ class ModularLeader:
     # ---- what is stored ----
 
     async def write_resource_quotas(self) -> None:
-        """Store bundle data and broker time averages."""
+        """Store bundle data and the brokers' time averages."""
         if not self._may_act():
             return
         await self._watch.refresh()
@@ -262,32 +262,32 @@ class ModularLeader:
         await all_of(
             chain(
                 (self._write(f"{BUNDLE_DATA_ROOT}/{name}", data[name]) for name in heaviest),
-                (self._write(f"{BROKER_AVERAGES_ROOT}/{broker}", each) for broker, each in averages.items()),
+                (self._write(f"{BROKER_AVERAGES_ROOT}/{broker}", average) for broker, average in averages.items()),
             )
         )
 
     async def _to_store(self, bundles: BundleTable, data: Mapping[str, BundleData]) -> list[str]:
-        """Return the bundles worth storing: the heaviest, so many a broker (of equals the first by name), or all."""
+        """Return the bundles to store: all, or a number for each broker, heaviest first (of equal ones by name)."""
         config = self._context.config.current
         excluded = config.load_balancer_shedding_excluded_namespaces
-        each = config.load_balancer_max_number_of_bundles_in_bundle_load_report
-        limit = each * max(1, len(self._load_data.brokers)) if each > 0 else 0
+        per_broker = config.load_balancer_max_number_of_bundles_in_bundle_load_report
+        limit = per_broker * max(1, len(self._load_data.brokers)) if per_broker > 0 else 0
         kept: list[str] = []
         heaviest: list[tuple[tuple[tuple[int, int, int], tuple[int, int, int]], int, str]] = []
         before = ""
-        for start in range(0, len(bundles), _RANKED_AT_ONCE):
+        for start in range(0, len(bundles), _RANKED_IN_ONE_STEP):
             await asyncio.sleep(0)
-            rows = range(start, min(start + _RANKED_AT_ONCE, len(bundles)))
-            some = []
+            rows = range(start, min(start + _RANKED_IN_ONE_STEP, len(bundles)))
+            batch = []
             for row, is_sampled in zip(rows, bundles.sampled[start : rows.stop].tolist(), strict=True):
                 name = bundles.names[row]
-                if is_sampled and name != before and name in data:  # one that two brokers report stands there twice
-                    some.append((row, name))
+                if is_sampled and name != before and name in data:  # a bundle that two brokers report has two rows
+                    batch.append((row, name))
                     before = name
             if not limit:
-                kept += [name for _, name in some if namespace_of(name) not in excluded]
+                kept += [name for _, name in batch if namespace_of(name) not in excluded]
                 continue
-            for row, name in some:
+            for row, name in batch:
                 add = heapq.heappush if len(heaviest) < limit else heapq.heappushpop
                 add(heaviest, (bundle_data_rank(data[name]), -row, name))
         return [name for _, _, name in sorted(heaviest, reverse=True)] if limit else kept

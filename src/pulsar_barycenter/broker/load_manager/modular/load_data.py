@@ -1,11 +1,11 @@
-"""What a broker knows of the cluster's load: reports, windows, and bundles that are on their way to a broker.
+"""What a broker knows of the cluster's load: reports, windows, and bundles that were assigned and not yet reported.
 
-Every broker keeps these load data, so that whoever becomes leader decides with full windows at once. They need no
-numpy; what a leader decides upon is made of them in `snapshots`.
+Every broker keeps this data, so that a new leader decides with full windows at once. It needs no numpy; `snapshots`
+makes the leader's snapshots from it.
 
-A preallocation stands for a bundle that was assigned and that its new owner does not report yet. It ends when some
-broker reports the bundle, the new owner leaves the cluster, or after PREALLOCATION_MS. (Pulsar drops most of them at
-the next notification of any broker, and then sends several bundles to the broker that looks idle.)
+A preallocation is a bundle that was assigned and that its new owner does not report yet. It ends when a broker reports
+the bundle, when the new owner leaves the cluster, or after PREALLOCATION_MS. (Pulsar drops most of them at the next
+notification of any broker, and then assigns several bundles to the broker that looks idle.)
 
 Source: Pulsar's `ModularLoadManagerImpl` (`updateAll`, `updateBundleData`, `getBundleDataOrDefault`).
 """
@@ -21,7 +21,7 @@ import structlog
 from pulsar_barycenter.broker.cluster.registration import owns_by_records
 from pulsar_barycenter.broker.load_manager.balancing_configuration import balancing_configuration
 from pulsar_barycenter.broker.load_manager.context import LoadManagerContext
-from pulsar_barycenter.broker.load_manager.pipeline_feed import PipelineFeed, PipelineFigures, Published, is_exactly
+from pulsar_barycenter.broker.load_manager.pipeline_feed import PipelineFeed, Published, UsedPublication, is_exactly
 from pulsar_barycenter.load.reports.load_report import (
     BundleData,
     LocalBrokerData,
@@ -41,14 +41,14 @@ BUNDLE_DATA_ROOT: Final = "/loadbalance/bundle-data"
 BROKER_AVERAGES_ROOT: Final = "/loadbalance/broker-time-average"
 RESOURCE_QUOTA_ROOT: Final = "/loadbalance/resource-quota/namespace"
 PREALLOCATION_MS: Final = 900_000
-_READ_AT_ONCE: Final = 2
+_CONCURRENT_READS: Final = 2
 SAME_ANSWER_MS: Final = 10_000
-"""How long a second question for a bundle's broker gets the answer of the first."""
+"""For how long another request for a bundle's owner gets the same answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preallocation:
-    """A bundle on its way to `broker` since `at_ms` (epoch ms), and what it is taken to carry there."""
+    """A bundle that is assigned to `broker` since `at_ms` (epoch ms), and the load that it counts for there."""
 
     broker: str
     data: BundleData
@@ -56,59 +56,59 @@ class Preallocation:
 
 
 class LoadData:
-    """One broker's load data; `refresh` brings it up to date."""
+    """The load data of one broker; `refresh` updates it."""
 
     def __init__(self, context: LoadManagerContext, feed: PipelineFeed) -> None:
         self._context = context
-        self.pipeline = PipelineFigures(context, feed)
+        self.pipeline = UsedPublication(context, feed)
         self.fold = LiveFold()
         self.preallocations: dict[str, Preallocation] = {}
         self._reported: dict[str, Preallocation] = {}
-        """Those of them that a report ended; they count until the refresh is over."""
+        """The preallocations that a report ended; they count until the refresh has ended."""
         self.recently_unloaded: dict[str, int] = {}
         self._summed: dict[str, tuple[LocalBrokerData, list[BundleData | None], TimeAverageBrokerData]] = {}
         self.generation = 0
 
     @property
     def brokers(self) -> frozenset[str]:
-        """The brokers whose reports are known."""
+        """The brokers with a known report."""
         return frozenset(self.fold.reports)
 
     async def refresh(self) -> tuple[list[str], list[str]]:
-        """Read the registered brokers' reports and fold in what is new; return brokers that left and bundles forgotten.
+        """Read the registered brokers' reports and fold in the new ones; return left brokers and forgotten bundles.
 
-        Not to be called while a call is under way.
+        Only one call may run at a time.
         """
         registration = self._context.registration
         live = await registration.refresh()
         reports: dict[str, LocalBrokerData] = {}
         received_ms: dict[str, int] = {}
         brokers = sorted(live)
-        for start in range(0, len(brokers), _READ_AT_ONCE):
-            some = brokers[start : start + _READ_AT_ONCE]
-            found = await asyncio.gather(*map(self._report_of, some))
-            reports |= {broker: report for broker, report in zip(some, found, strict=True) if report is not None}
-            received_ms |= dict.fromkeys(some, self._context.env.clock.now_ms())
-            await asyncio.sleep(0)  # each of many bundles
+        for start in range(0, len(brokers), _CONCURRENT_READS):
+            batch = brokers[start : start + _CONCURRENT_READS]
+            found = await asyncio.gather(*map(self._report_of, batch))
+            reports |= {broker: report for broker, report in zip(batch, found, strict=True) if report is not None}
+            received_ms |= dict.fromkeys(batch, self._context.env.clock.now_ms())
+            await asyncio.sleep(0)  # a report may have many bundles
         for broker, report in reports.items():
             if self.fold.is_new(broker, report):
                 await self._remember_unknown(report)
-            if self.fold.accept(broker, report) or self.pipeline.last_heard(broker) is None:
-                self.pipeline.heard(broker, self.fold.reports[broker], received_ms[broker])
+            if self.fold.accept(broker, report) or self.pipeline.last_received(broker) is None:
+                self.pipeline.received(broker, self.fold.reports[broker], received_ms[broker])
                 self._end_preallocations(report, received_ms[broker])
-                await asyncio.sleep(0)  # all brokers may have reported at once
-        gone = sorted(set(self.fold.reports) - set(reports))
+                await asyncio.sleep(0)  # all brokers may have reported at the same time
+        left = sorted(set(self.fold.reports) - set(reports))
         forgotten = self.fold.retain(reports.keys(), self._context.env.clock.now_ms())
         self.pipeline.retain(self.fold.reports)
-        for broker in gone:
+        for broker in left:
             self._summed.pop(broker, None)
         self._settle()
         self.generation += 1
-        return gone, forgotten
+        return left, forgotten
 
     async def _report_of(self, broker: str) -> LocalBrokerData | None:
-        """Return what a broker reported; None of one of the extensible load manager, which tells its load elsewhere and
-        would seem to be idle."""
+        """Return the report of a broker; None for the extensible load manager, whose registration has no load: the
+        broker would look idle."""
         try:
             report = await self._context.registration.data_of(broker)
             return None if report is None or owns_by_records(report) else report
@@ -125,12 +125,12 @@ class LoadData:
                     self.fold.remember(name, data, report.last_update)
 
     async def obtain(self, bundle: str) -> BundleData:
-        """Return what is known of a bundle: in memory, else stored, else by its quota, else the default."""
+        """Return the data of a bundle: from memory, from the store, from its quota, or the default."""
         await self.pipeline.read()
         return self.known(bundle) or await self._stored(bundle) or default_bundle_data()
 
     def known(self, bundle: str) -> BundleData | None:
-        """Return the windows of one bundle, as `bundle_data` has them."""
+        """Return the windows of a bundle, as in `bundle_data`; None if there are none."""
         published = self.pipeline.published()
         found = None if published is None else published.bundles.get(bundle)
         return found or self.fold.bundles.get(bundle)
@@ -147,20 +147,20 @@ class LoadData:
             log.warning("bundle_data_not_read", bundle=bundle, reason=str(error))
             return None
 
-    # ---- bundles on their way ----
+    # ---- preallocations ----
 
     def preallocate(self, bundle: str, broker: str, data: BundleData) -> None:
-        """Count `bundle` for `broker` from now on, until it is reported."""
+        """Count `bundle` for `broker` until it is reported."""
         self.preallocations[bundle] = Preallocation(broker, data, self._context.env.clock.now_ms())
 
     def forget_bundle(self, bundle: str) -> None:
-        """Drop a bundle that is no more."""
+        """Drop a bundle that no longer exists."""
         self.fold.forget(bundle)
         self.preallocations.pop(bundle, None)
         self.changed()
 
     def preallocated_broker(self, bundle: str) -> str | None:
-        """Return who was chosen for `bundle` a moment ago, if that broker is still there."""
+        """Return the broker that was chosen for `bundle` less than SAME_ANSWER_MS ago, if it is still registered."""
         found = self.preallocations.get(bundle)
         if found is None or self._context.env.clock.now_ms() - found.at_ms > SAME_ANSWER_MS:
             return None
@@ -169,25 +169,25 @@ class LoadData:
     def _settle(self) -> None:
         oldest_ms = self._context.env.clock.now_ms() - PREALLOCATION_MS
         for bundle, preallocation in list(self.preallocations.items()):
-            gone = preallocation.broker not in self.fold.reports
-            is_reported = self._reported.get(bundle) is preallocation  # not if it was sent elsewhere since
-            if gone or is_reported or preallocation.at_ms < oldest_ms:
+            has_left = preallocation.broker not in self.fold.reports
+            is_reported = self._reported.get(bundle) is preallocation  # else it was assigned again since
+            if has_left or is_reported or preallocation.at_ms < oldest_ms:
                 del self.preallocations[bundle]
         self._reported.clear()
 
     def _end_preallocations(self, report: LocalBrokerData, received_ms: int) -> None:
-        """Let those end whose bundle this report lists, at its destination or elsewhere.
+        """End the preallocations of the bundles in this report, at their destination or elsewhere.
 
-        A report from before a bundle was sent may list its former stay, and ends nothing.
+        A report that was received before the bundle was assigned may list it with its former owner, and ends nothing.
         """
         for bundle in self.preallocations.keys() & report.last_stats.keys():
             if received_ms > self.preallocations[bundle].at_ms:
                 self._reported[bundle] = self.preallocations[bundle]
 
-    # ---- figures to decide by ----
+    # ---- values for decisions ----
 
     def bundle_data(self, published: Published | None) -> dict[str, BundleData]:
-        """Return the windows of all bundles as of now: the published ones, for the rest those folded here."""
+        """Return the present windows of all bundles: the published ones, and the broker's own for the others."""
         return {**self.fold.bundles, **(published.bundles if published is not None else {})}
 
     def average(
@@ -197,7 +197,7 @@ class LoadData:
         data: Mapping[str, BundleData],
         published: Published | None,
     ) -> TimeAverageBrokerData:
-        """Return the time averages of the broker of that report: those published if of just this one, else sums."""
+        """Return a broker's time averages: the published ones if they belong to this report, else sums."""
         if published is not None and is_exactly(published.publication, broker, report):
             found = published.averages.get(broker)
             if found is not None:
@@ -205,7 +205,7 @@ class LoadData:
         return self._sums(broker, report, data)
 
     def _sums(self, broker: str, report: LocalBrokerData, data: Mapping[str, BundleData]) -> TimeAverageBrokerData:
-        """Return the sums of the windows of a broker's bundles; remembered while report and windows are the same."""
+        """Return the sums of the windows of a broker's bundles; cached while report and windows are the same."""
         known = list(map(data.get, report.last_stats))
         before = self._summed.get(broker)
         if before is not None and before[0] is report and before[1] == known:
@@ -215,7 +215,7 @@ class LoadData:
         return sums
 
     def document(self, memory: MemoryDocument) -> SnapshotDocument:
-        """Return what snapshots are built from, and what else it takes to decide the same elsewhere."""
+        """Return the input of a snapshot, and all that is needed to take the same decisions elsewhere."""
         live, published = self._context.registration.brokers, self.pipeline.published()
         data = self.bundle_data(published)
         reports = {broker: report for broker, report in self.fold.reports.items() if broker in live}
@@ -232,12 +232,12 @@ class LoadData:
         )
 
     def changed(self) -> None:
-        """Have the next snapshot built anew."""
+        """Record a change, so that the next snapshot is built again."""
         self.generation += 1
 
 
 def by_broker(preallocations: Mapping[str, Preallocation]) -> dict[str, dict[str, BundleData]]:
-    """Return what is on its way to each broker."""
+    """Return the preallocated bundles of each broker."""
     found: dict[str, dict[str, BundleData]] = {}
     for bundle, preallocation in preallocations.items():
         found.setdefault(preallocation.broker, {})[bundle] = preallocation.data

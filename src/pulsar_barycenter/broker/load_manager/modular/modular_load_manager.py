@@ -1,10 +1,9 @@
 """The modular load manager: every broker reports, the leader assigns, sheds and splits.
 
-What only a leader does is in `leader`, which brings numpy and is imported once, when this broker is first asked to
-decide.
+The leader's part is in `leader`. It needs numpy, and is imported when this broker first has to decide.
 
-Differences from Pulsar, each told where it is made: one sample per load report (`load.reports.windows`); a bundle on
-its way keeps its history and counts for its destination until that reports it (`load_data`), also one that was shed.
+Differences from Pulsar, each described where it is made: one sample for each load report (`load.reports.windows`); a
+bundle that was assigned or shed keeps its history, and counts for its destination until that reports it (`load_data`).
 
 Source: Pulsar's `ModularLoadManagerImpl` and `ModularLoadManagerWrapper` (4.x).
 """
@@ -42,15 +41,15 @@ if TYPE_CHECKING:
 
 
 class ModularLoadManager:
-    """One broker's load manager; see `LoadManager` for the calls that the broker makes."""
+    """The load manager of one broker; `LoadManager` describes the calls of the broker."""
 
     is_centralized = True
 
     def __init__(self, context: LoadManagerContext, environment: LoadManagerEnvironment | None = None) -> None:
-        """`environment` is that of the machine unless given.
+        """`environment` is that of the machine by default.
 
         Raises:
-            StrategyError: the configuration names a strategy that there is not, or two that do not go together.
+            StrategyError: the configuration names an unknown strategy, or two that do not fit together.
         """
         check_modular(context.config.current)
         self._context = context
@@ -65,7 +64,7 @@ class ModularLoadManager:
         self._leading: ModularLeader | None = None
 
     async def _leader(self) -> "ModularLeader":
-        """Return the leader's half, which is made when it is first asked for: the same to all who ask at once."""
+        """Return the leader's part. It is made at the first call; calls at the same time get the same object."""
         if self._leading is None:
             made = await self._environment.offload(_leaders_class)
             if self._leading is None:
@@ -75,7 +74,7 @@ class ModularLoadManager:
     # ---- life ----
 
     async def start(self) -> None:
-        """Register this broker with its first report, and begin to watch the others."""
+        """Register this broker with its first report, and start to follow the others."""
         report = self._reporter.next_report()
         await self._context.registration.register(self._context.urls.broker_id, report)
         self._reporter.wrote(report)
@@ -88,23 +87,23 @@ class ModularLoadManager:
         await self._refresh()
 
     async def disable(self) -> None:
-        """Remove the registration. Idempotent."""
+        """Remove the registration. Further calls have no effect."""
         await self._context.registration.unregister()
 
     async def stop(self) -> None:
-        """End every task; disables first. Idempotent."""
+        """End every task, and disable. Further calls have no effect."""
         await self._watch.close()
         self._reporter.close()
         await self.disable()
 
     async def _refresh(self) -> None:
-        """Bring the load data up to date; on the leader, delete what dead brokers left."""
-        gone, forgotten = await self._load_data.refresh()
+        """Refresh the load data; on the leader, also delete the stored data of brokers and bundles that are gone."""
+        left, forgotten = await self._load_data.refresh()
         await self._judge_pipeline()
         if self._context.is_leader():
             await all_of(
                 chain(
-                    (self._delete(f"{BROKER_AVERAGES_ROOT}/{broker}") for broker in gone),
+                    (self._delete(f"{BROKER_AVERAGES_ROOT}/{broker}") for broker in left),
                     (self._delete(f"{BUNDLE_DATA_ROOT}/{bundle}") for bundle in forgotten),
                 )
             )
@@ -122,7 +121,7 @@ class ModularLoadManager:
         return self._reporter.current()
 
     async def write_report(self, *, force: bool = False) -> bool:
-        """Publish this broker's load if it changed enough or `force`; return whether it was written."""
+        """Publish this broker's load if it changed enough or with `force`; return whether it was written."""
         written = await self._reporter.write(force=force)
         self.metrics.report(self._reporter.current())
         await self._judge_pipeline()
@@ -130,49 +129,49 @@ class ModularLoadManager:
 
     @property
     def decisions(self) -> DecisionLog:
-        """What this broker decided, for REST."""
+        """The decisions of this broker, for REST."""
         return self._environment.decisions
 
     def pipeline_state(self) -> PipelineState:
         return self._load_data.pipeline.state()
 
     async def _judge_pipeline(self) -> None:
-        """Show whether the pipeline is in use, and tell the log when that changes."""
+        """Update the metrics of the pipeline, and log when its state changes."""
         state = await self._load_data.pipeline.judge(decides_with="the leader's own fold")
         self.metrics.pipeline_lag_s.set(state.lag_ms / 1000)
         self.metrics.pipeline_silent_s.set((state.silent_ms or 0) / 1000)
         self.metrics.pipeline_in_use.set(1 if state.in_use else 0)
         self.metrics.pipeline_published.set(1 if state.is_published else 0)
 
-    # ---- the leader's half ----
+    # ---- the leader's part ----
 
     async def select_broker(self, bundle: Bundle) -> Placement | None:
-        """Choose the owner-to-be of an unowned bundle and preallocate it there; None if no broker qualifies."""
+        """Choose an owner for a bundle without one, and preallocate it there; None if no broker qualifies."""
         return await (await self._leader()).select_broker(bundle)
 
     async def shed(self) -> None:
-        """Leader: unload bundles from overloaded brokers, each for a destination chosen beforehand."""
+        """Leader: unload bundles from overloaded brokers, each for a destination that is chosen in advance."""
         if self._context.is_leader():
             await (await self._leader()).shed()
 
     async def check_splits(self) -> None:
-        """Leader: split bundles that grew too large."""
+        """Leader: split bundles that are too large."""
         if self._context.is_leader():
             with self._context.env.instruments.round("split"):
                 await (await self._leader()).check_splits()
 
     async def write_resource_quotas(self) -> None:
-        """Leader: store bundle data and broker time averages."""
+        """Leader: store bundle data and the brokers' time averages."""
         if self._context.is_leader():
             await (await self._leader()).write_resource_quotas()
 
     async def snapshot_document(self) -> SnapshotDocument:
-        """Return what this broker would decide upon now, for files and REST."""
+        """Return the snapshot on which this broker would decide now, for files and REST."""
         return await (await self._leader()).snapshot_document()
 
 
 def _leaders_class() -> "type[ModularLeader]":
-    """Import what only a leader needs: numpy and the strategies, which takes a few hundred milliseconds."""
+    """Import the leader's part, with numpy and the strategies; this takes a few hundred milliseconds."""
     from pulsar_barycenter.broker.load_manager.modular.leader import ModularLeader
 
     return ModularLeader

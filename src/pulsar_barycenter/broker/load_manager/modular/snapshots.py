@@ -1,13 +1,12 @@
-"""The snapshots that a leader of the modular load manager decides upon, made of its load data.
+"""Makes the snapshots of the modular load manager's leader from its load data.
 
-Nothing here holds the event loop for long, however many bundles there are: what figures take is made broker by broker
-while others go on, and kept until that broker reports again.
+A snapshot may have very many bundles, so it is made in steps that do not block the event loop. The rows of a broker are
+made when it reports, and kept until its next report.
 
-A snapshot is of the moment when its making began: reports, windows and the publication are taken then, and what is
-reported meanwhile counts with the next. What this leader does meanwhile counts at once, as in every snapshot: the
-bundles that it preallocates and unloads.
+A snapshot shows one moment: reports, windows and the publication are those of the time when its making began; later
+reports count in the next snapshot. But the leader's own preallocations and unloads count at once.
 
-Needs numpy; only a leader imports it.
+It needs numpy; only a leader imports it.
 """
 
 import asyncio
@@ -22,19 +21,19 @@ from pulsar_barycenter.load.reports.publication import PipelinePublication
 from pulsar_barycenter.load.snapshot.builder import SnapshotBuilder
 from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
 
-_KEPT_AT_ONCE: Final = 10_000
-"""Rows that are found unchanged in a few milliseconds."""
+_KEPT_ROWS_IN_ONE_STEP: Final = 10_000
+"""Unchanged rows that are checked in one step: a few milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Basis:
-    """What a snapshot is made of."""
+    """The inputs of a snapshot; if they are the same, the snapshot is the same."""
 
     generation: int
     live: frozenset[str]
     publication: PipelinePublication | None
 
-    def is_that_of(self, other: "_Basis | None") -> bool:
+    def is_same_as(self, other: "_Basis | None") -> bool:
         return (
             other is not None
             and (self.generation, self.live) == (other.generation, other.live)
@@ -44,17 +43,17 @@ class _Basis:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A snapshot without what is on its way, and what was when its making began; `number` counts makings."""
+    """A snapshot without preallocations, and the preallocations when its making began; `number` counts snapshots."""
 
     basis: _Basis
     number: int
     reported: LoadSnapshot
     averages: Mapping[str, TimeAverageBrokerData]
-    on_their_way: Mapping[str, Preallocation]
+    preallocations: Mapping[str, Preallocation]
 
 
 class Snapshots:
-    """Makes a snapshot when the load data changed, and hands the last one out else."""
+    """Makes a snapshot if the load data changed, and returns the last one otherwise."""
 
     def __init__(self, context: LoadManagerContext, load_data: LoadData) -> None:
         self._context = context
@@ -66,21 +65,21 @@ class Snapshots:
         self._current: LoadSnapshot | None = None
 
     async def current(self) -> LoadSnapshot:
-        """Return the load as known when this was called, or later; brokers that are not registered are left out.
+        """Return the load at the time of this call or later, without brokers that are not registered.
 
-        Whoever asks while a snapshot is made shares the next one with all who do.
+        Calls that arrive while a snapshot is made share the next one.
         """
-        asked = self._begun
+        called_at = self._begun
         async with self._making:
-            while (made := self._made_since(asked)) is None:
+            while (made := self._made_since(called_at)) is None:
                 await self._load_data.pipeline.read()
-                self._made = await self._make(self._basis_of_now())
+                self._made = await self._make(self._present_basis())
                 self._current = None
                 await asyncio.sleep(0)
         if self._current is None:
-            # one that a report ended meanwhile is not in the rows yet
-            on_their_way = {**made.on_their_way, **self._load_data.preallocations}
-            self._current = made.reported.with_preallocations(by_broker(on_their_way))
+            # Includes preallocations that a report ended in between: that report is not in the rows yet.
+            preallocations = {**made.preallocations, **self._load_data.preallocations}
+            self._current = made.reported.with_preallocations(by_broker(preallocations))
         policies = self._context.policies.current
         if self._current.policies is not policies:
             self._current = replace(self._current, policies=policies)
@@ -88,29 +87,29 @@ class Snapshots:
 
     @property
     def averages(self) -> Mapping[str, TimeAverageBrokerData]:
-        """The time averages of every broker, as of the last snapshot."""
+        """The time averages of every broker in the last snapshot."""
         return {} if self._made is None else self._made.averages
 
     def preallocate(self, bundle: str, broker: str, data: BundleData) -> None:
-        """Count `bundle` for `broker` from now on, until it is reported."""
+        """Count `bundle` for `broker` until it is reported."""
         made, is_new = self._made, bundle not in self._load_data.preallocations
-        if self._current is not None and made is not None and is_new and bundle not in made.on_their_way:
+        if self._current is not None and made is not None and is_new and bundle not in made.preallocations:
             self._current = self._current.adding_preallocation(broker, bundle, data)
         else:
             self._current = None
         self._load_data.preallocate(bundle, broker, data)
 
     async def _make(self, basis: _Basis) -> _Made:
-        """Return the snapshot of now, which is that of `basis`."""
+        """Return the present snapshot, whose inputs are `basis`."""
         self._begun += 1
         number, load_data, builder = self._begun, self._load_data, self._builder
-        published, on_their_way = load_data.pipeline.published(), dict(load_data.preallocations)
+        published, preallocations = load_data.pipeline.published(), dict(load_data.preallocations)
         known, data = dict(load_data.fold.reports), load_data.bundle_data(published)
         averages: dict[str, TimeAverageBrokerData] = {}
         rows = 0
         for broker, report in known.items():
             rows += len(report.last_stats)
-            if builder.prepare(broker, report, data) or rows >= _KEPT_AT_ONCE:
+            if builder.prepare(broker, report, data) or rows >= _KEPT_ROWS_IN_ONE_STEP:
                 rows = 0
                 await asyncio.sleep(0)
             averages[broker] = load_data.average(broker, report, data, published)
@@ -122,17 +121,19 @@ class Snapshots:
         reported = builder.build(
             reports, data, averages, recently_unloaded=load_data.recently_unloaded, ready=reports.keys()
         )
-        return _Made(basis, number, reported, averages, on_their_way)
+        return _Made(basis, number, reported, averages, preallocations)
 
-    def _made_since(self, asked: int) -> _Made | None:
-        """Return what was made last if nothing changed since, or was begun after the making of that number; None if a
-        broker of it left.
+    def _made_since(self, called_at: int) -> _Made | None:
+        """Return the last snapshot if it is new enough for a call, None if a new one is needed.
+
+        It is new enough if nothing changed since, or if its number is higher than `called_at`; not if a broker in it
+        left.
         """
         made = self._made
         if made is None or not made.basis.live <= self._context.registration.brokers:
             return None
-        return made if made.number > asked or self._basis_of_now().is_that_of(made.basis) else None
+        return made if made.number > called_at or self._present_basis().is_same_as(made.basis) else None
 
-    def _basis_of_now(self) -> _Basis:
+    def _present_basis(self) -> _Basis:
         load_data = self._load_data
         return _Basis(load_data.generation, self._context.registration.brokers, load_data.pipeline.in_use())

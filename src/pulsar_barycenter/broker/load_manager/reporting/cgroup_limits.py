@@ -1,9 +1,9 @@
-"""What the container of this process may use: CPU and memory limits of control groups, versions 1 and 2.
+"""The CPU and memory limits of this process' container: control groups, versions 1 and 2.
 
-A limit may be set on any group from the process' own up to the root that is visible here, and the tightest one holds.
-`root` stands for the file system's root, so that tests lay out their own.
+A limit may be set on every group from that of the process up to the visible root; the lowest limit applies. `root` is
+the root of the file system, another folder in tests.
 
-Source: Pulsar's `LinuxInfoUtils` (version 1); version 2 and nested groups are ours.
+Source: Pulsar's `LinuxInfoUtils` (version 1). Version 2 and nested groups are additions.
 """
 
 import os
@@ -24,7 +24,7 @@ class CgroupLimits:
 
 
 def read_cgroup_limits(root: Path = Path("/")) -> CgroupLimits:
-    """Return the tightest limits over this process; files that are missing or unreadable count as no limit."""
+    """Return the lowest limits that apply to this process; a file that is missing or unreadable means no limit."""
     cpu: list[float] = []
     memory: list[int] = []
     for controllers, path in _memberships(root):
@@ -42,7 +42,7 @@ def read_cgroup_limits(root: Path = Path("/")) -> CgroupLimits:
 
 
 def available_cores() -> int:
-    """Return how many cores this process may run on."""
+    """Return the number of cores on which this process may run."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:
@@ -50,7 +50,7 @@ def available_cores() -> int:
 
 
 def _memberships(root: Path) -> list[tuple[str, PurePosixPath]]:
-    """Return (controllers, path) of each line of /proc/self/cgroup; version 2 has no controllers."""
+    """Return (controllers, path) of each line in /proc/self/cgroup; in version 2 controllers is ""."""
     found = []
     for line in _text(root / "proc/self/cgroup").splitlines():
         parts = line.split(":", 2)
@@ -60,7 +60,7 @@ def _memberships(root: Path) -> list[tuple[str, PurePosixPath]]:
 
 
 def _upwards(mount: Path, path: PurePosixPath) -> list[Path]:
-    """Return the group's folder and those above it; inside a container the mount itself may be the group."""
+    """Return the folder of the group and those above it; in a container the mount itself may be the group."""
     relative = PurePosixPath(*[part for part in path.parts if part not in ("/", "..")])
     return [mount / relative, *(mount / above for above in relative.parents)]
 

@@ -1,22 +1,22 @@
-"""How much of its machine a broker uses: CPU, memory and network, measured anew every so often.
+"""Measures how much of its machine a broker uses: CPU, memory and network.
 
-Two scopes, chosen by `loadBalancerHostUsageScope`:
+There are two scopes, chosen by `loadBalancerHostUsageScope`:
 
-| figure | `process` (default) | `host` |
+| value | `process` (default) | `host` |
 |---|---|---|
 | `cpu` | CPU time of this process | busy time of all cores (idle and iowait are not busy) |
-| `cpu` limit | 100 × cores this process may use, or its control group's quota | the same |
+| `cpu` limit | 100 × cores on which this process may run, or its control group's quota | the same |
 | `memory` | resident memory of this process | the same |
 | `memory` limit | physical memory, or its control group's limit | the same |
 | `directMemory` | 0: Python has none; its limit is that of `memory` | the same |
-| bandwidths | what this broker's topics receive and send | bytes of the physical network interfaces |
+| bandwidths | bytes that this broker's topics receive and send | bytes of the physical network interfaces |
 | bandwidth limit | `loadBalancerOverrideBrokerNicSpeedGbps` × interfaces, or their speeds, or 10 Gbit/s | the same |
 
-Several brokers of one machine differ in load only in the `process` scope. Interfaces count if they are Ethernet, not
-virtual and up; in a container there may be none, then the override counts once. Where no interface tells its speed,
-Pulsar refuses to start; here DEFAULT_NIC_GBPS holds, so that a percentage always means something.
+Several brokers on one machine have different loads only in the `process` scope. Interfaces count if they are Ethernet,
+not virtual, and up. In a container there may be none; then the override counts once. If no interface reports its speed,
+Pulsar does not start; here the limit is DEFAULT_NIC_GBPS, so that a percentage is always defined.
 
-Reads a few files of /proc and /sys, which takes well under a millisecond, so no thread is needed.
+A measurement reads a few files of /proc and /sys in well under a millisecond, so it needs no thread.
 Source: Pulsar's `LinuxBrokerHostUsageImpl` and `LinuxInfoUtils`.
 """
 
@@ -42,22 +42,22 @@ _USABLE_STATES: Final = frozenset({"up", "unknown", "dormant"})
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What the broker's own topics receive and send, bytes/s."""
+    """The bytes/s that the broker's own topics receive and send."""
 
     bytes_in_per_s: float = 0.0
     bytes_out_per_s: float = 0.0
 
 
 class UsageMeter(Protocol):
-    """Tells how busy the broker's machine is. A simulation passes its own."""
+    """Measures the usage of the broker's machine. A simulation passes its own."""
 
     def measure(self, now_s: float, traffic: Traffic) -> SystemResourceUsage:
-        """Return the usage since the last call; `now_s` is monotonic time. Never waits, never raises."""
+        """Return the usage since the last call; `now_s` is monotonic time. Does not block, and raises no error."""
         ...
 
 
 class FixedUsage:
-    """A meter that always says what it was told; a simulation changes `usage` as it likes."""
+    """A meter with a fixed usage; a simulation sets `usage`."""
 
     def __init__(self, usage: SystemResourceUsage | None = None) -> None:
         self.usage = usage or SystemResourceUsage()
@@ -76,7 +76,7 @@ class Capacity:
 
 
 class ProcessUsage:
-    """Measures this process: the `process` scope. The first CPU figure is 0, as nothing lies before it."""
+    """Measures this process: the `process` scope. The first CPU value is 0, because there is no earlier reading."""
 
     def __init__(self, capacity: Capacity) -> None:
         self._capacity = capacity
@@ -113,7 +113,7 @@ class _HostReading:
 
 
 class HostUsage:
-    """Measures the whole machine: the `host` scope. First figures are 0."""
+    """Measures the whole machine: the `host` scope. The first values are 0."""
 
     def __init__(self, capacity: Capacity, nics: tuple[str, ...], root: Path = Path("/")) -> None:
         self._capacity = capacity
@@ -153,7 +153,7 @@ class HostUsage:
 
 
 def usage_meter(config: BrokerConfig, root: Path = Path("/")) -> UsageMeter:
-    """Return the meter that `loadBalancerHostUsageScope` asks for."""
+    """Return the meter for `loadBalancerHostUsageScope`."""
     nics = network_interfaces(config.load_balancer_override_broker_nics, root)
     capacity = machine_capacity(nics, config.load_balancer_override_broker_nic_speed_gbps, root)
     if config.load_balancer_host_usage_scope == "host":
@@ -162,7 +162,7 @@ def usage_meter(config: BrokerConfig, root: Path = Path("/")) -> UsageMeter:
 
 
 def machine_capacity(nics: tuple[str, ...], nic_speed_gbps: float | None, root: Path = Path("/")) -> Capacity:
-    """Return the limits of CPU, memory and network; the speed given is per interface."""
+    """Return the limits of CPU, memory and network; `nic_speed_gbps` is for each interface."""
     limits: CgroupLimits = read_cgroup_limits(root)
     physical = int(psutil.virtual_memory().total)
     if nic_speed_gbps is not None:
@@ -178,7 +178,7 @@ def machine_capacity(nics: tuple[str, ...], nic_speed_gbps: float | None, root: 
 
 
 def network_interfaces(override: tuple[str, ...], root: Path = Path("/")) -> tuple[str, ...]:
-    """Return the names in `override`, or else of the Ethernet interfaces that are up and not virtual, sorted."""
+    """Return `override`, or the sorted names of the Ethernet interfaces that are up and not virtual."""
     if override:
         return tuple(override)
     folder = root / "sys/class/net"

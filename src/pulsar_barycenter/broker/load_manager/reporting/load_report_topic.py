@@ -1,11 +1,11 @@
-"""Load reports as messages of a topic, for whoever wants to follow a cluster's load with any Pulsar client.
+"""Publishes load reports as messages of a topic, so that any Pulsar client can follow a cluster's load.
 
     persistent://pulsar/system/load-reports      key: the broker's id; value: the report as JSON, as a line of the log
 
-A thread of its own publishes through the stock client, by way of this broker's own port: whichever broker owns the
-topic, lookup and reconnection are the client's business. Reports wait while the topic cannot be reached; when more than
-`WAITING` do, the oldest is given up. A report whose receipt got lost is sent again, so it may be there twice, with the
-same incarnation and sequence. What still waits when the broker stops is not published.
+A thread publishes with the stock client through this broker's own port; look-ups and reconnections are the client's
+task, whichever broker owns the topic. Reports wait while the topic cannot be reached; beyond `WAITING` the oldest is
+dropped. A report whose receipt is lost is sent again, so it may be in the topic twice, with the same incarnation and
+sequence. Reports that still wait when the broker stops are not published.
 """
 
 import os
@@ -30,17 +30,17 @@ _TIMEOUT_S: Final = 10
 
 
 class ReportSender(Protocol):
-    """A connection to the topic. `send` and `close` may block, and may raise anything."""
+    """A connection to the topic. `send` and `close` may block, and may raise any error."""
 
     def send(self, report: LocalBrokerData) -> None:
-        """Publish `report`; on return it is stored."""
+        """Publish `report`; when this returns, the report is stored."""
         ...
 
     def close(self) -> None: ...
 
 
 class TopicReportLog:
-    """Publishes reports. `connect` may block and may raise; `append` and `close` do neither."""
+    """Publishes reports in a thread. `connect` may block and raise errors; `append` and `close` do neither."""
 
     def __init__(self, connect: Callable[[], ReportSender], *, pause_s: float = _PAUSE_S) -> None:
         self._connect = connect
@@ -51,19 +51,19 @@ class TopicReportLog:
         self._thread: threading.Thread | None = None
 
     def append(self, report: LocalBrokerData) -> None:
-        given_up = None
+        dropped = None
         with self._changed:
             if self._closed:
                 return
             if len(self._waiting) >= WAITING:
-                given_up = self._waiting.popleft()
+                dropped = self._waiting.popleft()
             self._waiting.append(report)
             self._changed.notify_all()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="load report topic", daemon=True)
                 self._thread.start()
-        if given_up is not None:
-            log.warning("load_report_not_published", sequence=given_up.sequence, reason=f"{WAITING} others wait")
+        if dropped is not None:
+            log.warning("load_report_not_published", sequence=dropped.sequence, reason=f"{WAITING} others wait")
 
     def close(self) -> None:
         with self._changed:
@@ -77,7 +77,7 @@ class TopicReportLog:
             try:
                 sender = sender or self._connect()
                 sender.send(report)
-            except Exception as error:  # noqa: BLE001 - whatever it is, reporting goes on
+            except Exception as error:  # noqa: BLE001 - reporting goes on after any error
                 log.warning("load_report_not_published", sequence=report.sequence, reason=str(error), tried_again=True)
                 _close(sender)
                 sender = None
@@ -87,14 +87,14 @@ class TopicReportLog:
         _close(sender)
 
     def _next(self) -> LocalBrokerData | None:
-        """Wait for a report and return it; None once closed."""
+        """Wait for a report and return it; None after `close`."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closed)
             return None if self._closed else self._waiting[0]
 
     def _done(self, report: LocalBrokerData) -> None:
         with self._changed:
-            if self._waiting and self._waiting[0] is report:  # else it was given up meanwhile
+            if self._waiting and self._waiting[0] is report:  # else it was dropped in between
                 self._waiting.popleft()
 
     def _pause(self) -> None:
@@ -103,12 +103,12 @@ class TopicReportLog:
 
 
 class ClientReportSender:
-    """Publishes through the stock Pulsar client, by way of `service_url`, where it shows who it is."""
+    """Publishes with the stock Pulsar client at `service_url`, with the broker's own credentials."""
 
     def __init__(self, service_url: str, tls: ClientTls | None = None) -> None:
         import pulsar  # only a broker that publishes needs it
 
-        quiet = pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull)  # failures are told in the broker's own log
+        quiet = pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull)  # the broker logs failures itself
         tls = tls or ClientTls()
         shows, authentication = tls.shows, None
         if shows.method == "token":
@@ -130,7 +130,7 @@ class ClientReportSender:
             self._producer = self._client.create_producer(
                 LOAD_REPORT_TOPIC,
                 send_timeout_millis=_TIMEOUT_S * 1000,
-                chunking_enabled=True,  # a report of very many bundles is larger than a message may be
+                chunking_enabled=True,  # a report of very many bundles exceeds the maximum message size
             )
         except BaseException:
             self._client.shutdown()
@@ -146,18 +146,18 @@ class ClientReportSender:
 
 
 class ReportLogs:
-    """Keeps each report in several logs."""
+    """Writes each report to several logs."""
 
     def __init__(self, *logs: ReportLog) -> None:
         self._logs = logs
 
     def append(self, report: LocalBrokerData) -> None:
-        for each in self._logs:
-            each.append(report)
+        for report_log in self._logs:
+            report_log.append(report)
 
     def close(self) -> None:
-        for each in self._logs:
-            each.close()
+        for report_log in self._logs:
+            report_log.close()
 
 
 def _close(sender: ReportSender | None) -> None:

@@ -1,8 +1,8 @@
-"""This broker's load report: measured, compared with the last one written, and written when it differs enough.
+"""Measures this broker's load, compares it with the last written report, and writes a report if it changed enough.
 
-A written report goes into the broker's key at /loadbalance/brokers and into the load-report log, under the next
-sequence number of this incarnation. Numbers are used once: a report whose fate in the store is unknown is followed by
-one with the next number.
+A report is written to the broker's key at /loadbalance/brokers and to the load-report log, with the next sequence
+number of this incarnation. A number is used once: if it is not known whether the store has a report, the next report
+has the next number.
 
 Source: Pulsar's `ModularLoadManagerImpl.updateLocalBrokerData`, `needBrokerDataUpdate`, `writeBrokerDataOnZooKeeper`.
 """
@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ReportRule:
-    """When a report is due. `max_interval_ms` in ms, `threshold_percent` in percent of change (strict)."""
+    """When a report is due: after `max_interval_ms`, or if the load changed by more than `threshold_percent`."""
 
     max_interval_ms: float = 900_000
     threshold_percent: float = 10
@@ -44,14 +44,14 @@ class ReportRule:
 
 
 def is_due(written: LocalBrokerData, current: LocalBrokerData, now_ms: int, rule: ReportRule) -> bool:
-    """Tell whether `current` is to be written after `written`: it is old, or something changed by enough."""
+    """Return whether `current` is due after `written`: that is too old, or the load changed enough."""
     if now_ms - written.last_update > rule.max_interval_ms:
         return True
     return largest_change(written, current, rule.weights) > rule.threshold_percent
 
 
 def largest_change(written: LocalBrokerData, current: LocalBrokerData, weights: ResourceWeights) -> float:
-    """Return the largest change in percent: of message rate, throughput, number of bundles; usage in points."""
+    """Return the largest change in percent: of message rate, throughput and number of bundles; of usage in points."""
     usage = weighted_resource_usage(written, weights) - weighted_resource_usage(current, weights)
     return max(
         percent_change(written.msg_rate_in + written.msg_rate_out, current.msg_rate_in + current.msg_rate_out),
@@ -84,21 +84,21 @@ class LoadReporter:
 
     @property
     def load(self) -> LocalLoad:
-        """What the reports are made of."""
+        """The load that the reports are made from."""
         return self._load
 
     @property
     def written(self) -> LocalBrokerData | None:
-        """The report written last."""
+        """The last written report."""
         return self._written
 
     def close(self) -> None:
-        """Write no more reports."""
+        """Stop writing reports."""
         self._load.close()
         self._report_log.close()
 
     def current(self) -> LocalBrokerData:
-        """Return this broker's figures of now; host figures are as old as the last measurement."""
+        """Return this broker's present load; the usage of the machine is as old as the last measurement."""
         stats = self._load.stats()
         usage = self._load.usage(stats)
         data = msgspec.structs.replace(
@@ -115,13 +115,13 @@ class LoadReporter:
         return data
 
     def next_report(self) -> LocalBrokerData:
-        """Return the figures of now as a report to be written: with time and the next sequence number."""
+        """Return the present load as a report to write: with its time and the next sequence number."""
         return msgspec.structs.replace(
             self.current(), last_update=self._context.env.clock.now_ms(), sequence=next(self._context.sequences)
         )
 
     def wrote(self, report: LocalBrokerData) -> None:
-        """Take note that `report` was written."""
+        """Record that `report` was written."""
         self._load.wrote()
         self._written = report
         self._local = msgspec.structs.replace(
@@ -134,10 +134,10 @@ class LoadReporter:
         self._report_log.append(report)
 
     async def write(self, *, force: bool = False) -> bool:
-        """Write a report if one is due or `force`; return whether it was written.
+        """Write a report if one is due or with `force`; return whether it was written.
 
-        One is due, too, when this broker came back after it had lost its registration or its session. Needs a
-        registered broker and a store that answers; what fails is told in the log and tried again next time.
+        A report is also due after this broker lost and regained its registration or its session. The broker must be
+        registered and the store must answer; a failure is logged, and the next call tries again.
         """
         async with self._writing:
             if not self._load.may_write:
@@ -154,14 +154,14 @@ class LoadReporter:
             return True
 
     def log_report(self, *, force: bool = False) -> bool:
-        """Keep a report in the log alone if one is due or `force`; return whether it was."""
+        """Write a report to the log only, if one is due or with `force`; return whether it was written."""
         if not self._load.may_write or (not force and self._written is not None and not self._is_due(self._written)):
             return False
         self.wrote(self.next_report())
         return True
 
     def _is_due(self, written: LocalBrokerData) -> bool:
-        if self._load.came_back:
+        if self._load.was_reconnected:
             return True
         config = self._context.config.current
         rule = ReportRule(
@@ -173,6 +173,6 @@ class LoadReporter:
 
 
 def _without(names: tuple[str, ...], written: tuple[str, ...]) -> tuple[str, ...]:
-    """Return what came after the report: gains and losses are cleared by the write that told of them."""
-    told = set(written)
-    return tuple(name for name in names if name not in told)
+    """Return the names that are not in the written report: a report clears the gains and losses that it has."""
+    reported = set(written)
+    return tuple(name for name in names if name not in reported)

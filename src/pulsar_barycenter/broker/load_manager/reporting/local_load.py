@@ -1,4 +1,4 @@
-"""What this broker carries now: its bundles' figures and its machine's usage, for the report of any load manager."""
+"""This broker's present load: the stats of its bundles and the usage of its machine, for any load manager's report."""
 
 import asyncio
 import math
@@ -13,7 +13,7 @@ _NO_STATS: Final = NamespaceBundleStats()
 
 
 class LocalLoad:
-    """Measures one broker; also knows whether a report can reach the store now."""
+    """Measures one broker, and knows whether a report can be written to the store now."""
 
     def __init__(self, context: LoadManagerContext, meter: UsageMeter) -> None:
         self._context = context
@@ -27,39 +27,39 @@ class LocalLoad:
         self._stop_listening = context.env.store.add_session_listener(self._on_session_event)
 
     def close(self) -> None:
-        """Let no more reports be written."""
+        """Allow no more reports."""
         self._closed = True
         self._stop_listening()
 
     @property
     def may_write(self) -> bool:
-        """Whether a report can be written: the broker is registered and its session connected."""
+        """Whether a report can be written: the broker is registered and its session is connected."""
         return not self._closed and self._connected and self._context.registration.is_registered
 
     def wrote(self) -> None:
-        """Take note that a report was written."""
-        self._written_in = self._life
+        """Record that a report was written."""
+        self._written_in = self._connection
 
     @property
-    def came_back(self) -> bool:
-        """Whether the session, or the registration, is another one than that of the report written last.
+    def was_reconnected(self) -> bool:
+        """Whether the session or the registration is not that of the last written report.
 
-        What was written then may have been gone in between, so the others are to be told anew.
+        That report may have been deleted in between, so the other brokers need a new one.
         """
-        return self._written_in is not None and self._written_in != self._life
+        return self._written_in is not None and self._written_in != self._connection
 
     @property
-    def _life(self) -> tuple[int, int]:
+    def _connection(self) -> tuple[int, int]:
         return self._sessions, self._context.registration.times_taken
 
     def stats(self) -> dict[str, NamespaceBundleStats]:
-        """Return the figures of every bundle owned here; one without loaded topics has zeros."""
+        """Return the stats of every bundle that is owned here; zeros for one without loaded topics."""
         measured = self._context.bundle_stats()
         names = map(str, self._context.owned_bundles())
         return {name: measured.get(name, _NO_STATS) for name in names}
 
     def usage(self, stats: dict[str, NamespaceBundleStats]) -> SystemResourceUsage:
-        """Return the machine's usage, measured anew once `loadBalancerHostUsageCheckIntervalMinutes` have passed."""
+        """Return the machine's usage, measured again after `loadBalancerHostUsageCheckIntervalMinutes`."""
         now_s = asyncio.get_running_loop().time()
         interval_s = self._context.config.current.load_balancer_host_usage_check_interval_minutes * 60
         if now_s - self._measured_at_s >= interval_s:
@@ -67,8 +67,8 @@ class LocalLoad:
             self._usage = self._meter.measure(
                 now_s,
                 Traffic(
-                    bytes_in_per_s=exact_sum(each.msg_throughput_in for each in stats.values()),
-                    bytes_out_per_s=exact_sum(each.msg_throughput_out for each in stats.values()),
+                    bytes_in_per_s=exact_sum(bundle.msg_throughput_in for bundle in stats.values()),
+                    bytes_out_per_s=exact_sum(bundle.msg_throughput_out for bundle in stats.values()),
                 ),
             )
         return self._usage

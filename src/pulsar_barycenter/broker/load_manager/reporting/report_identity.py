@@ -1,4 +1,4 @@
-"""What a load report says of who its broker is, and nothing of its load."""
+"""The part of a load report and of a registration that says which broker it is."""
 
 from pulsar_barycenter import version
 from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls
@@ -9,7 +9,7 @@ from pulsar_barycenter.load.reports.load_report import AdvertisedListener, Local
 
 
 def identity_report(context: LoadManagerContext) -> LocalBrokerData:
-    """Return a report with the broker's names, URLs and kinds of topics; the figures are those of no load."""
+    """Return a report with the broker's names, URLs and kinds of topics, and no load."""
     config, urls = context.config.current, context.urls
     return LocalBrokerData(
         broker_id=urls.broker_id,
@@ -28,7 +28,7 @@ def identity_report(context: LoadManagerContext) -> LocalBrokerData:
 
 
 def lookup_data(context: LoadManagerContext) -> BrokerLookupData:
-    """Return what a broker of the extensible load manager registers."""
+    """Return the registration of a broker with the extensible load manager."""
     config, urls = context.config.current, context.urls
     return BrokerLookupData(
         web_service_url=urls.web_url,
@@ -49,10 +49,10 @@ def lookup_data(context: LoadManagerContext) -> BrokerLookupData:
 def _listeners(urls: ServiceUrls) -> dict[str, AdvertisedListener]:
     return {
         name: AdvertisedListener(
-            broker_service_url=each.broker_url,
-            broker_service_url_tls=each.broker_url_tls,
-            broker_http_url=each.web_url,
-            broker_https_url=each.web_url_tls,
+            broker_service_url=listener.broker_url,
+            broker_service_url_tls=listener.broker_url_tls,
+            broker_http_url=listener.web_url,
+            broker_https_url=listener.web_url_tls,
         )
-        for name, each in urls.listeners.items()
+        for name, listener in urls.listeners.items()
     }

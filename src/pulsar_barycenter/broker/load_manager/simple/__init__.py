@@ -1,6 +1,11 @@
-"""The simple load manager: brokers report what they carry now, and bundles are placed by quotas.
+"""The simple load manager: brokers report their present load, and bundles are placed by quotas.
 
-`settings_watch` reads what the nodes below /loadbalance/settings override, `quota_store` the stored quotas. `load_data`
-is what each broker knows of the cluster, `reporter` says when a report is due, `metrics` shows rank and quotas, and
-`simple_load_manager` drives all of it. What it decides is in `load.simple`.
+A quota is the load that is expected of a bundle. The leader learns quotas from reports, so a bundle can be placed
+before it has load again. The decisions are in `load.simple`.
+
+- `simple_load_manager` is the load manager; `reporter` writes this broker's reports.
+- `load_data` is what a broker knows of the cluster: reports, quotas, the ranking of brokers, and assigned bundles.
+- `quota_store` reads and writes the stored quotas; `settings_watch` reads the nodes below /loadbalance/settings, which
+  override the configuration.
+- `metrics` are the metrics of rank and quotas.
 """

@@ -1,10 +1,10 @@
-"""What a broker of the simple load manager knows of the cluster: reports, quotas, the ranking, bundles on their way.
+"""What a broker with the simple load manager knows of the cluster: reports, quotas, ranking, and assigned bundles.
 
-Every broker keeps it, because with the weighted draw every broker places, and so that whoever becomes leader goes on
-with quotas learned for long. Brokers that report to another load manager are not ranked.
+Every broker keeps this data: with the weighted draw every broker places bundles, and a new leader continues with quotas
+that were learned over a long time. Brokers with another load manager are not ranked.
 
-Source: Pulsar's `SimpleLoadManagerImpl.updateRanking`. Where we differ: a bundle that its broker never loads is on its
-way for PREALLOCATION_MS, not until the broker leaves.
+Source: Pulsar's `SimpleLoadManagerImpl.updateRanking`. Difference: a bundle that its broker never loads counts for it
+for PREALLOCATION_MS, not until the broker leaves.
 """
 
 import asyncio
@@ -37,11 +37,11 @@ from pulsar_barycenter.metadata.errors import InvalidValueError, MetadataError
 
 log = structlog.get_logger(__name__)
 
-_QUOTAS_AT_ONCE: Final = 2_000
+_QUOTAS_IN_ONE_STEP: Final = 2_000
 
 
 class SimpleLoadData:
-    """One broker's load data; `refresh` brings it up to date."""
+    """The load data of one broker; `refresh` updates it."""
 
     def __init__(self, context: LoadManagerContext, settings: SimpleSettingsWatch) -> None:
         self._context = context
@@ -65,7 +65,7 @@ class SimpleLoadData:
 
     @property
     def brokers(self) -> frozenset[str]:
-        """The brokers whose reports are known."""
+        """The brokers with a known report."""
         return frozenset(self._reports)
 
     @property
@@ -74,14 +74,14 @@ class SimpleLoadData:
 
     @property
     def ranking(self) -> Ranking | None:
-        """The ranking of now, with the cluster's policies; None before the first report."""
+        """The present ranking, with the cluster's policies; None before the first report."""
         ranking, policies = self._ranking, self._context.policies.current
         if ranking is not None and ranking.snapshot.policies is not policies:
             ranking = self._ranking = replace(ranking, snapshot=replace(ranking.snapshot, policies=policies))
         return ranking
 
     async def begin(self) -> None:
-        """Read the reports for the first time; factors are those stored, and the average is the default of quotas."""
+        """Read the reports for the first time; take the stored factors, and the default quota as the average."""
         await self.refresh()
         stored = self._settings.stored
         self._quotas = replace(
@@ -93,9 +93,9 @@ class SimpleLoadData:
         )
 
     async def refresh(self) -> None:
-        """Read the registered brokers' reports, learn quotas from them and rank anew.
+        """Read the registered brokers' reports, learn quotas from them, and rank the brokers again.
 
-        Not to be called while a call is under way. Without any report the ranking stays as it was.
+        Only one call may run at a time. If there is no report, the ranking stays as it was.
         """
         live = sorted(await self._context.registration.refresh())
         found = await asyncio.gather(*map(self._report_of, live))
@@ -104,11 +104,11 @@ class SimpleLoadData:
         for broker, report in reports.items():
             if self._snapshots.prepare(broker, report):
                 await self.learn(report.bundle_stats)
-                await asyncio.sleep(0)  # many may have reported at once, each of many bundles
+                await asyncio.sleep(0)  # many brokers may have reported, each with many bundles
         snapshot = self._snapshots.build(reports, taken_at_ms=self._context.env.clock.now_ms())
         await asyncio.sleep(0)
         self._completed = {broker: self._completed[broker] for broker in reports if broker in self._completed}
-        self._reports = reports  # from here on nothing is awaited, so that all figures are of the same reports
+        self._reports = reports  # nothing is awaited after this, so that all values belong to the same reports
         if not reports:
             return
         self._quotas = update_quotas(snapshot, replace(self._quotas, default=default))
@@ -121,7 +121,7 @@ class SimpleLoadData:
         except InvalidValueError:
             if broker not in self._others:
                 log.warning(
-                    "broker_runs_another_load_manager", broker=broker, effect="it is given no bundles from here"
+                    "broker_runs_another_load_manager", broker=broker, effect="this broker assigns no bundles to it"
                 )
             self._others.add(broker)
             return None
@@ -132,7 +132,7 @@ class SimpleLoadData:
         return None if report is None else self._complete(broker, report)
 
     def _complete(self, broker: str, report: LoadReport) -> LoadReport:
-        """Return the report with what follows from it; the same object while the store holds the same."""
+        """Return the report with the values derived from it; the same object while the stored report is the same."""
         before = self._completed.get(broker)
         if before is None or before[0] is not report:
             before = self._completed[broker] = (report, complete(report))
@@ -148,14 +148,14 @@ class SimpleLoadData:
     # ---- quotas ----
 
     async def learn(self, bundles: Iterable[str]) -> None:
-        """Read the quotas of bundles of which nothing is known yet."""
+        """Read the quotas of the bundles whose quota is not known yet."""
         unknown = self._quotas.unknown(bundles)
         if unknown:
             stored = await self._stored.of(unknown)
             self._quotas = self._quotas.learning(stored)
 
     def allotted(self, loaded: Iterable[str], broker: str) -> tuple[ResourceQuota, ResourceQuota, float]:
-        """Return what `loaded` bundles, and those on their way to `broker`, are allotted; and the CPU factor."""
+        """Return the total quotas of `loaded` bundles and of those assigned to `broker`, and the CPU factor."""
         names = set(loaded)
         coming = [
             bundle for bundle, chosen in self._memory.preallocated.items() if chosen == broker and bundle not in names
@@ -166,7 +166,7 @@ class SimpleLoadData:
         """Store the factors, and the quotas that changed enough.
 
         Raises:
-            MetadataError: the store did not take one.
+            MetadataError: the store did not accept a value.
         """
         quotas = self._quotas
         await self._settings.write(CPU_FACTOR, repr(quotas.cpu_factor))
@@ -175,15 +175,15 @@ class SimpleLoadData:
         average = average_to_write(quotas, default)
         if average is not None:
             await self._stored.write([(None, average)])
-        for start in range(0, len(quotas.bundles), _QUOTAS_AT_ONCE):
-            part = quotas.bundles.part(start, start + _QUOTAS_AT_ONCE)
+        for start in range(0, len(quotas.bundles), _QUOTAS_IN_ONE_STEP):
+            part = quotas.bundles.part(start, start + _QUOTAS_IN_ONE_STEP)
             stored = await self._stored.of(part.names)
             await self._stored.write(quotas_to_write(part, stored.get, default))
 
-    # ---- figures to decide by ----
+    # ---- values for decisions ----
 
     def snapshot(self) -> LoadSnapshot:
-        """Return the load as known now, with the policies and what was unloaded recently."""
+        """Return the present load, with the policies and the recent unloads."""
         ranking = self.ranking
         if ranking is None:
             return build_simple_snapshot({})
@@ -191,7 +191,7 @@ class SimpleLoadData:
         return replace(snapshot, bundles=unloaded_recently(snapshot.bundles, self.recently_unloaded))
 
     def document(self) -> SnapshotDocument:
-        """Return the load as known now, for other strategies to be tried on: there are no windows but the reports."""
+        """Return the present load, so that other strategies can be tried on it; it has reports but no windows."""
         live = self._context.registration.brokers
         return SnapshotDocument(
             taken_at=self._context.env.clock.now_ms(),
@@ -206,7 +206,7 @@ class SimpleLoadData:
         )
 
     def availability(self, namespace: str) -> dict[int, list[str]]:
-        """Return the brokers that may serve a namespace, by their rank; of rank 0 are all while no report is known."""
+        """Return the brokers that may serve a namespace, by rank; while no report is known, all have rank 0."""
         ranking = self.ranking
         live = self._context.registration.brokers
         if ranking is None or live.isdisjoint(ranking.snapshot.brokers.names):
@@ -214,11 +214,11 @@ class SimpleLoadData:
         return availability(ranking, namespace)
 
     def select(self, request: PlacementRequest) -> Placement:
-        """Choose the owner-to-be of a bundle; under a strategy that preallocates it counts for that from now on."""
+        """Choose an owner for a bundle; if the strategy preallocates, the bundle counts for the owner at once."""
         ranking, live = self.ranking, self._context.registration.brokers
         settings, rng = self._settings.current, self._context.env.random
         if ranking is None or live.isdisjoint(ranking.snapshot.brokers.names):
-            # Pulsar, too, draws one of the registered brokers while no report is known
+            # Pulsar also draws one of the registered brokers while no report is known
             broker = rng.choice(sorted(live - self._context.policies.current.drained or live)) if live else None
             code = Code.NO_CANDIDATE if broker is None else Code.DRAWN
             reason = Reason(

@@ -1,4 +1,4 @@
-"""The simple load manager's figures for Prometheus: those of every load manager, and this broker's rank and quotas."""
+"""The Prometheus metrics of the simple load manager: those of all load managers, and this broker's rank and quotas."""
 
 from pulsar_barycenter.broker.load_manager.metrics import LoadMetrics
 from pulsar_barycenter.load.reports.load_report import RESOURCES
@@ -26,7 +26,7 @@ class SimpleLoadMetrics(LoadMetrics):
         self._quotas = {resource: self._own_gauge(name, text) for resource, (name, text) in _QUOTAS.items()}
 
     def ranked(self, ranking: Ranking | None) -> None:
-        """Show how this broker is ranked, if it is."""
+        """Show the rank and the quotas of this broker, if it is in the ranking."""
         row = None if ranking is None else ranking.snapshot.brokers.index.get(self._broker_id)
         if ranking is None or row is None:
             return

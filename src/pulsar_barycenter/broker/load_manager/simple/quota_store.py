@@ -1,4 +1,4 @@
-"""The resource quotas in the store: one a bundle, and the default of those without."""
+"""The resource quotas in the store: one for each bundle, and a default for bundles without one."""
 
 import asyncio
 from collections.abc import Iterable
@@ -15,45 +15,45 @@ log = structlog.get_logger(__name__)
 
 RESOURCE_QUOTA_ROOT: Final = "/loadbalance/resource-quota/namespace"
 DEFAULT_QUOTA_PATH: Final = "/loadbalance/resource-quota/default"
-_AT_ONCE: Final = 100
-_KEPT: Final = 2_000_000
+_CONCURRENT_REQUESTS: Final = 100
+_MAX_CACHED: Final = 2_000_000
 
 
 class QuotaStore:
-    """Reads through a cache that follows the store's changes; close it before the store. Only the leader writes."""
+    """Reads through a cache that follows changes in the store; close it before the store. Only the leader writes."""
 
     def __init__(self, store: MetadataStore, refresh_after_s: float) -> None:
-        self._cache = MetadataCache(store, ResourceQuota, refresh_after_s=refresh_after_s, max_entries=_KEPT)
+        self._cache = MetadataCache(store, ResourceQuota, refresh_after_s=refresh_after_s, max_entries=_MAX_CACHED)
 
     def close(self) -> None:
         self._cache.close()
 
     async def default(self) -> ResourceQuota | None:
-        """Return the stored default; None if there is none, or none that can be read."""
+        """Return the stored default; None if there is none or it cannot be read."""
         return await self._get(DEFAULT_QUOTA_PATH)
 
     async def of(self, bundles: Iterable[str]) -> dict[str, ResourceQuota]:
-        """Return the quotas of those bundles that have one that can be read."""
+        """Return the quotas of the bundles that have a readable one."""
         names = list(bundles)
         found: dict[str, ResourceQuota] = {}
-        for start in range(0, len(names), _AT_ONCE):
-            some = names[start : start + _AT_ONCE]
-            quotas = await asyncio.gather(*(self._get(f"{RESOURCE_QUOTA_ROOT}/{name}") for name in some))
-            found.update({name: quota for name, quota in zip(some, quotas, strict=True) if quota is not None})
+        for start in range(0, len(names), _CONCURRENT_REQUESTS):
+            batch = names[start : start + _CONCURRENT_REQUESTS]
+            quotas = await asyncio.gather(*(self._get(f"{RESOURCE_QUOTA_ROOT}/{name}") for name in batch))
+            found.update({name: quota for name, quota in zip(batch, quotas, strict=True) if quota is not None})
         return found
 
     async def write(self, quotas: Iterable[tuple[str | None, ResourceQuota]]) -> None:
-        """Store the quotas of bundles, and the default (None).
+        """Store quotas by bundle; None as the bundle stands for the default.
 
         Raises:
-            NotLeadingError, MetadataError: the store did not take one; others may have been stored.
+            NotLeadingError, MetadataError: the store did not accept a quota; others may be stored.
         """
         items = list(quotas)
-        for start in range(0, len(items), _AT_ONCE):
+        for start in range(0, len(items), _CONCURRENT_REQUESTS):
             await asyncio.gather(
                 *(
                     self._cache.put(DEFAULT_QUOTA_PATH if bundle is None else f"{RESOURCE_QUOTA_ROOT}/{bundle}", quota)
-                    for bundle, quota in items[start : start + _AT_ONCE]
+                    for bundle, quota in items[start : start + _CONCURRENT_REQUESTS]
                 )
             )
 

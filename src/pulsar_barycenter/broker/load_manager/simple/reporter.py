@@ -1,8 +1,8 @@
-"""This broker's load report under the simple load manager: when it is due, what it says, and that it is written.
+"""This broker's load reports with the simple load manager: decides when one is due, makes it and writes it.
 
-Source: Pulsar's `SimpleLoadManagerImpl.writeLoadReportOnZookeeper` and `generateLoadReport`. Where we differ: bundles
-that this broker owns without loaded topics are listed with zeros, its own heartbeat namespaces excepted; the report
-also goes to the load-report log, as the modular manager's does.
+Source: Pulsar's `SimpleLoadManagerImpl.writeLoadReportOnZookeeper` and `generateLoadReport`. Differences: bundles that
+this broker owns without loaded topics are listed with zeros, except its own heartbeat namespaces; the report is also
+written to the load-report log, as with the modular load manager.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ log = structlog.get_logger(__name__)
 
 
 class SimpleLoadReporter:
-    """Measures and writes the reports of one broker; what bundles are allotted is told by the load data."""
+    """Measures and writes the reports of one broker; the load data has the quotas of its bundles."""
 
     def __init__(
         self, context: LoadManagerContext, environment: LoadManagerEnvironment, load_data: SimpleLoadData
@@ -52,17 +52,17 @@ class SimpleLoadReporter:
         self._writing = asyncio.Lock()
 
     def close(self) -> None:
-        """Write no more reports."""
+        """Stop writing reports."""
         self._load.close()
         self._report_log.close()
 
     @property
     def written(self) -> LoadReport | None:
-        """The report written last."""
+        """The last written report."""
         return self._written
 
     def current(self, settings: SimpleSettings) -> LoadReport:
-        """Return this broker's figures of now; host figures are as old as the last measurement."""
+        """Return this broker's present load; the usage of the machine is as old as the last measurement."""
         stats = self._stats()
         usage = self._usage(stats)
         before = {} if self._written is None else self._written.bundle_stats
@@ -82,26 +82,26 @@ class SimpleLoadReporter:
         return complete(with_quotas(plain, allocated, preallocated, cpu_factor))
 
     def next_report(self, settings: SimpleSettings) -> LoadReport:
-        """Return the figures of now as a report to be written: with the next sequence number."""
+        """Return the present load as a report to write: with the next sequence number."""
         return msgspec.structs.replace(self.current(settings), sequence=next(self._context.sequences))
 
     def wrote(self, report: LoadReport) -> None:
-        """Take note that `report` was written."""
+        """Record that `report` was written."""
         self._load.wrote()
         self._written = report
         self._usage_compared_at_ms = report.timestamp
         self._report_log.append(as_local_broker_data(report))
 
     async def write(self, settings: SimpleSettings, *, force: bool = False) -> bool:
-        """Write a report if one is due or `force`; return whether it was written.
+        """Write a report if one is due or with `force`; return whether it was written.
 
-        One is due, too, when this broker came back after it had lost its registration or its session. Needs a
-        registered broker and a store that answers; what fails is told in the log and tried again next time.
+        A report is also due after this broker lost and regained its registration or its session. The broker must be
+        registered and the store must answer; a failure is logged, and the next call tries again.
         """
         async with self._writing:
             if not self._load.may_write:
                 return False
-            due = self._is_due()  # also takes a reading of the memory
+            due = self._is_due()  # also updates the average of the memory
             if not (due or force):
                 return False
             report = self.next_report(settings)
@@ -125,10 +125,10 @@ class SimpleLoadReporter:
         now_ms = self._context.env.clock.now_ms()
         verdict = judge_report(self._written, len(stats), self._usage(stats), now_ms, self._usage_compared_at_ms, rule)
         self._usage_compared_at_ms = verdict.usage_compared_at_ms
-        return verdict.due or self._load.came_back
+        return verdict.due or self._load.was_reconnected
 
     def _stats(self) -> dict[str, NamespaceBundleStats]:
-        """Return the figures of the bundles owned here, but not of those bound to this broker without topics."""
+        """Return the stats of the bundles owned here, without those bound to this broker that have no topics."""
         return {
             name: stats
             for name, stats in sorted(self._load.stats().items())

@@ -1,4 +1,4 @@
-"""What the nodes below /loadbalance/settings hold, read at start and after each change."""
+"""Reads the nodes below /loadbalance/settings at start and after each change."""
 
 import msgspec
 import structlog
@@ -15,7 +15,7 @@ _REFRESH_S = 30.0
 
 
 class SimpleSettingsWatch:
-    """The settings in force. Warnings about them are logged once, and again when they change."""
+    """The settings in force; warnings about them are logged when they change."""
 
     def __init__(self, store: MetadataStore, config: ConfigHolder) -> None:
         self._store = store
@@ -42,18 +42,18 @@ class SimpleSettingsWatch:
 
     @property
     def stored(self) -> dict[str, str]:
-        """What the nodes hold, by the name of the setting."""
+        """The values in the nodes, by the name of the setting."""
         return self._stored
 
     async def start(self) -> None:
-        """Read the nodes and begin to watch them. Without an answer from the store the configuration holds."""
+        """Read the nodes and start to watch them. If the store does not answer, the configuration applies."""
         await self._watch.start(self._read_quietly)
 
     async def close(self) -> None:
         await self._watch.close()
 
     async def write(self, name: str, value: str) -> None:
-        """Leader: store one setting for the whole cluster, in place of what its node holds."""
+        """Leader: store a setting for the whole cluster; it replaces the content of its node."""
         await self._store.put(SETTING_NODES[name], msgspec.json.encode({name: value}))
         self._stored[name] = value
 

@@ -1,16 +1,16 @@
-"""The simple load manager: brokers report what they carry now, bundles are placed by quotas, overload sheds one bundle.
+"""The simple load manager: bundles are placed by quotas, and an overloaded broker sheds one bundle at a time.
 
 | what | who |
 |---|---|
-| report, then split check of the own bundles | every broker |
-| placement | the leader; with `weightedRandomSelection` whichever broker is asked |
+| report, then check whether its own bundles have to be split | every broker |
+| placement | the leader; with `weightedRandomSelection` the broker that gets the look-up |
 | shedding, writing quotas | the leader |
 
-The nodes below /loadbalance/settings override the configuration. Shedding runs even where it is switched off, and tells
-what it would have done.
+The nodes below /loadbalance/settings override the configuration. If shedding is switched off, it runs all the same, and
+logs what it would have unloaded.
 
-Source: Pulsar's `SimpleLoadManagerImpl` (4.2). Differences are told where they are made: in `load.simple`, the load
-data and the reporter; and `loadBalancerSheddingExcludedNamespaces` holds here, too.
+Source: Pulsar's `SimpleLoadManagerImpl` (4.2). Differences are described where they are made: in `load.simple`, the
+load data and the reporter; and `loadBalancerSheddingExcludedNamespaces` also applies here.
 """
 
 import asyncio
@@ -48,14 +48,14 @@ from pulsar_barycenter.naming.namespace import NamespaceName
 log = structlog.get_logger(__name__)
 
 _PAUSE_SHARE: Final = 4.0
-"""How many times as long as it took to learn from reports the next time is waited for."""
+"""How long to wait after learning from reports, as a multiple of the time that it took."""
 
 
 class SimpleLoadManager:
-    """One broker's load manager; see `LoadManager` for the calls that the broker makes."""
+    """The load manager of one broker; `LoadManager` describes the calls of the broker."""
 
     def __init__(self, context: LoadManagerContext, environment: LoadManagerEnvironment | None = None) -> None:
-        """`environment` are those of the machine unless given."""
+        """`environment` is that of the machine by default."""
         self._context = context
         self._environment = environment or LoadManagerEnvironment.of_machine(context)
         self._settings = SimpleSettingsWatch(context.leader_store, context.config)
@@ -74,13 +74,13 @@ class SimpleLoadManager:
 
     @property
     def is_centralized(self) -> bool:
-        """Whether the leader alone places bundles: by the strategy of now."""
+        """Whether only the leader places bundles: depends on the present strategy."""
         return self._settings.current.is_centralized
 
     # ---- life ----
 
     async def start(self) -> None:
-        """Register this broker with its first report, and begin to watch the others."""
+        """Register this broker with its first report, and start to follow the others."""
         await self._settings.start()
         report = self._reporter.next_report(self._settings.current)
         await self._context.registration.register(self._context.urls.broker_id, report)
@@ -89,11 +89,11 @@ class SimpleLoadManager:
         await self._watch.start(self._begin)
 
     async def disable(self) -> None:
-        """Remove the registration. Idempotent."""
+        """Remove the registration. Further calls have no effect."""
         await self._context.registration.unregister()
 
     async def stop(self) -> None:
-        """End every task; disables first. Idempotent."""
+        """End every task, and disable. Further calls have no effect."""
         await self._watch.close()
         await self._settings.close()
         self._reporter.close()
@@ -109,12 +109,12 @@ class SimpleLoadManager:
         self.metrics.ranked(self._load_data.ranking)
 
     async def _current_load_data(self) -> SimpleLoadData:
-        """Return the load data as of the last reports seen; it is read now if none were, or a broker of it left.
+        """Return the load data of the last reports; read the reports if none is known or a known broker left.
 
-        Only load data without brokers that left tells whom policies and evenness allow: they may point at those alone.
+        Placement needs data without brokers that left: policies and evenness are computed from it.
 
         Raises:
-            MetadataError: no report was seen, and the store does not answer.
+            MetadataError: no report is known, and the store does not answer.
         """
         await self._watch.catch_up(with_every_change=False)
         return self._load_data
@@ -129,17 +129,17 @@ class SimpleLoadManager:
 
     @property
     def decisions(self) -> DecisionLog:
-        """What this broker decided, for REST."""
+        """The decisions of this broker, for REST."""
         return self._environment.decisions
 
     async def write_report(self, *, force: bool = False) -> bool:
-        """Publish this broker's load if it is due or `force`, then split its bundles that are too large."""
+        """Publish this broker's load if it is due or with `force`, then split its bundles that are too large."""
         written = await self._reporter.write(self._settings.current, force=force)
         report = self._reporter.written
         if not written or report is None:
             return False
         self.metrics.report(as_local_broker_data(report))
-        if not self._splitting:  # a split has a report written, too
+        if not self._splitting:  # a split writes a report, too
             self._splitting = True
             try:
                 with self._context.env.instruments.round("split"):
@@ -151,20 +151,20 @@ class SimpleLoadManager:
     # ---- placement ----
 
     async def select_broker(self, bundle: Bundle) -> Placement | None:
-        """Choose the owner-to-be of an unowned bundle; None if no broker qualifies."""
+        """Choose an owner for a bundle without one; None if no broker qualifies."""
         loop = asyncio.get_running_loop()
         started = loop.time()
         await self._context.policies.refresh(str(bundle.namespace))
         load_data = await self._current_load_data()
         await load_data.learn([str(bundle)])
-        placement = load_data.select(self._request_for(bundle))  # nothing is awaited in it, so no lock is needed
+        placement = load_data.select(self._request_for(bundle))  # it awaits nothing, so it needs no lock
         self.metrics.assigned(loop.time() - started)
         if placement.reason.code is not Code.PREALLOCATED:
-            self._executor.tell_placement(placement)
+            self._executor.log_placement(placement)
         return placement if placement.broker is not None else None
 
     async def resource_availability(self, namespace: NamespaceName) -> dict[int, list[str]]:
-        """Return the ids of the brokers that may serve a namespace, by their rank, least first."""
+        """Return the ids of the brokers that may serve a namespace, by rank, lowest first."""
         await self._context.policies.refresh(str(namespace))
         return (await self._current_load_data()).availability(str(namespace))
 
@@ -174,7 +174,7 @@ class SimpleLoadManager:
     # ---- shedding ----
 
     async def shed(self) -> None:
-        """Leader: unload at most one bundle from each overloaded broker; its next lookup decides where it goes."""
+        """Leader: unload at most one bundle from each overloaded broker; its next look-up chooses the new owner."""
         config, now_ms = self._context.config.current, self._context.env.clock.now_ms()
         if not self._may_act() or not config.load_balancer_enabled:
             return
@@ -183,7 +183,7 @@ class SimpleLoadManager:
         load_data.recently_unloaded = {name: at for name, at in load_data.recently_unloaded.items() if at >= oldest_ms}
         snapshot, excluded = load_data.snapshot(), config.load_balancer_shedding_excluded_namespaces
         plan, _ = shed(SimpleShedder(self._settings.current), snapshot, None)
-        self._executor.tell_round(plan.reason)
+        self._executor.log_round(plan.reason)
         for refusal in plan.refusals():
             if refusal.reason.code in (Code.NONE_COMFORTABLE, Code.RECENTLY_UNLOADED, Code.TOO_FEW_BUNDLES):
                 self._executor.refuse("unload", refusal.reason.subject, refusal.subject, refusal.reason)
@@ -192,13 +192,13 @@ class SimpleLoadManager:
             steps,
             self._executor,
             self._unload,
-            may_go_on=self._may_act,
+            may_continue=self._may_act,
             stays=lambda refusal: self._leave_alone(refusal.subject),
         )
         self.metrics.unloaded(brokers=len(unloaded), bundles=len(unloaded))
 
     async def _unload(self, unload: Unload) -> UnloadOutcome:
-        """Unload one bundle, or tell that it would have been; either way it is left alone for the grace period."""
+        """Unload a bundle, or log that it would have been unloaded; it is not shed again in the grace period."""
         out = False
         if not self._context.config.current.load_balancer_shedding_enabled:
             refusal = stays(unload, Code.DISABLED, settings=("loadBalancerSheddingEnabled",))
@@ -214,7 +214,7 @@ class SimpleLoadManager:
         self._load_data.recently_unloaded[bundle] = self._context.env.clock.now_ms()
 
     async def snapshot_document(self) -> SnapshotDocument:
-        """Return what this broker would decide upon now, for files and REST."""
+        """Return the snapshot on which this broker would decide now, for files and REST."""
         return (await self._current_load_data()).document()
 
     # ---- splitting ----
@@ -223,7 +223,7 @@ class SimpleLoadManager:
         """Do nothing: every broker splits its own bundles after each report."""
 
     async def _split_own(self, report: LoadReport) -> None:
-        """Split the bundles of this broker's own report that are too large."""
+        """Split the bundles in this broker's own report that are too large."""
         splitter = SimpleSplitter.of(self._context.config.current)
         snapshot = build_simple_snapshot({self._context.urls.broker_id: report})
         plan = await self._executor.counted_splits(
@@ -241,7 +241,7 @@ class SimpleLoadManager:
         self._executor.refuse("split", split.bundle, split.broker, reason)
 
     async def _children_may_leave(self) -> bool:
-        """Tell whether there is a broker that they could go to."""
+        """Return whether there is a broker to which the new bundles could move."""
         return len(self.available_brokers()) > 1
 
     # ---- what is stored ----

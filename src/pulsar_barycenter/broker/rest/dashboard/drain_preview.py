@@ -1,9 +1,8 @@
-"""What it would mean to drain a broker, told by the leader: which bundles leave and where they would go,
-which stay, and what every broker carries before and after.
+"""Shows what draining a broker would do: which bundles would leave, to which brokers, and the loads before and after.
 
 GET /barycenter/v1/drain-preview?broker=<broker id>
 
-Nothing is changed. To drain is to set the dynamic key DRAINED_KEY, and then to unload bundle after bundle.
+The leader answers and changes nothing. To drain a broker, set the dynamic key DRAINED_KEY and unload its bundles.
 """
 
 import asyncio
@@ -27,18 +26,18 @@ from pulsar_barycenter.load.snapshot.document import SnapshotDocument, owned_bun
 from pulsar_barycenter.naming.bundle import may_leave_its_broker
 
 MOST_PLACED: Final = 1_000
-"""Bundles of which it is told where they would go; the leader places the rest when they leave."""
+"""The most bundles whose destination is in the preview. The leader places the others when they leave."""
 
 
 class Leaving(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A bundle that would leave, or has to stay; `sentence` says why in short, with what was compared."""
+    """A bundle that would leave or stay; `sentence` is the short reason, with the compared values."""
 
     bundle: str
     sentence: str
 
 
 class LeavingGroup(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The bundles that would go to one broker for one reason, `why`; "" as `destination`: they have to stay."""
+    """The bundles that would go to one broker for one reason (`why`); with `destination` "" they have to stay."""
 
     destination: str
     why: str
@@ -46,9 +45,13 @@ class LeavingGroup(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class DrainPreview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """`value` is the text of `key` by which the broker is drained beside those that are, `without` that by which it is
-    not, both to be set while the key is `stored`. `count` bundles that may leave are reported by it, of which `groups`
-    have the first MOST_PLACED by name. `sides` are the loads of all brokers before these left, and after."""
+    """The effect of draining one broker.
+
+    `value` is the text of `key` that drains this broker in addition to those drained before, `without` the text that
+    does not drain it; both apply while `stored` is the value of the key. `count` is the number of bundles that it
+    reports and that may leave; `groups` have the first MOST_PLACED of them by name. `sides` are the loads of all
+    brokers before and after these bundles leave.
+    """
 
     broker: str
     key: str
@@ -74,7 +77,9 @@ class DrainPreviews:
         others = tuple(name for name in drained if name != broker)
         with_it = (*others, broker)
         if not services.control.registration.brokers - {*with_it}:
-            raise RestError(412, f"Nobody could take the bundles of {broker}: no other broker is there and not drained")
+            raise RestError(
+                412, f"No broker could take the bundles of {broker}: no other broker is active and not drained"
+            )
         config = services.control.config.changed(DRAINED_KEY, drained_text(with_it))
         document = await snapshot_document(services)
         try:
@@ -99,8 +104,10 @@ class DrainPreviews:
 def _leaving(
     document: SnapshotDocument, config: BrokerConfig, manager: ManagerKind, broker: str
 ) -> tuple[int, list[LeavingGroup], list[Any]]:
-    """Return how many bundles the broker has, where the first of them would go, one counting for the next, and the
-    loads of brokers before and after."""
+    """Return the number of bundles of the broker, the destinations of the first ones, and the loads before and after.
+
+    Each placement counts the ones before it.
+    """
     from pulsar_barycenter.broker.rest.dashboard.loads_after import bundle_counts, sides_of  # brings numpy
     from pulsar_barycenter.load.rounds.round import selection_of
 
@@ -108,12 +115,14 @@ def _leaving(
     snapshot = document.snapshot()
     placed = list(selection_of(config, manager).place(snapshot, names[:MOST_PLACED], random.Random(0)))
     groups: dict[tuple[str, str], list[Leaving]] = {}
-    for each in placed:
-        destination = "" if each.broker in (None, broker) else str(each.broker)
-        member = Leaving(bundle=each.bundle, sentence=short_reason(render(each.reason)))
-        groups.setdefault((destination, render(Reason(code=innermost(each.reason).code))), []).append(member)
-    # what stays comes first, then the largest groups
-    ordered = sorted(groups.items(), key=lambda each: (each[0][0] != "", -len(each[1]), each[0]))
-    moves = [(each.bundle, broker, destination) for (destination, _), group in ordered if destination for each in group]
-    found = [LeavingGroup(destination=place, why=why, bundles=group) for (place, why), group in ordered]
+    for placement in placed:
+        destination = "" if placement.broker in (None, broker) else str(placement.broker)
+        member = Leaving(bundle=placement.bundle, sentence=short_reason(render(placement.reason)))
+        groups.setdefault((destination, render(Reason(code=innermost(placement.reason).code))), []).append(member)
+    # first the bundles that stay, then the largest groups
+    ordered = sorted(groups.items(), key=lambda item: (item[0][0] != "", -len(item[1]), item[0]))
+    moves = [
+        (leaving.bundle, broker, destination) for (destination, _), group in ordered if destination for leaving in group
+    ]
+    found = [LeavingGroup(destination=goal, why=why, bundles=group) for (goal, why), group in ordered]
     return len(names), found, sides_of(snapshot, config, moves, bundle_counts(document), every=True)

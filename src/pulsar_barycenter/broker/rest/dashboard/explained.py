@@ -1,6 +1,6 @@
-"""Why something is where it is, and what would make it move: what the leader would decide now about what is asked for.
+"""Explains why a bundle is where it is and what would move it, from the decisions that the leader would take now.
 
-Pure. Needs numpy; a broker imports it when it is first asked for an explanation.
+Pure. It needs numpy, so a broker imports it at the first request for an explanation.
 """
 
 from collections.abc import Mapping
@@ -26,8 +26,8 @@ MOST_LINES: Final = 200
 
 
 class DecisionInWords(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """A line of `load.rounds.decided` in words: `sentence` is its whole reason, `short` what is seen at a glance, and
-    `placement` says why a bundle goes to `destination`."""
+    """A line of `load.rounds.decided` as text: `sentence` is the whole reason, `short` a short form of it, and
+    `placement` the reason why a bundle goes to `destination`."""
 
     kind: str
     sentence: str
@@ -43,7 +43,7 @@ class DecisionInWords(msgspec.Struct, frozen=True, rename="camel", kw_only=True,
 
 
 class Move(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What it would mean to send a bundle to a broker: `objection` says why policies forbid it, "" if they do not."""
+    """The effect of a move of a bundle to a broker: `objection` says why policies forbid it, "" if they do not."""
 
     bundle: str
     objection: str
@@ -51,10 +51,13 @@ class Move(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """`states` say where a bundle is, `lines` what the leader would decide now, the last MOST_LINES left out, and
-    `shedding` who would shed. `load` is that of the bundle by the newest report, as `states` have it by the short
-    window; None if nothing is reported. `placed` is where the bundle would go if it were placed now, `move` what the
-    move asked for would mean."""
+    """The answer to a request for an explanation.
+
+    `states` say where the bundle is and `lines` what the leader would decide now (the first MOST_LINES); `shedding` are
+    the brokers that would shed. `load` is the bundle's load in the newest report, None if it is not in one; `states`
+    have the load of the short-term window. `placed` is where the bundle would be placed now, and `move` the effect of
+    the move in the request.
+    """
 
     taken_at: int
     states: list[BundleState]
@@ -66,8 +69,8 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class ClusterBalance(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """How evenly brokers are used, and what the shedder in force would do now: unload so many bundles, and why. `short`
-    is what is seen of `sentence` at a glance."""
+    """How evenly brokers are used, and what the current shedder would do now: the number of `unloads` and why. `short`
+    is a short form of `sentence`."""
 
     taken_at: int
     balance: Balance
@@ -78,7 +81,7 @@ class ClusterBalance(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotDecisions:
-    """A snapshot, how many bundles each broker has in it, and all that would be decided upon it."""
+    """A snapshot, the number of bundles of each broker in it, and all decisions that would be taken on it."""
 
     snapshot: LoadSnapshot
     bundle_counts: Mapping[str, int]
@@ -86,10 +89,10 @@ class SnapshotDecisions:
 
 
 def decisions_upon(document: SnapshotDocument, config: BrokerConfig, manager: ManagerKind) -> SnapshotDecisions:
-    """Run the leader's round, and its check of splits, upon a document; nothing is carried out.
+    """Run the leader's round and its split check on a document; nothing is carried out.
 
     Raises:
-        PolicyError, StrategyError: the document or the configuration cannot be decided upon.
+        PolicyError, StrategyError: the document or the configuration is not valid.
     """
     snapshot = document.snapshot()
     rounds, _ = shedding_rounds(snapshot, config, document.memory, 1, 0, manager)
@@ -108,10 +111,10 @@ def explained(
     destination: str = "",
     owner: str = "",
 ) -> Explanation:
-    """Return what is known about a bundle, a namespace or a broker, and what the move of a bundle would change.
+    """Return the explanation of a bundle, a namespace or a broker, and the effect of a move of the bundle.
 
-    The move is the one from `owner`, the broker that owns the bundle now ("" for nobody), to `destination`; none is
-    described where `destination` is "". Reports are older than ownership, so they may still list the bundle elsewhere.
+    The move goes from `owner`, the bundle's present owner ("" if it has none), to `destination`; "" means no move.
+    Reports are older than ownership records, so they may still list the bundle under another broker.
     """
     snapshot = known.snapshot
     lines = concerning(known.lines, snapshot, bundle=bundle, namespace=namespace, broker=broker)
@@ -128,7 +131,7 @@ def explained(
 
 
 def cluster_balance(known: SnapshotDecisions, config: BrokerConfig) -> ClusterBalance:
-    """Return how evenly the brokers of a snapshot are used, and what its shedder makes of that."""
+    """Return how evenly the brokers of a snapshot are used, and what the shedder decides on it."""
     [outcome] = [line for line in known.lines if line.kind == "shed"]
     return ClusterBalance(
         taken_at=known.snapshot.taken_at_ms,
@@ -167,7 +170,7 @@ def _move(known: SnapshotDecisions, config: BrokerConfig, bundle: str, owner: st
     snapshot, brokers = known.snapshot, known.snapshot.brokers
     row = brokers.index.get(destination)
     if row is None:
-        return Move(bundle=bundle, objection=f"Nothing is known of the load of {destination}.", sides=[])
+        return Move(bundle=bundle, objection=f"The load of {destination} is not known.", sides=[])
     candidates = policy_candidates(snapshot, PlacementRequest(bundle))
     objection = ""
     if not candidates.kept[row]:

@@ -1,12 +1,13 @@
-"""Where a topic, a bundle or a namespace is, why there, and what would make it move.
+"""Answers where a topic, a bundle or a namespace is, why it is there, and what would make it move.
 
     GET /barycenter/v1/explanation?topic=persistent://tenant/namespace/topic    (or bundle=, namespace=, broker=)
-        &destination=<broker id>                                 of a bundle: what it would mean to send it there
+        &destination=<broker id>                                 for a bundle: the effect of a move to this broker
     GET /barycenter/v1/bundles?broker=<broker id>&namespace=tenant/namespace&limit=500
     GET /barycenter/v1/balance
 
-All are the leader's. Asking gives nobody an owner: what nobody serves has none, and is told where it would be placed.
-What the leader would decide is worked out at most every DECIDE_AGAIN_S, in a thread, however many ask.
+The leader answers all of them. A request does not assign a bundle: for a bundle without an owner, the answer says where
+it would be placed. The leader's decisions are computed at most every DECIDE_AGAIN_S, in a thread, for any number of
+requests.
 """
 
 import asyncio
@@ -37,7 +38,7 @@ MOST_PARTITIONS: Final = 200
 
 
 class BundleFigures(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A bundle with its owner: rate in msg/s and throughput in bytes/s are in + out, None where nobody tells them."""
+    """A bundle with its owner: rate in msg/s and throughput in bytes/s are in + out, None if no broker reports them."""
 
     bundle: str
     broker: str
@@ -47,7 +48,7 @@ class BundleFigures(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class BundleList(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The heaviest of `count` bundles, the heaviest first."""
+    """The heaviest bundles, heaviest first; `count` is the number of all that match."""
 
     count: int
     bundles: list[BundleFigures]
@@ -55,7 +56,7 @@ class BundleList(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 @dataclass(slots=True)
 class _Decided:
-    """`explained.SnapshotDecisions` of a time of the loop, and the balance once it is asked for."""
+    """The `explained.SnapshotDecisions` of a time of the event loop, and the balance once it was requested."""
 
     at: float
     decisions: Any
@@ -98,7 +99,7 @@ class Explanations:
             await require_namespace(self._services, namespace)
             asked["namespace"] = str(namespace)
             bundles = (await self._services.control.namespaces.bundles_of_now(namespace)).bundles
-            about = {"bundles": [str(each) for each in bundles[:MOST_LISTED_BUNDLES]], "bundleCount": len(bundles)}
+            about = {"bundles": [str(bundle) for bundle in bundles[:MOST_LISTED_BUNDLES]], "bundleCount": len(bundles)}
         else:
             if name not in self._services.control.registration.brokers:
                 raise RestError(404, f"Broker is not active: {name}")
@@ -117,8 +118,9 @@ class Explanations:
         parts = []
         for index in range(min(partitions, MOST_PARTITIONS)):
             part = topic.partition(index)
-            place = await lookup.bundle_of(part)
-            parts.append({"topic": str(part), "bundle": str(place), "owner": await self._owner(place)})
+            part_bundle = await lookup.bundle_of(part)
+            owner = await self._owner(part_bundle)
+            parts.append({"topic": str(part), "bundle": str(part_bundle), "owner": owner})
         return {
             "topic": str(topic),
             "exists": exists,
@@ -130,7 +132,7 @@ class Explanations:
         }
 
     async def _owner(self, bundle: Bundle) -> str:
-        """Return who owns a bundle, "" if nobody does; nobody becomes its owner by this."""
+        """Return the owner of a bundle, "" if it has none; this does not assign the bundle."""
         answer = await self._services.control.lookup.lookup_bundle(bundle, read_only=True)
         return answer.broker_id if isinstance(answer, Owner) else ""
 
@@ -148,10 +150,10 @@ class Explanations:
             raise RestError(412, str(error)) from error
 
     async def _decided(self, config: BrokerConfig, manager: ManagerKind) -> _Decided:
-        """Return what the leader would decide now, at most DECIDE_AGAIN_S old.
+        """Return what the leader would decide now; the result is at most DECIDE_AGAIN_S old.
 
         Raises:
-            PolicyError, StrategyError: the configuration cannot be decided upon.
+            PolicyError, StrategyError: the snapshot or the configuration is not valid.
         """
         from pulsar_barycenter.broker.rest.dashboard.explained import decisions_upon  # brings numpy
 
@@ -187,7 +189,7 @@ class Explanations:
 
 
 def listed_bundles(document: SnapshotDocument, broker: str, namespace: str, limit: int) -> BundleList:
-    """Return the heaviest bundles, at most `limit`: of a broker and of a namespace, "" for any."""
+    """Return the heaviest bundles, at most `limit`, of a broker and of a namespace; "" for either means all."""
     found = [
         BundleFigures(
             bundle=name,
@@ -199,5 +201,5 @@ def listed_bundles(document: SnapshotDocument, broker: str, namespace: str, limi
         for owner, name, stats in owned_bundles(document)
         if broker in ("", owner) and namespace in ("", name.rpartition("/")[0])
     ]
-    found.sort(key=lambda each: (-(each.msg_throughput or 0.0), -(each.msg_rate or 0.0), each.bundle))
+    found.sort(key=lambda row: (-(row.msg_throughput or 0.0), -(row.msg_rate or 0.0), row.bundle))
     return BundleList(count=len(found), bundles=found[:limit])

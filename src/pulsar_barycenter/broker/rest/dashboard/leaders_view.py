@@ -1,11 +1,11 @@
-"""What the leader knows and decided, for pages: the picture of the cluster, and the time line.
+"""Answers for pages from what the leader has: the picture of the cluster, the loads over time, and the decisions.
 
     GET /barycenter/v1/overview
     GET /barycenter/v1/load-history?since=<epoch ms>&until=<epoch ms>&step=<ms>&broker=<broker id>&bundle=<name>
     GET /barycenter/v1/timeline?of=cluster&limit=500&bundle=&namespace=&broker=&since=<epoch ms>
 
-Many pages may look at one leader: what they ask for is made at most every FRESH_S, and with the `ETag` of what a page
-has already the answer is 304 without a body.
+Many pages may poll one leader. So the overview is made at most every FRESH_S, and a request with the `ETag` of the
+current one gets 304 without a body.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ import msgspec
 from aiohttp import web
 
 from pulsar_barycenter.admin.routes.barycenter import MOST_TIMELINE, TIMELINE_OF
-from pulsar_barycenter.broker.load_manager.pipeline_feed import TellsPipelineState
+from pulsar_barycenter.broker.load_manager.pipeline_feed import HasPipelineState
 from pulsar_barycenter.broker.rest.dashboard.load_answers import LoadAnswers, report_holds_ms
 from pulsar_barycenter.broker.rest.dashboard.load_history import LoadHistory
 from pulsar_barycenter.broker.rest.dashboard.overview import (
@@ -29,7 +29,7 @@ from pulsar_barycenter.broker.rest.dashboard.overview import (
 )
 from pulsar_barycenter.broker.rest.dashboard.timeline import BriefDecision, brief, merged
 from pulsar_barycenter.broker.rest.decisions import decision_question, require_leader, snapshot_document
-from pulsar_barycenter.broker.rest.relay import asked_everywhere, decoded_lists
+from pulsar_barycenter.broker.rest.relay import answers_of_brokers, decoded_lists
 from pulsar_barycenter.broker.rest.requests import choice, json_response, whole_number
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.cluster_logs.decision_pages import read_page
@@ -43,9 +43,9 @@ from pulsar_barycenter.metadata.errors import MetadataError
 
 FRESH_S: Final = 2.0
 _DEFAULT_LIMIT: Final = 500
-_EVERYWHERE_AT_ONCE: Final = 2
-"""Requests that ask all brokers and are under way: one of somebody's becomes as many as there are brokers."""
-_READ_AT_ONCE: Final = 2
+_CLUSTER_REQUESTS: Final = 2
+"""Requests to all brokers at the same time: each request of a client becomes one request to every broker."""
+_CONCURRENT_READS: Final = 2
 
 
 class LeadersView:
@@ -55,8 +55,8 @@ class LeadersView:
         self._making = asyncio.Lock()
         self._made_at: float | None = None
         self._body, self._tag = b"", ""
-        self._asking_everywhere = asyncio.Semaphore(_EVERYWHERE_AT_ONCE)
-        self._reading = asyncio.Semaphore(_READ_AT_ONCE)
+        self._asking_brokers = asyncio.Semaphore(_CLUSTER_REQUESTS)
+        self._reading = asyncio.Semaphore(_CONCURRENT_READS)
         self._history, self._term = LoadHistory(), 0
         self._load_answers = LoadAnswers(services)
 
@@ -88,7 +88,7 @@ class LeadersView:
             pipeline=_pipeline(services),
             brokers=(),
         )
-        # beside the event loop, which serves clients: nothing of the document is ever changed
+        # in a thread, because the event loop serves clients: the document is never changed
         shown, self._body, self._tag = await asyncio.to_thread(
             self._encoded, head, document, services.control.registration.brokers
         )
@@ -124,18 +124,18 @@ class LeadersView:
         decisions = self._services.decisions()
         found: list[BriefDecision] = []
         if decisions is not None and limit:
-            async with self._reading:  # with what is logged, it reaches back beyond this process and others' lives
+            async with self._reading:  # the log files reach further back than this process's memory
                 page = await asyncio.to_thread(read_page, decisions.folder, question, decisions.recent())
             found = [brief(record) for record in page.decisions]
         if of == "cluster":
-            async with self._asking_everywhere:
-                answers = await asked_everywhere(self._services, request)
+            async with self._asking_brokers:
+                answers = await answers_of_brokers(self._services, request)
             found += decoded_lists(answers, BriefDecision)
         return json_response(merged(found, limit))
 
 
 async def _drain_change(services: BrokerServices) -> NotedChange | None:
-    """Return the last change of who is drained, None if the store does not tell, or holds what nobody noted."""
+    """Return the last change of the drained brokers; None if the store does not answer or the change has no record."""
     dynamic = services.control.dynamic_configuration
     try:
         change = (await dynamic.changes.all()).get(DRAINED_KEY)
@@ -145,7 +145,7 @@ async def _drain_change(services: BrokerServices) -> NotedChange | None:
 
 
 def _strategy(config: BrokerConfig) -> str:
-    """Return the shedder in force; one that cannot be had, set while brokers ran, by its name."""
+    """Return the shedder in use; if it cannot be loaded (it was set while brokers ran), its configured name."""
     try:
         return shedder_name(config)
     except StrategyError:
@@ -154,7 +154,7 @@ def _strategy(config: BrokerConfig) -> str:
 
 def _pipeline(services: BrokerServices) -> PipelineHealth | None:
     manager = services.control.load_manager
-    state = manager.pipeline_state() if isinstance(manager, TellsPipelineState) else None
+    state = manager.pipeline_state() if isinstance(manager, HasPipelineState) else None
     if state is None or not (state.in_use or state.is_late):
         return None
     silent_s = (state.silent_ms or 0) // 1000 if state.is_silent else 0

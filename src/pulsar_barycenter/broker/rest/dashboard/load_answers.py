@@ -1,6 +1,6 @@
-"""Answers about loads over time: from what the leader remembers, and of older times from tables, in a thread.
+"""Answers about loads over time: recent ones from the leader's memory, older ones from tables, read in a thread.
 
-Tables are read for one answer at a time, and answers are kept for FRESH_S, as pages ask alike.
+One request reads tables at a time. Answers are cached for FRESH_S, because pages send the same requests.
 """
 
 import asyncio
@@ -34,16 +34,15 @@ from pulsar_barycenter.naming.bundle import Bundle
 log = structlog.get_logger(__name__)
 
 FRESH_S: Final = 20.0
-_KEPT: Final = 8
+_MAX_CACHED: Final = 8
 MOST_WAITING: Final = 16
-"""Requests under way, of which one reads."""
+"""The most requests that wait at the same time; one of them reads."""
 _REPORT_SLACK_MS: Final = 60_000
-_NO_TABLES: Final = "This broker reads no tables: what is shown is what its leader remembers."
+_NO_TABLES: Final = "This broker reads no tables, so only the loads in its leader's memory are shown."
 
 
 def report_holds_ms(config: BrokerConfig) -> int:
-    """Return how long a report holds for a broker that goes on: until the next has to come, and a minute; at most an
-    hour and a minute."""
+    """Return for how many ms a report is current: until the next one is due, plus a minute; at most 61 minutes."""
     longest_ms = int(60_000 * config.load_balancer_report_update_max_interval_minutes)
     return min(longest_ms, 3_600_000) + _REPORT_SLACK_MS
 
@@ -53,21 +52,21 @@ class LoadAnswers:
         self._services = services
         self._reading = asyncio.Lock()
         self._waiting = 0
-        self._kept: Recent[LoadQuestion, tuple[float, bytes]] = Recent(_KEPT)
+        self._cached: Recent[LoadQuestion, tuple[float, bytes]] = Recent(_MAX_CACHED)
 
     def remembered(self, moments: Sequence[Moment]) -> bytes:
-        """Return the JSON of what is remembered, as it was taken."""
+        """Return the JSON of the loads in memory, with their own times."""
         now_ms = self._services.control.env.clock.now_ms()
         since_ms = moments[0].at if moments else now_ms
-        told = LoadOverTime(since=since_ms, until=now_ms, step=0, whole_since=since_ms, note="", moments=list(moments))
-        return msgspec.json.encode(told)
+        recent = LoadOverTime(since=since_ms, until=now_ms, step=0, whole_since=since_ms, note="", moments=[*moments])
+        return msgspec.json.encode(recent)
 
     def question(self, request: web.Request) -> LoadQuestion | None:
-        """Return what a request asks, None if it names neither a time, a broker nor a bundle.
+        """Return the question in a request; None if it has neither a time, a broker nor a bundle.
 
         Raises:
-            RestError: 400, a parameter is not of its form, or out of its bounds.
-            InvalidNameError: the bundle cannot be one.
+            RestError: 400, a parameter is not valid, or exceeds its bounds.
+            InvalidNameError: the bundle's name is not valid.
         """
         query = request.rel_url.query
         broker, bundle = query.get("broker", ""), query.get("bundle", "")
@@ -91,33 +90,33 @@ class LoadAnswers:
             raise RestError(400, str(error)) from error
 
     async def answer(self, question: LoadQuestion, moments: Sequence[Moment]) -> bytes:
-        """Return the JSON of an answer, of what is remembered and of tables.
+        """Return the JSON of an answer from the moments in memory and from tables.
 
         Raises:
-            RestError: 503, too many ask.
+            RestError: 503, too many requests wait.
         """
         if self._waiting >= MOST_WAITING:
-            raise RestError(503, "Too many ask for loads over time. Try again.")
+            raise RestError(503, f"{MOST_WAITING} requests for loads over time are waiting already. Try again.")
         self._waiting += 1
         try:
             async with self._reading:
                 now = asyncio.get_running_loop().time()
-                made_at, body = self._kept.get(question) or (now - FRESH_S, b"")
+                made_at, body = self._cached.get(question) or (now - FRESH_S, b"")
                 if now - made_at < FRESH_S:
                     return body
                 body = await asyncio.to_thread(
                     self._made, question, tuple(moments), report_holds_ms(self._services.config)
                 )
-                self._kept.put(question, (asyncio.get_running_loop().time(), body))
+                self._cached.put(question, (asyncio.get_running_loop().time(), body))
                 return body
         finally:
             self._waiting -= 1
 
     def _made(self, question: LoadQuestion, moments: Sequence[Moment], holds_ms: int) -> bytes:
-        told = () if question.bundle else moments
-        left = untold(question.from_earlier(holds_ms), [moment.at for moment in told])
+        in_memory = () if question.bundle else moments
+        left = untold(question.from_earlier(holds_ms), [moment.at for moment in in_memory])
         recorded = None if left is None else self._recorded(left)
-        return msgspec.json.encode(over_time(question, told, recorded, holds_ms=holds_ms))
+        return msgspec.json.encode(over_time(question, in_memory, recorded, holds_ms=holds_ms))
 
     def _recorded(self, question: LoadQuestion) -> RecordedLoad:
         read = self._services.load_tables
@@ -128,5 +127,5 @@ class LoadAnswers:
         except OSError as error:
             log.warning("load_tables_unreadable", reason=str(error))
             return RecordedLoad(
-                {}, question.until_ms, "The pipeline's tables cannot be read: this broker's log says why."
+                {}, question.until_ms, "The pipeline's tables cannot be read; this broker's log has the reason."
             )

@@ -1,6 +1,6 @@
-"""The loads of brokers over time, as far as pages asked for pictures: what a page shows that was just opened.
+"""The loads of brokers over time: one moment for each overview that was made, for pages that were just opened.
 
-Bounded by MOST_FIGURES, however many brokers there are: of more brokers fewer moments are kept.
+The history has at most MOST_FIGURES values, so it reaches back less far if there are more brokers.
 """
 
 from collections import deque
@@ -18,22 +18,26 @@ APART_MS: Final = 5_000
 class LoadHistory:
     def __init__(self) -> None:
         self._moments: deque[Moment] = deque()
-        self._figures = 0
+        self._count = 0
 
     def add(self, at_ms: int, shares: Iterable[BrokerShare]) -> None:
-        """Keep the loads of a moment, unless the last is less than APART_MS ago; forget the oldest beyond bounds."""
+        """Add the loads of a moment, unless the last is less than APART_MS ago; drop the oldest beyond the bounds."""
         if self._moments and at_ms - self._moments[-1].at < APART_MS:
             return
         loads = tuple(
             BrokerLoad(
-                each.broker, max(each.usage.values(), default=0.0), each.msg_rate, each.msg_throughput, each.bundles
+                share.broker,
+                max(share.usage.values(), default=0.0),
+                share.msg_rate,
+                share.msg_throughput,
+                share.bundles,
             )
-            for each in shares
+            for share in shares
         )
         self._moments.append(Moment(at_ms, loads))
-        self._figures += len(loads)
-        while len(self._moments) > MOST_MOMENTS or (self._figures > MOST_FIGURES and len(self._moments) > 1):
-            self._figures -= len(self._moments.popleft().brokers)
+        self._count += len(loads)
+        while len(self._moments) > MOST_MOMENTS or (self._count > MOST_FIGURES and len(self._moments) > 1):
+            self._count -= len(self._moments.popleft().brokers)
 
     @property
     def moments(self) -> list[Moment]:

@@ -1,9 +1,9 @@
-"""What brokers carry before moves of bundles and after them, as far as load goes with a bundle.
+"""The load of brokers before and after moves of bundles.
 
-Load is in + out, as the newest reports have it (docs/measures.md). The usage after a move is an estimate: what a broker
-pays for a message and a byte is taken from its newest report (`load.shedding.least_disturbance.best_usage`).
+Load is in + out in the newest reports (docs/measures.md). The usage after a move is an estimate: the cost of a message
+and of a byte on a broker is taken from its newest report (`load.shedding.least_disturbance.best_usage`).
 
-Pure. Needs numpy; a broker imports it when it is first asked.
+Pure. It needs numpy, so a broker imports it at the first request.
 """
 
 from bisect import bisect_left
@@ -24,8 +24,8 @@ from pulsar_barycenter.naming.bundle import is_of_a_broker_itself
 
 
 class Sides(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A broker's figures before and after moves: usage in percent of the broker, msg/s, bytes/s, number of bundles, the
-    broker's own left out."""
+    """The load of a broker before and after moves: usage in percent, msg/s, bytes/s, and the number of bundles without
+    the broker's own."""
 
     broker: str
     usage: tuple[float, float]
@@ -42,12 +42,10 @@ def sides_of(
     *,
     every: bool = False,
 ) -> list[Sides]:
-    """Return the figures of the brokers that moves touch, or of `every` one, before and after all of them.
+    """Return the loads before and after all moves: of the brokers that they touch, or of all brokers with `every`.
 
-    `counts` says how many bundles each broker has (`bundle_counts`).
-
-    A move is a bundle, the broker that it leaves, "" if nobody owns it, and the one that it goes to. A bundle of which
-    nothing is reported counts as one without load.
+    A move is a bundle, its source ("" if it has no owner), and its destination. A bundle that is in no report counts as
+    one without load. `counts` is the number of bundles of each broker (`bundle_counts`).
     """
     brokers, settings = snapshot.brokers, Settings.of(config)
     before = reported_usage(snapshot, settings)
@@ -64,12 +62,12 @@ def sides_of(
 
 
 def bundle_counts(document: SnapshotDocument) -> Mapping[str, int]:
-    """Return how many bundles each broker has, without its own, which are its heartbeat's."""
+    """Return the number of bundles of each broker, without its own ones, which its heartbeat topics use."""
     return Counter(broker for broker, bundle, _ in owned_bundles(document) if not is_of_a_broker_itself(bundle))
 
 
 def bundle_row(snapshot: LoadSnapshot, bundle: str) -> int | None:
-    """Return a row of a bundle; None if no broker reports it."""
+    """Return the row of a bundle; None if no broker reports it."""
     names = snapshot.bundles.names
     row = bisect_left(names, bundle)
     return row if row < len(names) and names[row] == bundle else None
@@ -97,5 +95,5 @@ def _sides(
         usage=(round(100 * before, 1), round(100 * after, 1)),
         msg_rate=(rate, max(0.0, exact_sum([rate, *rates]))),
         msg_throughput=(throughput, max(0.0, exact_sum([throughput, *bytes_]))),
-        bundles=(count, max(0, count + sum(sign for sign, _ in signed))),  # a report may be older than ownership
+        bundles=(count, max(0, count + sum(sign for sign, _ in signed))),  # the report may be older than the ownership
     )

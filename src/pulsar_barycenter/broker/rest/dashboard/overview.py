@@ -1,7 +1,6 @@
-"""A cluster in one picture: each broker with its heaviest bundles and the sum of the others. Values; nothing is asked.
+"""Makes the picture of a cluster: each broker with its heaviest bundles and the sum of the others. Pure.
 
-However many bundles there are, MOST_BUNDLES of them stand in a picture at most, each broker's share of them the same,
-so that a page draws it in a moment.
+A picture has at most MOST_BUNDLES bundles, an equal number for each broker, so that a page can draw it fast.
 """
 
 import heapq
@@ -24,7 +23,7 @@ _NO_REPORT: Final = BrokerLoadData()
 
 
 class BundleShare(msgspec.Struct, frozen=True, array_like=True):
-    """One bundle: rate in msg/s and throughput in bytes/s are in + out. An array in JSON."""
+    """A bundle: rate in msg/s and throughput in bytes/s are in + out. It is an array in JSON."""
 
     bundle: str
     msg_rate: float
@@ -33,11 +32,12 @@ class BundleShare(msgspec.Struct, frozen=True, array_like=True):
 
 
 class BrokerShare(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """One broker. `usage` has the resources whose usage is known, in percent; figures are in + out.
+    """A broker. `usage` has the resources whose usage is known, in percent; rates and throughputs are in + out.
 
-    `top` are its heaviest bundles, the heaviest first; `others` sums the rest of those whose figures are known, and
-    `unknown` counts bundles without: the extensible load manager tells those of the heaviest alone. `arriving` counts
-    bundles that the leader sent here and nobody reports yet. `reported_at` is epoch ms, 0 if it never reported.
+    `top` are its heaviest bundles, heaviest first; `others` counts the other bundles with a known load, and
+    `others_rate` and `others_throughput` are their sums. `unknown` counts bundles whose load is not known: the
+    extensible load manager reports only the heaviest. `arriving` counts bundles that the leader assigned to this broker
+    and that no report has yet. `reported_at` is epoch ms, 0 if the broker never reported.
     """
 
     broker: str
@@ -56,10 +56,10 @@ class BrokerShare(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class PipelineHealth(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Whether decisions go by the pipeline's windows, else the leader's own, and how long its slowest report waits.
+    """Whether decisions use the pipeline's windows (else the leader's own), and how long its oldest report waits.
 
-    `silent_s` is how long the pipeline has not looked for reports: 0 while it looks, which it does under steady load,
-    too, or where that is not known.
+    `silent_s` is how long the pipeline has not looked for reports; 0 while it does so (also if there are none), or if
+    this is not known.
     """
 
     in_use: bool
@@ -68,11 +68,13 @@ class PipelineHealth(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Overview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A cluster as its leader sees it. `decisions` is how many this leader has made since it started, by which a page
-    knows that there are new ones; `epoch` numbers the term of the leader. `drained` brokers are kept
-    empty; `drain_change` says who changed which are, when and why (None: nobody is, or nobody noted it), with the texts
-    of the setting `before` and after (`value`), and in `earlier` who drained those that were drained before.
-    `pipeline` is None where none is decided by, nor late."""
+    """A cluster as its leader sees it.
+
+    `decisions` is the number that this leader has taken since it started; a page compares it to find new ones. `epoch`
+    is the leader's. `drained` brokers get no bundles; `drain_change` is the last change of that setting (None: no
+    broker is drained, or the change was not recorded), with its texts `before` and after (`value`), and in `earlier`
+    the changes that drained the others. `pipeline` is None if it is neither in use nor late.
+    """
 
     cluster: str
     leader: str
@@ -85,21 +87,21 @@ class Overview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     pipeline: PipelineHealth | None = None
     brokers: tuple[BrokerShare, ...]
     complaints: tuple[str, ...] = ()
-    """What is wrong, by `complaints_of`."""
+    """The warnings of `complaints_of`."""
 
 
 def complaints_of(
     shares: Iterable[BrokerShare], pipeline: PipelineHealth | None, now_ms: int, silent_ms: int
 ) -> tuple[str, ...]:
-    """Return what is wrong with a cluster, a sentence each; nothing if every broker reported its load within
-    `silent_ms`, and a pipeline that there is keeps up."""
+    """Return the warnings about a cluster, a sentence each; empty if every broker reported its load within `silent_ms`
+    and the pipeline, if there is one, keeps up."""
     found = []
-    for each in shares:
-        if not each.reported_at:
-            found.append(f"{each.broker} has not reported its load yet.")
-        elif now_ms - each.reported_at > silent_ms:
-            minutes, most = (now_ms - each.reported_at) // 60_000, silent_ms // 60_000
-            found.append(f"{each.broker} last reported its load {minutes} min ago; a report is due every {most} min.")
+    for share in shares:
+        if not share.reported_at:
+            found.append(f"{share.broker} has not reported its load yet.")
+        elif now_ms - share.reported_at > silent_ms:
+            minutes, most = (now_ms - share.reported_at) // 60_000, silent_ms // 60_000
+            found.append(f"{share.broker} last reported its load {minutes} min ago; a report is due every {most} min.")
     if pipeline is not None and not pipeline.in_use:
         found.append(f"The pipeline is {pipeline.lag_s} s late, so the leader decides by windows of its own.")
     if pipeline is not None and pipeline.silent_s:
@@ -109,13 +111,13 @@ def complaints_of(
 
 
 class Shares:
-    """Makes the rows of brokers; one whose report is still the same is not made again."""
+    """Makes the rows of brokers, and reuses a row while the broker's report has not changed."""
 
     def __init__(self) -> None:
         self._made: dict[str, tuple[Any, int, BrokerShare]] = {}
 
     def of(self, document: SnapshotDocument, registered: Iterable[str]) -> tuple[BrokerShare, ...]:
-        """Return a row for each broker that is registered or whose load is known, by their names."""
+        """Return a row for each broker that is registered or has reported its load, by name."""
         loads = {**dict.fromkeys(registered, _NO_REPORT), **loads_of(document)}
         most = min(_MOST_OF_BROKER, max(_FEWEST_OF_BROKER, MOST_BUNDLES // max(1, len(loads))))
         stats_by_broker = _extensible_stats(document)
@@ -127,7 +129,7 @@ class Shares:
                 made[broker] = before
                 continue
             if isinstance(report, LocalBrokerData):
-                stats = {name: each for name, each in report.last_stats.items() if not is_of_a_broker_itself(name)}
+                stats = {name: known for name, known in report.last_stats.items() if not is_of_a_broker_itself(name)}
                 row = _row(broker, report, stats, 0, most)
             else:
                 known, unknown = stats_by_broker.get(broker, ({}, 0))
@@ -142,16 +144,16 @@ class Shares:
 
 
 def _extensible_stats(document: SnapshotDocument) -> Mapping[str, tuple[dict[str, NamespaceBundleStats], int]]:
-    """Return the known figures of each broker's bundles, and how many it owns without."""
+    """Return the known stats of each broker's bundles, and how many bundles it owns whose stats are not known."""
     if document.extensible is None:
         return {}
     owners = {name: owner for name, owner in document.extensible.owners.items() if not is_of_a_broker_itself(name)}
     known: dict[str, dict[str, NamespaceBundleStats]] = {}
     for top in document.extensible.top_bundles.values():
-        for each in top.top_bundles_load_data:
-            owner = owners.get(each.bundle_name)
+        for load in top.top_bundles_load_data:
+            owner = owners.get(load.bundle_name)
             if owner is not None:
-                known.setdefault(owner, {})[each.bundle_name] = each.stats
+                known.setdefault(owner, {})[load.bundle_name] = load.stats
     counts: dict[str, int] = {}
     for owner in owners.values():
         counts[owner] = counts.get(owner, 0) + 1
@@ -174,11 +176,11 @@ def _row(
     shares = [
         BundleShare(
             bundle,
-            _finite(each.msg_rate_in + each.msg_rate_out),
-            _finite(each.msg_throughput_in + each.msg_throughput_out),
-            each.topics,
+            _finite(bundle_stats.msg_rate_in + bundle_stats.msg_rate_out),
+            _finite(bundle_stats.msg_throughput_in + bundle_stats.msg_throughput_out),
+            bundle_stats.topics,
         )
-        for bundle, each in stats.items()
+        for bundle, bundle_stats in stats.items()
     ]
     top = heapq.nsmallest(
         most, shares, key=lambda share: (-share.msg_throughput, -share.msg_rate, -share.topics, share.bundle)
@@ -194,8 +196,8 @@ def _row(
         msg_throughput=round(max(throughput, _finite(report.msg_throughput_in + report.msg_throughput_out)), 1),
         reported_at=at_ms,
         top=tuple(
-            BundleShare(each.bundle, round(each.msg_rate, 2), round(each.msg_throughput, 1), each.topics)
-            for each in top
+            BundleShare(share.bundle, round(share.msg_rate, 2), round(share.msg_throughput, 1), share.topics)
+            for share in top
         ),
         others=len(shares) - len(top),
         others_rate=round(max(0.0, rate - top_rate), 2),
@@ -206,9 +208,9 @@ def _row(
 
 def _sums(shares: Iterable[BundleShare]) -> tuple[float, float]:
     members = list(shares)
-    return math.fsum(each.msg_rate for each in members), math.fsum(each.msg_throughput for each in members)
+    return math.fsum(share.msg_rate for share in members), math.fsum(share.msg_throughput for share in members)
 
 
 def _finite(value: float) -> float:
-    """Return a figure that JSON and pictures can hold: 0 for what is no number or negative."""
+    """Return a value that JSON and pictures can represent: 0 for NaN, an infinite or a negative one."""
     return value if math.isfinite(value) and value > 0 else 0.0

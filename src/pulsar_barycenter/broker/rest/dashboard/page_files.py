@@ -1,7 +1,7 @@
-"""The files of the dashboard, for everybody: they hold no data, only what asks for it.
+"""Serves the files of the dashboard to all clients: they have no data, only the code that requests it.
 
-The page loads nothing from elsewhere and asks nobody but the broker that it came from; its policy says so to the
-browser. No page may show it in a frame, where its buttons could be put under somebody's pointer.
+The page loads nothing from other servers and sends requests only to the broker that served it; its content security
+policy makes browsers enforce this. No page may show it in a frame (clickjacking).
 """
 
 import hashlib
@@ -55,7 +55,7 @@ class DashboardPage:
 def _answered(request: web.Request, name: str) -> web.Response:
     found = _files().get(name)
     if found is None:
-        raise RestError(404, "The dashboard has no such file: it begins at /")
+        raise RestError(404, f"The dashboard has no file {name[:100]!r}: its start page is /")
     headers = {**_HEADERS, "ETag": found.tag}
     if request.headers.get("If-None-Match") == found.tag:
         return web.Response(status=304, headers=headers)
@@ -64,7 +64,7 @@ def _answered(request: web.Request, name: str) -> web.Response:
 
 @cache
 def _files() -> Mapping[str, _File]:
-    """Return the files that there are; a name is looked up among them, and never a path."""
+    """Return all files by name. A request is looked up in this table; it is never used as a path."""
     own = [entry for entry in files(page).iterdir() if entry.name.rpartition(".")[2] in _TYPES]
     found = {}
     for entry in (*own, files(html_pages) / "base.css"):

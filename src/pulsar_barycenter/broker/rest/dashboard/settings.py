@@ -1,4 +1,4 @@
-"""The settings of the broker that is asked, each with where it comes from; and what a change would do.
+"""The settings of the broker that gets the request, each with its source; and the effect of a change.
 
 GET /barycenter/v1/settings
 GET /barycenter/v1/settings/{name}?value=<text>
@@ -15,8 +15,8 @@ from pulsar_barycenter.config.sources import NotedChange, Source, source_of
 
 
 class SettingInForce(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """One key. `override` is what is stored for all brokers, which may not be in force here; None if nothing is.
-    `changed` is who changed what is stored, None if that is not known."""
+    """A configuration key. `override` is the stored value for all brokers, which may not be in force here; None if none
+    is stored. `changed` records who stored it, None if this is not known."""
 
     key: str
     value: str
@@ -31,7 +31,7 @@ class SettingInForce(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class SettingChange(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What a change would do; `changes` are all keys whose value would be another, each with what it would be."""
+    """The effect of a change; `changes` has every key whose value would change, with the new value."""
 
     key: str
     before: str

@@ -1,4 +1,4 @@
-"""Where a bundle would be split, told by its owner, who knows its topics.
+"""Shows where a bundle would be split. Its owner answers, because it has the bundle's topics.
 
 GET /barycenter/v1/split-preview?bundle=tenant/namespace/0x…_0x…&splitAlgorithmName=<name>
 """
@@ -16,14 +16,14 @@ from pulsar_barycenter.naming.bundle import Bundle, BundleRange
 
 
 class SplitPart(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A bundle that would come of the split, and how many of the topics that there are now it would have."""
+    """A bundle that the split would make, and how many of the present topics it would have."""
 
     range: str
     topics: int
 
 
 class SplitPreview(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """`parts` are those that would come of it; none, where the algorithm finds no boundary."""
+    """`parts` are the new bundles; empty if the algorithm finds no boundary."""
 
     bundle: str
     algorithm: str
@@ -45,11 +45,11 @@ class SplitPreviews:
             raise RestError(412, f"Unsupported split algorithm {algorithm[:100]}: use one of {', '.join(supported)}")
         answer = await services.control.lookup.lookup_bundle(bundle, read_only=True)
         if answer is None:
-            raise RestError(412, f"Nobody owns {bundle}: it can be split once a client uses it")
+            raise RestError(412, f"{bundle} has no owner: it can be split after a client has used it")
         go_on_if_local(request, services, answer, f"ServiceUnit:{bundle}")
         cuts = await services.control.namespaces.boundaries_of(bundle, algorithm)
         hashes = [topic.hash32 for topic in await services.control.namespaces.topics_in(bundle)]
         edges = [bundle.range.lower, *cuts, bundle.range.upper]
         ranges = [BundleRange(lower, upper) for lower, upper in pairwise(edges)] if cuts else []
-        parts = [SplitPart(range=str(each), topics=sum(map(each.contains, hashes))) for each in ranges]
+        parts = [SplitPart(range=str(range_), topics=sum(map(range_.contains, hashes))) for range_ in ranges]
         return json_response(SplitPreview(bundle=str(bundle), algorithm=algorithm, parts=parts))

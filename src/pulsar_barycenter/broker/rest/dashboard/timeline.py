@@ -1,4 +1,4 @@
-"""What was decided, without the figures of the reasons: what a time line shows, small enough for hundreds in a page."""
+"""Decisions without the values of their reasons: small enough to show hundreds of them on a page."""
 
 from collections.abc import Iterable
 
@@ -11,10 +11,7 @@ MOST_DECISIONS = 1_000
 
 
 class BriefDecision(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
-    """A decision as in the decision log; `sentence` is all of its reason in words, `short` what is seen at a glance.
-
-    `principal` is who asked for it and `request` by which request, if a person decided.
-    """
+    """A decision of the decision log; `sentence` is its whole reason as text, `short` a short form of it."""
 
     at: int
     by: str
@@ -48,6 +45,6 @@ def brief(record: DecisionRecord) -> BriefDecision:
 
 
 def merged(decisions: Iterable[BriefDecision], limit: int) -> list[BriefDecision]:
-    """Return the last `limit` decisions of several brokers, oldest first, each once."""
-    found = {(each.at, each.by, each.number): each for each in decisions}
+    """Return the last `limit` decisions of several brokers, oldest first, without duplicates."""
+    found = {(decision.at, decision.by, decision.number): decision for decision in decisions}
     return [found[key] for key in sorted(found)][-limit:] if limit else []

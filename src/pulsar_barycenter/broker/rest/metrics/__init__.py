@@ -1,6 +1,11 @@
-"""What Prometheus reads at `/metrics`.
+"""The Prometheus endpoint `/metrics`.
 
-`endpoint` answers, and reads off what the parts of a broker know; `topic_figures` reads topics, subscriptions and
-clients off; `catalogue` names all of it, by Pulsar's names where it has one, and says what each is; `text` writes it
-down. The figures that load managers and `broker.instruments` keep are Prometheus' own objects, described there.
+Problem: a broker may have tens of thousands of topics, and reading them must not delay messages. So `endpoint` reads a
+few topics at a time on the event loop, and makes the text of the result in a thread.
+
+- `catalogue` has the name and the help text of each metric; the name is Pulsar's if Pulsar has the metric.
+- `topic_metrics` reads topics, subscriptions, consumers and producers.
+- `text` writes samples in the two text formats.
+
+The metrics of load managers and of `broker.instruments` are objects of the Prometheus client library, described there.
 """

@@ -1,7 +1,7 @@
-"""Every figure that is read off a broker when Prometheus asks, with what it says: names of Pulsar where it has one.
+"""The names and help texts of the metrics that are read from the broker at each scrape; Pulsar's names if it has them.
 
-What ends in `_total` is a counter, all else a gauge. The order of a table is that of its figures in a row.
-Those that load managers and `broker.instruments` keep themselves are described where they are made.
+A name that ends in `_total` is a counter, all others are gauges. The order in a table is the order of the values in a
+sample row. The metrics of load managers and of `broker.instruments` are described where they are made.
 Source: Pulsar's `TopicStats`, `NamespaceStatsAggregator`, `BrokerOperabilityMetrics`, `AuthenticationMetrics`.
 """
 
@@ -23,11 +23,11 @@ def _size_bucket(bound: int) -> str:
     return str(bound)
 
 
-def _between(names: list[str], texts: list[str]) -> dict[str, str]:
+def _with_help(names: list[str], texts: list[str]) -> dict[str, str]:
     return dict(zip(names, texts, strict=True))
 
 
-_LATENCY: Final = _between(
+_LATENCY: Final = _with_help(
     [
         *(f"pulsar_storage_write_latency_le_{_bucket(bound)}" for bound in LATENCY_BOUNDS_MS),
         "pulsar_storage_write_latency_overflow",
@@ -39,7 +39,7 @@ _LATENCY: Final = _between(
     ]
     + [f"Entries written {_INTERVAL} that took more than {LATENCY_BOUNDS_MS[-1]:g} ms to be durable."],
 )
-_SIZES: Final = _between(
+_SIZES: Final = _with_help(
     [*(f"pulsar_entry_size_le_{_size_bucket(bound)}" for bound in SIZE_BOUNDS), "pulsar_entry_size_le_overflow"],
     [
         f"Entries written {_INTERVAL} of {f'more than {low} and ' if low else ''}at most {high} bytes."
@@ -60,11 +60,11 @@ TOPIC: Final = {
     "pulsar_in_bytes_total": "Bytes from producers since the topic was loaded.",
     "pulsar_in_messages_total": "Messages from producers since the topic was loaded.",
     "pulsar_storage_size": "Bytes stored in ledgers.",
-    "pulsar_storage_logical_size": "Bytes stored in ledgers, without what is kept twice: the same here.",
+    "pulsar_storage_logical_size": "Bytes stored in ledgers, without replicas: equal to pulsar_storage_size here.",
     "pulsar_storage_backlog_size": "Estimate of the bytes that the slowest subscription has not acknowledged.",
     "pulsar_msg_backlog": "Messages not acknowledged yet, of all subscriptions.",
     "pulsar_storage_write_rate": "Entries a second that became durable.",
-    "pulsar_storage_read_rate": "Entries a second read for consumers, from memory or not.",
+    "pulsar_storage_read_rate": "Entries a second read for consumers, from memory or from disk.",
     **_LATENCY,
     "pulsar_storage_write_latency_count": f"Entries written {_INTERVAL} whose time to be durable is known.",
     "pulsar_storage_write_latency_sum": "The sum of these times, ms.",
@@ -72,7 +72,7 @@ TOPIC: Final = {
     "pulsar_entry_size_count": f"Entries written {_INTERVAL}.",
     "pulsar_entry_size_sum": "The sum of their sizes, bytes.",
 }
-"""Of each topic; of each namespace the sums."""
+"""Metrics of each topic. Those of a namespace are the sums."""
 
 SUBSCRIPTION_ALSO_HERE: Final = {
     "pulsar_subscription_msg_rate_out": "Messages a second to the consumers of a subscription.",
@@ -81,26 +81,26 @@ SUBSCRIPTION_ALSO_HERE: Final = {
     "pulsar_out_messages_total": "Messages to consumers since the topic was loaded.",
     "pulsar_subscription_consumers_count": "Connected consumers of a subscription.",
 }
-"""Of subscriptions of both kinds of topics."""
+"""Metrics of the subscriptions of both kinds of topics."""
 
 SUBSCRIPTION: Final = {
     **SUBSCRIPTION_ALSO_HERE,
     "pulsar_subscription_back_log": "Messages that a subscription has not acknowledged.",
-    "pulsar_subscription_back_log_no_delayed": "The same without those that wait for their delivery time.",
+    "pulsar_subscription_back_log_no_delayed": "This backlog without the messages that wait for their delivery time.",
     "pulsar_subscription_delayed": "Messages that wait for their delivery time.",
-    "pulsar_subscription_msg_rate_redeliver": "Messages a second that are to be delivered again.",
-    "pulsar_subscription_unacked_messages": "Messages that consumers have, not acknowledged (Shared, Key_Shared).",
-    "pulsar_subscription_blocked_on_unacked_messages": "1 while a subscription gets nothing as these are too many.",
-    "pulsar_subscription_last_acked_timestamp": "When something was acknowledged last, ms since 1970; 0 for never.",
-    "pulsar_subscription_last_consumed_flow_timestamp": "When a consumer last asked for more, ms since 1970; or 0.",
+    "pulsar_subscription_msg_rate_redeliver": "Messages a second that have to be delivered again.",
+    "pulsar_subscription_unacked_messages": "Messages that consumers have not acknowledged (Shared, Key_Shared).",
+    "pulsar_subscription_blocked_on_unacked_messages": "1 while too many unacknowledged messages stop it, else 0.",
+    "pulsar_subscription_last_acked_timestamp": "Time of the last acknowledgement, ms since 1970; 0 if there was none.",
+    "pulsar_subscription_last_consumed_flow_timestamp": "Time of a consumer's last permits, ms since 1970; or 0.",
 }
 
 CONSUMER: Final = {
     "pulsar_consumer_msg_rate_out": "Messages a second to a consumer.",
     "pulsar_consumer_msg_throughput_out": "Bytes a second to a consumer.",
-    "pulsar_consumer_unacked_messages": "Messages that a consumer has and did not acknowledge (Shared, Key_Shared).",
-    "pulsar_consumer_blocked_on_unacked_messages": "1 while a consumer gets nothing as these are too many, else 0.",
-    "pulsar_consumer_available_permits": "Messages that a consumer asked for and did not get yet.",
+    "pulsar_consumer_unacked_messages": "Messages that a consumer got and has not acknowledged (Shared, Key_Shared).",
+    "pulsar_consumer_blocked_on_unacked_messages": "1 while too many unacknowledged messages stop it, else 0.",
+    "pulsar_consumer_available_permits": "Messages that may be sent to a consumer: its permits that are left.",
 }
 
 PRODUCER: Final = {
@@ -132,7 +132,7 @@ OF_BROKER: Final = {
     "pulsar_broker_storage_read_rate": "pulsar_storage_read_rate",
     "pulsar_broker_msg_backlog": "pulsar_msg_backlog",
 }
-"""What a broker tells as the sum of a figure over all its topics."""
+"""Metrics of a broker that are the sum of a metric of its topics."""
 
 BUNDLE: Final = {
     "pulsar_bundle_msg_rate_in": "Messages a second that producers send to the topics of a bundle.",
@@ -144,29 +144,29 @@ BUNDLE: Final = {
 }
 
 CONNECTION: Final = {
-    "pulsar_active_connections": "Clients' connections to the binary protocol that are open.",
-    "pulsar_connection_created_total_count": "Clients' connections since the broker started.",
-    "pulsar_connection_create_success_count": "Connections whose client was let in.",
-    "pulsar_connection_create_fail_count": "Connections that were refused: too many, or a proof that is not believed.",
+    "pulsar_active_connections": "Open connections of clients to the binary protocol.",
+    "pulsar_connection_created_total_count": "Connections of clients since the broker started.",
+    "pulsar_connection_create_success_count": "Connections whose client was accepted.",
+    "pulsar_connection_create_fail_count": "Connections that were refused: too many, or invalid credentials.",
     "pulsar_connection_closed_total_count": "Connections that are closed.",
 }
 
 CHANNEL: Final = {
     "pulsar_sunit_state_chn_owned_su_total": "Bundles that this broker owns.",
-    "pulsar_sunit_state_chn_owner_lookup_total": "Times that a bundle's owner was asked for, by its record's state.",
-    "pulsar_sunit_state_chn_event_publish_ops_total": "Changes of ownership that this broker began, by what they were.",
-    "pulsar_sunit_state_chn_subscribe_ops_total": "Records of ownership that this broker took over, by their state.",
+    "pulsar_sunit_state_chn_owner_lookup_total": "Look-ups of a bundle's owner, by the state of its record.",
+    "pulsar_sunit_state_chn_event_publish_ops_total": "Changes of ownership that this broker started, by kind.",
+    "pulsar_sunit_state_chn_subscribe_ops_total": "Ownership records that this broker received, by their state.",
     "pulsar_sunit_state_chn_cleanup_ops_total": "Repairs of ownership that failed.",
-    "pulsar_sunit_state_chn_inactive_broker_cleanup_ops_total": "Lost brokers whose bundles were given to others.",
-    "pulsar_sunit_state_chn_orphan_su_cleanup_ops_total": "Changes of ownership ended in place of those who did not.",
-    "pulsar_sunit_state_chn_su_tombstone_cleanup_ops_total": "Records deleted long after nobody owned the bundle.",
+    "pulsar_sunit_state_chn_inactive_broker_cleanup_ops_total": "Lost brokers whose bundles got other owners.",
+    "pulsar_sunit_state_chn_orphan_su_cleanup_ops_total": "Interrupted changes of ownership that the leader ended.",
+    "pulsar_sunit_state_chn_su_tombstone_cleanup_ops_total": "Records deleted long after their bundle had no owner.",
 }
 
 RECORDS: Final = {
     "barycenter_ownership_records_in_store": "1 if the ownership records are in the metadata store, 0 if in the topic.",
-    "barycenter_ownership_records_moving": "1 while this broker is to stand still, as ownership records are moved.",
-    "barycenter_ownership_records_differing": "Ownership records that the leader did not copy to the other place yet.",
-    "barycenter_ownership_records_copied": "1 once the leader's copy of the ownership records was complete, else 0.",
+    "barycenter_ownership_records_moving": "1 while ownership cannot change, because its records move, else 0.",
+    "barycenter_ownership_records_differing": "Ownership records that the leader has still to copy to the other place.",
+    "barycenter_ownership_records_copied": "1 after the leader's copy of the ownership records was complete, else 0.",
 }
 
 BROKER: Final = {
@@ -176,29 +176,29 @@ BROKER: Final = {
     "pulsar_broker_in_bytes_total": "Bytes that producers sent since the broker started.",
     "pulsar_broker_out_bytes_total": "Bytes sent to consumers since the broker started.",
     **{name: f"The sum of {of_topic} over this broker's topics." for name, of_topic in OF_BROKER.items()},
-    "pulsar_broker_lookup_pending_requests": "Lookups being answered.",
+    "pulsar_broker_lookup_pending_requests": "Look-ups that are being answered.",
     "pulsar_broker_topic_load_pending_requests": "Topics being loaded.",
     "barycenter_broker_is_leader": "1 if this broker is the leader, else 0.",
     "barycenter_broker_is_drained": "1 if this broker is drained (`barycenterDrainedBrokers` names it), else 0.",
     "barycenter_broker_owned_bundles": "Bundles that this broker owns.",
-    "barycenter_brokers_active": "Brokers registered in the cluster, as this one sees it.",
+    "barycenter_brokers_active": "Brokers registered in the cluster, as this broker sees it.",
     "barycenter_damaged_ledgers": "Ledgers of loaded topics that are damaged.",
-    "barycenter_access_refusals_total": "Requests and commands refused to clients that lack the right for them.",
+    "barycenter_access_refusals_total": "Requests and commands that were refused because the client lacks the right.",
 }
 
 LOOKUP: Final = {
     "pulsar_broker_lookup_answers_total": "Look-ups answered with the owner of the topic.",
-    "pulsar_broker_lookup_redirects_total": "Look-ups answered with another broker to ask.",
+    "pulsar_broker_lookup_redirects_total": "Look-ups answered with another broker, which the client has to ask.",
     "pulsar_broker_lookup_failures_total": "Look-ups answered with an error.",
 }
-LOOKUP_TIME: Final = ("pulsar_broker_lookup", "Time that look-ups took, ms; one whose answer is known takes none.")
+LOOKUP_TIME: Final = ("pulsar_broker_lookup", "Time that look-ups took, ms; a cached answer counts as 0.")
 
 AUTHENTICATION: Final = {
-    "pulsar_authentication_success_total": "Proofs of clients that were believed, at both ports.",
-    "pulsar_authentication_failures_total": "Proofs that were not believed, or missing, by Pulsar's codes of why.",
+    "pulsar_authentication_success_total": "Credentials of clients that were accepted, at both ports.",
+    "pulsar_authentication_failures_total": "Credentials that were refused or missing, by Pulsar's error code.",
 }
 
-VERSION: Final = ("pulsar_version", "The version of Pulsar whose features to expect, and that of this software.")
+VERSION: Final = ("pulsar_version", "The version of Pulsar that this broker is compatible with, and its own version.")
 
 PROCESS: Final = {
     "process_virtual_memory_bytes": "Virtual memory of the broker's process.",
@@ -206,9 +206,9 @@ PROCESS: Final = {
     "process_start_time_seconds": "When the process started, seconds since 1970.",
     "process_cpu_seconds_total": "Processor time of the process, its own and the system's.",
     "process_open_fds": "Open file descriptors.",
-    "process_max_fds": "How many file descriptors may be open.",
+    "process_max_fds": "The most file descriptors that may be open.",
 }
-"""What Prometheus' library tells of the process, where there is a /proc."""
+"""What the Prometheus client library reports about the process, if there is a /proc."""
 
 TRANSFERS: Final = {
     "pulsar_lb_ignored_send_total": "Messages that producers sent to topics in transfer to another broker.",

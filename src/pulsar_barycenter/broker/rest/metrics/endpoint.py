@@ -1,7 +1,8 @@
-"""Prometheus: the figures of this broker at /metrics, in the plain text format or in OpenMetrics.
+"""Answers Prometheus: the metrics of this broker in the plain text format or in OpenMetrics.
 
-Names and labels are Pulsar's where it has one. Topics are read off a few at a time, so that messages go on meanwhile;
-the text is made in a thread, of what does not change any more. One answer is made at a time: who else asks waits.
+Names and labels are Pulsar's if Pulsar has the metric. Topics are read a few at a time, so that messages are served in
+between; the text is made in a thread, from values that do not change any more. One answer is made at a time; further
+requests wait.
 """
 
 import asyncio
@@ -26,15 +27,15 @@ from pulsar_barycenter.broker.rest.metrics.text import (
     wants_openmetrics,
     write_text,
 )
-from pulsar_barycenter.broker.rest.metrics.topic_figures import TopicsRead
+from pulsar_barycenter.broker.rest.metrics.topic_metrics import TopicsRead
 from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.broker.rest.streamed import streamed
 from pulsar_barycenter.broker.topics.topic import Topic
 from pulsar_barycenter.broker.wire.services import PULSAR_VERSION
 from pulsar_barycenter.naming.bundle import Bundle
 
-_AT_ONCE: Final = 50
-"""Topics, subscriptions and clients that are read off before others have their turn: some milliseconds."""
+_READ_IN_ONE_STEP: Final = 50
+"""Topics, subscriptions and clients that are read before other tasks of the event loop run: some milliseconds."""
 
 _PROCESS: Final = ProcessCollector(registry=None)
 
@@ -54,12 +55,12 @@ class Metrics:
 
     async def _pieces(self, *, openmetrics: bool, compress: bool) -> Iterable[bytes]:
         async with self._turn:
-            figures, bundles = await self._read_topics()
-            sums = list(figures.of_broker())
-            figures.finish()
-            collectors = self._collectors([*self._samples(figures, sums), *bundles])
+            topics, bundles = await self._read_topics()
+            sums = list(topics.of_broker())
+            topics.finish()
+            collectors = self._collectors([*self._samples(topics, sums), *bundles])
             return await asyncio.to_thread(
-                write_text, collectors, figures.lines, HELP, openmetrics=openmetrics, compress=compress
+                write_text, collectors, topics.lines, HELP, openmetrics=openmetrics, compress=compress
             )
 
     @property
@@ -71,20 +72,20 @@ class Metrics:
         return {**self._cluster, "broker": self._services.urls.broker_id}
 
     async def _read_topics(self) -> tuple[TopicsRead, list[Sample]]:
-        """Read all topics off, and what the bundles have of them."""
-        figures = TopicsRead(self._services.config)
+        """Return the values of all topics, and the samples of the bundles that they add up to."""
+        topics = TopicsRead(self._services.config)
         bundles = _Bundles(self._services.control.ownership.owned_bundles())
         done = 0
         for topic in list(self._services.registry.loaded()):
             bundles.take(topic)
-            for _ in figures.take(topic):
+            for _ in topics.take(topic):
                 done += 1
-                if done % _AT_ONCE == 0:
+                if done % _READ_IN_ONE_STEP == 0:
                     await asyncio.sleep(0)
-        return figures, list(bundles.samples(self._broker, traffic=self._shows_bundles()))
+        return topics, list(bundles.samples(self._broker, traffic=self._shows_bundles()))
 
     def _shows_bundles(self) -> bool:
-        """Whether each bundle's traffic is shown: if asked for, and by the extensible manager as of Pulsar 5.x."""
+        """Whether the traffic of bundles is shown: if it is configured, and with extensible from Pulsar 5.x on."""
         config = self._services.config
         has_them = not self._services.control.way.hands_over or config.barycenter_pulsar_compatibility != "4.x"
         return config.expose_bundles_metrics_in_prometheus and has_them
@@ -106,7 +107,7 @@ class Metrics:
         lookups.add_metric(tuple(self._cluster.values()), counts.total, counts.seconds * 1000)
         return _Read([info, lookups])
 
-    def _samples(self, figures: TopicsRead, sums: list[Sample]) -> Iterator[Sample]:
+    def _samples(self, topics: TopicsRead, sums: list[Sample]) -> Iterator[Sample]:
         control, broker = self._services.control, self._broker
         counters, instruments = self._services.registry.counters, control.env.instruments
         yield from ((name, broker, value) for name, _, value in sums)
@@ -126,7 +127,7 @@ class Metrics:
         yield "barycenter_broker_is_drained", broker, is_drained
         yield "barycenter_broker_owned_bundles", broker, len(control.ownership.owned_bundles())
         yield "barycenter_brokers_active", broker, len(control.registration.brokers)
-        yield "barycenter_damaged_ledgers", broker, figures.damaged_ledgers
+        yield "barycenter_damaged_ledgers", broker, topics.damaged_ledgers
         if self._services.authorizer.is_enabled:
             yield "barycenter_access_refusals_total", broker, self._services.authorizer.refusals.total
         yield from self._lookups()
@@ -139,7 +140,7 @@ class Metrics:
         yield "pulsar_broker_lookup_failures_total", self._cluster, counts.failures
 
     def _clients(self) -> Iterator[Sample]:
-        """Yield who is connected, and whose proof was believed."""
+        """Yield the counts of connections and of accepted and refused credentials."""
         connections = self._services.control.env.instruments.connections
         labels = {**self._broker, "metric": "broker_connection"}
         open_now = connections.created - connections.closed
@@ -154,13 +155,13 @@ class Metrics:
 
 
 def _provider(method: str) -> dict[str, str]:
-    """Return the labels by which Pulsar tells its providers apart; whoever shows nothing meets the list of all."""
+    """Return Pulsar's labels of an authentication provider. Without credentials it is the list of all providers."""
     name = "List" if method == "none" else method.capitalize()
     return {"provider_name": f"AuthenticationProvider{name}", "auth_method": method}
 
 
 class _Bundles:
-    """What the topics of each bundle add up to; bundles without topics are there as well."""
+    """Sums the topics of each bundle; bundles without topics are included."""
 
     def __init__(self, owned: list[Bundle]) -> None:
         self._sums: dict[Bundle, list[float]] = {bundle: [0] * (1 + len(BUNDLE)) for bundle in owned}
@@ -179,16 +180,16 @@ class _Bundles:
         sums[6] += topic.consumer_count
 
     def samples(self, broker: Mapping[str, str], *, traffic: bool) -> Iterator[Sample]:
-        for bundle, (topics, *figures) in self._sums.items():
+        for bundle, (topics, *values) in self._sums.items():
             labels = {**broker, "bundle": str(bundle)}
             yield "pulsar_bundle_topics_count", labels, topics
             if traffic and topics:
                 measured = {**labels, "metric": "bundle"}
-                yield from ((name, measured, figure) for name, figure in zip(BUNDLE, figures, strict=True))
+                yield from ((name, measured, value) for name, value in zip(BUNDLE, values, strict=True))
 
 
 class _Read(Collector):
-    """Families that were read off already."""
+    """Metric families whose values were read before."""
 
     def __init__(self, families: list[Metric]) -> None:
         self._families = families

@@ -1,9 +1,9 @@
-"""Samples as text: of topics, which may be many thousands, and of all else by Prometheus' own library.
+"""Writes samples as text: those of topics by own code, all others by the Prometheus client library.
 
-The labels of a topic are written down once for all its figures, and a figure becomes a line as soon as it is read: the
-text of 10,000 topics takes tenths of a second instead of several, and leaves the collector of garbage nothing to look
-at. It is put together and compressed family by family, as anything that is done at once to tens of megabytes holds all
-threads up.
+There may be many thousands of topics. The labels of a topic are formatted once for all its metrics, and a value becomes
+a line as soon as it is read. So the text of 10,000 topics takes tenths of a second instead of several seconds, and no
+objects are left for the garbage collector. The text is joined and compressed one metric family at a time: one call on
+tens of megabytes would block all threads.
 """
 
 import zlib
@@ -24,15 +24,15 @@ Sample = tuple[str, Mapping[str, str], float]
 
 
 class Lines:
-    """Samples as lines, those of one name together, in the order in which the names came."""
+    """Samples as lines, grouped by metric name, in the order in which the names were added first."""
 
     def __init__(self) -> None:
         self._lines: dict[str, list[str]] = {}
         self.count = 0
-        """How often lines were added."""
+        """The number of calls of `add`."""
 
     def add(self, names: Iterable[str], labels: str, values: Iterable[float]) -> None:
-        """Add a sample for each of `names`, whose values are in the same order, with labels as `labels_text` says."""
+        """Add a sample for each name, with the value at the same index and labels in the form of `labels_text`."""
         lines = self._lines
         self.count += 1
         for name, value in zip(names, values, strict=True):
@@ -43,21 +43,21 @@ class Lines:
                 lines[name] = [line]
 
     def pieces(self, help_of: Mapping[str, str], *, openmetrics: bool) -> Iterator[bytes]:
-        """Yield the text of each name, behind its help and type; its lines are freed: all at once would take long."""
+        """Yield the help, type and lines of each name, and drop the lines: dropping all at once would take long."""
         for name in list(self._lines):
             yield (_head(name, help_of[name], openmetrics) + "".join(self._lines.pop(name))).encode()
 
 
 def labels_text(**labels: str) -> str:
-    """Return labels as they stand between the braces; two such texts are joined by a comma."""
+    """Return labels in the form between the braces; join two such texts with a comma."""
     return ",".join([f'{name}="{escaped(value)}"' for name, value in labels.items()])
 
 
 def wants_openmetrics(accept: str) -> bool:
-    """Tell which of the two formats an `Accept` header asks for; whoever asks for neither gets the plain one."""
+    """Return whether an `Accept` header prefers OpenMetrics. Without a preference the format is the plain one."""
     try:
         _, content_type = choose_encoder(accept)
-    except (TypeError, ValueError):  # a version that is none
+    except (TypeError, ValueError):  # the version is not a number
         return False
     return content_type.startswith("application/openmetrics-text")
 
@@ -70,12 +70,12 @@ def write_text(
     openmetrics: bool,
     compress: bool,
 ) -> list[bytes]:
-    """Return all samples in one of the formats, in pieces, compressed by gzip or not. May run on any thread."""
-    every = _Every(collectors)
+    """Return all samples in one of the two formats, in pieces, optionally compressed by gzip. Runs on any thread."""
+    all_collectors = _All(collectors)
     text: bytes = (
-        generate_openmetrics(every)  # type: ignore[no-untyped-call]
+        generate_openmetrics(all_collectors)  # type: ignore[no-untyped-call]
         if openmetrics
-        else generate_latest(every)
+        else generate_latest(all_collectors)
     )
     pieces = [text.removesuffix(_END), *lines.pieces(help_of, openmetrics=openmetrics)]
     if openmetrics:
@@ -96,12 +96,12 @@ def _head(name: str, help_text: str, openmetrics: bool) -> str:
 
 
 def escaped(value: str) -> str:
-    """Return the value of a label as both formats write it, without its quotes."""
+    """Return a label value in the form of both formats, without quotes."""
     return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
 
 
 class Samples(Collector):
-    """Samples that were read off already, those of one name together, behind its help and type."""
+    """Collects samples that were read before, grouped by name, with help and type."""
 
     def __init__(self, samples: Iterable[Sample], help_of: Mapping[str, str]) -> None:
         self._samples = samples
@@ -119,9 +119,9 @@ class Samples(Collector):
 
 
 class Labelled(Collector):
-    """The samples of a registry with the labels that tell this broker from others; `pulsar` ones are Pulsar's.
+    """Collects the samples of a registry, and adds labels: `ours`, or `pulsar` for names that begin with `pulsar_`.
 
-    When a figure began to be counted is left out: the plain format would show that as one gauge more each.
+    The `_created` samples of counters are left out: the plain format would show each of them as a further gauge.
     """
 
     def __init__(self, registry: Collector, ours: Mapping[str, str], pulsar: Mapping[str, str]) -> None:
@@ -140,7 +140,7 @@ class Labelled(Collector):
             yield family
 
 
-class _Every(Collector):
+class _All(Collector):
     def __init__(self, collectors: Iterable[Collector]) -> None:
         self._collectors = collectors
 

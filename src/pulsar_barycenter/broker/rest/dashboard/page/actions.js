@@ -1,4 +1,4 @@
-// What can be done from a page: each opens a dialog that first says what it would do, as the cluster tells, and asks.
+// The actions of a page: each opens a dialog that shows the effect, as the cluster computes it, and asks for a confirmation.
 
 import { ask, get, known, pollAll } from "./cluster.js";
 import { byId, h, table } from "./dom.js";
@@ -7,8 +7,8 @@ import { brokerLink, bundleLink, count, counted, LOAD, namespaceOf, percent, pro
 const SEEN_MS = 30000, LOOKS_MS = 700, WAIT_MS = 250, EACH_MS = 1000, TURNS = 3, LISTED = 50;
 const ALGORITHMS = ["range_equally_divide", "topic_count_equally_divide", "flow_or_qps_equally_divide"];
 
-// A dialog of `fields`; `preview()` returns what would be done, or null if nothing can be; `act()` does it and returns
-// what became of it; it is told how to say what is under way, and asks whether anybody still looks.
+// A dialog with `fields`. `preview()` returns the effect, or null if nothing can be done. `act()` does it and returns the
+// result; it gets a function that shows the progress, and one that returns whether the dialog is still open.
 function open(title, verb, fields, preview, act, whenDone = () => {}) {
   const dialog = byId("action"), shown = h("div", { class: "preview", role: "status", tabindex: 0, "aria-label": "What this would do" }), outcome = h("p", { class: "outcome", role: "status" });
   const button = h("button", { class: "act", disabled: true }, verb), cancel = h("button", { type: "button", onclick: () => dialog.close() }, "Cancel");
@@ -58,7 +58,7 @@ function field(label, control) {
   control.id = `field-${label.split(" ")[0]}`;
   return h("p", {}, h("label", { for: control.id }, label), " ", control);
 }
-// What brokers carry before and after; what stays the same is told once.
+// The loads of brokers before and after; a value that does not change is shown once.
 const sidesTable = sides => [table(["broker", "usage#", "load, messages#", "load, throughput#", "bundles#"], sides.map(side => [brokerLink(side.broker),
   changed(percent, side.usage), changed(rate, side.msgRate), changed(throughput, side.msgThroughput), changed(count, side.bundles)]), { class: "cards sides" }),
 h("p", { class: "note" }, `${LOAD} The usage after it is an estimate.`)];
@@ -85,7 +85,7 @@ export function unloadAction(bundle, owner, whenDone) {
   open(`Unload ${bundle}`, "Unload", field("to", choice), preview, act, whenDone);
 }
 
-// Look it up as a client does, until somebody serves it: where, and whether that is what was wanted.
+// Look it up as a client does until it has an owner; return the owner, and whether it is the requested one.
 async function seenAt(bundle, wanted) {
   const [topic] = await get(`/admin/v2/persistent/${namespaceOf(bundle)}`, { bundle: rangeOf(bundle) }).catch(() => []) || [];
   const until = Date.now() + SEEN_MS;
@@ -106,13 +106,13 @@ async function servedBy(bundle, wanted) {
 }
 
 const drainPreview = broker => get("/barycenter/v1/drain-preview", { broker });
-// Whether the leader, who places what leaves, goes by it within the time that one looks.
+// Whether the leader, which places the bundles that leave, uses the new setting within the time of a few attempts.
 async function leaderKnows(broker, isDrained) {
   for (const until = Date.now() + SEEN_MS; (await drainPreview(broker)).isDrained !== isDrained; await pause(LOOKS_MS))
     if (Date.now() > until) return false;
   return true;
 }
-// Somebody else may drain brokers at the same time: the list is changed only while it is the one that was read.
+// Another user may drain brokers at the same time, so the list is only changed if it is still the one that was read.
 async function setDrained(broker, isDrained) {
   for (const until = Date.now() + SEEN_MS; ; await pause(LOOKS_MS)) {
     const found = await drainPreview(broker);
@@ -127,7 +127,7 @@ async function setDrained(broker, isDrained) {
   }
 }
 
-// Bundles that go to one broker for one reason; each with what was compared, once it is unfolded.
+// The bundles that go to one broker for one reason; the compared values of each are in the unfolded part.
 function leavingGroup({ destination, why, bundles }) {
   const number = counted(bundles.length, "bundle"), title = destination ? [h("b", {}, `${number} → `), brokerLink(destination)] : h("b", {}, `${number} cannot leave`);
   return h("section", { class: "leaving" }, h("h4", {}, title), h("p", { class: "why" }, `${why.charAt(0).toUpperCase()}${why.slice(1)}.`),
@@ -135,8 +135,8 @@ function leavingGroup({ destination, why, bundles }) {
       bundles.length > LISTED ? h("p", { class: "note" }, `… and ${count(bundles.length - LISTED)} more.`) : null));
 }
 
-// First no broker sends it anything more, then what it serves leaves, one bundle after the other, by this page. What comes
-// to it meanwhile leaves in another turn.
+// First the setting keeps new bundles away from the broker, then this page unloads its bundles one after the other. Bundles
+// that it gets in between are unloaded in another pass.
 export function drainAction(broker, whenDone) {
   async function preview() {
     const found = await drainPreview(broker), placed = found.groups.reduce((all, one) => all + one.bundles.length, 0);
@@ -212,7 +212,7 @@ export function settingAction(setting, whenDone) {
       h("p", { class: "note" }, prose(setting.effect))] };
   }
   async function act() {
-    // a blank value has no place in the path that sets it
+    // the path that sets a value cannot have a blank one
     await ask(`/admin/v2/brokers/configuration/${setting.key}/${encodeURIComponent(text.value)}`, { method: "POST" });
     return "Done: brokers go by it within seconds.";
   }

@@ -1,5 +1,5 @@
-// Each broker as a bar of its bundles: the length is its load, each part that of a bundle. Parts are links; arrow keys go
-// from one to the next and from broker to broker, and a line below tells of the one that is pointed at or focused.
+// Each broker as a bar of its bundles: the length is its load, and each part is that of a bundle. Parts are links; arrow
+// keys move between bundles and brokers, and a line below describes the part that has the pointer or the focus.
 
 import { h, keyed, say } from "./dom.js";
 import { address, brokerLink, colour, counted, namespaceLink, namespaceOf, rangeOf, rate, throughput } from "./words.js";
@@ -56,7 +56,7 @@ export function brokersPicture() {
     }
   }
 
-  // The colours are those of namespaces: the heaviest are named.
+  // The colours stand for namespaces: the legend has the heaviest ones.
   function drawKeys(brokers, measure) {
     const weights = new Map();
     for (const one of brokers) for (const bundle of one.top) {

@@ -1,5 +1,5 @@
-// Asks the broker that this page came from, and keeps what it answered. Redirects are followed there, as a page may ask
-// its own origin only: that is what the header Barycenter-Follow asks for.
+// Sends requests to the broker that served this page, and stores the answers. That broker follows redirects, because a page
+// may only send requests to its own origin: the header Barycenter-Follow asks for this.
 
 import { byId } from "./dom.js";
 import { byName } from "./words.js";
@@ -15,8 +15,8 @@ export class RequestError extends Error {
   }
 }
 
-// What is known of the cluster. `samples` are loads over the last RECENT_MS, oldest first, of which `note` tells more; `decisions` the last ones, oldest first;
-// `clock` is how much the broker's clock is ahead of this one, in ms.
+// What is known of the cluster. `samples` are the loads of the last RECENT_MS, oldest first, and `note` describes them;
+// `decisions` are the last ones, oldest first; `clock` is how many ms the broker's clock is ahead of this one.
 export const known = { overview: null, at: 0, samples: [], note: "", decisions: [], elections: [], failure: "", asksWho: false, paused: false, clock: 0 };
 export const now = () => Date.now() + known.clock;
 
@@ -86,18 +86,18 @@ export const get = async (path, query = {}) => {
   return (await ask(pairs.size ? `${path}?${pairs}` : path)).body;
 };
 
-// A moment of the leader's as a sample, which holds for `length` ms; a figure that is not known is null.
+// A moment of the leader's history as a sample that is valid for `length` ms; a value that is not known is null.
 export const remembered = (moment, length) => ({ at: moment.at, until: moment.at + length, brokers: new Map(moment.brokers.map(([broker, usage, msgRate, msgThroughput, bundles]) =>
   [broker, { broker, usage: usage === null ? null : { worst: usage }, msgRate, msgThroughput, bundles }])) });
 
-// The last RECENT_MS of all brokers, or `of` one broker or bundle, as the leader remembers them and the pipeline's
-// tables have them; `note` says what is to be said of that.
+// The last RECENT_MS of all brokers, or of the broker or bundle `of`, from the leader's memory and the pipeline's tables;
+// `note` is the answer's remark about them.
 export async function recent(of = {}) {
   const until = Math.round(now()), found = await get("/barycenter/v1/load-history", { ...of, since: until - RECENT_MS, until });
   return { samples: (found.moments || []).map(one => remembered(one, found.step)), note: found.note };
 }
 
-// What was there before this page was opened comes first. The steps of tables end where this page has seen for itself.
+// Samples from before this page was opened precede its own. The steps of tables end where the page's own samples begin.
 export const joined = (before, seen) => trimmed([...before.filter(one => !seen.length || one.until <= seen[0].at + SAMPLE_EVERY_MS), ...seen]);
 const trimmed = samples => samples.filter(one => one.until > now() - RECENT_MS);
 
@@ -124,8 +124,8 @@ async function refresh() {
   await refreshDecisions();
 }
 
-// The leader says how many it made. What people ask for is kept by the broker that did it, so all are asked from time to
-// time, less often the more there are, and at once if this page did something, or brokers were drained.
+// The leader publishes how many decisions it made. Decisions of operators are on the broker that carried them out, so all
+// brokers are asked periodically, less often in larger clusters, and at once after an action of this page or a drain.
 let askedAllAt = 0, toldOfDrained = "";
 async function refreshDecisions() {
   const { leader, decisions, drained, drainChange } = known.overview, newest = `${leader} ${decisions}`;
@@ -153,7 +153,7 @@ function sample() {
   const last = known.samples[known.samples.length - 1], at = now();
   if (last && at - last.at < SAMPLE_EVERY_MS) return;
   if (last) last.until = Math.max(last.until, Math.min(at, last.until + SAMPLE_EVERY_MS));
-  // without their bundles, of which there may be thousands
+  // without their bundles, which may be thousands
   known.samples.push({ at, until: at + SAMPLE_EVERY_MS, brokers: new Map(known.overview.brokers.map(({ broker, usage, msgRate, msgThroughput, bundles }) => [broker, { broker, usage, msgRate, msgThroughput, bundles }])) });
   known.samples = trimmed(known.samples);
 }

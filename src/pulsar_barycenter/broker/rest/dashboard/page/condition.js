@@ -1,4 +1,4 @@
-// What a cluster is like at a glance: healthy, balanced, drained; each with the reason in words.
+// The state of a cluster in short: healthy, balanced, drained; each with its reason as text.
 
 import { get, known } from "./cluster.js";
 import { h, keyed, s, say } from "./dom.js";
@@ -61,7 +61,7 @@ export function condition() {
   return { node: rows, draw, leave: () => { gone = true; } };
 }
 
-// Who drained a broker, since when and why, as far as that was noted, and what it still has.
+// Who drained a broker, when and why, if this was recorded, and which bundles it still has.
 export function drainedWords(broker) {
   const { drainChange: change, brokers } = known.overview, has = brokers.find(one => one.broker === broker)?.bundles || 0;
   const isEarlier = change && (change.before || "").split(",").some(one => one.trim() === broker);

@@ -1,4 +1,4 @@
-// Elements of a page. Text becomes text nodes and attributes, never markup: names in a cluster are anybody's choice.
+// Makes the elements of a page. Text becomes text nodes and attributes, never markup: clients choose the names in a cluster.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -17,13 +17,13 @@ export const s = (tag, attributes = {}, ...children) => filled(document.createEl
 
 export const byId = id => document.getElementById(id);
 
-// Say `text` in a node; one that says it already is left alone, so that nobody is told twice.
+// Set the text of a node; if it is the same already, do nothing, so that screen readers do not read it again.
 export function say(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-// Have `host` hold one child for each item, in their order, made by `make(item)` and kept by `keyOf(item)`: a child that
-// stays keeps the focus and what is unfolded in it. `update(child, item)` brings it up to date.
+// Give `host` one child for each item, in order, made by `make(item)` and identified by `keyOf(item)`. A child that stays
+// keeps its focus and its unfolded parts; `update(child, item)` updates it.
 export function keyed(host, items, keyOf, make, update = () => {}) {
   const before = host.children_by_key || new Map(), now = new Map();
   let place = host.firstChild;
@@ -42,7 +42,7 @@ export function keyed(host, items, keyOf, make, update = () => {}) {
   host.children_by_key = now;
 }
 
-// A table. A title that ends in # is that of a column of numbers, which stand to the right, as their title does.
+// A table. A title that ends in # is that of a column of numbers, which is aligned to the right with its title.
 export function table(titles, rows, attributes = {}) {
   const columns = titles.map(title => ({ title: title.replace(/#$/, ""), of: title.endsWith("#") ? "n" : null }));
   return h("table", { class: "cards", ...attributes },

@@ -1,4 +1,4 @@
-// The pages of one broker, bundle, topic or namespace: where it is, why, what was decided about it, what would move it.
+// The pages of a broker, bundle, topic or namespace: where it is, why, the decisions about it, and what would move it.
 
 import { drainAction, splitAction, undrainAction, unloadAction } from "./actions.js";
 import { get, known, merged, now, whenChanged } from "./cluster.js";
@@ -11,9 +11,8 @@ import { ago, breakable, brokerLink, bundleLink, count, counted, namespaceLink, 
 
 const REFRESH_MS = 15000;
 
-// A page that asks, shows what it is told, and asks again from time to time, unless somebody reads on in it with the
-// keyboard or a selection: what is read does not change under one's eyes.
-// `head` stays above what changes; with `hurry` what is read changes all the same.
+// A page that polls and shows the answer, unless a user is reading in it with the keyboard or a selection: text must not
+// change while it is read. `head` stays above the part that changes; with `hurry` the text is always changed.
 function asking(kind, name, load, draw, ...head) {
   const body = h("div", { "aria-busy": "true" }, h("p", { class: "note" }, "Asking…"));
   const node = h("div", {}, h("p", { class: "kind" }, kind), h("h1", {}, breakable(name)), head, body);
@@ -40,7 +39,7 @@ function asking(kind, name, load, draw, ...head) {
   return { title: name, node, again: () => again(true), leave: () => { gone = true; clearTimeout(timer); } };
 }
 
-// The time line of a page: it stays while what is told around it changes, with what was unfolded and gone back to.
+// The time line of a page: it stays while the rest of the page changes, with its unfolded entries and older pages.
 function history(of, title = "What was decided about it") {
   let decisions = [];
   const line = timeLine(() => true, () => decisions, false, of);

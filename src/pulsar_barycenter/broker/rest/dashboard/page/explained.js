@@ -1,11 +1,11 @@
-// The words of an explanation: where it is, why there, and what would make it move.
+// The text of an explanation: where it is, why it is there, and what would make it move.
 
 import { h, table } from "./dom.js";
 import { brokerLink, bundleLink, count, counted, LOAD, percent, personWords, prose, rate, throughput, time } from "./words.js";
 
 const sentence = whole => h("p", { class: "why" }, prose(whole));
 
-// What the leader would do now; `subject` is the name that all of it is about.
+// What the leader would do now; `subject` is the name that the explanation is about.
 export function nowSection(found, subject) {
   const of = kind => found.lines.filter(line => line.kind === kind);
   const moves = of("unload"), splits = of("split"), refused = of("refuse"), verdicts = of("verdict"), rounds = of("shed");
@@ -20,7 +20,7 @@ export function nowSection(found, subject) {
     parts.length ? h("ul", { class: "events" }, parts) : h("p", { class: "note" }, `Nothing that concerns ${subject}.`));
 }
 
-// Why a bundle is where it is: the last decision that put it there, and where it would be put today.
+// Why a bundle is where it is: the last decision that assigned it, and where it would be assigned today.
 export function whySection(found, decisions) {
   const placed = [...decisions].reverse().find(one => (one.kind === "assign" || one.kind === "unload") && (!one.destination || one.destination === found.owner));
   return h("section", { "aria-labelledby": "why-title" }, h("h2", { id: "why-title" }, "Why there"),
@@ -43,7 +43,7 @@ export function stateFacts(found) {
   ])];
 }
 
-// `isOfOne` broker leaves its name out.
+// With `isOfOne`, the broker's name is left out.
 export function bundleTable(list, isOfOne = false) {
   const share = list.bundles.reduce((all, one) => all + (one.msgThroughput || 0), 0);
   const columns = [

@@ -1,10 +1,10 @@
-// "Where is this topic, and why there": whatever is typed leads to the page that tells of it.
+// "Where is this topic, and why there": leads from a typed name to the page about it.
 
 import { known } from "./cluster.js";
 import { h } from "./dom.js";
 import { address } from "./words.js";
 
-// What a text means: a broker's id, a bundle, a namespace, or a topic, short or whole, as Pulsar's clients take them.
+// The meaning of a text: a broker id, a bundle, a namespace, or a topic, short or complete, as Pulsar's clients accept them.
 export function meant(text) {
   const name = text.trim();
   if (known.overview?.brokers.some(one => one.broker === name)) return ["broker", name];

@@ -1,6 +1,6 @@
-// The load of brokers over time, a row a broker. Drawn on a canvas, as there may be a hundred brokers at four hundred
-// moments; arrow keys go from cell to cell and a line below tells of the one pointed at. Its axis of time is that of the
-// lines below it.
+// The load of brokers over time, one row for each broker. It is drawn on a canvas, because there may be a hundred brokers
+// and four hundred moments. Arrow keys move between cells, and a line below describes the one with the pointer. It has the
+// same time axis as the lines below it.
 
 import { h, s, say } from "./dom.js";
 import { GAP_MS, labelled } from "./time_axis.js";
@@ -38,7 +38,7 @@ export function heatMap() {
 
   const told = (measure, one) => isKnown(measure.of(one)) ? measure.words(measure.of(one)) : "not known";
 
-  // `axis` is that of time; null, with `why`, if nothing is known of any.
+  // `axis` is the time axis; null, with the reason in `why`, if no value is known.
   function draw(samples, measure, axis, why) {
     const last = samples[samples.length - 1], drawn = [samples.length, samples[0]?.at, last?.at, axis?.first, axis?.width, why, measure.title, devicePixelRatio, getComputedStyle(node).color].join(" ");
     if (drawn === shown) return;

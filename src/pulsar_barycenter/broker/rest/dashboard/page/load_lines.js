@@ -1,5 +1,5 @@
-// Loads as lines over time: each picture has one axis, and few lines that differ by their strokes. Arrow keys go from
-// moment to moment and a line below tells of the one pointed at. What is drawn are moments, never bundles.
+// Loads as lines over time: each picture has one axis and a few lines with different strokes. Arrow keys move between
+// moments, and a line below describes the one with the pointer. The number of drawn values does not depend on bundles.
 
 import { h, s, say } from "./dom.js";
 import { GAP_MS, labelled } from "./time_axis.js";
@@ -8,9 +8,9 @@ import { time } from "./words.js";
 
 const TOP = 8, BOTTOM = 24, HEIGHT = 130;
 
-// `lines` name the lines, the first the strongest. `draw(samples, values, measure, axisOf, why)` takes for each line a
-// value or null for each sample, oldest first; `axisOf(width)` is the axis of time of a picture so wide, null if nothing
-// is known of any, and `why` says why.
+// `lines` names the lines, the strongest first. `draw(samples, values, measure, axisOf, why)` gets for each line a value or
+// null for each sample, oldest first. `axisOf(width)` is the time axis of a picture with this width, null if no value is
+// known; `why` is the reason.
 export function loadLines(title, lines) {
   const svg = s("svg", { tabindex: 0, role: "img" }), readout = h("p", { class: "readout", "aria-live": "off" }), none = h("p", { class: "note empty" });
   const keys = lines.length > 1 ? h("ul", { class: "keys", "aria-hidden": "true" }, lines.map((name, i) =>
@@ -19,7 +19,7 @@ export function loadLines(title, lines) {
   let now = null, at = -1, cross = null;
   new ResizeObserver(() => paint()).observe(node);
 
-  // what changes by itself is not read aloud, only what somebody goes to
+  // screen readers only read what the user moves to, not periodic changes
   for (const [event, live] of [["focus", "polite"], ["blur", "off"]]) svg.addEventListener(event, () => readout.setAttribute("aria-live", live));
   svg.addEventListener("pointermove", event => {
     if (!now) return;
@@ -90,7 +90,7 @@ export function loadLines(title, lines) {
   return { node, draw };
 }
 
-// A line is broken where nothing is known for GAP_MS or more; a moment that stands alone is a dot.
+// A line has a gap where no value is known for GAP_MS or more; a single moment is a dot.
 function pathOf(times, ends, row, x, y) {
   let path = "", before = null;
   row.forEach((value, i) => {

@@ -1,4 +1,4 @@
-// The load of one broker or bundle over time, as lines.
+// The load of a broker or bundle over time, as lines.
 
 import { joined, known, now, recent, RECENT_MS, SAMPLE_EVERY_MS, whenChanged } from "./cluster.js";
 import { h, say } from "./dom.js";
@@ -10,8 +10,8 @@ import { LOAD } from "./words.js";
 
 const LEFT = 84, AGAIN_MS = 30000;
 
-// `load(sample)` is the row of a sample, of a step as of a moment; `samples()` are those of the last half hour, and
-// `why()` says why there are none.
+// `load(sample)` is the row of a sample, which is a step or a moment; `samples()` are those of the last half hour, and
+// `why()` is the reason if there are none.
 function section(of, measures, samples, load, why, lacking = () => "") {
   const pictures = measures.map(name => [MEASURES[name], loadLines(MEASURES[name].title, [MEASURES[name].title])]);
   const about = h("p", { class: "note" });
@@ -40,9 +40,8 @@ export function brokerLoad(name) {
   return { node: made.node, leave: () => { stop(); made.leave(); } };
 }
 
-// The figures of one bundle are in a picture of the cluster only if it is among the heaviest: each picture is looked
-// through once, for this bundle alone, while its page is open. What was before, and what is not in the picture, is from
-// the pipeline's tables.
+// The values of a bundle are in a picture of the cluster only if it is among the heaviest. While the bundle's page is open,
+// each new picture is searched once for it. Older values, and those of other bundles, are from the pipeline's tables.
 export function bundleLoad(name) {
   let seen = [], before = [], note = "", askedAt = 0, gone = false;
   function look() {
@@ -50,7 +49,7 @@ export function bundleLoad(name) {
     if (!known.overview || (last && at - last.at < SAMPLE_EVERY_MS)) return;
     for (const { broker, top, reportedAt } of known.overview.brokers) {
       const share = top.find(([bundle]) => bundle === name);
-      // what is seen first holds since it was reported
+      // the first value is valid since it was reported
       if (share) seen.push({ at: last ? at : Math.min(at, Math.max(reportedAt, at - RECENT_MS)), until: at + SAMPLE_EVERY_MS, brokers: new Map([[broker, { msgRate: share[1], msgThroughput: share[2] }]]) });
     }
     seen = seen.filter(one => one.until > at - RECENT_MS);

@@ -1,5 +1,5 @@
-// Which time loads are shown of: the last half hour and on, as this page goes on seeing it, or a longer span in steps.
-// What was before this page was opened is from the leader and the pipeline's tables. What is chosen holds on all pages.
+// The time for which loads are shown: the last half hour, which this page continues, or a longer span in steps. Values from
+// before this page was opened are from the leader and the pipeline's tables. The choice applies to all pages.
 
 import { get, known, now, remembered } from "./cluster.js";
 import { h, say } from "./dom.js";
@@ -12,8 +12,8 @@ let made = 0;
 
 const local = ms => new Date(ms - 60000 * new Date(ms).getTimezoneOffset()).toISOString().slice(0, 16);
 
-// `of` is the broker or bundle that is asked of, `draw` is called when there is something else to show. `samples` are
-// null while the last half hour is chosen, else one for each step, `step` ms apart; `why` says why there may be none.
+// `of` is the broker or bundle, `draw` is called when there are new values. `samples` is null while the last half hour is
+// chosen, else it has one sample for each step, `step` ms apart; `why` is the reason if there are none.
 export function loadSpan(of, draw) {
   const number = ++made, id = `span-${number}`;
   const choice = h("select", { id, onchange: () => { chosen.span = choice.value; choose(); } },
@@ -68,7 +68,7 @@ export function loadSpan(of, draw) {
   return span;
 }
 
-// Each step is there, also one of which nothing is known: it takes its place in a picture.
+// Every step is included, also without values: it keeps its position in a picture.
 function stepped(found) {
   const loads = new Map(found.moments.map(one => [one.at, remembered(one, found.step)])), samples = [];
   for (let at = found.since; at < found.until; at += found.step) samples.push(loads.get(at) || { at, until: at + found.step, brokers: new Map() });

@@ -1,4 +1,4 @@
-// Which page is shown: the part of the address behind # says it, so that each page can be linked to.
+// Chooses the page to show by the part of the address after #, so that each page can be linked to.
 
 import { forgetToken, hasToken, known, pause, poll, whenChanged } from "./cluster.js";
 import { byId, h, say } from "./dom.js";

@@ -1,11 +1,11 @@
-// By what brokers and bundles are compared.
+// The measures by which brokers and bundles are compared.
 
 import { count, percent, rate, throughput } from "./words.js";
 
 const worst = broker => broker.usage === null ? null : Math.max(0, ...Object.values(broker.usage));
 
-// `of(broker)` and `ofBundle(bundle)` are figures, `others(broker)` that of the bundles which are not listed; `most`, if
-// given, is the end of the scale. `nothing` says why all figures may be 0.
+// `of(broker)` and `ofBundle(bundle)` are values, `others(broker)` is the value of the bundles that are not listed. `most`,
+// if given, is the end of the scale. `nothing` is the reason why all values may be 0.
 const NO_TRAFFIC = "By the newest reports no bundle has load: no client sends or receives messages, or brokers have not reported it yet.";
 export const MEASURES = {
   throughput: { title: "load, throughput", words: throughput, base: 1024, of: one => one.msgThroughput, ofBundle: bundle => bundle[2], others: one => one.othersThroughput, nothing: NO_TRAFFIC },

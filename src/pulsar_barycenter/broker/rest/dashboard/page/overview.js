@@ -1,4 +1,4 @@
-// The whole cluster: what each broker carries, now and over time, and what was decided.
+// The whole cluster: the load of each broker, now and over time, and the decisions.
 
 import { known, whenChanged } from "./cluster.js";
 import { h, say } from "./dom.js";

@@ -1,11 +1,11 @@
-// The settings of the broker that this page came from, with where each comes from; dynamic ones can be changed.
+// The settings of the broker that served this page, with the source of each; dynamic ones can be changed.
 
 import { get } from "./cluster.js";
 import { removeOverride, settingAction } from "./actions.js";
 import { h, say } from "./dom.js";
 import { breakable, counted, prose } from "./words.js";
 
-// Who set what is stored for all brokers, when, and why, as far as it is known.
+// Who stored a value for all brokers, when and why, if this is known.
 const changedBy = changed => changed ? h("p", { class: "note who" }, `by ${changed.by}, ${new Date(changed.at).toLocaleString()}`, changed.before ? `; before: ${changed.before}` : "", changed.why ? `; ${changed.why}` : "") : null;
 
 export function settingsPage(wanted) {

@@ -1,4 +1,4 @@
-// The axis of time that pictures below each other share: the same place for the same time, marked at round times.
+// The time axis that pictures below each other share: the same position for the same time, with marks at round times.
 
 const SECOND = 1000, MINUTE = 60 * SECOND, HOUR = 60 * MINUTE, DAY = 24 * HOUR;
 const STEPS = [1, 2, 5, 10, 15, 30].map(n => n * SECOND).concat([1, 2, 5, 10, 15, 30].map(n => n * MINUTE), [1, 2, 3, 6, 12].map(n => n * HOUR), [1, 2, 3, 4, 7, 14].map(n => n * DAY));
@@ -8,8 +8,8 @@ export const GAP_MS = MINUTE;  // what is unknown for less is drawn as what was 
 
 const pad = value => String(value).padStart(2, "0");
 
-// `left` is where the axis begins in a picture that is `width` wide. `x(t)` is where an epoch ms stands, `timeAt(x)` the
-// other way round, `ticks` are the marked times with their labels: round ones by the clock of the reader.
+// `left` is where the axis begins in a picture of `width`. `x(t)` is the position of an epoch ms, `timeAt(x)` the inverse,
+// `ticks` are the marked times with their labels: round times in the user's time zone.
 export function timeAxis(from, until, left, width) {
   const first = Math.min(from, until - LEAST_MS), right = width - RIGHT, scale = (right - left) / (until - first);
   const x = t => left + (t - first) * scale, timeAt = place => first + (place - left) / scale;
@@ -19,7 +19,7 @@ export function timeAxis(from, until, left, width) {
   return { first, last: until, left, right, width, x, timeAt, ticks };
 }
 
-// Midnight is told by its day.
+// Midnight is labelled with its day.
 function label(t, step) {
   const at = new Date(t), day = `${pad(at.getMonth() + 1)}-${pad(at.getDate())}`;
   if (step >= DAY || (at.getHours() === 0 && at.getMinutes() === 0 && at.getSeconds() === 0)) return day;
@@ -27,10 +27,10 @@ function label(t, step) {
   return step < MINUTE ? `${clock}:${pad(at.getSeconds())}` : clock;
 }
 
-// The labels of an axis that would leave the picture are left out.
+// Labels that would exceed the picture are left out.
 export const labelled = axis => axis.ticks.filter(one => one.x >= axis.left + 4 && one.x <= axis.width - 22);
 
-// From what to what samples are, `width` pixels wide: from the first one of which anything is known to the last.
+// The axis of samples in `width` pixels: from the first sample with a known value to the last.
 export function timesOf(samples, step = 0) {
   const known = step ? samples : samples.filter(one => one.brokers.size);
   if (!known.length) return null;

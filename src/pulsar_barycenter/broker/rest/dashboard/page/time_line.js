@@ -1,4 +1,4 @@
-// What was decided, the newest first, each with its reason in words; many alike within seconds are one entry that unfolds.
+// The decisions, newest first, each with its reason as text; similar ones within seconds are one entry that unfolds.
 
 import { get, known, merged, place } from "./cluster.js";
 import { h, keyed, s, say } from "./dom.js";
@@ -15,11 +15,11 @@ const SIGNS = {
 const OF_BROKERS = new Set(["drain", "undrain"]);
 const sign = (kind, [path, look] = SIGNS[kind] || SIGNS.other) => s("svg", { class: "sign", viewBox: "-8 -8 16 16", "aria-hidden": "true" }, s("path", { d: path, class: look }));
 const kindWords = one => one.kind === "refuse" ? `${one.refused || "action"} refused` : KINDS[one.kind] || one.kind;
-// Who asked for it, if a person did: a load manager decides everything else.
+// The operator who requested a decision; a load manager takes all others.
 const person = one => one.principal ? h("span", { class: "badge" }, `by ${personWords(one.principal)}`) : null;
 
-// Elections are decisions of their own. Logs of an older release have none: there who decides changes with an election,
-// which is seen where the next decision is another broker's, or where this page saw it.
+// Elections are decisions of their own. Logs of older releases have none: there an election shows where the next decision
+// is of another broker, or where this page noticed it.
 function elections(decisions) {
   const told = (at, by, words) => ({ at, kind: "elect", by, number: 0, sentence: words, short: words });
   const recorded = decisions.find(one => one.kind === "elect"), until = recorded ? recorded.at : Infinity;
@@ -33,7 +33,7 @@ function elections(decisions) {
     }
     before = one.by;
   }
-  // what this page saw of a recorded one it may have seen a little before
+  // this page may have noticed a recorded election a little earlier
   return found.filter(one => one.at < until - SAME_MS);
 }
 
@@ -48,7 +48,7 @@ function grouped(events) {
   return groups.flatMap(group => group.length > ALIKE ? [group] : group.map(one => [one]));
 }
 
-// `of` is the name that is asked of when somebody goes back in the logs, page by page; HELD decisions stay at most.
+// `of` is the name for requests of older pages of the logs; at most HELD decisions are kept.
 export function timeLine(wanted, source = () => known.decisions, hasElections = true, of = () => ({})) {
   const list = h("ol", { class: "events", tabindex: 0, "aria-label": "Decisions, the newest first" });
   const none = h("p", { class: "note" }, NONE);
@@ -59,7 +59,7 @@ export function timeLine(wanted, source = () => known.decisions, hasElections = 
   const older = h("button", { type: "button", onclick: goBack }, "Older…"), told = h("span", { class: "note", role: "status" });
   let held = [], next = null, isAsking = false, most = SHOWN, shown = "";
 
-  // Once somebody went back, what newer decisions push out of the page's memory is held here.
+  // After the user went back, decisions that newer ones push out of the page's memory are kept here.
   function all() {
     if (next !== null) held = merged(held, source(), HELD);
     return next === null ? source() : held;

@@ -1,9 +1,9 @@
-// The axis of values: from 0 to a round top, marked at round values, all in the unit of the top.
+// The value axis: from 0 to a round top, marked at round values, all in the unit of the top.
 
 const MOST_STEPS = 4;
 
-// `measure` has `words`, `base`, by which units of its words differ (0: there is one), and `isWhole` for whole numbers.
-// Each of the marks, from 0 to `top`, has its value and its label.
+// `measure` has `words`, `base`, the ratio of its units (0: there is one unit), and `isWhole` for whole numbers. The marks
+// go from 0 to `top`, each with its value and its label.
 export function valueAxis(most, { words, base = 0, isWhole = false }) {
   const unit = base && most >= base ? base ** Math.floor(Math.log(most) / Math.log(base) + 1e-12) : 1;
   const value = most > 0 ? most / unit : 1, power = 10 ** Math.floor(Math.log10(value / MOST_STEPS));

@@ -1,4 +1,4 @@
-// Figures, times and names as people read them, and the address of each page.
+// Values, times and names as text for users, and the address of each page.
 
 import { h } from "./dom.js";
 
@@ -28,7 +28,7 @@ export function time(ms) {
   return Date.now() - ms > 18 * 3600e3 ? `${day} ${clock}` : clock;
 }
 
-// What a glance takes in of a reason, as `html_pages/reasons.py` has it: the cause, and its first comparison.
+// The short form of a reason, as in `html_pages/reasons.py`: the cause, and its first comparison.
 const LONGEST = 160;
 export function shortReason(reason) {
   const cause = reason.slice(reason.lastIndexOf("; because ") + 1).replace(/^ because /, "").split("; ")[0].split(" [")[0];
@@ -36,19 +36,19 @@ export function shortReason(reason) {
   return short.length <= LONGEST ? short : `${short.slice(0, LONGEST - 1)}…`;
 }
 
-// Brokers in the order in which people count: 10.0.0.2 before 10.0.0.10.
+// Brokers in natural order: 10.0.0.2 before 10.0.0.10.
 export const byName = new Intl.Collator("en", { numeric: true }).compare;
 
-// What the load of a bundle is, the same on all pages; see docs/measures.md.
+// The load of a bundle, the same on all pages; see docs/measures.md.
 export const LOAD = "Load is in + out, by the newest report of the broker.";
 
-// Who a principal is; while authentication is off nobody has a name.
+// The name of a principal; without authentication there is none.
 export const personWords = principal => principal === "anonymous" || principal === "nobody" ? "somebody (no authentication)" : principal;
 
-// A name that breaks between its words, and not within one: loadBalancer|Enabled, org.apache.|pulsar.
+// A name that breaks only between its words: loadBalancer|Enabled, org.apache.|pulsar.
 const PLACES = /(?<=[/:._,=-])(?=[^/:._,=-])|(?<=[a-z0-9])(?=[A-Z])/, LONG = 12;
 export const breakable = name => String(name).split(PLACES).flatMap((word, i) => i ? [h("wbr"), word] : [word]);
-// A sentence whose long names go to the next line as a whole, and break only if they are longer than a line.
+// A sentence in which long names move to the next line as a whole, and break only if they are longer than a line.
 export const prose = text => String(text).split(/(\s+)/).map(token => token.length > LONG && PLACES.test(token) ? h("span", { class: "token" }, breakable(token)) : token);
 
 export const namespaceOf = bundle => bundle.slice(0, bundle.lastIndexOf("/"));
@@ -61,7 +61,7 @@ export const bundleLink = link("bundle");
 export const namespaceLink = link("namespace");
 export const topicLink = link("topic");
 
-// One of eight colours that keep apart; the same name has the same one on every page.
+// One of eight distinct colours; a name has the same colour on every page.
 export function colour(name) {
   let sum = 7;
   for (const letter of name) sum = (sum * 31 + letter.codePointAt(0)) % 8191;

@@ -1,7 +1,7 @@
-"""The figures of topics, their subscriptions, consumers and producers; sums over namespaces.
+"""Reads the values of topics, their subscriptions, consumers and producers, and sums them by namespace.
 
-Rates are those of the last statistics interval. A subscription of a non-persistent topic has no backlog, and so none of
-the figures that say how large it is.
+Rates are those of the last statistics interval. Subscriptions of non-persistent topics have no backlog, and so no
+backlog metrics.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,13 +33,13 @@ _NON_PERSISTENT_SUBSCRIPTION = tuple(SUBSCRIPTION_ALSO_HERE)
 _CONSUMER = tuple(CONSUMER)
 _PRODUCER = tuple(PRODUCER)
 _COMPACTION = tuple(COMPACTION)
-_AT = {name: place for place, name in enumerate(_TOPIC)}
+_INDEX = {name: index for index, name in enumerate(_TOPIC)}
 _OF_NAMESPACE = ("pulsar_subscription_delayed", "pulsar_out_bytes_total", "pulsar_out_messages_total")
 _NAMESPACE = (*(name for name in _TOPIC if name != "pulsar_msg_backlog"), *_OF_NAMESPACE)
 
 
 class TopicsRead:
-    """Takes topics one by one; `lines` are those of each, or of each namespace, whatever the configuration asks for."""
+    """Reads topics one after the other into `lines`: of each topic, or of each namespace, as configured."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
@@ -51,17 +51,17 @@ class TopicsRead:
         self.lines = Lines()
 
     def take(self, topic: Topic) -> Iterator[None]:
-        """Read one topic off, in steps that take microseconds each: others may go on between any two."""
-        figures = topic_figures(topic)
+        """Read a topic in steps of some microseconds; other tasks may run between two steps."""
+        values = topic_values(topic)
         namespace = str(topic.name.namespace)
         self._counts[namespace] = self._counts.get(namespace, 0) + 1
         outward, delayed = topic.out_rates, 0
         labels = labels_text(cluster=self._cluster, namespace=namespace, topic=str(topic.name))
         if self._by_topic:
-            self.lines.add(_TOPIC, labels, figures)
+            self.lines.add(_TOPIC, labels, values)
         if isinstance(topic, PersistentTopic):
             self.damaged_ledgers += len(topic.ledger.damaged_ledgers)
-            if self._by_topic and (compacted := compaction_figures(topic)):
+            if self._by_topic and (compacted := compaction_values(topic)):
                 self.lines.add(_COMPACTION, labels, compacted)
         yield
         for subscription in _subscriptions_of(topic):
@@ -73,11 +73,11 @@ class TopicsRead:
         if self._by_topic and self._config.expose_producer_level_metrics_in_prometheus:
             for producer in list(topic.producers.values()):
                 rates = producer.rates
-                its = labels_text(producer_name=producer.name, producer_id=str(producer.producer_id))
-                values = (rates.rate, rates.throughput, rates.average_size)
-                self.lines.add(_PRODUCER, f"{labels},{its}", values)
+                own_labels = labels_text(producer_name=producer.name, producer_id=str(producer.producer_id))
+                producer_values = (rates.rate, rates.throughput, rates.average_size)
+                self.lines.add(_PRODUCER, f"{labels},{own_labels}", producer_values)
                 yield
-        here = [*figures, delayed, outward.bytes, outward.messages]
+        here = [*values, delayed, outward.bytes, outward.messages]
         before = self._namespaces.get(namespace)
         self._namespaces[namespace] = here if before is None else list(map(add, before, here))
 
@@ -86,7 +86,7 @@ class TopicsRead:
     ) -> Iterator[None]:
         labels = f"{of_topic},{labels_text(subscription=subscription.name)}"
         if isinstance(subscription, PersistentSubscription):
-            self.lines.add(_SUBSCRIPTION, labels, subscription_figures(subscription))
+            self.lines.add(_SUBSCRIPTION, labels, subscription_values(subscription))
         else:
             rates = subscription.rates
             values = (rates.rate, rates.throughput, rates.bytes, rates.messages, len(subscription.consumers))
@@ -94,33 +94,33 @@ class TopicsRead:
         yield
         if self._config.expose_consumer_level_metrics_in_prometheus:
             for consumer in list(subscription.consumers):
-                its = labels_text(consumer_name=consumer.name, consumer_id=str(consumer.consumer_id))
-                self.lines.add(_CONSUMER, f"{labels},{its}", consumer_figures(consumer))
+                own_labels = labels_text(consumer_name=consumer.name, consumer_id=str(consumer.consumer_id))
+                self.lines.add(_CONSUMER, f"{labels},{own_labels}", consumer_values(consumer))
                 yield
 
     def finish(self) -> None:
-        """Add the lines of namespaces, once all topics were taken."""
+        """Add the lines of namespaces, after all topics were taken."""
         for namespace, sums in self._namespaces.items():
             labels = labels_text(cluster=self._cluster, namespace=namespace)
             self.lines.add(("pulsar_topics_count",), labels, (self._counts[namespace],))
             if not self._by_topic:
-                rate, throughput = sums[_AT["pulsar_rate_in"]], sums[_AT["pulsar_throughput_in"]]
-                sums[_AT["pulsar_average_msg_size"]] = throughput / rate if rate else 0.0
-                backlog = sums.pop(_AT["pulsar_msg_backlog"])
+                rate, throughput = sums[_INDEX["pulsar_rate_in"]], sums[_INDEX["pulsar_throughput_in"]]
+                sums[_INDEX["pulsar_average_msg_size"]] = throughput / rate if rate else 0.0
+                backlog = sums.pop(_INDEX["pulsar_msg_backlog"])
                 self.lines.add(_NAMESPACE, labels, sums)
                 local = f"{labels},{labels_text(remote_cluster='local')}"
                 self.lines.add(("pulsar_msg_backlog",), local, (backlog,))
 
     def of_broker(self) -> Iterator[Sample]:
-        """Yield the sums over all topics, without labels; before `finish`."""
+        """Yield the sums over all topics, without labels; call this before `finish`."""
         for name, of_topic in OF_BROKER.items():
-            place = _AT[of_topic]
-            yield name, {}, sum(sums[place] for sums in self._namespaces.values())
+            index = _INDEX[of_topic]
+            yield name, {}, sum(sums[index] for sums in self._namespaces.values())
         yield "pulsar_broker_topics_count", {}, sum(self._counts.values())
 
 
-def topic_figures(topic: Topic) -> list[float]:
-    """Return the figures of a topic in the order of `TOPIC`."""
+def topic_values(topic: Topic) -> list[float]:
+    """Return the values of a topic in the order of `TOPIC`."""
     size = backlog = backlog_size = subscriptions = 0
     written, read_rate = NOTHING_WRITTEN, 0.0
     if isinstance(topic, PersistentTopic):
@@ -162,8 +162,8 @@ def topic_figures(topic: Topic) -> list[float]:
     ]
 
 
-def subscription_figures(subscription: PersistentSubscription) -> Sequence[float]:
-    """Return the figures of a subscription in the order of `SUBSCRIPTION`."""
+def subscription_values(subscription: PersistentSubscription) -> Sequence[float]:
+    """Return the values of a subscription in the order of `SUBSCRIPTION`."""
     dispatcher, rates = subscription.dispatcher, subscription.rates
     shared = dispatcher if isinstance(dispatcher, SharedDispatcher) else None
     backlog = subscription.cursor.backlog.messages
@@ -185,14 +185,14 @@ def subscription_figures(subscription: PersistentSubscription) -> Sequence[float
     )
 
 
-def consumer_figures(consumer: Consumer) -> Sequence[float]:
-    """Return the figures of a consumer in the order of `CONSUMER`."""
+def consumer_values(consumer: Consumer) -> Sequence[float]:
+    """Return the values of a consumer in the order of `CONSUMER`."""
     rates = consumer.rates
     return (rates.rate, rates.throughput, consumer.unacked, int(consumer.is_blocked), consumer.permits)
 
 
-def compaction_figures(topic: PersistentTopic) -> Sequence[float]:
-    """Return the figures of a topic that is compacted, or was to be; of others there are none, as in Pulsar."""
+def compaction_values(topic: PersistentTopic) -> Sequence[float]:
+    """Return the values of a topic that has or tried a compaction; () for other topics, as in Pulsar."""
     done, current = topic.compactions, topic.ledger.compacted.current
     if current is None and not done.failures:
         return ()

@@ -90,7 +90,8 @@ class NamespaceBundles:
 
     def find_hash(self, hash32: int) -> Bundle:
         """Return the bundle of a hash. 0xffffffff belongs to the last one."""
-        return self.bundles[min(bisect_right(self.boundaries, hash32), len(self.bundles)) - 1]
+        bundles = self.bundles
+        return bundles[bisect_right(self.boundaries, hash32, 0, len(bundles)) - 1]
 
     def validate(self, bundle_range: BundleRange) -> Bundle:
         """Return the bundle with exactly this range.

@@ -356,6 +356,12 @@ def lookup_connect(
     return before + encoded + after
 
 
+_HIGHEST_IDS: Final = tuple(
+    (number, varint(number)) for number in (*((1 << 7 * size) - 1 for size in range(1, 10)), NO_REQUEST)
+)
+"""The highest request id of 1 to 10 bytes, and its encoding."""
+
+
 @lru_cache(maxsize=4096)
 def _around_request_id(
     url: str, url_tls: str | None, authoritative: bool, through_proxy: bool, size: int
@@ -363,7 +369,7 @@ def _around_request_id(
     """Return the bytes before and after a request id of `size` bytes in such a frame. Cached, because there are few
     brokers and many look-ups.
     """
-    longest = (1 << 7 * size) - 1 if size < 10 else NO_REQUEST
+    longest, encoded = _HIGHEST_IDS[size - 1]
     frame = command_frame(
         TYPE.LOOKUP_RESPONSE,
         request_id=longest,
@@ -373,7 +379,7 @@ def _around_request_id(
         authoritative=authoritative,
         proxy_through_service_url=through_proxy,
     )
-    before, _, after = frame.rpartition(b"\x20" + varint(longest))
+    before, _, after = frame.rpartition(b"\x20" + encoded)
     return before + b"\x20", after
 
 

@@ -28,6 +28,7 @@ from pulsar_barycenter.broker.lookup.namespace_service import NamespaceService
 from pulsar_barycenter.broker.lookup.owner_search import Affinities, OwnerSearch
 from pulsar_barycenter.broker.lookup.refusing_brokers import RefusingBrokers, refuses_connections
 from pulsar_barycenter.broker.lookup.service import ClusterLookup, TopicDirectory
+from pulsar_barycenter.broker.lookup.shared_searches import SharedSearches
 from pulsar_barycenter.broker.namespaces.bundle_cache import BundleCache
 from pulsar_barycenter.broker.namespaces.cluster_policies import ClusterPolicyWatch
 from pulsar_barycenter.broker.ownership.bundle_owner import BundleOwner
@@ -148,6 +149,7 @@ def control_parts(
     way = kind.make(base)
     way.ownership.handovers.observe = env.instruments.handed_over
     topic_stats = TopicStats()
+    refusing_brokers = RefusingBrokers(refuses_connections, longest_s=writing.former_session_s * 1.2 + 2)
     return ControlParts(
         config=config,
         env=env,
@@ -167,11 +169,9 @@ def control_parts(
             config,
             bundles,
             way.ownership,
-            registration,
-            way.search,
+            SharedSearches(bundles.require, way.search, way.ownership, registration, refusing_brokers),
             directory,
             base.migration,
-            RefusingBrokers(refuses_connections, longest_s=writing.former_session_s * 1.2 + 2),
             leaders_term=way.leaders_term,
         ),
         namespaces=NamespaceService(

@@ -4,6 +4,7 @@ Problem: many clients look the same bundles up at once, above all after a broker
 after each refusal. So a look-up that cannot be answered yet is held, and all look-ups of a bundle share one search.
 
 - `service` answers look-ups of the binary protocol and of HTTP: from the cache without waiting, else by a search.
+- `shared_searches` makes attempts until one succeeds; all look-ups of a bundle that wait share one search.
 - One attempt of a search finds the owner of a bundle, or the broker that should own it, or the broker that may decide
   this: `owner_search` if bundles are owned by locks, `channel_search` if by records in the ownership channel.
 - `refusing_brokers` knows brokers that refuse connections, so that no answer leads to a dead broker.

@@ -1,7 +1,9 @@
 """Answers which broker serves a topic, for look-ups of the binary protocol and of HTTP.
 
-The frequent case is `lookup_cached`: bundle and owner are known, so that nothing waits and no task is created. All
-other look-ups of a bundle share one search (authoritative look-ups share another one).
+A look-up is one path: get a permit, resolve the bundle, find its owner, answer with the URLs of the listener.
+
+The frequent case is `lookup_cached`: bundle and owner are known, so that nothing waits, and no permit and no task is
+needed. All other look-ups of a bundle share one search (`shared_searches`).
 
 A look-up is held for up to HOLD_S while it has no useful answer: while the bundle is in transit (its owner closes or
 opens it, or the chosen broker has left), while this broker starts, while the store does not answer, and while the owner
@@ -12,49 +14,36 @@ Source: Pulsar's `NamespaceService.findBrokerServiceUrl`. There such look-ups fa
 """
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final, Protocol
-
-import structlog
 
 from pulsar_barycenter.broker.cluster.dynamic_configuration import ConfigHolder
 from pulsar_barycenter.broker.cluster.lookup_answers import (
-    BundleNotAcquiredError,
     BundleNotFoundError,
-    BundleUnloadingError,
     LookupAnswer,
     LookupFailedError,
     LookupNotReadyError,
-    NamespaceNotFoundError,
     Owner,
     TooManyLookupsError,
 )
-from pulsar_barycenter.broker.cluster.registration import Registration
-from pulsar_barycenter.broker.cluster.service_urls import ServiceUrls, at_listener
+from pulsar_barycenter.broker.cluster.service_urls import at_listener
 from pulsar_barycenter.broker.errors import TopicNotFoundError
 from pulsar_barycenter.broker.lookup.load_manager_migration import LoadManagerMigration
-from pulsar_barycenter.broker.lookup.owner_search import Candidate, Search, Wait
-from pulsar_barycenter.broker.lookup.refusing_brokers import RefusingBrokers
-from pulsar_barycenter.broker.namespaces.boundaries import needs_no_record
+from pulsar_barycenter.broker.lookup.owner_search import Candidate
+from pulsar_barycenter.broker.lookup.shared_searches import LOOK_AGAIN_S, UNANSWERED, SharedSearches
 from pulsar_barycenter.broker.namespaces.bundle_cache import BundleCache
 from pulsar_barycenter.broker.ownership.contract import InTransit, LeadersTerm, Ownership
-from pulsar_barycenter.cluster_logs.request_ids import kept_task
-from pulsar_barycenter.metadata.errors import SessionLostError, StoreUnavailableError
 from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.internal_topics import is_internal_topic
 from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName
-
-log = structlog.get_logger(__name__)
 
 HOLD_S: Final = 12.0
 """How long a look-up without an answer is held, in seconds. A client gives up after 30 s; a look-up that is held,
 redirected and held again takes less."""
 _HOLD_READ_S: Final = 5.0
 """The same for a request that asks for the owner of a bundle without assigning it."""
-_UNANSWERED: Final = (StoreUnavailableError, SessionLostError)
-_LOOK_AGAIN_S: Final = 0.25
-"""The time between two attempts of a held look-up without a notification, in seconds: a notification may be lost."""
 
 
 class LookupService(Protocol):
@@ -132,17 +121,6 @@ class LookupCounts:
         return self.answers + self.redirects + self.failures
 
 
-@dataclass(eq=False, slots=True)
-class _SharedSearch:
-    """One search for a bundle that look-ups share. `wait` is the result of its last attempt; `is_logged` says whether
-    its failure was logged."""
-
-    deadline: float
-    wait: Wait | None = None
-    task: asyncio.Task[Owner | Candidate] | None = None
-    is_logged: bool = False
-
-
 class ClusterLookup:
     """The LookupService of a broker."""
 
@@ -151,29 +129,24 @@ class ClusterLookup:
         config: ConfigHolder,
         bundles: BundleCache,
         ownership: Ownership,
-        registration: Registration,
-        search: Search,
+        searches: SharedSearches,
         directory: TopicDirectory,
         migration: LoadManagerMigration,
-        refusing_brokers: RefusingBrokers,
         *,
         leaders_term: LeadersTerm,
     ) -> None:
-        """`refusing_brokers` knows which brokers refuse connections, `leaders_term` which broker serves the internal
-        topics if the leader serves them, and `migration` which broker reads them if another one does."""
+        """`leaders_term` knows which broker serves the internal topics if the leader serves them, and `migration` which
+        broker reads them if another one does."""
         self._config = config
         self._bundles = bundles
         self._ownership = ownership
-        self._registration = registration
-        self._search = search
+        self._owner_cached = ownership.owner_cached
+        self._searches = searches
         self._directory = directory
         self._migration = migration
-        self._refusing_brokers = refusing_brokers
         self._leaders_term = leaders_term
         self.counts = LookupCounts()
         self._in_flight = 0
-        self._searches: dict[tuple[Bundle, bool], _SharedSearch] = {}
-        self._closed = False
 
     @property
     def in_flight(self) -> int:
@@ -193,17 +166,15 @@ class ClusterLookup:
     def known_owner(self, topic: TopicName, listener: str | None = None) -> Owner | None:
         """Return what `lookup_cached` does, without counting it as a look-up."""
         if self._leaders_term.has(topic):
-            leader = self._leaders_term.owner()
-            return None if leader is None else at_listener(leader, listener)
-        if self._migration.is_followed and is_internal_topic(topic):
+            owner = self._leaders_term.owner()
+        elif self._migration.is_followed and is_internal_topic(topic):
             return None
-        bundle = self._bundles.cached_bundle_of(topic)
-        if bundle is None:
-            return None
-        owner = self._ownership.owner_cached(bundle)
-        if owner is None or (not owner.is_local and self._refuses(owner)):
-            return None
-        return at_listener(owner, listener) if listener else owner
+        else:
+            bundle = self._bundles.cached_bundle_of(topic)
+            owner = None if bundle is None else self._owner_cached(bundle)
+            if owner is not None and not owner.is_local and self._searches.refuses(owner):
+                return None
+        return at_listener(owner, listener) if owner is not None and listener else owner
 
     async def lookup(
         self, topic: TopicName, *, authoritative: bool = False, listener: str | None = None
@@ -211,7 +182,8 @@ class ClusterLookup:
         counts, loop = self.counts, asyncio.get_running_loop()
         began = loop.time()
         try:
-            answer = await self._lookup(topic, authoritative, listener)
+            with self._permit():
+                answer = _answer(await self._find(topic, authoritative), listener)
         except Exception:
             counts.failures += 1
             raise
@@ -223,38 +195,67 @@ class ClusterLookup:
             counts.redirects += 1
         return answer
 
-    async def _lookup(self, topic: TopicName, authoritative: bool, listener: str | None) -> LookupAnswer:
-        owner = self.known_owner(topic, listener)
-        if owner is not None:
-            return owner
+    @contextmanager
+    def _permit(self) -> Iterator[None]:
+        """Hold a permit of `maxConcurrentLookupRequest`.
+
+        Raises:
+            TooManyLookupsError: all are held.
+        """
         limit = self._config.current.max_concurrent_lookup_request
         if self._in_flight >= limit:
             raise TooManyLookupsError(limit)
         self._in_flight += 1
         try:
-            if self._leaders_term.has(topic):
-                return await self._lookup_leader(topic, listener)
-            if self._migration.is_followed and is_internal_topic(topic):
-                reader = await self._migration.reader_of_records()
-                if reader is not None:
-                    return _answer(reader, listener)
-            return await self._lookup_topic(topic, authoritative, listener)
+            yield
         finally:
             self._in_flight -= 1
+
+    async def _find(self, topic: TopicName, authoritative: bool) -> Owner | Candidate:
+        """Return the owner of a topic, or the broker to ask. After a split of its bundle, resolve the bundle again."""
+        if self._leaders_term.has(topic):
+            return await self._leader(topic)
+        if self._migration.is_followed and is_internal_topic(topic):
+            reader = await self._migration.reader_of_records()
+            if reader is not None:
+                return reader
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + HOLD_S
+        while True:
+            try:
+                bundle = await self._bundles.existing_bundle_of(topic)
+                return await self._searches.find(bundle, authoritative=authoritative, deadline=deadline)
+            except BundleNotFoundError:
+                if loop.time() >= deadline:
+                    raise
+                self._bundles.invalidate(topic.namespace)
+            except UNANSWERED:
+                if loop.time() >= deadline:
+                    raise
+                await asyncio.sleep(LOOK_AGAIN_S)
+
+    async def _leader(self, topic: TopicName) -> Owner:
+        """Return the leader, when one serves the topics of the leader."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + HOLD_S
+        while (leader := self._leaders_term.owner()) is None:
+            if self._searches.is_closed or loop.time() >= deadline:
+                raise LookupNotReadyError(f"No leader serves {topic} now")
+            await self._leaders_term.wait_change(LOOK_AGAIN_S)
+        return leader
 
     async def lookup_bundle(
         self, bundle: Bundle, *, authoritative: bool = False, read_only: bool = False, listener: str | None = None
     ) -> LookupAnswer | None:
-        await self._require_bundle(bundle)
+        await self._bundles.require(bundle)
         if read_only:
             owner = await self._owner_of(bundle)
             return None if owner is None else at_listener(owner, listener)
         deadline = asyncio.get_running_loop().time() + HOLD_S
-        return _answer(await self._shared_search(bundle, authoritative, deadline), listener)
+        return _answer(await self._searches.find(bundle, authoritative=authoritative, deadline=deadline), listener)
 
     async def bundle_of(self, topic: TopicName) -> Bundle:
-        await self._require_namespace(topic.namespace)
-        return await self._bundles.bundle_of(topic)
+        return await self._bundles.existing_bundle_of(topic)
 
     async def partitions(self, topic: TopicName, *, auto_create: bool) -> int:
         count = await self._directory.partitions(topic, auto_create=auto_create)
@@ -276,129 +277,7 @@ class ClusterLookup:
 
     async def close(self) -> None:
         """Answer all held and all later look-ups with LookupNotReadyError. Idempotent."""
-        self._closed = True
-        tasks = [search.task for search in self._searches.values() if search.task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await self._refusing_brokers.close()
-
-    async def _lookup_topic(self, topic: TopicName, authoritative: bool, listener: str | None) -> LookupAnswer:
-        """Search for the owner of the topic's bundle. If the bundle is split meanwhile, search for the new bundle."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + HOLD_S
-        while True:
-            try:
-                bundle = await self.bundle_of(topic)
-                return _answer(await self._shared_search(bundle, authoritative, deadline), listener)
-            except BundleNotFoundError:
-                if loop.time() >= deadline:
-                    raise
-                self._bundles.invalidate(topic.namespace)
-            except _UNANSWERED:
-                if loop.time() >= deadline:
-                    raise
-                await asyncio.sleep(_LOOK_AGAIN_S)
-
-    async def _lookup_leader(self, topic: TopicName, listener: str | None) -> Owner:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + HOLD_S
-        while (owner := self.known_owner(topic, listener)) is None:
-            if self._closed or loop.time() >= deadline:
-                raise LookupNotReadyError(f"No leader serves {topic} now")
-            await self._leaders_term.wait_change(_LOOK_AGAIN_S)
-        return owner
-
-    async def _require_namespace(self, namespace: NamespaceName) -> None:
-        if (await self._bundles.get(namespace)).version is None and not needs_no_record(namespace):
-            raise NamespaceNotFoundError(namespace)
-
-    async def _require_bundle(self, bundle: Bundle) -> None:
-        await self._require_namespace(bundle.namespace)
-        if not self._is_current(bundle):
-            bundles = await self._bundles.fresh(bundle.namespace)
-            if bundles.find_hash(bundle.range.lower) != bundle:
-                raise BundleNotFoundError(bundle)
-
-    def _is_current(self, bundle: Bundle) -> bool:
-        bundles = self._bundles.cached(bundle.namespace)
-        return bundles is not None and bundles.find_hash(bundle.range.lower) == bundle
-
-    async def _shared_search(self, bundle: Bundle, authoritative: bool, deadline: float) -> Owner | Candidate:
-        """Join the search for a bundle, or start one; wait for it until `deadline`.
-
-        Raises:
-            LookupFailedError, MetadataError: the error of the last attempt, when the time is over.
-        """
-        if self._closed:
-            raise LookupNotReadyError("This broker is shutting down")
-        key = (bundle, authoritative)
-        search = self._searches.get(key)
-        if search is None:
-            search = self._searches[key] = _SharedSearch(deadline)
-            search.task = kept_task(self._search_until_found(bundle, authoritative, search), f"lookup {bundle}")
-            search.task.add_done_callback(lambda done: self._search_done(key, search, done))
-        search.deadline = max(search.deadline, deadline)
-        assert search.task is not None
-        done, _ = await asyncio.wait([search.task], timeout=deadline - asyncio.get_running_loop().time())
-        if not done and search.wait is not None:
-            self._log_failed(key, search, search.wait.error)
-            raise search.wait.error
-        try:
-            return await asyncio.shield(search.task)
-        except asyncio.CancelledError:
-            if search.task.cancelled() and self._closed:
-                raise LookupNotReadyError("This broker is shutting down") from None
-            raise
-
-    def _search_done(
-        self, key: tuple[Bundle, bool], search: _SharedSearch, task: asyncio.Task[Owner | Candidate]
-    ) -> None:
-        del self._searches[key]
-        if not task.cancelled() and (error := task.exception()) is not None:  # its callers get the error, too
-            self._log_failed(key, search, error)
-
-    def _log_failed(self, key: tuple[Bundle, bool], search: _SharedSearch, error: BaseException) -> None:
-        if not search.is_logged:
-            search.is_logged = True
-            log.info("lookup_failed", bundle=str(key[0]), authoritative=key[1], reason=str(error))
-
-    async def _search_until_found(
-        self, bundle: Bundle, authoritative: bool, search: _SharedSearch
-    ) -> Owner | Candidate:
-        loop = asyncio.get_running_loop()
-        while True:
-            step = await self._attempt(bundle, authoritative)
-            if isinstance(step, (Owner, Candidate)):
-                return step
-            search.wait = step
-            left_s = search.deadline - loop.time()
-            if left_s <= 0:
-                raise step.error
-            wait = self._ownership.wait_change if step.on == "bundle" else self._wait_brokers
-            await wait(bundle, min(left_s, _LOOK_AGAIN_S))
-
-    async def _attempt(self, bundle: Bundle, authoritative: bool) -> Owner | Candidate | Wait:
-        """Make one attempt. Return Wait if the store does not answer, or the found broker refuses connections."""
-        try:
-            await self._require_bundle(bundle)
-            step = await self._search.attempt(bundle, authoritative=authoritative)
-        except _UNANSWERED as error:
-            return Wait("bundle", error)
-        match step:
-            case Owner(is_local=False) if self._refuses(step):
-                detail = f"belongs to broker {step.broker_id}, which refuses connections"
-                return Wait("bundle", BundleUnloadingError(bundle, detail))
-            case Candidate() if self._refuses(step.urls):
-                detail = f"broker {step.urls.broker_id}, which decides about it, refuses connections"
-                return Wait("brokers", BundleNotAcquiredError(bundle, detail))
-        return step
-
-    def _refuses(self, broker: Owner | ServiceUrls) -> bool:
-        return self._refusing_brokers.refuses(broker.broker_url or broker.broker_url_tls)
-
-    async def _wait_brokers(self, bundle: Bundle, timeout_s: float) -> None:
-        await self._registration.wait_change(timeout_s)
+        await self._searches.close()
 
     async def _owner_of(self, bundle: Bundle) -> Owner | None:
         """Return the owner of the bundle without assigning it. This waits while the bundle is in transit."""
@@ -411,7 +290,7 @@ class ClusterLookup:
             left_s = deadline - loop.time()
             if left_s <= 0:
                 return None
-            await self._ownership.wait_change(bundle, min(left_s, _LOOK_AGAIN_S))
+            await self._ownership.wait_change(bundle, min(left_s, LOOK_AGAIN_S))
 
 
 def _answer(found: Owner | Candidate, listener: str | None) -> LookupAnswer:

@@ -52,6 +52,18 @@ def bundles_of_record(namespace: NamespaceName, record: Record) -> NamespaceBund
         raise InvalidValueError(record.stat.path, str(error)) from error
 
 
+def first_bundles(namespace: NamespaceName, policies: Record, default_count: int) -> NamespaceBundles:
+    """Return the bundles that a namespace begins with: those in its policies, else `default_count` of equal width.
+
+    Raises:
+        InvalidValueError: the boundaries are not valid.
+    """
+    bundles = bundles_data(policies)
+    if bundles is None or not (bundles.boundaries or bundles.num_bundles):
+        return NamespaceBundles.equal(namespace, default_count)
+    return bundles_of_record(namespace, policies)
+
+
 def bundles_data(record: Record) -> BundlesData | None:
     """Return the field `bundles` of a policies or local-policies record, None if it has none.
 

@@ -18,12 +18,13 @@ from typing import Final, TypeAlias
 import structlog
 
 from pulsar_barycenter.broker.background import BackgroundTasks
+from pulsar_barycenter.broker.cluster.lookup_answers import BundleNotFoundError, NamespaceNotFoundError
 from pulsar_barycenter.broker.namespaces.boundaries import (
     LOCAL_POLICIES_ROOT,
     POLICIES_ROOT,
     boundaries_value,
-    bundles_data,
     bundles_of_record,
+    first_bundles,
     local_policies_path,
     needs_no_record,
 )
@@ -93,13 +94,35 @@ class BundleCache:
         """Return the bundles, read from the store after this call began."""
         return await self._load(namespace)
 
-    async def bundle_of(self, topic: TopicName) -> Bundle:
-        return self._found(topic, await self.get(topic.namespace))
-
     def cached_bundle_of(self, topic: TopicName) -> Bundle | None:
         """Return the topic's bundle if its namespace is cached, else None."""
         bundles = self.cached(topic.namespace)
         return None if bundles is None else self._found(topic, bundles)
+
+    async def bundle_of(self, topic: TopicName) -> Bundle:
+        """Return the topic's bundle, whether or not its namespace exists."""
+        return self._found(topic, await self.get(topic.namespace))
+
+    async def existing_bundle_of(self, topic: TopicName) -> Bundle:
+        """Return the topic's bundle.
+
+        Raises:
+            NamespaceNotFoundError: its namespace does not exist.
+        """
+        return self._found(topic, await self._existing(topic.namespace))
+
+    async def require(self, bundle: Bundle) -> None:
+        """Raise unless `bundle` is one of its namespace. If the cached bundles are others, this reads them again.
+
+        Raises:
+            NamespaceNotFoundError: its namespace does not exist.
+            BundleNotFoundError: the namespace has other bundles.
+        """
+        lower = bundle.range.lower
+        if (await self._existing(bundle.namespace)).find_hash(lower) == bundle:
+            return
+        if (await self.fresh(bundle.namespace)).find_hash(lower) != bundle:
+            raise BundleNotFoundError(bundle)
 
     def has_non_persistent_topic(self, bundle: Bundle) -> bool:
         """Return whether this broker was asked for a non-persistent topic of this bundle.
@@ -129,6 +152,12 @@ class BundleCache:
         self._tasks.cancel()
         self._loads.clear()
 
+    async def _existing(self, namespace: NamespaceName) -> NamespaceBundles:
+        bundles = await self.get(namespace)
+        if bundles.version is None and not needs_no_record(namespace):
+            raise NamespaceNotFoundError(namespace)
+        return bundles
+
     async def _shared_load(self, namespace: NamespaceName) -> NamespaceBundles:
         return await asyncio.shield(self._loads.get(namespace) or self._start_load(namespace))
 
@@ -154,8 +183,8 @@ class BundleCache:
                 return self._keep(namespace, self._bundles_of(namespace, record), generation, record.value)
             policies = await self._store.get(f"{POLICIES_ROOT}{namespace}")
             if policies is None:
-                return self._keep(namespace, NamespaceBundles.equal(namespace, 1), generation)
-            new = self._bundles_of_policies(namespace, policies)
+                return self._keep(namespace, NamespaceBundles.full(namespace), generation)
+            new = first_bundles(namespace, policies, self._default_bundles())
             with suppress(BadVersionError):
                 await self._store.put(path, boundaries_value(None, new), expected_version=MUST_NOT_EXIST)
 
@@ -170,14 +199,9 @@ class BundleCache:
             return entry.bundles
         return bundles_of_record(namespace, record)
 
-    def _bundles_of_policies(self, namespace: NamespaceName, record: Record) -> NamespaceBundles:
-        bundles = bundles_data(record)
-        if bundles is None or not (bundles.boundaries or bundles.num_bundles):
-            return NamespaceBundles.equal(namespace, self._default_bundles())
-        return bundles_of_record(namespace, record)
-
     def _found(self, topic: TopicName, bundles: NamespaceBundles) -> Bundle:
-        bundle = bundles.find(topic)
+        """Return the topic's bundle of those of its namespace, and note that it has a non-persistent topic, if so."""
+        bundle = bundles.find_hash(topic.hash32)
         if not topic.is_persistent and bundles.version is not None:
             self._non_persistent.add(bundle)
         return bundle

@@ -9,11 +9,10 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pulsar_barycenter.broker.cluster.lookup_answers import LookupAnswer, Owner
+from pulsar_barycenter.broker.cluster.lookup_answers import LookupAnswer, Owner, Redirect
 from pulsar_barycenter.broker.wire.bounds import TEXT_LENGTH
 from pulsar_barycenter.broker.wire.connection import Connection
 from pulsar_barycenter.broker.wire.errors import error_text, lookup_error_code
-from pulsar_barycenter.naming.errors import InvalidNameError
 from pulsar_barycenter.naming.namespace import NamespaceName
 from pulsar_barycenter.naming.topic import TopicName
 from pulsar_barycenter.protocol import commands
@@ -24,43 +23,40 @@ _MODES: Final = {0: "PERSISTENT", 1: "NON_PERSISTENT", 2: "ALL"}
 
 def lookup(connection: Connection, request: api.CommandLookupTopic) -> Coroutine[Any, Any, None] | None:
     """Answer LOOKUP: at once if the owner is known, else in a task."""
+    listener = request.advertised_listener_name
+    answer: LookupAnswer | Exception
     try:
         topic = TopicName.parse(request.topic)
-    except InvalidNameError as error:
-        connection.send(commands.lookup_failed(request.request_id, api.InvalidTopicName, error_text(error)))
-        return None
-    connection.listener = request.advertised_listener_name[:TEXT_LENGTH]
-    listener = request.advertised_listener_name or None
-    try:
-        known = connection.services.lookup.lookup_cached(topic, listener)
+        connection.listener = listener[:TEXT_LENGTH]
+        known = connection.services.lookup.lookup_cached(topic, listener or None)
+        if known is None:
+            return _look_up(connection, topic, request.request_id, listener or None, request.authoritative)
+        answer = known
     except Exception as error:  # noqa: BLE001 (every error has an answer)
-        connection.send(commands.lookup_failed(request.request_id, lookup_error_code(error), error_text(error)))
-        return None
-    if known is not None:
-        _answer(connection, request.request_id, known)
-        return None
-    return _look_up(connection, topic, request.request_id, listener, authoritative=request.authoritative)
+        answer = error
+    connection.send(_frame(request.request_id, answer))
+    return None
 
 
 async def _look_up(
-    connection: Connection, topic: TopicName, request_id: int, listener: str | None, *, authoritative: bool
+    connection: Connection, topic: TopicName, request_id: int, listener: str | None, authoritative: bool
 ) -> None:
+    answer: LookupAnswer | Exception
     try:
         answer = await connection.services.lookup.lookup(topic, authoritative=authoritative, listener=listener)
     except Exception as error:  # noqa: BLE001 (every error has an answer)
-        connection.send(commands.lookup_failed(request_id, lookup_error_code(error), error_text(error)))
-        return
-    _answer(connection, request_id, answer)
+        answer = error
+    connection.send(_frame(request_id, answer))
 
 
-def _answer(connection: Connection, request_id: int, answer: LookupAnswer) -> None:
-    url = answer.broker_url or ""
+def _frame(request_id: int, answer: LookupAnswer | Exception) -> bytes:
+    """Return the frame of an answer to LOOKUP."""
     if isinstance(answer, Owner):
-        connection.send(commands.lookup_connect(request_id, url, answer.broker_url_tls))
-    else:
-        connection.send(
-            commands.lookup_redirect(request_id, url, answer.broker_url_tls, authoritative=answer.authoritative)
-        )
+        return commands.lookup_connect(request_id, answer.broker_url or "", answer.broker_url_tls)
+    if isinstance(answer, Redirect):
+        url = answer.broker_url or ""
+        return commands.lookup_redirect(request_id, url, answer.broker_url_tls, authoritative=answer.authoritative)
+    return commands.lookup_failed(request_id, lookup_error_code(answer), error_text(answer))
 
 
 async def partitions(connection: Connection, request: api.CommandPartitionedTopicMetadata) -> None:

@@ -26,30 +26,13 @@ THROUGHPUT_MARGIN = 0.05
 _FIRST_LOOK: Final = 1024
 """Up to this many bundles, sorting all is as fast as finding the heaviest."""
 
-# a shedder with a code of its own adds it here, or its brokers are reported as keeping their bundles
-_SHEDDING: Final = frozenset(
-    {
-        Code.ABOVE_AVERAGE,
-        Code.ABOVE_LIMIT,
-        Code.OTHERS_BELOW_LOWER_BOUNDARY,
-        Code.FAR_ABOVE_LEAST,
-        Code.GAP_LASTED,
-        Code.FAR_ABOVE_DEVIATION,
-        Code.ABOVE_BAND,
-        Code.GIVES_TOO,
-        Code.FILLS_ANOTHER,
-        Code.TAKES_IN_EXCHANGE,
-        Code.TOO_MANY_IDLE,
-    }
-)
-
 
 class Verdicts(Protocol):
     """The verdicts of one run of a strategy: columns over brokers, and the reasons made of them."""
 
     @property
     def sheds(self) -> Flags:
-        """Flags the brokers that have to shed load."""
+        """Flags the brokers that have to shed load. A plan goes by these flags, not by the codes of the reasons."""
         ...
 
     @property
@@ -105,7 +88,7 @@ class ShedPlan:
     def broker_reason(self, broker: int) -> Reason:
         """Return why the broker in this row sheds, or does not."""
         reason = self.verdicts.broker(self.snapshot, broker)
-        if reason.code not in _SHEDDING or np.any(self.snapshot.bundles.owner[self.rows] == broker):
+        if not self.verdicts.sheds[broker] or np.any(self.snapshot.bundles.owner[self.rows] == broker):
             return reason
         if self.waiting is not None and self.waiting[broker]:
             return self._round_full(reason.subject, reason)

@@ -5,10 +5,11 @@ import asyncio
 import pytest
 
 from pulsar_barycenter.broker.cluster.lookup_answers import Owner
+from pulsar_barycenter.broker.control import parts
 from pulsar_barycenter.broker.lookup import refusing_brokers
 from pulsar_barycenter.broker.lookup.refusing_brokers import ASK_AGAIN_S, VALID_S, RefusingBrokers, refuses_connections
 from pulsar_barycenter.standalone.cluster import free_ports
-from support.control_cluster import SESSION_S, ControlCluster, on_virtual_time, topic
+from support.control_cluster import ControlCluster, on_virtual_time, topic
 from support.known_failures import owner_first, three
 
 URL = "pulsar://a:6650"
@@ -109,19 +110,21 @@ async def test_an_address_that_leads_nowhere_tells_nothing(url: str) -> None:
     assert not await refuses_connections(url)
 
 
-def test_look_ups_of_a_dead_brokers_bundles_are_held_until_others_may_have_them() -> None:
+def test_look_ups_of_a_dead_brokers_bundles_are_held_until_others_may_have_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Its session goes on for a while; a client that is sent to it would be refused again and again."""
+    dead: set[str] = set()
+
+    async def refuses(url: str) -> bool:
+        return url in dead
+
+    monkeypatch.setattr(parts, "refuses_connections", refuses)
 
     async def scenario(cluster: ControlCluster) -> None:
         brokers = await three(cluster)
         (owner, *others), bundle = await owner_first(cluster, brokers)
-        dead: set[str] = set()
-
-        async def refuses(url: str) -> bool:
-            return url in dead
-
         for broker in others:
-            broker.plane.lookup._refusing_brokers = RefusingBrokers(refuses, longest_s=2 * SESSION_S)
             await cluster.follow(topic("t"), broker)
         owner.crash()
         dead.add(owner.urls.broker_url or "")

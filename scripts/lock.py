@@ -28,7 +28,7 @@ def compile_lock(requirements: list[str], target: Path, *, constraint: Path | No
 def main() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = project["project"]["optional-dependencies"]
-    of_extras = {each for name, needs in extras.items() if name != "all" for each in needs}
+    of_extras = {need for needs in extras.values() for need in needs if not need.startswith(project["project"]["name"])}
     runtime = sorted({*project["project"]["dependencies"], *of_extras})
     locks = ROOT / "requirements"
     compile_lock(runtime, locks / "runtime.lock")

@@ -166,7 +166,7 @@ pipeline
     job
 
 snapshots
-    data_warnings
+    data_warnings table_folder
     parquet_snapshot pipeline_tables
     snapshot_file
     settings_in_force

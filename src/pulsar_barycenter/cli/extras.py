@@ -8,6 +8,8 @@ from pulsar_barycenter import DISTRIBUTION
 from pulsar_barycenter.cli.failure import fail
 
 _EXTRAS: Final = {
+    "duckdb": "history",
+    "pyarrow": "history",
     "pyspark": "pipeline",
     "py4j": "pipeline",
     "pandas": "pipeline",

@@ -15,11 +15,8 @@ from pulsar_barycenter.cluster_logs.decision_pages import DecisionPage, Decision
 from pulsar_barycenter.cluster_logs.record_pages import parse_cursor
 from pulsar_barycenter.load.reasons import Reason
 from pulsar_barycenter.observer.running_cluster import decision_page
-from pulsar_barycenter.pipeline.history import History, NoHistoryError
-from pulsar_barycenter.pipeline.storage.files import LocalStorage
-from pulsar_barycenter.pipeline.tables.schemas import DECISIONS
 from pulsar_barycenter.questions.past_state import Subject
-from pulsar_barycenter.snapshots.pipeline_tables import tables_below
+from pulsar_barycenter.snapshots.table_folder import tables_below
 
 _MOST_PAGES: Final = 256
 _OF_TABLES: Final = 10_000
@@ -78,6 +75,11 @@ def _of_tables(data: Path, until_ms: int) -> list[DecisionRecord]:
     tables = tables_below(data) if data.is_dir() else None
     if tables is None and not (data / "tables" / "decisions").is_dir():
         return []
+    # brings Arrow, which folders without tables do without
+    from pulsar_barycenter.pipeline.history import History, NoHistoryError
+    from pulsar_barycenter.pipeline.storage.files import LocalStorage
+    from pulsar_barycenter.pipeline.tables.schemas import DECISIONS
+
     root = tables.parent if tables is not None and tables.name == "tables" else data
     columns = [name for name in DecisionRecord.__struct_fields__ if name in DECISIONS.names and name != "reason"]
     try:

@@ -5,7 +5,8 @@ tables or a folder that `collect` filled: without a running cluster, and for any
 right under the configuration that the brokers had at that time.
 
 - `snapshot_file` reads a snapshot from any of these sources, and writes snapshot files. `parquet_snapshot` has the
-  Parquet form, which keeps every bit; `pipeline_tables` builds a snapshot from tables. `data_warnings` checks the data.
+  Parquet form, which keeps every bit; `pipeline_tables` builds a snapshot from tables, which `table_folder` finds.
+  `data_warnings` checks the data.
 - `settings_in_force` reads the settings of a data folder's brokers at a time. `decided_by` chooses the configuration,
   the load manager and the strategies of a decision.
 

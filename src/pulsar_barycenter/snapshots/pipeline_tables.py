@@ -41,22 +41,10 @@ from pulsar_barycenter.load.snapshot.document import SnapshotDocument
 from pulsar_barycenter.pipeline.tables.reading import opened_file, require_columns
 from pulsar_barycenter.pipeline.tables.schemas import TABLES
 from pulsar_barycenter.snapshots.data_warnings import STALE_MS
+from pulsar_barycenter.snapshots.table_folder import TablesError
 
-REQUIRED: Final = ("bundle_samples", "bundle_data")
 _RATES: Final = ("msg_rate_in", "msg_rate_out", "msg_throughput_in", "msg_throughput_out")
 _IDENTITY: Final = ("broker", "incarnation", "sequence")
-
-
-class TablesError(ValueError):
-    """The tables do not yield a snapshot; the text names the table and what is missing in it."""
-
-
-def tables_below(folder: Path) -> Path | None:
-    """Return the folder of the tables: `folder`, or its `tables`; None if neither has tables."""
-    for root in (folder, folder / "tables"):
-        if any((root / name).is_dir() for name in (*REQUIRED, "broker_data")):
-            return root
-    return None
 
 
 def read_tables(root: Path, at_ms: int | None = None, *, silence_ms: int = STALE_MS) -> SnapshotDocument:

@@ -23,13 +23,13 @@ from pulsar_barycenter.load.strategies import SHEDDING_KEY, Role, catalogue
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.sqlite.reading import read_value
 from pulsar_barycenter.snapshots.data_warnings import STALE_MS
-from pulsar_barycenter.snapshots.pipeline_tables import tables_below
 from pulsar_barycenter.snapshots.snapshot_file import (
     SnapshotFile,
     SnapshotFileError,
     read_snapshot_file,
     snapshot_of_bytes,
 )
+from pulsar_barycenter.snapshots.table_folder import tables_below
 
 STANDARD_INPUT: Final = "-"
 _CHANGED_PATH: Final = "/admin/configuration"

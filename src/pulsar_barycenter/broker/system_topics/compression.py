@@ -7,6 +7,7 @@ imported for the first message that needs it, because few brokers ever get one.
 import zlib
 from typing import Final
 
+from pulsar_barycenter import DISTRIBUTION
 from pulsar_barycenter.broker.system_topics.errors import UnreadableEntryError
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 
@@ -45,7 +46,12 @@ def _inflate(data: bytes, size: int) -> bytes:
 
 
 def _by_arrow(name: str, data: bytes, size: int) -> bytes:
-    import pyarrow
+    try:
+        import pyarrow
+    except ModuleNotFoundError:
+        raise UnreadableEntryError(
+            f"the payload is compressed by {name}, which needs pyarrow: pip install '{DISTRIBUTION}[history]'"
+        ) from None
 
     codec = pyarrow.Codec(name)
     try:

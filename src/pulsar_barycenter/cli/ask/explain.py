@@ -27,9 +27,9 @@ from pulsar_barycenter.questions.past_decisions import known_then, of_cluster, o
 from pulsar_barycenter.questions.past_state import Subject, known_range, state_at
 from pulsar_barycenter.questions.past_state import in_words as told_then
 from pulsar_barycenter.snapshots.decided_by import UNUSABLE, configured, manager_of
-from pulsar_barycenter.snapshots.pipeline_tables import tables_below
 from pulsar_barycenter.snapshots.settings_in_force import read_with_settings, settings_in_words
 from pulsar_barycenter.snapshots.snapshot_file import SnapshotFile, SnapshotFileError
+from pulsar_barycenter.snapshots.table_folder import tables_below
 from pulsar_barycenter.terminal.errors import in_words
 from pulsar_barycenter.terminal.tables import printable
 

@@ -11,6 +11,7 @@ import msgspec
 import structlog
 from aiohttp import web
 
+from pulsar_barycenter import DISTRIBUTION
 from pulsar_barycenter.bounds.recent import Recent
 from pulsar_barycenter.broker.rest.errors import RestError
 from pulsar_barycenter.broker.rest.requests import whole_number
@@ -124,6 +125,9 @@ class LoadAnswers:
             return RecordedLoad({}, question.until_ms, _NO_TABLES)
         try:
             return read(question)
+        except ModuleNotFoundError as error:
+            sentence = f"The pipeline's tables need {error.name}: pip install '{DISTRIBUTION}[history]' on the broker."
+            return RecordedLoad({}, question.until_ms, sentence)
         except OSError as error:
             log.warning("load_tables_unreadable", reason=str(error))
             return RecordedLoad(

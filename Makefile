@@ -52,6 +52,7 @@ docs: .dev       ## regenerate the reference pages made from the code
 	$(PY) scripts/generate_ownership_doc.py
 	$(PY) scripts/generate_strategy_docs.py
 	$(PY) scripts/generate_decisions_doc.py
+	$(PY) scripts/generate_api_doc.py
 
 bench: .dev      ## list what can be measured; ARGS="NAME" measures it, as in benchmarks/RESULTS.md
 	$(PY) -m benchmarks $(ARGS)

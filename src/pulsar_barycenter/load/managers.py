@@ -19,6 +19,8 @@ PULSAR_PACKAGE: Final = "org.apache.pulsar.broker.loadbalance"
 
 
 class ManagerKind(enum.StrEnum):
+    """The load managers of Pulsar."""
+
     SIMPLE = "simple"
     MODULAR = "modular"
     EXTENSIBLE = "extensible"

@@ -57,6 +57,8 @@ PLACEMENT_KEY: Final = "loadBalancerLoadPlacementStrategy"
 
 
 class Role(enum.StrEnum):
+    """What a strategy chooses: bundles to unload, the owner of a bundle, bundles to split."""
+
     SHEDDING = "shedding"
     PLACEMENT = "placement"
     SPLITTING = "splitting"

@@ -28,7 +28,7 @@ from pulsar_barycenter.load.reasons import Alternative, Code, Compared, Reason, 
 from pulsar_barycenter.load.rounds.round import RoundMemory, RoundOutcome, round_of
 from pulsar_barycenter.load.shedding.listed_plan import ListedPlan, Shed
 from pulsar_barycenter.load.shedding.shedder import Shedder, SheddingPlan
-from pulsar_barycenter.load.snapshot.load_snapshot import LoadSnapshot
+from pulsar_barycenter.load.snapshot.load_snapshot import BrokerTable, BundleTable, LoadSnapshot, MessageColumns
 from pulsar_barycenter.load.strategies import Role, catalogue
 from pulsar_barycenter.load.strategy import MemoryDocument
 from pulsar_barycenter.load.strategy_plugins import PluginError, settings_of
@@ -36,6 +36,8 @@ from pulsar_barycenter.load.strategy_plugins import PluginError, settings_of
 __all__ = [
     "Alternative",
     "BrokerConfig",
+    "BrokerTable",
+    "BundleTable",
     "Code",
     "Compared",
     "Figures",
@@ -43,6 +45,7 @@ __all__ = [
     "LoadSnapshot",
     "ManagerKind",
     "MemoryDocument",
+    "MessageColumns",
     "Placement",
     "PlacementChoice",
     "Placer",

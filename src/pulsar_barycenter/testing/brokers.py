@@ -6,10 +6,12 @@ from typing import Protocol
 
 
 class ClusterBroker(Protocol):
-    """One broker; `index` is its place in `cluster.brokers`, from 0."""
+    """One broker of a test cluster; brokers are counted from 0."""
 
     @property
-    def index(self) -> int: ...
+    def index(self) -> int:
+        """The place in `cluster.brokers`."""
+        ...
 
     @property
     def service_url(self) -> str:

@@ -14,6 +14,8 @@ class TestClusterError(Exception):
 
 
 class UnknownBrokerError(TestClusterError):
+    """The cluster has no such broker."""
+
     def __init__(self, broker: object, count: int) -> None:
         super().__init__(
             f"the cluster has no broker {broker!r}: give an index from 0 to {count - 1}, or a broker of cluster.brokers"
@@ -21,6 +23,8 @@ class UnknownBrokerError(TestClusterError):
 
 
 class NotInProcessError(TestClusterError):
+    """A broker inside the test process cannot do this."""
+
     def __init__(self, action: str) -> None:
         super().__init__(
             f"a broker inside the test process cannot be {action}; use Cluster(brokers=1) without in_process, "
@@ -29,5 +33,7 @@ class NotInProcessError(TestClusterError):
 
 
 class NotBalancedError(TestClusterError, TimeoutError):
+    """The cluster was not balanced in time."""
+
     def __init__(self, timeout_s: float, state: str) -> None:
         super().__init__(f"the cluster was not balanced within {timeout_s:g} s: {state}")

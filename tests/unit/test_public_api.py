@@ -1,0 +1,49 @@
+"""The public modules are as the page says, and their examples run."""
+
+import doctest
+import importlib
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate_api_doc", ROOT / "scripts" / "generate_api_doc.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_is_as_the_code_makes_it() -> None:
+    """If this fails: .venv/bin/python scripts/generate_api_doc.py; and a change that breaks callers needs a new major
+    version and a line in CHANGELOG.md."""
+    assert (ROOT / "docs" / "api.md").read_text() == generator().document()
+
+
+def test_every_export_is_sorted_documented_and_there(subtests: pytest.Subtests) -> None:
+    for name in generator().MODULES:
+        module = importlib.import_module(name)
+        assert list(module.__all__) == sorted(module.__all__)
+        for export in module.__all__:
+            with subtests.test(export=f"{name}.{export}"):
+                value = getattr(module, export)
+                assert value.__doc__
+                assert not export.startswith("_")
+
+
+def test_the_examples_in_docstrings_run() -> None:
+    tried = 0
+    for name in generator().MODULES:
+        for export in importlib.import_module(name).__all__:
+            value = getattr(importlib.import_module(name), export)
+            for test in doctest.DocTestFinder(exclude_empty=True).find(value, export, globs={export: value}):
+                found = doctest.DocTestRunner().run(test)
+                assert found.failed == 0
+                tried += found.attempted
+    assert tried > 0

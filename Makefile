@@ -7,7 +7,7 @@ WORKERS ?= $(shell python3 -c "import os; print(min(8, 1 + (os.cpu_count() or 1)
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(PY) -m pytest -q -n $(WORKERS) --dist loadgroup
 
-.PHONY: help install demo test coverage peer fuzz lint types format lock bench docs clean
+.PHONY: help install demo test coverage peer fuzz lint types format lock bench dist docs clean
 help:            ## show the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
@@ -42,6 +42,9 @@ format: .dev     ## rewrite the sources in the house format
 
 lock: .dev       ## resolve the dependencies anew
 	$(PY) scripts/lock.py
+
+dist: .dev       ## build the wheel and the source distribution of the last commit, into dist/
+	$(PY) scripts/build_distributions.py
 
 docs: .dev       ## regenerate the reference pages made from the code
 	$(PY) scripts/generate_configuration_doc.py

@@ -1,16 +1,23 @@
-"""Which bundles this broker owns, and the proof of it: locks, epochs, terms.
+"""Which bundles this broker owns, and how it proves that it may serve them.
 
-Read `serving` first: it is all that the data plane sees, a term of ownership and the question whether a receipt may be
-sent. `term` acknowledges nothing after the process stood still, and `holdings` has the states that a term goes through.
-`local_terms` owns the terms of this broker, the topics in them (`bundle_topics`) and the tasks that work on them.
+Problem: two brokers must never acknowledge messages of the same bundle at the same time, also not after a network
+failure or a stopped process. Rule: a broker serves a bundle in a *term* of ownership. A term has an epoch that is
+higher than those of all earlier terms, and it ends before another broker can begin one. Ledgers are fenced by epoch, so
+that a broker that does not know of its end cannot write.
 
-There are two ways to own a bundle, each a state machine whose table is data: `by_locks`, and `channel`, by records that
-all brokers read. `contract` says what the rest of a broker asks of ownership, and what that asks of a machine;
-`bundle_owner` holds one machine and answers for it. `mixed_ownership` says which brokers may run beside each other.
+The data plane sees only `serving`: a term, and whether a receipt may be sent now. `term` withholds receipts after the
+process stood still, and `holdings` has the states of a term. `local_terms` keeps the terms of this broker, with their
+topics (`bundle_topics`) and the tasks that work on them.
 
-`locks` shows how a bundle's lock and epoch are won (with the proof that epochs grow), `record` what the lock says, and
-`other_owners` what is believed of the locks of others. `own_namespaces` keeps the heartbeat and bootstrap namespaces
-owned, `serving_log` leaves what an outside checker needs, and `handover_times` measures how long handing over takes.
+There are two ways to own bundles: `by_locks` in the metadata store, and `channel`, by records that all brokers read.
+Each is a state machine with a table of states. `contract` has their interface and that of ownership for the rest of the
+broker; `bundle_owner` implements the latter with one state machine. `mixed_ownership` decides which brokers may run in
+the same cluster.
 
-Who shall own a bundle is decided elsewhere: `lookup` and `load_manager`.
+- `locks` takes a bundle's lock and its epoch, with the proof that epochs grow; `record` is the value of a lock.
+- `other_owners` caches the locks of other brokers.
+- `own_namespaces` keeps the heartbeat and bootstrap namespaces owned.
+- `serving_log` logs terms for an external checker; `handover_times` measures how long it takes to hand a bundle over.
+
+`lookup` and `load_manager` decide which broker shall own a bundle.
 """

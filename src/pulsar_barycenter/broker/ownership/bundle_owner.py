@@ -1,7 +1,7 @@
-"""Which bundles this broker owns, and who owns the others: one `BundleOwner`, over one way of owning bundles.
+"""The bundles that this broker owns, and the owners of the others: a `BundleOwner` on one way to own bundles.
 
-What is served here is known from the terms alone, so the data plane never depends on the way. Every change of a bundle
-is carried out by the machine, in a task that outlives the caller.
+Whether a bundle is served here follows from the terms alone, so the data plane does not depend on the way. The state
+machine carries out every change, in a task that continues if the caller is cancelled.
 """
 
 import asyncio
@@ -21,16 +21,16 @@ from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.topic import TopicName
 
 JOINS_S: Final = 12.0
-"""How long a client is held that comes while this broker starts; it gives up after 30 s."""
+"""How long a client waits that connects while this broker starts; clients themselves wait 30 s."""
 
 T = TypeVar("T")
 
 
 class BundleOwner:
-    """Implements `Ownership`. Made before the ports are known; `set_identity` comes before `acquire`."""
+    """Implements `Ownership`. It is made before the ports are known; `set_identity` must precede `acquire`."""
 
     def __init__(self, terms: LocalTerms[Any], machine: OwnershipMachine, leaders_term: LeadersTerm) -> None:
-        """`terms` are those that `machine` works on; `leaders_term` is of the topics that belong to no bundle."""
+        """`machine` works on `terms`; `leaders_term` is the term of the topics that belong to no bundle."""
         self._terms = terms
         self._holdings = terms.holdings
         self._bundles = terms.bundles
@@ -49,20 +49,20 @@ class BundleOwner:
         self._terms.topics.attach(topics)
 
     def set_identity(self, urls: ServiceUrls) -> None:
-        """Say under which URLs this broker serves; from now on it may acquire."""
+        """Set the URLs of this broker; from now on it may acquire bundles."""
         self._terms.set_identity(urls)
         self._machine.start()
 
     def joined(self) -> None:
-        """Say that this broker has started: what it does not serve now it refuses at once."""
+        """Record that this broker has started: requests for topics that it does not serve are now refused at once."""
         self._joined.set()
 
     def refuse_acquisitions(self, why: str) -> None:
-        """Acquire nothing more; what is owned stays until it is released."""
+        """Acquire no more bundles; owned ones stay until they are released."""
         self._machine.refuse(why)
 
     async def close(self) -> None:
-        """End every term and every task, and let go of everything that is still held. Idempotent."""
+        """End every term and every task, and release everything. Further calls have no effect."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -82,8 +82,8 @@ class BundleOwner:
         return None if bundles is None else self.owned(bundles.find(topic))
 
     async def require_served(self, topic: TopicName) -> OwnedBundle:
-        """See `ServingAuthority`. A client may come before this broker has started, or knows that it owns the bundle:
-        others send it here by what they know, so it is held for a while."""
+        """See `ServingAuthority`. A client may arrive before this broker has started or knows that it owns the bundle,
+        because other brokers know it already. Such a client waits for a while."""
         if self._leaders_term.has(topic):
             return self._require_leaders_term(topic)
         await self._bundles.get(topic.namespace)
@@ -100,7 +100,7 @@ class BundleOwner:
     def _require_leaders_term(self, topic: TopicName) -> OwnedBundle:
         term = self._leaders_term.served()
         if term is None:
-            raise NotServedError(topic, "the leader serves it, and this broker does not lead")
+            raise NotServedError(topic, "the leader serves it, and this broker is not the leader")
         return term
 
     async def _until_joined(self) -> None:
@@ -121,21 +121,21 @@ class BundleOwner:
         return None if holding is None else holding.term
 
     def owned_bundles(self) -> list[Bundle]:
-        """Return the bundles served now, in the order of their names."""
+        """Return the served bundles, sorted by name."""
         return sorted(holding.term.bundle for holding in self._holdings.all() if self._holdings.is_serving(holding))
 
     def held_bundles(self) -> list[Bundle]:
-        """Return the bundles held in any state: served, leaving or in doubt."""
+        """Return the bundles held in any state: served, leaving, or ended and not released yet."""
         return sorted(self._holdings.bundles())
 
-    # ---- who owns what ----
+    # ---- owners ----
 
     def owner_cached(self, bundle: Bundle) -> Owner | None:
-        """Return the owner if it is known now; never waits."""
+        """Return the owner if it is known without waiting."""
         return self._machine.owner_cached(bundle)
 
     async def owner_of(self, bundle: Bundle) -> Owner | InTransit | None:
-        """Return the owner, InTransit while it does not serve (yet), or None if the bundle is nobody's."""
+        """Return the owner, InTransit while it does not serve, or None if the bundle has no owner."""
         return await self._machine.owner_of(bundle)
 
     async def wait_change(self, bundle: Bundle, timeout_s: float) -> None:
@@ -143,7 +143,7 @@ class BundleOwner:
         await self._terms.changes.wait(bundle, timeout_s)
 
     def on_lost(self, listener: Callable[[Bundle], None]) -> None:
-        """Call `listener` with each bundle whose term ended without notice and that was not acquired anew."""
+        """Call `listener` with each bundle whose term ended without notice and that was not acquired again."""
         self._terms.on_lost(listener)
 
     # ---- changes ----
@@ -158,7 +158,7 @@ class BundleOwner:
         await self._complete(self._machine.split(parent, children, write_boundaries), f"split {parent}")
 
     async def _complete(self, change: Coroutine[Any, Any, T], name: str) -> T:
-        """Carry a change out to its end even if the caller goes away."""
+        """Carry a change out completely, even if the caller is cancelled."""
         try:
             return await self._terms.tasks.complete(change, name)
         except TasksClosedError:

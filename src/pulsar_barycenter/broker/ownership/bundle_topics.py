@@ -1,6 +1,7 @@
-"""The loaded topics of bundles, as ownership commands them; a bundle's topics are closed within a time limit.
+"""The loaded topics of bundles, as ownership uses them; closing the topics of a bundle has a time limit.
 
-A topic that does not close in time is left to the fence of its ledger: the next owner writes, this broker cannot.
+A topic that is not closed in time is protected by the fence of its ledger: the next owner can write, this broker
+cannot.
 """
 
 import asyncio
@@ -21,27 +22,27 @@ class Topics(Protocol):
     async def close_bundle(self, bundle: Bundle, *, reason: str) -> int: ...
 
     async def begin_transfer(self, bundle: Bundle, *, reason: str) -> int:
-        """Close the bundle's topics, but keep their clients; return how many topics."""
+        """Close the bundle's topics, but keep their clients; return the number of topics."""
         ...
 
     async def finish_transfer(self, bundle: Bundle, owner: NextOwner | None, *, reason: str) -> int:
-        """Send the bundle's clients to `owner`, or away to look it up; return how many topics."""
+        """Send the bundle's clients to `owner`, or disconnect them if it is None; return the number of topics."""
         ...
 
     def written_topics(self, bundle: Bundle) -> list[str]:
-        """Return the bundle's topics that producers are attached to, the busiest first."""
+        """Return the bundle's topics that have producers, busiest first."""
         ...
 
     def prepare(self, bundle: Bundle, topics: Iterable[str], epoch: int, *, are_closed: bool) -> None:
-        """Open topics in the background, ahead of this broker's term of that number; while the former owner has not
-        closed them, only get ready for that."""
+        """Open topics in the background, in advance for this broker's term with the given epoch; until the former
+        owner has closed them, only prepare for it."""
         ...
 
     def refresh_bundles(self) -> object: ...
 
 
 class NoTopics:
-    """The topics of a broker that has loaded none yet. Implements `Topics`."""
+    """The topics of a broker that has loaded none. Implements `Topics`."""
 
     async def close_bundle(self, bundle: Bundle, *, reason: str) -> int:
         return 0
@@ -63,7 +64,7 @@ class NoTopics:
 
 
 class BundleTopics:
-    """`timeout_s` is asked at each closing for how long it may take."""
+    """`timeout_s` returns the time limit; it is called at each closing."""
 
     def __init__(self, timeout_s: Callable[[], float]) -> None:
         self._timeout_s = timeout_s
@@ -73,19 +74,19 @@ class BundleTopics:
         self._topics = topics
 
     async def close(self, bundle: Bundle, reason: str) -> int:
-        """Close the bundle's topics and detach their clients; return how many were closed in time."""
+        """Close the bundle's topics and detach their clients; return the number of topics closed in time."""
         return await self._in_time(bundle, self._topics.close_bundle(bundle, reason=reason))
 
     async def begin_transfer(self, bundle: Bundle, reason: str) -> int:
-        """Close the bundle's topics but keep their clients connected; return how many were closed in time."""
+        """Close the bundle's topics but keep their clients connected; return the number closed in time."""
         return await self._in_time(bundle, self._topics.begin_transfer(bundle, reason=reason))
 
     async def finish_transfer(self, bundle: Bundle, owner: NextOwner | None, reason: str) -> int:
-        """Send the bundle's clients to `owner`, or away to look it up; return of how many topics."""
+        """Send the bundle's clients to `owner`, or disconnect them if it is None; return the number of topics."""
         return await self._in_time(bundle, self._topics.finish_transfer(bundle, owner, reason=reason))
 
     def written(self, bundle: Bundle) -> list[str]:
-        """Return the bundle's topics that producers are attached to, the busiest first."""
+        """Return the bundle's topics that have producers, busiest first."""
         return self._topics.written_topics(bundle)
 
     def prepare(self, bundle: Bundle, topics: Iterable[str], epoch: int, *, are_closed: bool) -> None:
@@ -93,7 +94,7 @@ class BundleTopics:
         self._topics.prepare(bundle, topics, epoch, are_closed=are_closed)
 
     def refresh_bundles(self) -> None:
-        """Give the loaded topics the terms of their bundles of now, after a split."""
+        """Give the loaded topics the present terms of their bundles, after a split."""
         self._topics.refresh_bundles()
 
     async def _in_time(self, bundle: Bundle, closing: Coroutine[Any, Any, int]) -> int:

@@ -1,8 +1,8 @@
-"""What the rest of a broker asks of ownership, and what that asks of each way of owning bundles.
+"""The interface of ownership for the rest of a broker, and the interface of each way to own bundles.
 
 There are two ways: locks in the metadata store (`by_locks`; the simple, modular and no-op load managers), and records
-of the ownership channel (`channel`; the extensible one). The name of the load manager at the start decides which it is.
-Each is an `OwnershipMachine`. `bundle_owner` holds one, and is the `Ownership` that others see.
+of the ownership channel (`channel`; the extensible one). The load manager at the start of the broker decides between
+them. Each is an `OwnershipMachine`. `bundle_owner` implements `Ownership` with one of them.
 """
 
 import asyncio
@@ -20,67 +20,67 @@ from pulsar_barycenter.naming.bundles import NamespaceBundles
 from pulsar_barycenter.naming.topic import TopicName
 
 WriteBoundaries: TypeAlias = Callable[[Callable[[], None]], Awaitable[NamespaceBundles]]
-"""Makes children bundles of their namespace, and returns its new list. What it is given raises BundleNotAcquiredError
-once the parent is no longer this broker's to split, and is to be called as each write begins."""
+"""Writes children as bundles of their namespace, and returns its new bundles. Its argument must be called before each
+write; it raises BundleNotAcquiredError if this broker may no longer split the parent."""
 
 
 @dataclass(frozen=True, slots=True)
 class InTransit:
-    """The bundle belongs to a broker that does not serve it, or not yet."""
+    """The bundle has an owner that does not serve it yet, or no longer."""
 
     broker_id: str
 
 
 class Ownership(ServingAuthority, Protocol):
-    """Which bundles this broker owns, and who owns the others."""
+    """The bundles that this broker owns, and the owners of the others."""
 
     # ---- life ----
 
     @property
     def handovers(self) -> HandoverTimes:
-        """How long handing bundles over takes here."""
+        """The times that it takes to hand bundles over here."""
         ...
 
     def attach_topics(self, topics: Topics) -> None: ...
 
     def set_identity(self, urls: ServiceUrls) -> None:
-        """Say under which URLs this broker serves; from now on it may acquire."""
+        """Set the URLs of this broker; from now on it may acquire bundles."""
         ...
 
     def joined(self) -> None:
-        """Say that this broker has started; until then clients of topics that it does not serve are held."""
+        """Record that this broker has started; until then it holds clients of topics that it does not serve."""
         ...
 
     def refuse_acquisitions(self, why: str) -> None:
-        """Acquire nothing more; what is owned stays until it is released."""
+        """Acquire no more bundles; owned ones stay until they are released."""
         ...
 
     async def close(self) -> None:
-        """End every task and let go of everything that is still held. Idempotent."""
+        """End every task and release everything. Further calls have no effect."""
         ...
 
-    # ---- what is known; never waits ----
+    # ---- what is known, without waiting ----
 
     def is_owned(self, bundle: Bundle) -> bool: ...
 
     def owned(self, bundle: Bundle) -> OwnedBundle | None: ...
 
     def owned_bundles(self) -> list[Bundle]:
-        """Return the bundles served now, in the order of their names."""
+        """Return the served bundles, sorted by name."""
         ...
 
     def held_bundles(self) -> list[Bundle]:
-        """Return the bundles held in any state: served, leaving or in doubt."""
+        """Return the bundles held in any state: served, leaving, or ended and not released yet."""
         ...
 
     def owner_cached(self, bundle: Bundle) -> Owner | None:
-        """Return the owner if it is known now."""
+        """Return the owner if it is known without waiting."""
         ...
 
-    # ---- who owns what ----
+    # ---- owners ----
 
     async def owner_of(self, bundle: Bundle) -> Owner | InTransit | None:
-        """Return the owner, InTransit while it does not serve (yet), or None if the bundle is nobody's."""
+        """Return the owner, InTransit while it does not serve, or None if the bundle has no owner."""
         ...
 
     async def wait_change(self, bundle: Bundle, timeout_s: float) -> None:
@@ -88,34 +88,34 @@ class Ownership(ServingAuthority, Protocol):
         ...
 
     def on_lost(self, listener: Callable[[Bundle], None]) -> None:
-        """Call `listener` with each bundle whose term ended without notice and that was not acquired anew."""
+        """Call `listener` with each bundle whose term ended without notice and that was not acquired again."""
         ...
 
     # ---- changes ----
 
     async def acquire(self, bundle: Bundle, *, reason: str) -> Owner:
-        """Own and serve `bundle`; a bundle that is served here already is no work.
+        """Own and serve `bundle`; return at once if it is served here already.
 
         Raises:
-            BundleNotFoundError: it is not among the bundles of its namespace (any more).
-            BundleNotAcquiredError: this broker takes nothing now, or lost its session on the way.
-            LockBusyError: another broker has it.
+            BundleNotFoundError: it is not, or no longer, a bundle of its namespace.
+            BundleNotAcquiredError: this broker acquires nothing now, or lost its session in between.
+            LockBusyError: another broker owns it.
             MetadataError: the store did not answer.
         """
         ...
 
     async def release(self, bundle: Bundle, *, reason: str, destination: str | None = None) -> int | None:
-        """Close the bundle's topics, then give it up; return how many topics were closed, None if not owned.
+        """Close the bundle's topics and release it; return the number of closed topics, None if it is not owned.
 
-        `destination` is the broker that shall have it, where ownership is handed over from one to the other.
+        `destination` is the next owner, if bundles are transferred from owner to owner.
         """
         ...
 
     async def split(self, parent: Bundle, children: list[Bundle], write_boundaries: WriteBoundaries) -> None:
         """Replace the served `parent` by `children` without closing a topic.
 
-        `write_boundaries` makes them the namespace's bundles by compare-and-set and returns the new list. If anything
-        fails before the boundaries stand, the children are given up and the parent goes on.
+        `write_boundaries` writes them as the namespace's bundles by compare-and-set and returns the new bundles. If
+        anything fails before the boundaries are written, the children are released and the parent continues.
 
         Raises:
             BundleNotAcquiredError: the parent is not served here.
@@ -125,33 +125,33 @@ class Ownership(ServingAuthority, Protocol):
 
 
 class OwnershipMachine(Protocol):
-    """One way of owning bundles: how a bundle is won, given up and split, and who owns those of the other brokers.
+    """A way to own bundles: it acquires, releases and splits bundles, and finds the owners of the others.
 
     It works on the `LocalTerms` of its broker, which end before `close` is called.
     """
 
     def start(self) -> None:
-        """Begin to work: the terms have the identity of this broker."""
+        """Start to work; the terms have the identity of this broker."""
         ...
 
     def refuse(self, why: str) -> None:
-        """Acquire nothing more; what is owned stays until it is released."""
+        """Acquire no more bundles; owned ones stay until they are released."""
         ...
 
     def stop(self) -> None:
-        """React to nothing more, and begin nothing."""
+        """React to no more events, and start no more work."""
         ...
 
     async def close(self) -> None:
-        """Give back what proves ownership; every term and every task has ended."""
+        """Release what proves ownership; every term and every task has ended."""
         ...
 
     def lost(self, owned: OwnedBundle, reason: str) -> None:
-        """End a term without notice: its ledger was fenced, or its proof is gone."""
+        """End a term without notice: its ledger was fenced, or its proof is lost."""
         ...
 
     async def until_served(self, bundle: Bundle) -> None:
-        """Return when the bundle is served here, or is not on its way here, or after a limit of some seconds."""
+        """Return when the bundle is served here or is not about to be, or after a limit of some seconds."""
         ...
 
     def owner_cached(self, bundle: Bundle) -> Owner | None:
@@ -163,7 +163,7 @@ class OwnershipMachine(Protocol):
         ...
 
     async def acquire(self, bundle: Bundle, reason: str) -> Owner:
-        """See `Ownership.acquire`; it runs in a task that outlives the caller, as all changes do."""
+        """See `Ownership.acquire`. Like all changes, it runs in a task that continues if the caller is cancelled."""
         ...
 
     async def release(self, bundle: Bundle, reason: str, destination: str | None) -> int | None:
@@ -176,18 +176,18 @@ class OwnershipMachine(Protocol):
 
 
 class LeadersTerm(Protocol):
-    """The term of the topics that the leader serves, whatever bundle they are in."""
+    """The term of the topics that the leader serves, independent of bundles."""
 
     def has(self, topic: TopicName) -> bool:
-        """Tell whether the leader serves a topic."""
+        """Return whether the leader serves a topic."""
         ...
 
     def served(self) -> OwnedBundle | None:
-        """Return the term if this broker leads."""
+        """Return the term if this broker is the leader."""
         ...
 
     def owner(self) -> Owner | None:
-        """Return the broker that serves these topics now, as far as that is known."""
+        """Return the broker that serves these topics now, if it is known."""
         ...
 
     async def wait_change(self, timeout_s: float) -> None:
@@ -202,7 +202,7 @@ class LeadersTerm(Protocol):
 
 
 class NoLeadersTerm:
-    """Where the leader serves no topics of its own. Implements `LeadersTerm`."""
+    """Ownership without topics that the leader serves. Implements `LeadersTerm`."""
 
     def has(self, topic: TopicName) -> bool:
         return False

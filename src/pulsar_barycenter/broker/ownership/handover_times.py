@@ -1,13 +1,13 @@
-"""How long handing bundles over takes, as the broker that gives and the broker that takes see it.
+"""Measures how long it takes to hand bundles over, on the old owner and on the new one.
 
-| phase | whose | from | until |
+| phase | measured by | from | until |
 |---|---|---|---|
-| close | the giver's | it was told to give the bundle up | the topics are closed, or the time for that is over |
-| give_up | the giver's | the same | nothing keeps others from owning it |
-| served | the giver's | the same | another broker, or the same one again, has it |
-| take | the taker's | it was given the bundle, or asked for it | it serves it |
+| close | the old owner | the request to release the bundle | the topics are closed, or their time is over |
+| give_up | the old owner | the same | another broker can own it |
+| served | the old owner | the same | another broker, or the same one again, owns it |
+| take | the new owner | the bundle was assigned, or this broker began to acquire it | it serves it |
 
-A bundle that nobody asks for after an unload has no `served` before somebody does. Losses are no handing over.
+If no client uses a bundle after an unload, `served` ends when one does. The loss of a bundle is not measured.
 """
 
 import asyncio
@@ -17,23 +17,23 @@ from typing import Final
 from pulsar_barycenter.broker.instruments import HandoverPhase
 from pulsar_barycenter.naming.bundle import Bundle
 
-_MOST: Final = 10_000
-"""Bundles under way that are timed; of more, the oldest is forgotten."""
+_MAX_TIMED: Final = 10_000
+"""The most bundles that are timed at once; beyond it the oldest is forgotten."""
 
 
 def _unobserved(_phase: HandoverPhase, _seconds: float) -> None:
-    """Nobody asked."""
+    """Ignore a measured phase."""
 
 
 class HandoverTimes:
     def __init__(self) -> None:
         self.observe: Callable[[HandoverPhase, float], None] = _unobserved
-        """Called with each phase that is done and the seconds until it was."""
+        """Called with each phase that ended, and its duration in seconds."""
         self._giving: dict[Bundle, float] = {}
         self._taking: dict[Bundle, float] = {}
 
     def giving(self, bundle: Bundle) -> None:
-        """This broker was told to give a bundle up."""
+        """Record that this broker has to release a bundle."""
         self._giving.pop(bundle, None)
         _begin(self._giving, bundle)
 
@@ -44,11 +44,11 @@ class HandoverTimes:
         self._observe("give_up", self._giving.get(bundle))
 
     def served(self, bundle: Bundle) -> None:
-        """Somebody owns a bundle; it matters if this broker gave it up."""
+        """Record that a bundle has an owner; it is measured if this broker released it."""
         self._observe("served", self._giving.pop(bundle, None))
 
     def taking(self, bundle: Bundle) -> None:
-        """This broker is to own a bundle."""
+        """Record that this broker is about to own a bundle."""
         if bundle not in self._taking:
             _begin(self._taking, bundle)
 
@@ -56,7 +56,7 @@ class HandoverTimes:
         self._observe("take", self._taking.pop(bundle, None))
 
     def not_taken(self, bundle: Bundle) -> None:
-        """This broker does not get a bundle, after all."""
+        """Record that this broker does not get a bundle."""
         self._taking.pop(bundle, None)
 
     def _observe(self, phase: HandoverPhase, began: float | None) -> None:
@@ -65,6 +65,6 @@ class HandoverTimes:
 
 
 def _begin(times: dict[Bundle, float], bundle: Bundle) -> None:
-    if len(times) >= _MOST:
+    if len(times) >= _MAX_TIMED:
         del times[next(iter(times))]
     times[bundle] = asyncio.get_running_loop().time()

@@ -1,19 +1,19 @@
-"""The bundles that this broker holds, and the states that each goes through.
+"""The bundles that this broker holds, and the states of each.
 
-Holding a bundle through one epoch is a *term*, and of two terms whose bundles overlap the later has the higher epoch. A
-`Holding` is one generation of a bundle here: what was won (its lock, see `locks`, or a record of the channel, see
-`channel`), its term, and a state. TRANSITIONS says which event leads from which state to which; an event that is not
-there is a bug of the caller.
+A *term* is the time in which a broker holds a bundle under one epoch. Of two terms whose bundles overlap, the later has
+the higher epoch. A `Holding` is one generation of a bundle here: its proof (a lock, see `locks`, or a record of the
+channel, see `channel`), its term, and its state. TRANSITIONS has the next state for each state and event; another event
+is a bug of the caller.
 
-| state    | won      | lookups here  | attaches | receipts | leaves it by                                            |
+| state    | proof    | look-ups here | clients  | receipts | leaves the state by                                     |
 |----------|----------|---------------|----------|----------|---------------------------------------------------------|
-| (absent) | nothing  | ask elsewhere | refused  | none     | won, with an epoch -> PREPARED                          |
+| (absent) | none     | search        | refused  | none     | acquired, with an epoch -> PREPARED                     |
 | PREPARED | held     | wait          | refused  | none     | ACTIVATE -> SERVING; END: loss, abandoned split         |
-| SERVING  | held     | "this broker" | accepted | sent     | UNLOAD -> LEAVING, for a release or a split; END: loss  |
-| LEAVING  | held     | wait          | refused  | sent     | END: topics closed or out of time, or loss              |
-| ENDED    | in doubt | wait          | refused  | withheld | topics closed, then given back -> absent (`forget`)     |
+| SERVING  | held     | this broker   | accepted | sent     | UNLOAD -> LEAVING, for a release or a split; END: loss  |
+| LEAVING  | held     | wait          | refused  | sent     | END: topics closed or timed out, or loss                |
+| ENDED    | in doubt | wait          | refused  | withheld | topics closed, then released -> absent (`forget`)       |
 
-A term never comes back: after a loss the bundle is won again as a new generation, with a new epoch.
+A term never continues after its end: after a loss the bundle is acquired as a new generation, with a new epoch.
 """
 
 import enum
@@ -47,13 +47,13 @@ TRANSITIONS: Final[Mapping[tuple[HoldingState, HoldingEvent], HoldingState]] = {
     (HoldingState.SERVING, HoldingEvent.UNLOAD): HoldingState.LEAVING,
     (HoldingState.SERVING, HoldingEvent.END): HoldingState.ENDED,
     (HoldingState.LEAVING, HoldingEvent.END): HoldingState.ENDED,
-    # Whoever releases, splits, closes or hears of a loss ends the term, without knowing of each other.
+    # A release, a split, the close of the broker and a loss each end the term, independently of each other.
     (HoldingState.ENDED, HoldingEvent.END): HoldingState.ENDED,
 }
 
 
 class OwnershipProof(Protocol):
-    """What makes a bundle this broker's, for one term."""
+    """What makes this broker the owner of a bundle, for one term."""
 
     @property
     def epoch(self) -> int: ...
@@ -64,7 +64,7 @@ W = TypeVar("W", bound=OwnershipProof)
 
 @dataclass(slots=True, eq=False)
 class Holding(Generic[W]):
-    """One generation of a bundle held here. Its term is active while SERVING, and revoked once ENDED."""
+    """One generation of a bundle held here. Its term is active while SERVING, and revoked when ENDED."""
 
     term: Term
     won: W
@@ -72,17 +72,17 @@ class Holding(Generic[W]):
     state: HoldingState = HoldingState.PREPARED
     splitting: bool = False
     keeps_clients: bool = False
-    """Whether its topics are closed for a transfer, and their clients wait for the address of the next owner."""
+    """Whether its topics are closed for a transfer, while their clients wait for the address of the next owner."""
 
     @property
     def is_ended(self) -> bool:
         return self.state is HoldingState.ENDED
 
     def on(self, event: HoldingEvent) -> None:
-        """Go to the state that TRANSITIONS says.
+        """Go to the next state in TRANSITIONS.
 
         Raises:
-            AssertionError: the event cannot come in this state.
+            AssertionError: the event is not possible in this state.
         """
         after = TRANSITIONS.get((self.state, event))
         assert after is not None, f"{event.value} of bundle {self.term.bundle}, which is {self.state.value}"
@@ -92,10 +92,10 @@ class Holding(Generic[W]):
 
 
 class Holdings(Generic[W]):
-    """This broker's holdings by bundle, at most one of each.
+    """This broker's holdings by bundle, at most one for each.
 
-    Nothing here waits: each call is one step, after which state, term and serving log agree; `changed` is called at
-    its end with the bundle.
+    No method waits. Each call is one step, after which state, term and serving log agree; at its end, `changed` is
+    called with the bundle.
     """
 
     def __init__(
@@ -120,37 +120,37 @@ class Holdings(Generic[W]):
         return list(self._by_bundle)
 
     def is_serving(self, holding: Holding[W]) -> bool:
-        """Whether the holding serves at this moment: not if the process stood still and does not know yet."""
+        """Return whether the holding serves now: not if the process stood still and has not noticed it yet."""
         return holding.state is HoldingState.SERVING and not self._pauses.has_paused()
 
     def serving(self, bundle: Bundle) -> Holding[W] | None:
-        """Return the holding of a bundle that is served at this moment."""
+        """Return the holding of a bundle that is served now."""
         holding = self._by_bundle.get(bundle)
         return holding if holding is not None and self.is_serving(holding) else None
 
     def prepare(self, bundle: Bundle, won: W, owner: Owner) -> Holding[W]:
-        """Register a bundle that was just won; `owner` is this broker, as lookups answer it.
+        """Register a bundle that was just acquired; `owner` is this broker as the answer to look-ups.
 
-        It takes the place of a generation that another had meanwhile, if that is still there.
+        It replaces the generation of a former term that another broker followed, if that is still registered.
         """
         holding = Holding(Term(bundle, won.epoch, self._clock.now_ms(), self._pauses), won, owner)
         self._by_bundle[bundle] = holding
         return holding
 
     def activate(self, holding: Holding[W], reason: str) -> None:
-        """Begin the term: from this step on lookups answer with this broker and topics may be opened."""
+        """Begin the term: from now on look-ups return this broker, and topics may be opened."""
         holding.on(HoldingEvent.ACTIVATE)
         holding.term.acquired_at_ms = self._clock.now_ms()
         self._serving_log.started(holding.term, reason)
         self._changed(holding.term.bundle)
 
     def unload(self, holding: Holding[W]) -> None:
-        """Let nobody attach any more; receipts go on."""
+        """Accept no more clients; receipts are still sent."""
         holding.on(HoldingEvent.UNLOAD)
         self._changed(holding.term.bundle)
 
     def end(self, holding: Holding[W], reason: str) -> None:
-        """The term is over at this step: no attach, no receipt. Idempotent."""
+        """End the term now: no clients, no receipts. Further calls have no effect."""
         was_begun = holding.state in (HoldingState.SERVING, HoldingState.LEAVING)
         holding.on(HoldingEvent.END)
         if was_begun:
@@ -158,7 +158,7 @@ class Holdings(Generic[W]):
         self._changed(holding.term.bundle)
 
     def forget(self, holding: Holding[W]) -> None:
-        """Drop an ended generation, if it is still the registered one; what was won was given back before."""
+        """Drop an ended generation, if it is still the registered one; its proof must be released before."""
         bundle = holding.term.bundle
         assert holding.state is HoldingState.ENDED, f"forget of bundle {bundle}, which is {holding.state.value}"
         if self._by_bundle.get(bundle) is holding:

@@ -1,7 +1,7 @@
-"""The terms of this broker, and what any way of owning bundles needs to work on them.
+"""The terms of this broker, with what every way to own bundles needs to work on them.
 
-`LocalTerms` owns the holdings, the topics in them, the clients that wait for a change, and the background tasks. It
-does not know how a bundle is won: that is the part of an `OwnershipMachine` (see `contract`), which works on it.
+`LocalTerms` has the holdings, their topics, the clients that wait for a change, and the background tasks. It does not
+know how a bundle is acquired: an `OwnershipMachine` (see `contract`) does this, and works on the terms.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ W = TypeVar("W", bound=OwnershipProof)
 
 
 class LocalTerms(Generic[W]):
-    """`unload_timeout_s` is asked at each unload for how long closing the topics of a bundle may take."""
+    """`unload_timeout_s` returns how long closing the topics of a bundle may take; it is called at each unload."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class LocalTerms(Generic[W]):
         return "" if self._urls is None else self._urls.broker_id
 
     def local_owner(self, bundle: Bundle) -> Owner | None:
-        """Return this broker, as lookups answer it, if it serves the bundle at this moment."""
+        """Return this broker as the answer to look-ups, if it serves the bundle now."""
         holding = self.holdings.serving(bundle)
         return None if holding is None else holding.owner
 
@@ -94,10 +94,10 @@ class LocalTerms(Generic[W]):
     async def wait_while(
         self, bundle: Bundle, is_pending: Callable[[], bool], *, within_s: float, look_every_s: float, failure: str
     ) -> None:
-        """Return once `is_pending` is false; it is asked at each change of `bundle` and every `look_every_s`.
+        """Return once `is_pending` is false; it is called at each change of `bundle` and every `look_every_s`.
 
         Raises:
-            BundleNotAcquiredError: it was still pending after `within_s`; the text is `failure`.
+            BundleNotAcquiredError: it was still true after `within_s`; the text is `failure`.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + within_s
@@ -107,7 +107,7 @@ class LocalTerms(Generic[W]):
             await self.changes.wait(bundle, look_every_s)
 
     def on_lost(self, listener: Callable[[Bundle], None]) -> None:
-        """Call `listener` with each bundle whose term ended without notice and that was not acquired anew."""
+        """Call `listener` with each bundle whose term ended without notice and that was not acquired again."""
         self._lost_listeners.append(listener)
 
     def report_lost(self, bundle: Bundle) -> None:
@@ -117,14 +117,14 @@ class LocalTerms(Generic[W]):
     # ---- the end of terms ----
 
     def suspend_all(self, reason: str) -> None:
-        """End every term at this step."""
+        """End every term now."""
         for holding in self.holdings.all():
             if not holding.is_ended:
                 log.warning("ownership_suspended", bundle=str(holding.term.bundle), reason=reason)
                 self.holdings.end(holding, reason)
 
     def served_outside(self, namespace: NamespaceName, bundles: NamespaceBundles) -> list[Holding[W]]:
-        """Return what is served of a namespace and is not among its bundles: it was deleted, or split elsewhere.
+        """Return the holdings that serve a range of a namespace that is not a bundle of it any more: deleted, or split.
 
         A bundle that this broker splits itself is not returned: its term ends with the split.
         """
@@ -139,9 +139,9 @@ class LocalTerms(Generic[W]):
         ]
 
     async def watch_pauses(self, suspend: Callable[[], None], recover: Callable[[], None]) -> None:
-        """Beat, unless the process paused: then every term ends before the next beat.
+        """Call `beat` periodically; if the process paused, end every term before the next beat.
 
-        `suspend` is called before the terms end, `recover` once new ones may begin.
+        `suspend` is called before the terms end, `recover` when new ones may begin.
         """
         while True:
             if self.pauses.is_back():
@@ -154,7 +154,7 @@ class LocalTerms(Generic[W]):
             await asyncio.sleep(self._beat_s)
 
     def leave_nothing(self) -> None:
-        """End and forget every holding, for a broker that is closed."""
+        """End and drop every holding, when the broker closes."""
         for holding in self.holdings.all():
             self.holdings.end(holding, "broker closed")
             self.holdings.forget(holding)

@@ -1,23 +1,23 @@
-"""How a broker wins the lock of a bundle, proves that it holds it, and gives it back.
+"""Acquires the lock of a bundle, proves that it is held, and releases it.
 
-Ownership of a bundle is an ephemeral lock at /namespace/<tenant>/<ns>/<range>. `acquire` takes it and, under it, the
-epoch of the term that begins; `release` deletes it; `scrub` clears up what a write of unknown outcome left behind.
-What is done with a bundle that was won is the subject of `by_locks`.
+The lock is an ephemeral key /namespace/<tenant>/<ns>/<range>. `acquire` takes it and, while it is held, the epoch of
+the term that begins; `release` deletes it; `scrub` deletes what a write of unknown outcome left. `by_locks` decides
+what is done with an acquired bundle.
 
-**Epochs.** A term takes its epoch from one counter of the whole cluster, *after* it won the lock and while it holds
-it. Claim: of two terms whose bundles overlap, the later has the higher epoch. Proof: let term 1 end before term 2
-begins, both of one range. Term 1 took its number while it held the lock (the write that put the number into the
-lock record was conditional on the version won and made in the same session, so the lock was held throughout), term 2
-took its number after it won the lock, which was after term 1 lost it. The counter hands out increasing numbers, so
-number 2 > number 1, whatever the order in which the two brokers first tried. A number taken before the lock
-was won would not do: A takes 5, B takes 6, wins, loses, A wins with 5. For a split the children win their
-locks while their parent is held, so they take their numbers after it; and a parent can never be acquired again once
-the children's boundaries are written, because an acquisition reads the boundaries after it won the lock and gives up
-if its range is not among them. Ledgers opened in the parent's term keep its lower epoch, and the next owner's is
-higher than the children's.
+**Epochs.** A term takes its epoch from one counter of the whole cluster *after* it acquired the lock and while it holds
+the lock. Claim: of two terms whose bundles overlap, the later has the higher epoch. Proof: let term 1 end before term 2
+begins, both of one range. Term 1 took its number while it held the lock: the write of the number into the lock record
+was conditional on the version of the acquisition and made in the same session, so the lock was held all the time. Term
+2 took its number after it acquired the lock, which was after term 1 lost it. The counter returns increasing numbers, so
+number 2 > number 1, whatever the order in which the two brokers first tried. A number that is taken before the lock
+would not be enough: A takes 5, B takes 6, acquires and loses the lock, and A acquires it with 5. In a split, the
+children acquire their locks while their parent is held, so they take their numbers after it. And a parent can never be
+acquired again after the children's boundaries were written, because an acquisition reads the boundaries after it has
+the lock, and fails if its range is not among them. Ledgers that were opened in the parent's term keep its lower epoch,
+and the next owner's is higher than the children's.
 
-**Sessions.** When the session is lost every lock is given up here and then, so that the next session begins without
-records of terms that are over; no session inherits the lock of another.
+**Sessions.** When the session is lost, every lock is given up here at once, so that the next session begins without
+records of ended terms. No session inherits the lock of another.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None], str], object]
 
 @dataclass(frozen=True, slots=True)
 class BundleLock:
-    """The lock of a bundle, and the epoch that was taken under it; `record` is what its key said then."""
+    """The lock of a bundle, and the epoch that was taken under it; `record` is the key's value at that time."""
 
     lock: ResourceLock[OwnershipRecord]
     record: OwnershipRecord
@@ -70,8 +70,8 @@ class BundleLock:
 class BundleLocks:
     """The locks of this broker's session.
 
-    `spawn` runs work in the background under a name; `is_held` tells whether the caller stands behind the lock of
-    a bundle, which is then not scrubbed.
+    `spawn` runs work in the background under a name. `is_held` returns whether the caller uses the lock of a bundle,
+    which is then not scrubbed.
     """
 
     def __init__(
@@ -99,35 +99,35 @@ class BundleLocks:
         self._session_lost = False
         self._serials = KeyLocks[Bundle]()
         self._scrubbing: dict[Bundle, bool] = {}
-        """The bundles that are being scrubbed, and whether that was asked for again since the last look."""
-        self._doubted: set[Bundle] = set()
-        """The bundles whose lock this session asked for without an answer: it may come to be at any later time."""
+        """The bundles that are being scrubbed, and whether another scrub was requested since the last check."""
+        self._unanswered: set[Bundle] = set()
+        """The bundles whose lock this session requested without an answer: it may be created at any later time."""
         self._closed = False
         self._stop_listening = [
             store.add_listener(self._on_notification),
             store.add_session_listener(self._on_session_event),
         ]
 
-    # ---- life and session ----
+    # ---- lifecycle and session ----
 
     def set_identity(self, urls: ServiceUrls) -> None:
-        """Say what the records say of the owner; from now on locks may be won."""
+        """Set the owner in the records; from now on locks may be acquired."""
         self._urls = urls
         self._refusal = None
 
     def refuse(self, why: str) -> None:
-        """Win nothing more."""
+        """Acquire no more locks."""
         self._refusal = why
 
     def stop(self) -> None:
-        """Win nothing more, an attempt under way included, and end every scrub. `close` lets the locks go."""
+        """Acquire no more locks, abandon attempts in progress, and end every scrub. `close` releases the locks."""
         self._closed = True
         self._refusal = "this broker is stopped"
         for stop in self._stop_listening:
             stop()
 
     async def close(self) -> None:
-        """Let go of every lock that is still held."""
+        """Release every lock that is still held."""
         with suppress(MetadataError):
             await self._locks.close()
 
@@ -136,12 +136,12 @@ class BundleLocks:
         return not self._session_lost
 
     def interrupted(self) -> None:
-        """What was begun before this moment proves nothing any more."""
+        """Record that what was begun before this call proves nothing any more."""
         self._session += 1
 
     def lose_session(self) -> None:
         self._session_lost = True
-        self._doubted.clear()
+        self._unanswered.clear()
         self.interrupted()
         self._locks.expire_all()
 
@@ -151,17 +151,17 @@ class BundleLocks:
     # ---- one bundle ----
 
     def serial(self, bundle: Bundle) -> AbstractAsyncContextManager[None]:
-        """Everything that changes one bundle goes one after the other."""
+        """Return the lock within which a bundle may be changed, one change after the other."""
         return self._serials.hold(bundle)
 
     async def acquire(self, bundle: Bundle, *, is_child: bool = False) -> BundleLock:
-        """Take the lock, then the epoch, then say so in the lock. To be called within `serial(bundle)`.
+        """Take the lock, then the epoch, then write the epoch into the lock. Call this within `serial(bundle)`.
 
-        `is_child`: the range comes of a split under way, so it is no bundle of the namespace yet.
+        `is_child`: a split in progress makes the range, so it is not a bundle of the namespace yet.
 
         Raises:
-            BundleNotFoundError: it is not among the bundles of its namespace (any more).
-            BundleNotAcquiredError: nothing is taken now, or the session was lost on the way.
+            BundleNotFoundError: it is not, or no longer, a bundle of its namespace.
+            BundleNotAcquiredError: nothing is acquired now, or the session was lost in between.
             LockBusyError: another broker has it.
             MetadataError: the store did not answer.
         """
@@ -176,7 +176,7 @@ class BundleLocks:
         except LockBusyError:
             raise
         except MetadataError:
-            self._doubted.add(bundle)
+            self._unanswered.add(bundle)
             self.scrub_later(bundle)
             raise
         try:
@@ -190,14 +190,14 @@ class BundleLocks:
             if not is_child:
                 self._require_known(bundle)
         except BaseException as error:
-            self._spawn(self.release(bundle, lock), f"let go of {bundle}")
+            self._spawn(self.release(bundle, lock), f"release {bundle}")
             if isinstance(error, LockLostError):
-                raise _session_lost_meanwhile(bundle) from error
+                raise _session_lost(bundle) from error
             raise
         return BundleLock(lock, record, epoch)
 
     async def mark_disabled(self, won: BundleLock) -> None:
-        """Make lookups at other brokers wait for the next owner; only a courtesy, so its failure is none."""
+        """Make look-ups at other brokers wait for the next owner; an error is ignored, because this is optional."""
         with suppress(MetadataError):
             await won.lock.update(msgspec.structs.replace(won.record, disabled=True))
 
@@ -210,19 +210,19 @@ class BundleLocks:
             self.scrub_later(bundle)
 
     def scrub_idle(self, bundle: Bundle) -> None:
-        """A record of this process was found that nobody stands behind: scrub it, unless a change is under way."""
+        """Scrub a record of this process that no term uses, unless the bundle is being changed."""
         if bundle not in self._serials:
             self.scrub_later(bundle)
 
     def _on_notification(self, notification: Notification) -> None:
-        """Scrub a record that has come to be if it may be one of ours that nobody waits for any more."""
+        """Scrub a record that was created if it may be the late outcome of an unanswered request."""
         bundle = bundle_of_lock(notification) if notification.type is NotificationType.CREATED else None
-        if bundle in self._doubted:
+        if bundle in self._unanswered:
             self.scrub_later(bundle)
 
     def _on_session_event(self, event: SessionEvent) -> None:
-        if event is SessionEvent.RECONNECTED:  # what came to be meanwhile was perhaps not told
-            for bundle in self._doubted:
+        if event is SessionEvent.RECONNECTED:  # notifications may have been lost
+            for bundle in self._unanswered:
                 self.scrub_later(bundle)
 
     def scrub_later(self, bundle: Bundle) -> None:
@@ -233,7 +233,7 @@ class BundleLocks:
             self._spawn(self._scrub(bundle), f"scrub {bundle}")
 
     async def _scrub(self, bundle: Bundle) -> None:
-        """Delete our own record of `bundle` if nothing here stands behind it; retries until that is certain."""
+        """Delete this process' record of `bundle` if no term uses it; retry until this is certain."""
         try:
             while not self._closed:
                 self._scrubbing[bundle] = False
@@ -250,10 +250,10 @@ class BundleLocks:
             del self._scrubbing[bundle]
 
     async def _scrub_once(self, bundle: Bundle) -> bool:
-        """Return whether no record of ours is left that nothing stands behind.
+        """Return whether it is certain that no unused record of this process is left.
 
-        One of a former session of ours is left to the end of that session: to delete it by its version could hit the
-        record of another broker, which starts at version 0 too.
+        A record of a former session is left to the end of that session: deleting it by its version could delete the
+        record of another broker, which starts at version 0, too.
         """
         async with self.serial(bundle):
             if self._is_held(bundle):
@@ -265,7 +265,7 @@ class BundleLocks:
                 return False
             try:
                 await self._store.delete(lock_path(bundle), expected_version=stored.stat.version, if_own=True)
-            except BadVersionError:  # a write that nobody waits for any more has come to be meanwhile
+            except BadVersionError:  # a late write was carried out in between
                 return False
             except NotFoundError:
                 return True
@@ -273,15 +273,15 @@ class BundleLocks:
             return True
 
     async def _require_current(self, bundle: Bundle) -> None:
-        """Read the boundaries, now that the lock is held: nobody can split a range away that we hold."""
+        """Read the boundaries while the lock is held: no other broker can split a range whose lock is held."""
         bundles = await self._bundles.fresh(bundle.namespace)
         exists = bundles.version is not None or needs_no_record(bundle.namespace)
         if not exists or bundles.find_hash(bundle.range.lower) != bundle:
             raise BundleNotFoundError(bundle)
 
     def _require_known(self, bundle: Bundle) -> None:
-        """What was told of the boundaries since they were read was told to nobody who held the bundle; from now on he
-        is told."""
+        """Check the boundaries again: they may have changed after they were read and before this broker held the
+        bundle. Changes from now on are reported to it as the holder."""
         bundles = self._bundles.cached(bundle.namespace)
         if bundles is not None and bundles.find_hash(bundle.range.lower) != bundle:
             raise BundleNotFoundError(bundle)
@@ -294,11 +294,11 @@ class BundleLocks:
             or not lock.is_held
             or self._pauses.has_paused()
         ):
-            raise _session_lost_meanwhile(bundle)
+            raise _session_lost(bundle)
 
 
-def _session_lost_meanwhile(bundle: Bundle) -> BundleNotAcquiredError:
-    return BundleNotAcquiredError(bundle, "the session was lost while it was being acquired")
+def _session_lost(bundle: Bundle) -> BundleNotAcquiredError:
+    return BundleNotAcquiredError(bundle, "the session was lost during the acquisition")
 
 
 def _is_of(value: bytes, incarnation: str) -> bool:

@@ -1,17 +1,17 @@
-"""Which brokers may run beside each other, by the way in which they keep ownership.
+"""Decides which brokers may run in the same cluster, by the ways in which they own bundles.
 
-| this broker owns by     | beside one that owns by | allowed                                             |
-|-------------------------|-------------------------|-----------------------------------------------------|
-| locks                   | locks                   | yes                                                 |
-| records                 | records                 | yes: all follow the key that says where these are   |
-| records and locks       | locks                   | yes: the locks say for both who serves (TermLocks)  |
-| records alone           | locks                   | no: two brokers would serve one bundle              |
+| this broker owns by     | another one owns by     | allowed                                               |
+|-------------------------|-------------------------|-------------------------------------------------------|
+| locks                   | locks                   | yes                                                   |
+| records                 | records                 | yes: all follow the key that names the records' place |
+| records and locks       | locks                   | yes: the locks show both which one serves (TermLocks) |
+| records alone           | locks                   | no: two brokers would serve one bundle                |
 
-The records are in one place for all brokers, the one that a key of the metadata store names. A broker that is
-configured for the other place starts only while a syncer is set, which moves them.
+The records are in one place for all brokers, which a key of the metadata store names. A broker that is configured for
+the other place starts only while a syncer is set, which moves them.
 
-A broker says how it keeps ownership in its registration. It looks at the others' before it joins, and again once it is
-registered itself, so that of two that start at once one sees the other.
+A broker publishes in its registration how it owns bundles. It reads the registrations of the others before it joins,
+and again after it is registered itself, so that of two brokers that start at the same time at least one sees the other.
 """
 
 from typing import Final, NamedTuple
@@ -26,21 +26,21 @@ from pulsar_barycenter.metadata.store import MetadataStore
 
 PLACE: Final = "barycenter.ownership.place"
 LOCKS: Final = "barycenter.ownership.locks"
-"""Properties of the registration of a broker that owns by records."""
+"""Properties in the registration of a broker that owns by records."""
 
 
 class OwnershipMode(NamedTuple):
-    """How a broker keeps ownership; `place` is that of its records, empty if it owns by locks alone."""
+    """How a broker owns bundles; `place` is the place of its records, "" if it owns by locks alone."""
 
     place: str
     holds_locks: bool
 
     def properties(self) -> dict[str, str]:
-        """Return what a broker that owns by records says of it in its registration."""
+        """Return the properties for the registration of a broker that owns by records."""
         return {PLACE: self.place, LOCKS: str(self.holds_locks).lower()}
 
     def fits(self, other: "OwnershipMode") -> bool:
-        """Tell whether both may run in one cluster."""
+        """Return whether brokers of both modes may run in one cluster."""
         if self.place and other.place:
             return True
         return self.holds_locks and other.holds_locks
@@ -52,11 +52,11 @@ BY_LOCKS: Final = OwnershipMode("", holds_locks=True)
 async def refuse_mixed_ownership(
     store: MetadataStore, registration: Registration, mine: OwnershipMode, me: str, class_name: str, *, is_synced: bool
 ) -> None:
-    """Look at the other registered brokers, and at where the records are; `is_synced` tells whether they are moved.
+    """Check the other registered brokers and the place of the records; `is_synced` is whether a syncer moves them.
 
     Raises:
-        RecordsElsewhereError: the records are in the place that this broker is not configured for.
-        MixedOwnershipError: one of them keeps ownership so that this broker may not run beside it.
+        RecordsElsewhereError: the records are in the place for which this broker is not configured.
+        MixedOwnershipError: this broker may not run together with another one.
         MetadataError: the store did not answer.
     """
     if mine.place and not is_synced:
@@ -71,8 +71,8 @@ async def refuse_mixed_ownership(
             continue
         theirs = BY_LOCKS
         if owns_by_records(report):
-            said = msgspec.json.decode(stored.value, type=BrokerLookupData).properties
-            theirs = OwnershipMode(said.get(PLACE, mine.place or PLACE), said.get(LOCKS) == "true")
+            properties = msgspec.json.decode(stored.value, type=BrokerLookupData).properties
+            theirs = OwnershipMode(properties.get(PLACE, mine.place or PLACE), properties.get(LOCKS) == "true")
         if not mine.fits(theirs):
             others[broker] = f"{report.load_manager_class_name}, {theirs.place or 'locks'}"
     if others:

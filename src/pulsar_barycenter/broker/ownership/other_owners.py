@@ -1,7 +1,7 @@
-"""What this broker believes of the locks that others hold, and for how long.
+"""Caches the owners in the locks of other processes.
 
-A record is believed until the store tells of a change of its key, and REMOTE_OWNER_LIFE_S at the longest: a
-notification may be late or lost. An answer that was on its way when a change was told is not kept.
+A cached owner is used until the store reports a change of its key, and at most for REMOTE_OWNER_LIFE_S, because a
+notification may be late or lost. An answer that arrives after a change was reported is not cached.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ REMOTE_OWNER_LIFE_S: Final = 3.0
 
 
 class OtherOwners:
-    """Bundle -> owner, as read from the lock records of other processes than `incarnation`."""
+    """The owner of each bundle, from the lock records of other processes than `incarnation`."""
 
     def __init__(self, store: MetadataStore, incarnation: str) -> None:
         self._store = store
@@ -30,7 +30,7 @@ class OtherOwners:
         self.close = store.add_invalidator(self._on_change)
 
     def get(self, bundle: Bundle) -> Owner | None:
-        """Return the owner if it is known and still believed."""
+        """Return the owner if it is cached and not too old."""
         known = self._known.get(bundle)
         if known is None or known[1] < asyncio.get_running_loop().time():
             return None
@@ -45,10 +45,10 @@ class OtherOwners:
         self._reads.clear()
 
     async def read(self, bundle: Bundle) -> OwnershipRecord | None:
-        """Return the lock record as the store has it; remember its owner if that one serves.
+        """Return the lock record in the store; cache its owner if that serves.
 
         Raises:
-            InvalidValueError: something else is stored there.
+            InvalidValueError: the value is not a lock record.
         """
         token = self._reads.setdefault(bundle, object())
         try:
@@ -67,7 +67,7 @@ class OtherOwners:
                 del self._reads[bundle]
 
     def _on_change(self, change: Notification | None) -> None:
-        """None stands for a time in which changes were perhaps not told."""
+        """Apply a change; None means that changes may have been missed for a time."""
         if change is None:
             self.forget_all()
         elif (bundle := bundle_of_lock(change)) is not None:
@@ -75,7 +75,7 @@ class OtherOwners:
 
 
 def bundle_of_lock(change: Notification) -> Bundle | None:
-    """Return the bundle whose lock record came, went or changed; None for any other change."""
+    """Return the bundle whose lock record was created, deleted or changed; None for another change."""
     if change.type is NotificationType.CHILDREN_CHANGED or not change.path.startswith(OWNERSHIP_ROOT + "/"):
         return None
     try:

@@ -1,9 +1,9 @@
-"""The namespaces that a broker owns without being asked: its heartbeat namespaces, and the bootstrap namespaces.
+"""Keeps a broker's own namespaces owned without look-ups: its heartbeat namespaces, and the bootstrap namespaces.
 
-The former are of use only at this broker: it waits for the lock of a former life at its start, and takes them again
-whenever it may have lost them. Bootstrap namespaces are taken when nobody else has them; another owner keeps them.
-Source: Pulsar's `NamespaceService.registerBootstrapNamespaces`, which does so at the start alone: there a heartbeat
-bundle whose session ended stays unowned until it is looked up.
+A heartbeat namespace is only useful on its broker: at its start, the broker waits for the lock of a former incarnation,
+and it acquires the namespace again whenever it may have lost it. A bootstrap namespace is acquired if it has no owner;
+another owner keeps it. Source: Pulsar's `NamespaceService.registerBootstrapNamespaces`, which only does so at the
+start: in Pulsar a heartbeat bundle whose session expired has no owner until it is looked up.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from pulsar_barycenter.naming.namespace import NamespaceName
 log = structlog.get_logger(__name__)
 
 _START_PAUSE_S: Final = 0.2
-_AGAIN_PAUSE_S: Final = 1.0
+_RETRY_PAUSE_S: Final = 1.0
 
 
 class OwnNamespaces:
@@ -40,10 +40,11 @@ class OwnNamespaces:
         ownership.on_lost(self._on_lost)
 
     async def own(self, heartbeat: Iterable[NamespaceName], bootstrap: Iterable[str]) -> None:
-        """Own these namespaces from now on, each as one bundle. A bootstrap namespace that cannot be had is logged.
+        """Own these namespaces from now on, each as one bundle; log a bootstrap namespace that cannot be acquired.
 
         Raises:
-            OwnNamespaceError: a heartbeat namespace's lock outlived the session of a former life, or no session lasted.
+            OwnNamespaceError: a heartbeat namespace's lock outlived the session of a former incarnation, or no session
+                lasted long enough.
             LookupFailedError: this broker is stopped.
             MetadataError: the store did not answer.
         """
@@ -59,14 +60,14 @@ class OwnNamespaces:
         self._keeper = asyncio.create_task(self._keep(), name="own namespaces")
 
     async def close(self) -> None:
-        """Take nothing any more; what is owned stays owned. Idempotent."""
+        """Acquire nothing any more; owned namespaces stay owned. Further calls have no effect."""
         self._stop_listening()
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)
 
     async def _own_at_start(self, namespace: NamespaceName) -> None:
-        """A former life of this broker may hold the namespace until its session ends; a session may end meanwhile."""
+        """Acquire a namespace; a former incarnation may hold it until its session expires, and sessions may end."""
         bundle = Bundle.full(namespace)
         self._heartbeat.append(bundle)
         loop = asyncio.get_running_loop()
@@ -90,17 +91,17 @@ class OwnNamespaces:
             self._due.set()
 
     async def _keep(self) -> None:
-        """After each interruption or loss take everything again that was not recovered; repeat until that is done."""
+        """After each interruption or loss, acquire what was not recovered; repeat until nothing is left."""
         while True:
             await self._due.wait()
             self._due.clear()
             settled = [await self._take_again(bundle) for bundle in (*self._heartbeat, *self._bootstrap)]
             if not all(settled):
                 self._due.set()
-                await asyncio.sleep(_AGAIN_PAUSE_S)
+                await asyncio.sleep(_RETRY_PAUSE_S)
 
     async def _take_again(self, bundle: Bundle) -> bool:
-        """Return whether there is nothing left to do for `bundle`."""
+        """Return whether nothing is left to do for `bundle`."""
         try:
             await self._ownership.acquire(bundle, reason="own namespace again")
         except LockBusyError:

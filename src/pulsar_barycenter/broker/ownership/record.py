@@ -1,7 +1,6 @@
-"""The value of a bundle's lock: who owns it, since which term, and whether he serves it already.
+"""The value of a bundle's lock: the owner, the epoch of its term, and whether it serves already.
 
-Source: Pulsar's `NamespaceEphemeralData`. `epoch` and `incarnation` are ours and unknown to Pulsar, which
-ignores them.
+Source: Pulsar's `NamespaceEphemeralData`. `epoch` and `incarnation` are additions, which Pulsar ignores.
 """
 
 import msgspec
@@ -21,10 +20,10 @@ class AdvertisedListener(msgspec.Struct, frozen=True, rename="camel", omit_defau
 
 
 class OwnershipRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """`disabled` is true while the owner does not serve: before its term has its epoch, and while it unloads.
+    """`disabled` is true while the owner does not serve: before its term has an epoch, and while it unloads.
 
-    Whoever reads a disabled record waits for it to change. `incarnation` tells the processes apart that bear
-    one broker id, so that a process recognises what it left behind itself.
+    A reader of a disabled record waits until it changes. `incarnation` distinguishes processes with the same broker id,
+    so that a process recognises its own old records.
     """
 
     broker_id: str = ""
@@ -47,15 +46,17 @@ class OwnershipRecord(msgspec.Struct, frozen=True, rename="camel"):
             http_url_tls=urls.web_url_tls,
             disabled=disabled,
             advertised_listeners={
-                name: AdvertisedListener(each.broker_url, each.broker_url_tls, each.web_url, each.web_url_tls)
-                for name, each in urls.listeners.items()
+                name: AdvertisedListener(
+                    listener.broker_url, listener.broker_url_tls, listener.web_url, listener.web_url_tls
+                )
+                for name, listener in urls.listeners.items()
             },
             epoch=epoch,
             incarnation=incarnation,
         )
 
     def owner(self) -> Owner:
-        """Return the answer that sends a client to this owner, another broker than the one asked."""
+        """Return the look-up answer for this owner, as seen from another broker."""
         return Owner(
             broker_id=self.broker_id or (self.http_url or "").partition("://")[2],
             broker_url=self.native_url,
@@ -65,15 +66,18 @@ class OwnershipRecord(msgspec.Struct, frozen=True, rename="camel"):
             epoch=self.epoch,
             listeners={
                 name: ListenerUrls(
-                    each.broker_service_url, each.broker_service_url_tls, each.broker_http_url, each.broker_https_url
+                    listener.broker_service_url,
+                    listener.broker_service_url_tls,
+                    listener.broker_http_url,
+                    listener.broker_https_url,
                 )
-                for name, each in self.advertised_listeners.items()
+                for name, listener in self.advertised_listeners.items()
             },
         )
 
 
 def never_inherited(stored: OwnershipRecord, mine: OwnershipRecord) -> bool:
-    """No session takes the lock of another over, not even of this process: what it served under is over."""
+    """Return False: no session takes over the lock of another, not even of the same process; its terms have ended."""
     return False
 
 

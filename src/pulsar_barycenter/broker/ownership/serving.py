@@ -1,4 +1,4 @@
-"""What the data plane asks of the control plane: may this topic be served here, and under which epoch?"""
+"""The data plane's view of ownership: whether a topic may be served here, and under which epoch."""
 
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -21,13 +21,12 @@ class NotServedError(Exception):
 class OwnedBundle:
     """One term of ownership of a bundle by this broker.
 
-    `epoch` grows with every acquisition in the cluster, so of two terms of one bundle the later has the
-    higher epoch. `active` turns false once, when the bundle starts to leave: no producer or consumer attaches
-    from then on, but receipts of entries already written are still sent while the topics close. `revoked` turns
-    true when the term ended without notice (session lost, ledger fenced, unload timed out): from then on
-    nothing may be acknowledged. Whoever sends a receipt asks `may_acknowledge` in the same step. The
-    acknowledgement times are those of the first and last group of entries reported durable in this term; the
-    serving log carries them.
+    `epoch` grows with every acquisition in the cluster, so of two terms of one bundle the later has the higher epoch.
+    `active` becomes false when the bundle starts to leave: from then on no producer or consumer attaches, but receipts
+    of written entries are still sent while the topics close. `revoked` becomes true when the term ends without notice
+    (session lost, ledger fenced, unload timed out): from then on nothing may be acknowledged. Code that sends a receipt
+    checks `may_acknowledge` in the same step. The acknowledgement times are those of the first and last group of
+    entries that became durable in this term, for the serving log.
     """
 
     bundle: Bundle
@@ -41,7 +40,7 @@ class OwnedBundle:
 
     @property
     def may_acknowledge(self) -> bool:
-        """Whether a receipt may be sent at this moment; false forever once it was false."""
+        """Whether a receipt may be sent now; once it is false, it stays false."""
         return not self.revoked
 
     def acknowledged(self, entries: int, now_ms: int) -> None:
@@ -53,11 +52,11 @@ class OwnedBundle:
 
 class ServingAuthority(Protocol):
     def served(self, topic: TopicName) -> OwnedBundle | None:
-        """Return this broker's term of the topic's bundle if it is owned and active now; never waits."""
+        """Return this broker's term of the topic's bundle if it is owned and active now, without waiting."""
         ...
 
     async def require_served(self, topic: TopicName) -> OwnedBundle:
-        """Return the term, loading the namespace's bundles if need be.
+        """Return the term; read the namespace's bundles first if they are not cached.
 
         Raises:
             NotServedError: the bundle is not owned, or is being unloaded.
@@ -65,5 +64,5 @@ class ServingAuthority(Protocol):
         ...
 
     def lost(self, owned: OwnedBundle, reason: str) -> None:
-        """Report that a ledger of this term was fenced: the term is over, whatever the lock says."""
+        """Record that a ledger of this term was fenced: the term has ended, whatever the lock says."""
         ...

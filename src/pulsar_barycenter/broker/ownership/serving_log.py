@@ -1,19 +1,19 @@
-"""The log from which an outside checker proves that no two terms of a bundle acknowledged at one instant.
+"""The log with which an external checker proves that no two terms of a bundle acknowledged at the same time.
 
-Each term leaves `serving_started` and `serving_ended`, each one JSON object of the broker's log with the fields
+Each term logs `serving_started` and `serving_ended`, each a JSON object in the broker's log with the fields
 
 | field | in | meaning |
 |---|---|---|
-| `broker`, `incarnation` | both | who served |
+| `broker`, `incarnation` | both | the process that served |
 | `bundle` | both | `tenant/namespace/0x…_0x…` |
 | `epoch` | both | the term; of two terms of overlapping bundles the later has the higher epoch |
 | `acquired_at_ms` | both | wall clock when the term became active |
-| `ended_at_ms` | ended | wall clock when the term was over |
-| `first_acknowledged_ms`, `last_acknowledged_ms` | ended | of the first and last receipts, null if there was none |
-| `entries` | ended | how many entries were acknowledged in the term |
+| `ended_at_ms` | ended | wall clock when the term ended |
+| `first_acknowledged_ms`, `last_acknowledged_ms` | ended | of the first and last receipts, null without receipts |
+| `entries` | ended | the number of entries acknowledged in the term |
 | `reason` | both | why it began or ended |
 
-A process that is killed leaves no `serving_ended`; its last receipts are then known from its clients alone.
+A process that is killed logs no `serving_ended`; then only its clients know its last receipts.
 """
 
 import structlog
@@ -25,7 +25,7 @@ log = structlog.get_logger(__name__)
 
 
 class ServingLog:
-    """Writes the two events; `started` and `ended` are called once for each term, in this order."""
+    """Writes the two events; `started` and `ended` are each called once for each term, in this order."""
 
     def __init__(self, clock: Clock, incarnation: str) -> None:
         self._clock = clock

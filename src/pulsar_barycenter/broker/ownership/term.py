@@ -1,8 +1,8 @@
-"""A term of ownership that can tell by itself that it may be over: after its process stood still.
+"""A term of ownership that stops acknowledging by itself after its process stood still.
 
-A process that was stopped and goes on (SIGSTOP, a machine taken out and back) knows nothing of the time between: its
-session may be over and its bundles served by others. It must notice before it sends one receipt, and cannot wait for
-the store to say so.
+A process that was stopped and continues (SIGSTOP, a suspended machine) does not notice the time between: its session
+may have expired and its bundles may have other owners. It must notice this before it sends a receipt, and cannot wait
+for the metadata store to report it.
 """
 
 from collections.abc import Callable
@@ -12,14 +12,14 @@ from pulsar_barycenter.naming.bundle import Bundle
 
 
 class PauseDetector:
-    """Tells whether this process stood still for longer than `limit_s`, or its session is overdue (`is_overdue`).
+    """Returns whether this process stood still for longer than `limit_s`, or its session is overdue (`is_overdue`).
 
-    `beat` is called often by a task; a process that was stopped finds the last beat long ago before it does
-    anything else, even before that task runs again. Both clocks are asked: the loop's may be read once per turn of
-    the loop, so it does not see a stop in the middle of a turn, and the wall clock may be set back.
+    A task calls `beat` often. After a stop, the last beat is long ago, even before that task runs again. Both clocks
+    are compared: the event loop's time may be read once per iteration, so it misses a stop within an iteration, and the
+    wall clock may be set back.
 
-    Once it has said so, it says so until `begin_anew`, even if the store answers late or a clock is put right: somebody
-    may have held back a receipt for it.
+    A pause stays detected until `begin_anew`, even if the store answers late or a clock is corrected: a receipt may
+    have been withheld because of it.
     """
 
     __slots__ = ("_has_paused", "_is_overdue", "_last_ms", "_last_s", "_limit_s", "_now_ms", "_now_s")
@@ -39,13 +39,13 @@ class PauseDetector:
         self.beat()
 
     def has_paused(self) -> bool:
-        """Whether others may have taken the place of this process, which does not know of it yet."""
+        """Return whether other brokers may have replaced this process without its knowledge."""
         if not self._has_paused:
             self._has_paused = self._has_stood_still() or self._is_overdue()
         return self._has_paused
 
     def is_back(self) -> bool:
-        """Whether it paused and can begin anew; while the session is overdue, the word of its end is waited for."""
+        """Return whether it paused and may begin again; an overdue session must end first."""
         return self._has_stood_still() or (self._has_paused and not self._is_overdue())
 
     def _has_stood_still(self) -> bool:
@@ -53,7 +53,7 @@ class PauseDetector:
         return self._now_s() - self._last_s > limit_s or self._now_ms() - self._last_ms > limit_s * 1000
 
     def begin_anew(self) -> None:
-        """Every term of before is over."""
+        """Start to detect pauses again; all terms before this call have ended."""
         self._has_paused = False
         self.beat()
 

@@ -218,7 +218,7 @@ def test_nobody_who_owns_by_locks_joins_those_who_hold_none() -> None:
 def test_who_is_told_of_another_place_of_records_than_theirs_does_not_start() -> None:
     async def scenario(cluster: ControlCluster) -> None:
         await by_records(cluster, 8081)
-        with pytest.raises(RecordsElsewhereError, match=r"kept in the metadata store.*says the system topic"):
+        with pytest.raises(RecordsElsewhereError, match=r"are in the metadata store.*names the system topic"):
             await by_records(cluster, 8082, place="")
 
     on_virtual_time(scenario)

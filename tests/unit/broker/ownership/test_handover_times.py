@@ -66,7 +66,7 @@ def test_giver_and_taker_tell_each_phase_once(by_records: bool) -> None:
 
 
 def test_no_more_bundles_are_timed_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handover_times, "_MOST", 2)
+    monkeypatch.setattr(handover_times, "_MAX_TIMED", 2)
     bundles = [Bundle.parse(f"public/ns/0x{at:08x}_0x{at + 1:08x}") for at in range(3)]
 
     async def scenario(_cluster: ControlCluster) -> None:

@@ -1,7 +1,11 @@
-"""Bundles owned by locks in the metadata store: the way of the simple, modular and no-op load managers.
+"""Ownership by locks in the metadata store: for the simple, modular and no-op load managers.
 
-`lock_courses` is the table: what a broker does about a bundle, by the state of the bundle here and by what is asked.
-`lock_ownership` is the machine that follows it; `hand_overs` names the request for which a bundle changes hands.
+The broker that has the lock of a bundle owns it. So a bundle changes its owner in two independent steps: one broker
+releases the lock, and another one takes it at the next look-up.
 
-The lock itself, and the proof that epochs grow, are in `ownership.locks`, for the other way takes it at times, too.
+- `lock_courses` is the table: what a broker does, by the state of the bundle here and by the request.
+- `lock_ownership` is the state machine that uses it.
+- `hand_overs` publishes the request for which a bundle changes its owner, for the log.
+
+The lock itself and the proof that epochs grow are in `ownership.locks`, because the other way also uses locks.
 """

@@ -1,10 +1,10 @@
-"""On whose behalf bundles change hands where nothing passes from owner to owner but a lock.
+"""Publishes the request for which a bundle changes its owner: by locks, nothing is passed from owner to owner.
 
     /barycenter/hand-overs/<request id>,<bundle, with %2F for />      ephemeral, without a value
 
-The old owner makes the key while it closes the bundle, and deletes it once the lock is free. Every broker is notified
-of the key; the one that takes the lock soon after logs the id that the key named. A lost notification costs a line in a
-log, and nothing else: nobody waits for one.
+The old owner creates the key while it closes the bundle, and deletes it when the lock is free. Every broker gets a
+notification of the key, and the next owner logs the request id in it. If a notification is lost, only a log line is
+missing: no operation waits for one.
 """
 
 import asyncio
@@ -18,19 +18,19 @@ from pulsar_barycenter.naming.bundle import Bundle
 from pulsar_barycenter.naming.errors import InvalidNameError
 
 HAND_OVERS_ROOT: Final = "/barycenter/hand-overs"
-_SOON_S: Final = 60.0
-"""For how long a bundle that was given up is taken on behalf of the request that had it given up."""
-_MOST_REMEMBERED: Final = 10_000
+_VALID_S: Final = 60.0
+"""For how long an acquisition is attributed to the request that released the bundle."""
+_MAX_REMEMBERED: Final = 10_000
 
 
 class HandOvers:
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
-        self._told: dict[Bundle, tuple[str, float]] = {}
+        self._released_for: dict[Bundle, tuple[str, float]] = {}
         self.close = store.add_listener(self._on_notification)
 
     async def begin(self, bundle: Bundle, request_id: str) -> None:
-        """Say on whose behalf a bundle is about to be given up; "" is nobody's."""
+        """Publish the request for which a bundle will be released; "" means no request."""
         if request_id:
             with suppress(MetadataError):
                 await self._store.put(_path(bundle, request_id), b"", ephemeral=True)
@@ -41,8 +41,8 @@ class HandOvers:
                 await self._store.delete(_path(bundle, request_id))
 
     def taken(self, bundle: Bundle) -> str:
-        """Return on whose behalf a bundle that is taken now was given up just before, "" if nobody said so."""
-        request_id, until = self._told.pop(bundle, ("", 0.0))
+        """Return the request for which a bundle that is acquired now was just released, "" if none was published."""
+        request_id, until = self._released_for.pop(bundle, ("", 0.0))
         return request_id if asyncio.get_running_loop().time() < until else ""
 
     def _on_notification(self, change: Notification) -> None:
@@ -54,10 +54,10 @@ class HandOvers:
         except InvalidNameError:
             return
         if is_request_id(request_id):
-            self._told.pop(bundle, None)
-            if len(self._told) >= _MOST_REMEMBERED:
-                del self._told[next(iter(self._told))]
-            self._told[bundle] = request_id, asyncio.get_running_loop().time() + _SOON_S
+            self._released_for.pop(bundle, None)
+            if len(self._released_for) >= _MAX_REMEMBERED:
+                del self._released_for[next(iter(self._released_for))]
+            self._released_for[bundle] = request_id, asyncio.get_running_loop().time() + _VALID_S
 
 
 def _path(bundle: Bundle, request_id: str) -> str:

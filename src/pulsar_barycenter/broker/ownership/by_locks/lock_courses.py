@@ -1,7 +1,7 @@
-"""What a broker that owns by locks does about a bundle: a table of the bundle's state here and what is asked.
+"""The table of what a broker that owns by locks does: by the state of a bundle here, and by the request.
 
-`holdings.TRANSITIONS` says which state follows when a course is taken. The two differ in one state: a bundle that is
-SERVING counts as STALLED while the process may have stood still, for another broker may own it by now.
+`holdings.TRANSITIONS` has the state that follows. The two tables differ in one state: a SERVING bundle counts as
+STALLED while the process may have stood still, because another broker may own the bundle by then.
 
 Source: Pulsar's `OwnershipCache` and `OwnedBundle`.
 """
@@ -14,36 +14,36 @@ from pulsar_barycenter.broker.ownership.holdings import HoldingState
 
 
 class LockState(enum.Enum):
-    """What this broker has of a bundle."""
+    """The state of a bundle on this broker."""
 
     ABSENT = "not owned"
     PREPARED = "prepared"
     SERVING = "serving"
-    STALLED = "serving, as far as a process knows that stood still"
+    STALLED = "serving, but the process may have stood still"
     LEAVING = "leaving"
     ENDED = "ended"
 
 
 class LockRequest(enum.Enum):
-    FIND = "a lookup asks for the owner"
+    FIND = "a look-up needs the owner"
     ACQUIRE = "this broker shall own it"
-    RELEASE = "this broker shall give it up"
+    RELEASE = "this broker shall release it"
     SPLIT = "it shall be replaced by its children"
-    LOSE = "the term is over: a ledger was fenced, the lock went, or the range is no bundle any more"
-    REGAIN = "the session, or the process, is back"
+    LOSE = "the term has ended: a ledger was fenced, the lock was lost, or the range is no longer a bundle"
+    REGAIN = "the session was re-established, or the process continues"
 
 
 class LockCourse(enum.Enum):
-    NOTHING = "nothing is done"
+    NOTHING = "do nothing"
     REFUSE = "the request fails"
     ANSWER_SELF = "this broker is the owner"
     ANSWER_IN_TRANSIT = "the owner does not serve now"
     ASK_LOCK = "the record in the lock names the owner"
-    TAKE = "win the lock, then serve"
-    UNLOAD = "close the topics, then free the lock"
-    DIVIDE = "win the children's locks, write the boundaries, serve the children in place of the parent"
-    CLEAR = "end the term, close the topics, free the lock, report the loss"
-    TAKE_AGAIN = "close the topics, free the lock, then own the bundle by a new term"
+    TAKE = "acquire the lock, then serve"
+    UNLOAD = "close the topics, then release the lock"
+    DIVIDE = "acquire the children's locks, write the boundaries, serve the children instead of the parent"
+    CLEAR = "end the term, close the topics, release the lock, report the loss"
+    TAKE_AGAIN = "close the topics, release the lock, then own the bundle in a new term"
 
 
 COURSES: Final[Mapping[tuple[LockState, LockRequest], LockCourse]] = {
@@ -66,7 +66,7 @@ OTHERWISE: Final[Mapping[LockRequest, LockCourse]] = {
     LockRequest.LOSE: LockCourse.CLEAR,
     LockRequest.REGAIN: LockCourse.NOTHING,
 }
-"""What is done in a state that `COURSES` does not name with the request."""
+"""What is done if `COURSES` has no row for the state and the request."""
 
 _STATES: Final[Mapping[HoldingState, LockState]] = {
     HoldingState.PREPARED: LockState.PREPARED,
@@ -77,13 +77,13 @@ _STATES: Final[Mapping[HoldingState, LockState]] = {
 
 
 def lock_state(held: HoldingState | None, *, has_paused: bool) -> LockState:
-    """Return the state of a bundle of which `held` is the holding, None without one; `has_paused` tells whether others
-    may have taken the place of this process."""
+    """Return the state of a bundle from the state of its holding, None without one; `has_paused` is whether other
+    brokers may have replaced this process."""
     if held is None:
         return LockState.ABSENT
     return LockState.STALLED if held is HoldingState.SERVING and has_paused else _STATES[held]
 
 
 def course_of(state: LockState, request: LockRequest) -> LockCourse:
-    """Return what is done when `request` comes for a bundle in `state`."""
+    """Return what is done for `request` about a bundle in `state`."""
     return COURSES.get((state, request), OTHERWISE[request])

@@ -1,22 +1,22 @@
-"""The machine that owns bundles by locks.
+"""The state machine that owns bundles by locks.
 
-`lock_courses` is its table: what is done about a bundle, by its state here and by what is asked. `holdings` has the
-states that a term goes through.
+Its table is `lock_courses`: what is done, by the state of the bundle here and by the request. `holdings` has the states
+of a term.
 
-Everything that changes one bundle runs through that bundle's serial lock, in a task that outlives the caller. A
-change acts on one generation (a `Holding`), and forgets it only while it is still the registered one, so a late end of
-generation 1 cannot destroy generation 2.
+All changes of a bundle run one after the other, in the bundle's serial lock, in a task that continues if the caller is
+cancelled. A change acts on one generation (a `Holding`), and drops it only while it is still the registered one, so the
+late end of generation 1 cannot destroy generation 2.
 
 **Losing the lock without notice.** At SESSION_LOST, or when this process finds that it stood still for half a session
-(SIGSTOP, a swapped-out machine), every term ends at once: nothing is acknowledged any more, not even of what is
-already durable. A term never comes back. When the session is there again the topics are closed and each bundle is
-acquired anew, as a new term with a new epoch; those that another broker took meanwhile are dropped. That closes
-clients which could have stayed if nobody took the bundle, and spares every proof about it. What cannot be acquired
-again at once waits for its next lookup, a broker's own namespaces excepted (`own_namespaces`).
+timeout (SIGSTOP, a suspended machine), every term ends at once: no receipt is sent any more, not even for durable
+entries. A term never continues. When there is a session again, the topics are closed and each bundle is acquired again,
+as a new term with a new epoch; bundles that another broker acquired in between are dropped. This disconnects clients
+that could have stayed if no broker acquired the bundle, but it needs no further proof. A bundle that cannot be acquired
+again at once waits for its next look-up, except a broker's own namespaces (`own_namespaces`).
 
-Source: Pulsar's `OwnershipCache` and `OwnedBundle`, its newest rules on generations and serialisation included.
-Different: the epoch; the record says `disabled` until a term serves and while it leaves, so that lookups at other
-brokers wait instead of sending clients to a broker that refuses them.
+Source: Pulsar's `OwnershipCache` and `OwnedBundle`, with their newest rules about generations and serialisation.
+Differences: the epoch; and the record is `disabled` until a term serves and while it is unloaded, so that look-ups at
+other brokers wait instead of sending clients to a broker that refuses them.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ LockHolding: TypeAlias = Holding[BundleLock]
 
 
 class LockOwnership:
-    """Implements `OwnershipMachine`; works on `terms`. `incarnation` names this process in its lock records."""
+    """Implements `OwnershipMachine` on `terms`. `incarnation` identifies this process in its lock records."""
 
     def __init__(self, store: MetadataStore, terms: LocalTerms[BundleLock], *, incarnation: str) -> None:
         self._terms = terms
@@ -96,7 +96,7 @@ class LockOwnership:
             stop()
 
     async def close(self) -> None:
-        """Let go of every lock that is still held."""
+        """Release every lock that is still held."""
         await self._locks.close()
 
     # ---- the table ----
@@ -115,22 +115,22 @@ class LockOwnership:
         if self._course(holding, LockRequest.LOSE) is LockCourse.CLEAR:
             log.warning("ownership_lost", bundle=str(owned.bundle), epoch=owned.epoch, reason=reason)
             self._holdings.end(holding, reason)
-            self._tasks.start(self._give_up(holding, reason), f"clear {owned.bundle}")
+            self._tasks.start(self._clear_for_good(holding, reason), f"clear {owned.bundle}")
 
     async def until_served(self, bundle: Bundle) -> None:
-        """Return at once: nothing is on its way here, a bundle is served as soon as it is acquired."""
+        """Return at once: a bundle is served as soon as it is acquired, so none is about to be served."""
 
-    # ---- who owns what ----
+    # ---- owners ----
 
     def owner_cached(self, bundle: Bundle) -> Owner | None:
-        """Return the owner if it is known now; never waits."""
+        """Return the owner if it is known without waiting."""
         holding = self._holdings.get(bundle)
         if holding is not None:
             return holding.owner if self._holdings.is_serving(holding) else None
         return self._others.get(bundle)
 
     async def owner_of(self, bundle: Bundle) -> Owner | InTransit | None:
-        """Return the owner, InTransit while it does not serve (yet), or None if nobody holds the lock."""
+        """Return the owner, InTransit while it does not serve, or None if no broker has the lock."""
         owner = self.owner_cached(bundle)
         if owner is not None:
             return owner
@@ -142,9 +142,9 @@ class LockOwnership:
         if self._course(self._holdings.get(bundle), LockRequest.FIND) is not LockCourse.ASK_LOCK:
             return self.owner_cached(bundle) or InTransit(self._terms.broker_id)
         if record.incarnation == self._incarnation:
-            self._locks.scrub_idle(bundle)  # a write of unknown outcome left it behind, or we are just winning
+            self._locks.scrub_idle(bundle)  # left by a write of unknown outcome, or just being acquired
             return InTransit(self._terms.broker_id)
-        if record.broker_id == self._terms.broker_id:  # a former life of this broker left it, until its session ends
+        if record.broker_id == self._terms.broker_id:  # left by a former incarnation, until its session expires
             self._others.forget(bundle)
             return InTransit(self._terms.broker_id)
         if record.disabled:
@@ -152,18 +152,18 @@ class LockOwnership:
         return record.owner()
 
     def on_created(self, listener: Callable[[Bundle], None]) -> None:
-        """Call `listener` with each bundle, of any broker, whose lock was just taken."""
+        """Call `listener` with each bundle, of any broker, whose lock was just created."""
         self._created_listeners.append(listener)
 
     # ---- changes ----
 
     async def acquire(self, bundle: Bundle, reason: str) -> Owner:
-        """Own and serve `bundle`; a bundle that is served here already is no work.
+        """Own and serve `bundle`; return at once if it is served here already.
 
         Raises:
-            BundleNotFoundError: it is not among the bundles of its namespace (any more).
-            BundleNotAcquiredError: this broker takes nothing now, or lost its session on the way.
-            LockBusyError: another broker has it.
+            BundleNotFoundError: it is not, or no longer, a bundle of its namespace.
+            BundleNotAcquiredError: this broker acquires nothing now, or lost its session in between.
+            LockBusyError: another broker owns it.
             MetadataError: the store did not answer.
         """
         async with self._locks.serial(bundle):
@@ -175,11 +175,11 @@ class LockOwnership:
             return holding.owner
 
     async def release(self, bundle: Bundle, reason: str, destination: str | None) -> int | None:
-        """Close the bundle's topics, then give it up; return how many topics were closed, None if not owned.
+        """Close the bundle's topics and release it; return the number of closed topics, None if it is not owned.
 
-        `destination` is not passed on: the broker at which the bundle is looked up next decides, and may know of it.
-        Waits at most `namespaceBundleUnloadingTimeoutMs` for the topics; then it lets go all the same, and the
-        fence of their ledgers is what protects them.
+        `destination` is not passed on: the broker that gets the next look-up decides, and may have stored it. This
+        waits at most `namespaceBundleUnloadingTimeoutMs` for the topics, then releases the bundle all the same; the
+        fence of the ledgers protects topics that are still open.
         """
         async with self._locks.serial(bundle):
             holding = self._holdings.get(bundle)
@@ -190,9 +190,9 @@ class LockOwnership:
     async def split(self, parent: Bundle, children: list[Bundle], write_boundaries: WriteBoundaries) -> None:
         """Replace the served `parent` by `children` without closing a topic.
 
-        Acquires the children, then calls `write_boundaries`, which makes them the namespace's bundles by
-        compare-and-set and returns the new list, then swaps parent for children in one step. If anything fails
-        before the boundaries stand, the children are given up and the parent goes on.
+        Acquire the children, call `write_boundaries`, which writes them as the namespace's bundles by compare-and-set
+        and returns the new bundles, then replace the parent by the children in one step. If anything fails before the
+        boundaries are written, the children are released and the parent continues.
 
         Raises:
             BundleNotAcquiredError: the parent is not served here.
@@ -205,7 +205,7 @@ class LockOwnership:
             await self._divide(holding, children, write_boundaries)
 
     async def _take(self, bundle: Bundle, reason: str) -> LockHolding:
-        """Win the lock, and serve."""
+        """Acquire the lock, and serve."""
         self._terms.handovers.taking(bundle)
         try:
             holding = await self._acquire_lock(bundle)
@@ -217,7 +217,7 @@ class LockOwnership:
         return holding
 
     async def _acquire_lock(self, bundle: Bundle, *, is_child: bool = False) -> LockHolding:
-        """Win the lock; the holding is registered as PREPARED."""
+        """Acquire the lock; the holding is registered as PREPARED."""
         won = await self._locks.acquire(bundle, is_child=is_child)
         holding = self._holdings.prepare(bundle, won, self._terms.urls.owner(is_local=True, epoch=won.epoch))
         won.lock.expired.add_done_callback(lambda _: self.lost(holding.term, "the lock went to another session"))
@@ -226,14 +226,14 @@ class LockOwnership:
     def _activate(self, holding: LockHolding, reason: str) -> None:
         bundle = holding.term.bundle
         self._others.forget(bundle)
-        if on_behalf := self._hand_overs.taken(bundle):
+        if request_id := self._hand_overs.taken(bundle):
             epoch = holding.term.epoch
             me = self._terms.broker_id
-            log.info("bundle_taken_over", broker=me, bundle=str(bundle), epoch=epoch, request_id=on_behalf)
+            log.info("bundle_taken_over", broker=me, bundle=str(bundle), epoch=epoch, request_id=request_id)
         self._holdings.activate(holding, reason)
 
     async def _unload(self, holding: LockHolding, reason: str) -> int:
-        """Close the topics, end the term, free the lock; return how many topics were closed."""
+        """Close the topics, end the term, release the lock; return the number of closed topics."""
         bundle, handovers = holding.term.bundle, self._terms.handovers
         self._holdings.unload(holding)
         log.info("bundle_unloading", bundle=str(bundle), epoch=holding.term.epoch, reason=reason)
@@ -241,14 +241,14 @@ class LockOwnership:
         request_id = current_request_id()
         handovers.giving(bundle)
         mark = self._tasks.start(self._locks.mark_disabled(holding.won), f"mark {bundle} disabled")
-        publish = self._tasks.start(self._hand_overs.begin(bundle, request_id), f"publish who unloads {bundle}")
+        publish = self._tasks.start(self._hand_overs.begin(bundle, request_id), f"publish the unload of {bundle}")
         closed = await self._terms.topics.close(bundle, reason)
         handovers.closed(bundle)
         self._holdings.end(holding, reason)
         await asyncio.wait([mark, publish])
         await self._forget(holding)
         handovers.given_up(bundle)
-        self._tasks.start(self._hand_overs.end(bundle, request_id), f"forget who unloads {bundle}")
+        self._tasks.start(self._hand_overs.end(bundle, request_id), f"end the unload of {bundle}")
         took_ms = round((asyncio.get_running_loop().time() - began) * 1000)
         log.info("bundle_unloaded", bundle=str(bundle), topics=closed, took_ms=took_ms, reason=reason)
         return closed
@@ -267,14 +267,14 @@ class LockOwnership:
             boundaries = await write_boundaries(check)
         except BaseException as error:
             parent.splitting = False
-            if isinstance(error, StoreUnavailableError):  # the boundaries may stand: do not serve on
+            if isinstance(error, StoreUnavailableError):  # the boundaries may be written: the parent must not continue
                 self.lost(parent.term, "the outcome of its split is unknown")
             for child_holding in won:
                 await self._abandon(child_holding)
             raise
         self._replace_by_children(parent, won, boundaries)
         left_over = [child for child in won if child.state is HoldingState.PREPARED]
-        if left_over:  # the parent was lost: its place is not ours to fill, and this change alone clears it
+        if left_over:  # the parent was lost, so its children cannot be served; only this change clears it
             await self._terms.topics.close(parent.term.bundle, "it was lost during its split")
         await self._forget(parent)
         for child_holding in left_over:
@@ -283,7 +283,7 @@ class LockOwnership:
     def _replace_by_children(
         self, parent: LockHolding, children: list[LockHolding], boundaries: NamespaceBundles
     ) -> None:
-        """One step: new boundaries, parent out, children in, topics to the terms of their new bundles."""
+        """Replace the parent in one step: new boundaries, end of the parent, children active, topics in their terms."""
         self._terms.bundles.accept(boundaries)
         was_serving = self._holdings.is_serving(parent)
         if parent.state is HoldingState.SERVING:  # else it was lost while the boundaries were written
@@ -303,22 +303,22 @@ class LockOwnership:
     # ---- loss ----
 
     async def _clear(self, holding: LockHolding, reason: str) -> bool:
-        """After the end of a term without notice: close what is open, let the lock go if it is still there.
+        """Close the topics of a term that ended without notice, and release the lock if it is still held.
 
-        Returns whether this call did it; if another change already did, there is nothing to acquire again.
+        Return whether this call did it; if another change did it before, there is nothing to acquire again.
         """
         bundle = holding.term.bundle
         async with self._locks.serial(bundle):
             if self._holdings.get(bundle) is not holding:
                 return False
-            if holding.won.lock.is_held:  # the session goes on: have lookups elsewhere wait for what comes
+            if holding.won.lock.is_held:  # the session continues: look-ups at other brokers must wait
                 await self._locks.mark_disabled(holding.won)
             await self._terms.topics.close(bundle, reason)
             await self._forget(holding)
             return True
 
-    async def _give_up(self, holding: LockHolding, reason: str) -> None:
-        """Clear an ended term for good."""
+    async def _clear_for_good(self, holding: LockHolding, reason: str) -> None:
+        """Clear an ended term, and report the loss."""
         if await self._clear(holding, reason):
             self._terms.report_lost(holding.term.bundle)
 
@@ -361,7 +361,7 @@ class LockOwnership:
             self.lost(holding.term, "the range is no longer a bundle of the namespace")
 
     async def _forget(self, holding: LockHolding) -> None:
-        """Release the lock and drop the generation, in this order, so that lookups are held until it is free."""
+        """Release the lock and drop the generation, in this order, so that look-ups wait until the lock is free."""
         await self._locks.release(holding.term.bundle, holding.won.lock)
         self._holdings.forget(holding)
 

@@ -1,10 +1,13 @@
-"""Bundles owned by records instead of locks: the ownership channel of the extensible load manager.
+"""Ownership by records: the ownership channel of the extensible load manager.
 
-`records` is the contract of the place where the records are: `store_records` keeps them in the metadata store,
-`topic_records` in a compacted topic, which the leader serves (`leaders_topics`); `places` knows which of the two it is,
-and moves them. `record_ownership` owns bundles by the records, whichever place they are in: `machine` has its parts,
-and `load.service_units.duties` its table. `leader_repairs` is what only the leader does. `ownership_channel` puts all
-together, and `channel_counters` counts what went through it.
+Each bundle has one record with its owner and its state. All brokers read all records in the same order, and each does
+what a record requires of it. So a bundle can be transferred from owner to owner, and every broker can answer look-ups.
+`load.service_units` decides which of two records counts, and what a record requires.
 
-Which record of two counts, and what each asks for, is decided in `load.service_units`.
+- `records` is the interface of a place with records. `store_records` keeps them in the metadata store,
+  `topic_records` in a compacted topic that the leader serves (`leaders_topics`). `places` decides which place is used,
+  and moves the records.
+- `record_ownership` owns bundles by the records; `machine` has its parts, and `load.service_units.duties` its table.
+- `leader_repairs` is the leader's part: it repairs the ownership of lost brokers.
+- `ownership_channel` connects all of it; `channel_counters` counts operations.
 """

@@ -1,6 +1,6 @@
-"""What went through the ownership channel of this broker, counted since it started, under Pulsar's names.
+"""Counts the operations of this broker's ownership channel since its start, under Pulsar's names.
 
-Source: Pulsar's `ServiceUnitStateChannelImpl.getMetrics`. `Total` counts attempts, those that failed included.
+Source: Pulsar's `ServiceUnitStateChannelImpl.getMetrics`. `Total` counts attempts, including failed ones.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ _EVENTS = {
     ServiceUnitState.RELEASING: "Unload",
     ServiceUnitState.SPLITTING: "Split",
 }
-"""The records that somebody asks for; the others answer them."""
+"""The records that request a change; the other records answer them."""
 
 
 class ChannelCounters:
@@ -33,7 +33,7 @@ class ChannelCounters:
         self._counts[name, tuple(labels.items())] += 1
 
     def samples(self) -> Iterator[tuple[str, Mapping[str, str], float]]:
-        """Return each count with its name in Prometheus and its own labels."""
+        """Return each count with its Prometheus name and its own labels."""
         for (name, labels), count in self._counts.items():
             yield f"pulsar_sunit_state_chn_{name}_total", dict(labels), count
 

@@ -1,12 +1,12 @@
-"""What the leader does about the ownership of bundles: it takes them from lost brokers, and ends what nobody ends.
+"""Repairs ownership, on the leader: gives the bundles of lost brokers to others, and ends interrupted changes.
 
-It looks over all records when the brokers that are registered have changed, and from time to time. A broker is lost
-when its session has ended: it is not registered, and the key that its session alone keeps is gone. A leader that lost
-its own session waits until the others may have new ones (`MetadataStability`).
+The leader checks all records when the registered brokers change, and periodically. A broker is lost when its session
+has expired: it is not registered, and the ephemeral key of its session is gone. A leader that lost its own session
+waits until the other brokers may have new ones (`MetadataStability`).
 
-Source: Pulsar's `ServiceUnitStateChannelImpl` (`monitorOwnerships`, `handleBrokerDeletionEvent`, `doCleanup`). There
-a broker is asked for its health before its bundles are taken; here the end of its session is proof enough, because a
-broker that lost its session has stopped serving before.
+Source: Pulsar's `ServiceUnitStateChannelImpl` (`monitorOwnerships`, `handleBrokerDeletionEvent`, `doCleanup`).
+Difference: Pulsar checks the health of a broker before it takes its bundles. Here the end of its session is enough,
+because a broker that lost its session has stopped serving before.
 """
 
 import asyncio
@@ -34,12 +34,12 @@ from pulsar_barycenter.naming.namespace import is_broker_bound, is_system_namesp
 
 log = structlog.get_logger(__name__)
 
-_SHORTEST_PAUSE_S = 0.05
-_MOST_DOUBLINGS = 4
+_MIN_PAUSE_S = 0.05
+_MAX_DOUBLINGS = 4
 
 
 class LeaderRepairs:
-    """`choose` says who shall own a bundle, other than some brokers; None: nobody can."""
+    """`choose` returns an owner for a bundle, except some brokers; None if no broker can own it."""
 
     def __init__(
         self,
@@ -64,16 +64,16 @@ class LeaderRepairs:
         self._choose = choose
         self._counters = counters
         self._readers: frozenset[str] = frozenset()
-        """Who is registered and owns by records; a broker may be back with a load manager that does not."""
-        self._told_missing: frozenset[str] = frozenset()
-        """Brokers that were told to be missing and do not count as lost yet."""
-        self._looking_again: asyncio.TimerHandle | None = None
+        """The registered brokers that own by records; a broker may return with a load manager that owns by locks."""
+        self._logged_missing: frozenset[str] = frozenset()
+        """Brokers that were logged as missing and do not count as lost yet."""
+        self._next_check: asyncio.TimerHandle | None = None
         self._has_session = True
         self._reestablished_at_ms: int | None = None
-        self._failed_looks = 0
-        """In a row, up to now."""
+        self._failed_checks = 0
+        """The number of consecutive failed checks, at most _MAX_DOUBLINGS."""
         self.due = asyncio.Event()
-        """Set when the records have to be looked over soon."""
+        """Set when the records have to be checked soon."""
         self._stop_listening = [
             store.add_session_listener(self._on_session_event),
             registration.on_change(self.due.set),
@@ -83,8 +83,8 @@ class LeaderRepairs:
         for stop in self._stop_listening:
             stop()
         self._stop_listening = []
-        if self._looking_again is not None:
-            self._looking_again.cancel()
+        if self._next_check is not None:
+            self._next_check.cancel()
 
     def _on_session_event(self, event: SessionEvent) -> None:
         if event is SessionEvent.SESSION_LOST:
@@ -93,14 +93,14 @@ class LeaderRepairs:
             self._has_session, self._reestablished_at_ms = True, self._clock.now_ms()
 
     def pause_s(self) -> float:
-        """Return how long to leave between two looks at least: twice as long after each that failed, up to 0.8 s.
+        """Return the minimum time between two checks; it doubles after each failed one, up to 0.8 s.
 
-        What fails may go on failing, as for a leader that was passed and does not know.
+        A failure may persist, for example for a former leader that does not know of its successor.
         """
-        return _SHORTEST_PAUSE_S * (1 << self._failed_looks)
+        return _MIN_PAUSE_S * (1 << self._failed_checks)
 
     async def run(self) -> None:
-        """Look over all records, and repair what can be repaired now.
+        """Check all records, and repair what can be repaired now.
 
         Raises:
             ChannelUnavailableError, MetadataError: nothing can be repaired now.
@@ -127,15 +127,15 @@ class LeaderRepairs:
             in_flight_ms=config.load_balancer_in_flight_service_unit_state_waiting_time_in_millis,
             tombstone_ms=round(config.load_balancer_service_unit_state_tombstone_delay_time_in_seconds * 1000),
         )
-        gone_over = found.lost_brokers & (registered - self._readers)
-        missing = found.lost_brokers - gone_over
+        changed_over = found.lost_brokers & (registered - self._readers)
+        missing = found.lost_brokers - changed_over
         if delay_ms > 0:
             self._wait_for(missing, delay_ms)
-        lost = gone_over if delay_ms > 0 else found.lost_brokers
+        lost = changed_over if delay_ms > 0 else found.lost_brokers
         failed = await self._clean_up(sorted(lost)) if lost else 0
-        failed += await self._each(found.orphans.items(), self._end_orphan)
-        failed += await self._each(found.outlived.items(), self._forget)
-        self._failed_looks = min(self._failed_looks + 1, _MOST_DOUBLINGS) if failed else 0
+        failed += await self._repair_all(found.orphans.items(), self._end_orphan)
+        failed += await self._repair_all(found.outlived.items(), self._forget)
+        self._failed_checks = min(self._failed_checks + 1, _MAX_DOUBLINGS) if failed else 0
 
     async def _readers_of_records(self, registered: Collection[str]) -> frozenset[str]:
         found = set()
@@ -146,20 +146,20 @@ class LeaderRepairs:
         return frozenset(found)
 
     def _wait_for(self, missing: set[str], delay_ms: int) -> None:
-        """Look again when those that are missing count as lost; each is told once."""
-        for broker in sorted(missing - self._told_missing):
+        """Check again when the missing brokers count as lost; log each once."""
+        for broker in sorted(missing - self._logged_missing):
             self._counters.count("inactive_broker_cleanup_ops", result="Schedule")
             log.warning("broker_missing", broker=broker, counts_as_lost_in_s=delay_ms / 1000)
-        self._told_missing = frozenset(missing)
-        if self._looking_again is not None:
-            self._looking_again.cancel()
+        self._logged_missing = frozenset(missing)
+        if self._next_check is not None:
+            self._next_check.cancel()
         if missing:
-            self._looking_again = asyncio.get_running_loop().call_later(delay_ms / 1000, self.due.set)
+            self._next_check = asyncio.get_running_loop().call_later(delay_ms / 1000, self.due.set)
 
     async def _clean_up(self, lost: Collection[str]) -> int:
-        """Give the bundles of lost brokers to others, those of the system last, for the others may need it least.
+        """Give the bundles of lost brokers to others, those of system namespaces last, as in Pulsar.
 
-        Returns how many could not be given.
+        Return the number of failures.
         """
         log.warning("brokers_lost", brokers=lost)
         for _ in lost:
@@ -175,8 +175,12 @@ class LeaderRepairs:
 
         failed = 0
         for of_the_system in (False, True):
-            some = [each for each in concerned if is_system_namespace(Bundle.parse(each[0]).namespace) is of_the_system]
-            failed += await self._each(some, replace)
+            batch = [
+                (name, record)
+                for name, record in concerned
+                if is_system_namespace(Bundle.parse(name).namespace) is of_the_system
+            ]
+            failed += await self._repair_all(batch, replace)
         return failed
 
     async def _replace(self, bundle: Bundle, record: ServiceUnitStateData, lost: Collection[str]) -> None:
@@ -213,15 +217,15 @@ class LeaderRepairs:
             self._counters.count("su_tombstone_cleanup_ops")
             await self._records.put(bundle, record, None, self._epoch().guard)
 
-    async def _each(
+    async def _repair_all(
         self,
         records: Iterable[tuple[str, ServiceUnitStateData]],
         repair: Callable[[Bundle, ServiceUnitStateData], Awaitable[None]],
     ) -> int:
-        """Repair each, several at once; what fails is told, and left to the next look. Returns how many that are."""
+        """Repair the records in parallel; log failures and leave them to the next check. Return their number."""
         limit = asyncio.Semaphore(self._config.current.load_balancer_service_unit_state_max_concurrent_overrides)
 
-        async def one(name: str, record: ServiceUnitStateData) -> bool:
+        async def repaired(name: str, record: ServiceUnitStateData) -> bool:
             async with limit:
                 if not self._is_leader():
                     return True
@@ -234,4 +238,4 @@ class LeaderRepairs:
                     return False
                 return True
 
-        return (await asyncio.gather(*(one(name, record) for name, record in records))).count(False)
+        return (await asyncio.gather(*(repaired(name, record) for name, record in records))).count(False)

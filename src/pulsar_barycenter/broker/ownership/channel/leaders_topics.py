@@ -1,9 +1,9 @@
-"""The leader's term over the internal topics: the ownership channel itself, and the two of load data.
+"""The leader's term of the internal topics: the ownership channel itself, and the two topics with load data.
 
-Whoever leads serves them, whatever the channel says of their namespace: else finding the owner of a bundle would need
-the topic that tells it. The leader takes the number of his term after he won the election, in the same session, so of
-two leaders the later has the higher number (the proof is that of `locks`), and the fence of the ledgers keeps the
-former one from writing.
+The leader serves them, whatever the channel says about their namespace: otherwise, finding the owner of a bundle would
+need the topic that says it. The leader takes the epoch of its term after it won the election, in the same session. So
+of two leaders the later has the higher epoch (the proof is that of `locks`), and the fence of the ledgers prevents
+writes of the former one.
 
 Source: Pulsar's `ExtensibleLoadManagerImpl.isInternalTopic` and `getOwnershipWithLookupDataAsync`.
 """
@@ -33,13 +33,13 @@ from pulsar_barycenter.naming.topic import TopicName
 log = structlog.get_logger(__name__)
 
 LEADERS_BUNDLE: Final = Bundle.full(NamespaceName.parse("pulsar/leader"))
-"""What the internal topics are a bundle of: nothing that is in the channel."""
-_AGAIN_S: Final = 0.2
+"""The bundle that stands for the internal topics in terms and logs; the channel has no record of it."""
+_RETRY_S: Final = 0.2
 
 
 class LeadersTopics:
-    """Implements `LeadersTerm`. `owner_named` tells how a broker is reached, if it is known; `changed` is called when
-    another serves them."""
+    """Implements `LeadersTerm`. `owner_named` returns how to reach a broker, if it is known; `changed` is called when
+    another broker serves the topics."""
 
     def __init__(
         self,
@@ -60,9 +60,9 @@ class LeadersTopics:
         self._serving_log = serving_log
         self._owner_named = owner_named
         self._close_topics = close_topics
-        self._tell_changed = changed
+        self._on_changed = changed
         self._term: Term | None = None
-        self._told: str | None = None
+        self._notified_leader: str | None = None
         self._taking: asyncio.Task[None] | None = None
         self._change = NextChange()
         self._closed = False
@@ -72,12 +72,12 @@ class LeadersTopics:
         return is_internal_topic(topic)
 
     def served(self) -> OwnedBundle | None:
-        """Return the term, if it is this broker's and goes on."""
+        """Return the term if this broker has one that continues."""
         term = self._term
         return term if term is not None and term.active and not self._pauses.has_paused() else None
 
     def owner(self) -> Owner | None:
-        """Return who serves the internal topics now, as far as that is known."""
+        """Return the broker that serves the internal topics now, if it is known."""
         term = self.served()
         leader = self._leadership.leader()
         if leader is None or (self._leadership.is_leader() and term is None):
@@ -85,40 +85,40 @@ class LeadersTopics:
         return self._owner_named(leader.broker_id, None if term is None else term.epoch)
 
     async def wait_change(self, timeout_s: float) -> None:
-        """Return when somebody else may serve them, or after `timeout_s`."""
+        """Return when another broker may serve the topics, or after `timeout_s`."""
         await self._change.wait(timeout_s)
 
     def look(self) -> None:
-        """Begin or end the term as the leadership demands, and tell of a new owner."""
+        """Begin or end the term to match the leadership, and notify of a new owner."""
         if self._closed:
             return
         if not self._leadership.is_leader():
-            self.end("it does not lead any more")
+            self.end("it is not the leader any more")
         elif self._term is None and self._taking is None:
             self._taking = asyncio.create_task(self._take(), name="term of the internal topics")
         leader = self._leadership.leader()
-        # To whoever follows, the same broker may lead in another life, to which no connection of before leads.
-        if not self._leadership.is_leader() or (leader.broker_id if leader is not None else None) != self._told:
-            self._tell()
+        # For a follower, the leader may be the same broker in a new session, to which no old connection leads.
+        if not self._leadership.is_leader() or (leader.broker_id if leader else None) != self._notified_leader:
+            self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         leader = self._leadership.leader()
-        self._told = leader.broker_id if leader is not None else None
+        self._notified_leader = leader.broker_id if leader is not None else None
         self._change.notify()
-        self._tell_changed()
+        self._on_changed()
 
     async def _take(self) -> None:
         try:
-            while self._leadership.has_duties and not self._closed:  # in between the election may be in doubt
+            while self._leadership.has_duties and not self._closed:  # the election may be in doubt for a while
                 wins = self._leadership.times_won
                 try:
                     number = await next_counter_value(self._store, EPOCH_COUNTER)
                 except MetadataError as error:
                     log.info("internal_topics_not_taken", reason=str(error))
-                    await asyncio.sleep(_AGAIN_S)
+                    await asyncio.sleep(_RETRY_S)
                     continue
                 if self._pauses.has_paused() or not self._leadership.is_leader():
-                    await asyncio.sleep(_AGAIN_S)  # this may be another session than the one in which it was taken
+                    await asyncio.sleep(_RETRY_S)  # the session may not be the one in which the number was taken
                 elif self._leadership.times_won == wins and not self._closed:
                     self._begin(number)
                     return
@@ -128,11 +128,11 @@ class LeadersTopics:
     def _begin(self, number: int) -> None:
         term = self._term = Term(LEADERS_BUNDLE, number, self._clock.now_ms(), self._pauses)
         term.active = True
-        self._serving_log.started(term, "this broker leads")
-        self._tell()
+        self._serving_log.started(term, "this broker is the leader")
+        self._notify()
 
     def end(self, reason: str) -> None:
-        """End the term at this step. Idempotent."""
+        """End the term now. Further calls have no effect."""
         term, self._term = self._term, None
         if term is None:
             return
@@ -141,14 +141,14 @@ class LeadersTopics:
         self._close_topics(LEADERS_BUNDLE, reason)
 
     def lost(self, owned: OwnedBundle, reason: str) -> None:
-        """The ledger of an internal topic was fenced: whoever leads goes on in a later term."""
+        """End the term after the ledger of an internal topic was fenced; the leader begins a later one."""
         if owned is self._term:
             log.warning("ownership_lost", bundle=str(owned.bundle), epoch=owned.epoch, reason=reason)
             self.end(reason)
-            asyncio.get_running_loop().call_later(_AGAIN_S, self.look)
+            asyncio.get_running_loop().call_later(_RETRY_S, self.look)
 
     def interrupted(self) -> None:
-        """The process stood still: whoever leads goes on in a later term."""
+        """End the term after the process stood still; the leader begins a later one."""
         if self._term is not None:
             self.lost(self._term, "the process stood still")
 

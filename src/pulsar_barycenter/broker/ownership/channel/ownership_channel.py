@@ -1,4 +1,4 @@
-"""The ownership channel of one broker: records, what is done about them, and the leader's part, put together."""
+"""The ownership channel of one broker: connects the records, the state machine, and the leader's part."""
 
 from collections.abc import Awaitable, Callable, Collection
 from typing import Final, TypeVar
@@ -38,19 +38,19 @@ _IN_STORE: Final = "ServiceUnitStateMetadataStoreTableViewImpl"
 
 
 def configured_place(config: BrokerConfig) -> StorageType:
-    """Return where a configuration says that the records are."""
+    """Return the place of the records in a configuration."""
     in_store = short_name(config.load_manager_service_unit_state_table_view_class_name) == _IN_STORE
     return StorageType.METADATA_STORE if in_store else StorageType.SYSTEM_TOPIC
 
 
 def first_place(config: BrokerConfig) -> StorageType:
-    """Return where a cluster has its records that has none yet: what is to be moved is where it is moved from."""
+    """Return the place of the records in a cluster that has none yet; with a syncer it is the syncer's source."""
     return SOURCES.get(config.load_balancer_service_unit_table_view_syncer, configured_place(config))
 
 
 class OwnershipChannel:
-    """Implements `OwnershipChanges`. `choose` says who shall own a bundle, other than some brokers; None: nobody
-    can."""
+    """Implements `OwnershipChanges`. `choose` returns an owner for a bundle, except some brokers; None if no broker can
+    own it."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class OwnershipChannel:
         )
         self.ownership.on_interruption(self.leaders_topics.interrupted)
         self.owner = BundleOwner(terms, self.ownership, self.leaders_topics)
-        """What the rest of the broker sees of `ownership`."""
+        """The ownership for the rest of the broker."""
         self.syncer = RecordsSyncer(env.store, following, config, leadership, self._copied_records_in)
         self.ownership.on_record(self._on_record)
         self._repairs = LeaderRepairs(
@@ -123,7 +123,7 @@ class OwnershipChannel:
         )
 
     async def close(self) -> None:
-        """End ownership, the leader's part, and the connection to the internal topics. Idempotent."""
+        """End ownership, the leader's part, and the connection to the internal topics. Further calls have no effect."""
         self._repairs.close()
         await self.syncer.close()
         await self.owner.close()
@@ -132,10 +132,10 @@ class OwnershipChannel:
 
     @property
     def mode(self) -> OwnershipMode:
-        """How this broker keeps ownership by its configuration; known once it has an identity."""
+        """How this broker is configured to own bundles; known once it has an identity."""
         return self.ownership.mode._replace(place=configured_place(self._config.current).value)
 
-    # ---- what load managers ask (OwnershipChanges) ----
+    # ---- for load managers (OwnershipChanges) ----
 
     def on_record(self, listener: RecordListener) -> None:
         self.ownership.on_record(listener)
@@ -157,7 +157,7 @@ class OwnershipChannel:
     def table(self, local: Callable[[], T], in_topic: Callable[[SystemTopicClient], T]) -> T:
         return in_topic(self.topics)
 
-    # ---- places and duties ----
+    # ---- places and the leader's duties ----
 
     def _records_in(self, place: StorageType) -> OwnershipRecords:
         return StoreRecords(self._store) if place is StorageType.METADATA_STORE else TopicRecords(self.topics)
@@ -183,7 +183,7 @@ class OwnershipChannel:
         self._repairs.due.set()
 
     def monitor_duty(self) -> Duty:
-        """Return what only the leader does: at once when brokers come or go, and from time to time."""
+        """Return the leader's duty to repair ownership: runs when brokers join or leave, and periodically."""
         return Duty(
             "ownership monitor",
             self._repairs.run,
@@ -193,7 +193,7 @@ class OwnershipChannel:
         )
 
     def syncer_duty(self) -> Duty:
-        """Return what only the leader does to move the records: after each change, and from time to time."""
+        """Return the leader's duty to move the records: runs after each change, and periodically."""
         return Duty(
             "ownership records' syncer",
             self.syncer.run,

@@ -1,10 +1,9 @@
-"""The machine that owns bundles by the records of the ownership channel.
+"""The state machine that owns bundles by the records of the ownership channel.
 
-What is done about each record is the subject of `machine`. Here its parts are put together, changes are asked for and
-waited for, and look-ups are answered from the records.
+`machine` has the parts that act on records. This module connects them, and answers look-ups from the records.
 
-Source: Pulsar's `ServiceUnitStateChannelImpl` (getOwnerAsync, publish…EventAsync). Different: an owner that hands a
-bundle over is not named to those who look it up before the next one serves.
+Source: Pulsar's `ServiceUnitStateChannelImpl` (getOwnerAsync, publish…EventAsync). Difference: while an owner transfers
+a bundle, look-ups do not return it; they wait until the next owner serves.
 """
 
 import asyncio
@@ -44,13 +43,13 @@ from pulsar_barycenter.naming.namespace import NamespaceName
 log = structlog.get_logger(__name__)
 
 _ARRIVES_S: Final = 12.0
-"""How long a client is held whose bundle is on its way here."""
+"""How long a client waits for a bundle that this broker is about to serve."""
 _ARRIVING: Final = frozenset({Role.HEIR, Role.OWNER, Role.OWNER_WITHOUT_NUMBER})
 _GIVING: Final = frozenset({Role.GIVER, Role.LEAVER})
 
 
 class RecordOwnership:
-    """Implements `OwnershipMachine`; works on `terms`."""
+    """Implements `OwnershipMachine` on `terms`."""
 
     def __init__(
         self,
@@ -66,9 +65,9 @@ class RecordOwnership:
         choose: Choose,
         counters: ChannelCounters,
     ) -> None:
-        """`holds_locks` is asked at the start whether terms are held by locks, too; `in_flight_s` is how long a change
-        of ownership is waited for; `keeps_clients` tells whether the clients of a bundle that is handed over stay
-        connected; `choose` says who shall own a bundle, other than some brokers."""
+        """`holds_locks` returns whether terms also need locks; it is called at the start. `in_flight_s` returns how
+        long to wait for a change of ownership; `keeps_clients` whether the clients of a transferred bundle stay
+        connected; `choose` an owner for a bundle, except some brokers."""
         self._store = store
         self._terms = terms
         self._records = records
@@ -82,7 +81,7 @@ class RecordOwnership:
         self._states = BundleStates(terms, records, self._life)
         giving = Giving(terms, records, self._states, self._brokers, notes, keeps_clients)
         self.settling = Settling(terms, records, self._states, giving)
-        """Does what the records ask for: `actions` has how each duty is done."""
+        """Does the duties of the records; its `actions` has the action for each."""
         self._taking = Taking(terms, records, self._states, self._life, giving, notes, choose)
         self._splitting = Splitting(store, terms, records, self._states, self._life, self._taking, self.settling, notes)
         self.settling.actions = {
@@ -111,10 +110,10 @@ class RecordOwnership:
         self._stop_listening = store.add_session_listener(self._on_session_event)
         terms.bundles.on_change(self._on_boundaries)
 
-    # ---- life ----
+    # ---- lifecycle ----
 
     def start(self) -> None:
-        """Begin to read the records, and to act upon them."""
+        """Start to read the records and to act on them."""
         self._taking.refusal = None
         self._records.start(self._on_record)
         read = self._registration.data_of
@@ -141,7 +140,7 @@ class RecordOwnership:
         )
 
     def refuse(self, why: str) -> None:
-        """Acquire nothing more; what is owned stays until it is released, and what is assigned is passed on."""
+        """Acquire no more bundles; owned ones stay until they are released, and assigned ones are passed on."""
         self._taking.refusal = why
 
     def stop(self) -> None:
@@ -156,11 +155,11 @@ class RecordOwnership:
 
     @property
     def mode(self) -> OwnershipMode:
-        """How this broker keeps ownership; known once it has an identity."""
+        """How this broker owns bundles; known once it has an identity."""
         return OwnershipMode(self._records.storage.value, holds_locks=self._states.guard.holds_locks)
 
     def on_interruption(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when this process stood still for so long that others may have taken its place."""
+        """Call `listener` if this process stood still for so long that other brokers may have replaced it."""
         self._interrupted.append(listener)
 
     def on_record(self, listener: RecordListener) -> None:
@@ -202,7 +201,7 @@ class RecordOwnership:
             listener(bundle, before, after)
 
     def _time(self, bundle: Bundle, before: ServiceUnitStateData | None, after: ServiceUnitStateData | None) -> None:
-        """Note how far a change is that this broker has a part in."""
+        """Record the phases of a change in which this broker has a role, for `HandoverTimes`."""
         was, now = role_of(before, self._terms.broker_id), role_of(after, self._terms.broker_id)
         handovers = self._terms.handovers
         if was not in _GIVING and now in _GIVING:
@@ -237,7 +236,7 @@ class RecordOwnership:
             self.lost(holding.term, "the lock went to another session")
 
     async def until_served(self, bundle: Bundle) -> None:
-        """Wait for a bundle that is about to be this broker's."""
+        """Wait for a bundle that this broker is about to serve."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _ARRIVES_S
         while self._states.role(bundle) in _ARRIVING and self._terms.local_owner(bundle) is None:
@@ -247,12 +246,12 @@ class RecordOwnership:
             await self._terms.changes.wait(bundle, left_s)
 
     def owner_named(self, broker_id: str, epoch: int | None) -> Owner | None:
-        """Return how a broker is reached, if it is known; `epoch` is that of a term of this broker."""
+        """Return the address of a broker, if it is known; `epoch` is that of a term of this broker."""
         if self._terms.has_identity and broker_id == self._terms.broker_id:
             return self._terms.urls.owner(is_local=True, epoch=epoch)
         return self._brokers.get(broker_id)
 
-    # ---- who owns what ----
+    # ---- owners ----
 
     def owner_cached(self, bundle: Bundle) -> Owner | None:
         record = self._records.get(bundle)
@@ -266,10 +265,10 @@ class RecordOwnership:
         return self._brokers.get(named) or self._states.guard.known(bundle)
 
     async def owner_of(self, bundle: Bundle) -> Owner | InTransit | None:
-        """Return the owner, InTransit while it does not serve (yet), or None if the bundle is nobody's.
+        """Return the owner, InTransit while it does not serve, or None if the bundle has no owner.
 
         Raises:
-            LookupNotReadyError: the records were not read yet.
+            LookupNotReadyError: the records are not read yet.
         """
         state = state_of(self._records.get(bundle)).value
         self._counters.count("owner_lookup", state=state, result="Total")
@@ -289,13 +288,13 @@ class RecordOwnership:
         return await self._states.guard.owner(bundle)
 
     async def _owner_by_lock(self, bundle: Bundle, named: str | None) -> Owner | InTransit | None:
-        """Ask the lock of a bundle whose record names a broker that does not own by records (any more)."""
+        """Read the lock of a bundle whose record names a broker that does not, or no longer, own by records."""
         if named is None or named == self._terms.broker_id or named in self._brokers:
             return None
         return await self._states.guard.owner(bundle)
 
     def owners(self) -> list[tuple[Bundle, str]]:
-        """Return every bundle that is owned, with the id of its owner."""
+        """Return every bundle with an owner, and the owner's id."""
         return [
             (bundle, record.dst_broker)
             for bundle, record in self._records.items()
@@ -303,7 +302,7 @@ class RecordOwnership:
         ]
 
     def concerned(self) -> set[str]:
-        """Return the ids of the brokers that own a bundle, or have a part in a change under way."""
+        """Return the ids of the brokers that own a bundle, or have a role in a change in progress."""
         brokers: set[str | None] = set()
         records = self._records.items()
         for _, record in records:
@@ -316,11 +315,11 @@ class RecordOwnership:
     # ---- changes ----
 
     async def move(self, bundle: Bundle, source: str, destination: str | None, guard: Guard | None = None) -> bool:
-        """Have `source` give a bundle up; see `RecordRequests.move`."""
+        """Make `source` unload a bundle; see `RecordRequests.move`."""
         return await self._requests.move(bundle, source, destination, guard)
 
     async def assign(self, bundle: Bundle, broker_id: str) -> None:
-        """Hand a bundle that nobody owns to a broker; see `RecordRequests.assign`."""
+        """Assign a bundle without an owner to a broker; see `RecordRequests.assign`."""
         await self._requests.assign(bundle, broker_id)
 
     async def acquire(self, bundle: Bundle, reason: str) -> Owner:
@@ -328,7 +327,7 @@ class RecordOwnership:
         return await self._requests.acquire(bundle, reason)
 
     async def release(self, bundle: Bundle, reason: str, destination: str | None) -> int | None:
-        """Give the bundle up; see `RecordRequests.release`."""
+        """Release the bundle; see `RecordRequests.release`."""
         return await self._requests.release(bundle, reason, destination)
 
     async def split(self, parent: Bundle, children: list[Bundle], write_boundaries: WriteBoundaries) -> None:
@@ -337,7 +336,7 @@ class RecordOwnership:
 
 
 def _named(record: ServiceUnitStateData | None) -> str | None:
-    """Return the id of the broker that a record says serves; None if it says so of nobody."""
+    """Return the id of the broker that serves according to a record; None if no broker does."""
     if record is None:
         return None
     match record.state:

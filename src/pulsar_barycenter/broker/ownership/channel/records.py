@@ -1,6 +1,6 @@
-"""Where the records of the ownership channel are read and written.
+"""The interface of a place where ownership records are read and written.
 
-One suite, `tests/contract/test_ownership_records*.py`, states the guarantees and runs on every kind.
+The contract suite `tests/contract/test_ownership_records*.py` states its guarantees and runs on every implementation.
 Source: Pulsar's `ServiceUnitStateTableView`.
 """
 
@@ -13,20 +13,20 @@ from pulsar_barycenter.metadata.store import Guard
 from pulsar_barycenter.naming.bundle import Bundle
 
 RecordListener: TypeAlias = Callable[[Bundle, ServiceUnitStateData | None, ServiceUnitStateData | None], None]
-"""Called with a bundle, its record before and its record now."""
+"""Called with a bundle, its former record and its present record."""
 
 
 class ChannelUnavailableError(LookupFailedError):
-    """The ownership channel cannot be written now, or it is not known whether it was."""
+    """The ownership channel cannot be written now, or it is not known whether a write succeeded."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(f"The ownership channel does not answer: {detail}. Try again.")
 
 
 class OwnershipRecords(Protocol):
-    """The records of all bundles as this broker has read them: everybody reads the same ones in the same order.
+    """The records of all bundles as this broker has read them. All brokers read the same records in the same order.
 
-    All methods run on the event loop; listeners are called on it, in the order of the changes of each bundle.
+    All methods run on the event loop. Listeners are called on it, for each bundle in the order of its changes.
     """
 
     @property
@@ -34,11 +34,11 @@ class OwnershipRecords(Protocol):
 
     @property
     def is_read(self) -> bool:
-        """Whether all that was there at the start has been read: before, nothing is known of any bundle."""
+        """Whether all records at the time of the start have been read; before that, no bundle's state is known."""
         ...
 
     def get(self, bundle: Bundle) -> ServiceUnitStateData | None:
-        """Return the record as last read; never waits."""
+        """Return the record as last read, without waiting."""
         ...
 
     def items(self) -> list[tuple[Bundle, ServiceUnitStateData]]:
@@ -50,18 +50,18 @@ class OwnershipRecords(Protocol):
         ...
 
     def start(self, listener: RecordListener) -> None:
-        """Begin to read, in the background, and to call `listener` with each change."""
+        """Start to read in the background, and to call `listener` with each change."""
         ...
 
     async def refresh(self, bundle: Bundle) -> None:
-        """Look for a change of one record that nobody told of. What goes wrong is left to the next occasion."""
+        """Read one record again, in case a notification was lost. Errors are ignored."""
         ...
 
     async def catch_up(self) -> None:
         """Return when all that was written before this call has been read.
 
         Raises:
-            ChannelUnavailableError: that cannot be known now.
+            ChannelUnavailableError: it cannot be read now.
         """
         ...
 
@@ -72,17 +72,17 @@ class OwnershipRecords(Protocol):
         after: ServiceUnitStateData | None,
         guard: Guard | None = None,
     ) -> bool:
-        """Offer `after` (None: a tombstone) in place of `before`, and return whether it was accepted.
+        """Offer `after` (None: a tombstone) to replace `before`, and return whether it was accepted.
 
-        When this returns, the outcome has been read here, and the listener called. A `guard` is asked by the store that
-        has the record in one step with the write; where the record is not in that store, it is for whoever calls.
+        When this returns, the outcome has been read here, and the listener was called. If the metadata store has the
+        records, it checks `guard` in one step with the write; otherwise the caller has to check it.
 
         Raises:
-            GuardError: it does not hold.
-            ChannelUnavailableError: it was not written, or that is not known.
+            GuardError: the guard does not hold.
+            ChannelUnavailableError: it was not written, or this is not known.
         """
         ...
 
     async def close(self) -> None:
-        """Read and write no more. Idempotent."""
+        """Stop reading and writing. Further calls have no effect."""
         ...

@@ -1,8 +1,8 @@
-"""The records of the ownership channel as keys of the metadata store: `/service_unit_state/<tenant>/<ns>/<range>`.
+"""The ownership records as keys of the metadata store: `/service_unit_state/<tenant>/<ns>/<range>`.
 
-A record is replaced by compare-and-set, so that whoever loses knows at once. Every broker reads all of them, hears of
-changes by notifications, and reads all again from time to time, because a notification may be late or lost; that
-takes at most a twentieth of its time.
+A record is replaced by compare-and-set, so that a broker whose change is refused knows it at once. Every broker reads
+all records, follows changes by notifications, and reads all records again from time to time, because a notification may
+be late or lost. This takes at most a twentieth of its time.
 
 Source: Pulsar's `ServiceUnitStateMetadataStoreTableViewImpl`.
 """
@@ -41,9 +41,9 @@ log = structlog.get_logger(__name__)
 
 RECORDS_ROOT: Final = "/service_unit_state"
 _READ_AGAIN_S: Final = 5.0
-_SHARE: Final = 20
-"""Reading all records takes at most one part in so many of a broker's time."""
-_TOLD: Final = 1_000
+_PAUSE_FACTOR: Final = 20
+"""After reading all records, the next reading starts at the earliest after this multiple of its duration."""
+_MAX_LOGGED_KEYS: Final = 1_000
 _SHORTEST_NAMESPACE: Final = 2
 _LONGEST_NAMESPACE: Final = 3
 
@@ -54,7 +54,7 @@ class _Known(NamedTuple):
 
 
 class _Reading:
-    """One read under way; `is_old` once the record changed here meanwhile, so that what was read counts no more."""
+    """A read in progress; `is_old` after the record changed here, so that the result must be dropped."""
 
     is_old = False
 
@@ -68,9 +68,9 @@ class StoreRecords:
         self._store = store
         self._known: dict[Bundle, _Known] = {}
         self._reading: dict[Bundle, list[_Reading]] = {}
-        """The records that are being read."""
+        """The reads in progress, by bundle."""
         self._dirty: dict[Bundle, None] = {}
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._listener: RecordListener | None = None
         self._wake = asyncio.Event()
         self._is_read = False
@@ -155,7 +155,7 @@ class StoreRecords:
         return True
 
     async def copy(self, bundle: Bundle, after: ServiceUnitStateData | None, holds: Callable[[], bool]) -> None:
-        """See `CopiedRecords`. What cannot be read is replaced, too."""
+        """See `CopiedRecords`. A record that cannot be decoded is replaced, too."""
         self._check_open()
         path, known = _path(bundle), self._known.get(bundle)
         try:
@@ -163,7 +163,7 @@ class StoreRecords:
             if known is None and (stored := await self._store.get(path)) is not None:
                 version = stored.stat.version
             if not holds():
-                raise ChannelUnavailableError("another broker leads, or the records are being moved")
+                raise ChannelUnavailableError("another broker is the leader, or the records are being moved")
             if after is not None:
                 stat = await self._store.put(path, encode_record(after), expected_version=version)
                 self._apply(bundle, _Known(after, stat.version))
@@ -193,7 +193,7 @@ class StoreRecords:
                     began = loop.time()
                     await self._read_all()
                     self._is_read = True
-                    read_all_at = loop.time() + max(_READ_AGAIN_S, _SHARE * (loop.time() - began))
+                    read_all_at = loop.time() + max(_READ_AGAIN_S, _PAUSE_FACTOR * (loop.time() - began))
                 while self._dirty:
                     await self._read(self._dirty.popitem()[0])
             except MetadataError as error:
@@ -213,7 +213,7 @@ class StoreRecords:
             await self._read(bundle)
 
     async def _list(self, path: str, depth: int, found: dict[Bundle, None]) -> None:
-        """Find the bundles below a path: a namespace has two parts, or three."""
+        """Find the bundles below a path: a namespace has two or three parts."""
         for name in await self._store.children(path):
             below = f"{path}/{name}"
             if depth < _SHORTEST_NAMESPACE or (depth < _LONGEST_NAMESPACE and not name.startswith("0x")):
@@ -222,7 +222,7 @@ class StoreRecords:
                 found[bundle] = None
 
     async def _read(self, bundle: Bundle) -> None:
-        """Read one record; what changed here meanwhile makes it read again."""
+        """Read one record; if it changed here in between, read it again."""
         while True:
             with self._reads(bundle) as reading:
                 stored = await self._store.get(_path(bundle))
@@ -242,11 +242,11 @@ class StoreRecords:
                 del self._reading[bundle]
 
     def _decoded(self, stored: Record) -> _Known | None:
-        """Return a record that can be read; one that cannot counts as none, and is replaced by nobody."""
+        """Return the decoded record; one that cannot be decoded counts as missing, and no broker replaces it."""
         try:
             return _Known(decode_record(stored.value), stored.stat.version)
         except msgspec.DecodeError as error:
-            self._tell(stored.stat.path, str(error))
+            self._log_ignored(stored.stat.path, str(error))
             return None
 
     def _apply(self, bundle: Bundle, known: _Known | None) -> None:
@@ -283,12 +283,12 @@ class StoreRecords:
         try:
             return Bundle.parse(path[len(RECORDS_ROOT) + 1 :])
         except InvalidNameError as error:
-            self._tell(path, str(error))
+            self._log_ignored(path, str(error))
             return None
 
-    def _tell(self, path: str, reason: str) -> None:
-        if path not in self._told and len(self._told) < _TOLD:
-            self._told.add(path)
+    def _log_ignored(self, path: str, reason: str) -> None:
+        if path not in self._logged and len(self._logged) < _MAX_LOGGED_KEYS:
+            self._logged.add(path)
             log.warning("ownership_record_ignored", path=path, reason=reason)
 
 

@@ -1,10 +1,10 @@
-"""The records of the ownership channel as messages of a compacted topic, which the leader serves.
+"""The ownership records as messages of a compacted topic that the leader serves.
 
-The key of a message is the bundle, its value the record as JSON; without a value it is a tombstone. All read all of
-them in the order in which they are stored, and keep or refuse each by the same rule (`load.service_units.conflicts`),
-as compaction does: so all views come to hold the same. Whoever publishes waits until he has read his own message, and
-knows then what became of it. He knows it by its content: a message that was sent again, to the next leader, may be
-stored twice, and is read once, at another place than the one that its receipt tells.
+The key of a message is the bundle, its value the record as JSON; a message without a value is a tombstone. All brokers
+read all messages in the order in which they are stored, and accept or refuse each by the same rule
+(`load.service_units.conflicts`), as compaction does. So all brokers have the same records in the end. A publisher waits
+until it has read its own message, and then knows the outcome. It recognises the message by its content: a message that
+was sent again to the next leader may be stored twice, and is read once, at another position than that in its receipt.
 
 Source: Pulsar's `ServiceUnitStateTableViewImpl`.
 """
@@ -38,13 +38,15 @@ from pulsar_barycenter.naming.internal_topics import SERVICE_UNIT_STATE_TOPIC
 log = structlog.get_logger(__name__)
 
 _PUBLISH_S: Final = 10.0
-"""How long a record is tried to be published, and read back, before its outcome is given up."""
-_TOLD: Final = 1_000
+"""How long to publish a record and to read it back, before the outcome counts as unknown."""
+_MAX_LOGGED_KEYS: Final = 1_000
 
 
 def keeps_earlier(earlier: bytes, later: bytes | None) -> bool:
-    """Tell compaction whether a record stays although a later message has its key. What cannot be read never stays in
-    the way of what can."""
+    """Return to compaction whether a record stays although a later message has its key.
+
+    A record that cannot be decoded never replaces one that can, nor prevents one.
+    """
     try:
         before = decode_record(earlier)
     except msgspec.DecodeError:
@@ -57,7 +59,7 @@ def keeps_earlier(earlier: bytes, later: bytes | None) -> bool:
 
 
 class _Offer:
-    """A record that was published here, and what became of it once that is read."""
+    """A record that was published here, and its outcome once it was read."""
 
     __slots__ = ("accepted", "value")
 
@@ -75,10 +77,10 @@ class TopicRecords:
         self._client = client
         self._known: dict[Bundle, ServiceUnitStateData] = {}
         self._offers: dict[str, list[_Offer]] = {}
-        """By key, in the order in which they were published."""
+        """By key, in the order of publication."""
         self._read_to: MessageId | None = None
         self._progress = NextChange()
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._listener: RecordListener | None = None
         self._reader: Reader | None = None
         self._publisher: Publisher | None = None
@@ -112,13 +114,13 @@ class TopicRecords:
         if self._catching_up is not None:
             self._catching_up.cancel()
             await asyncio.gather(self._catching_up, return_exceptions=True)
-        for each in (self._reader, self._publisher):
-            if each is not None:
-                await each.close()
+        for connection in (self._reader, self._publisher):
+            if connection is not None:
+                await connection.close()
         self._reader = self._publisher = None
 
     async def refresh(self, bundle: Bundle) -> None:
-        """Every message comes of itself."""
+        """Do nothing: the reader gets every message."""
 
     async def catch_up(self) -> None:
         if self._reader is None:
@@ -150,14 +152,14 @@ class TopicRecords:
         except SystemTopicError as error:
             raise ChannelUnavailableError(str(error)) from error
         except TimeoutError:
-            raise ChannelUnavailableError("a record was published, and is not read yet") from None
+            raise ChannelUnavailableError("a record was published, but has not been read yet") from None
         finally:
             offers.remove(offer)
             if not offers:
                 self._offers.pop(key, None)
 
     async def copy(self, bundle: Bundle, after: ServiceUnitStateData | None, holds: Callable[[], bool]) -> None:
-        """See `CopiedRecords`. A tombstone comes first where the rule would refuse the record."""
+        """See `CopiedRecords`. If the rule would refuse the record, a tombstone precedes it."""
         before = self.get(bundle)
         if after is None or conflict(before, after, self.storage):
             await self._copied(bundle, before, None, holds)
@@ -173,12 +175,12 @@ class TopicRecords:
         holds: Callable[[], bool],
     ) -> None:
         if not holds():
-            raise ChannelUnavailableError("another broker leads, or the records are being moved")
+            raise ChannelUnavailableError("another broker is the leader, or the records are being moved")
         if not await self.put(bundle, before, after):
-            raise ChannelUnavailableError("somebody else wrote a record where only the leader copies them")
+            raise ChannelUnavailableError("another broker wrote a record that only the leader may copy")
 
     async def _outcome(self, offer: _Offer, message_id: MessageId) -> bool:
-        """Wait until a record has been read; return whether it was accepted, False if it was compacted away unread."""
+        """Wait until a record was read; return whether it was accepted, False if it was compacted before."""
         while offer.accepted is None and (
             message_id == UNKNOWN_PLACE or self._read_to is None or self._read_to < message_id
         ):
@@ -191,25 +193,25 @@ class TopicRecords:
         try:
             if key is not None:
                 accepted = self._accept(key, value)
-                self._tell_outcome(key, value, accepted=accepted)
+                self._set_outcome(key, value, accepted=accepted)
         finally:
             self._read_to = message_id
             self._progress.notify()
 
-    def _tell_outcome(self, key: str, value: bytes | None, *, accepted: bool) -> None:
+    def _set_outcome(self, key: str, value: bytes | None, *, accepted: bool) -> None:
         for offer in self._offers.get(key, ()):
             if offer.accepted is None and offer.value == value:
                 offer.accepted = accepted
                 return
 
     def _accept(self, key: str, value: bytes | None) -> bool:
-        """Take a message into the view; one that cannot be read is told once and ignored."""
+        """Apply a message to the records; one that cannot be decoded is logged once and ignored."""
         try:
             bundle = Bundle.parse(key)
             after = decode_record(value) if value else None
         except (InvalidNameError, msgspec.DecodeError) as error:
-            if key not in self._told and len(self._told) < _TOLD:
-                self._told.add(key)
+            if key not in self._logged and len(self._logged) < _MAX_LOGGED_KEYS:
+                self._logged.add(key)
                 log.warning("ownership_record_ignored", key=key[:200], reason=str(error))
             return False
         before = self._known.get(bundle)

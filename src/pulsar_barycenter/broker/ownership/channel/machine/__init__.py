@@ -1,11 +1,13 @@
 """The state machine of a broker that owns bundles by records.
 
-The state of a bundle is what its record makes of this broker (a role) and what the broker holds of it; `bundle_states`
-reads both. The table is `load.service_units.duties.DUTIES`: it names one duty for each state. `settling` looks at a
-bundle whenever something changed, has the duty done, and looks again until there is none. The duties are in `taking`,
-`giving` and `splitting`; `steps` is what they have in common. `requests` has a change begun, and waits for its end.
+The state of a bundle has two parts: the role of this broker in its record, and what the broker holds of it.
+`bundle_states` reads both. The table `load.service_units.duties.DUTIES` has one duty for each state. `settling` checks
+a bundle after each change, does its duty, and checks again until there is none. So a broker that missed changes only
+needs to check the present state.
 
-A record counts for one life of its broker: `own_life` is that of this one, with the numbers taken in it, and
-`record_brokers` knows those of the others. `term_guard` gives a term its number. Beside brokers that own by locks
-`term_locks` stands in its place, and a term needs the bundle's lock as well.
+- The duties are in `taking`, `giving` and `splitting`; `steps` is shared by them.
+- `requests` starts a change, and waits for its end.
+- A record counts for one life of its owner. `own_life` is that of this broker, `record_brokers` has those of others.
+- `term_guard` takes the number of a term. In a cluster with brokers that own by locks, `term_locks` does this, and a
+  term also needs the bundle's lock.
 """

@@ -1,6 +1,6 @@
-"""In which state each bundle is for this broker: what its record makes of the broker, and what the broker holds of it.
+"""The state of each bundle for this broker: its role in the record, and what it holds of the bundle.
 
-`DUTIES` names the duty of each state. Nothing here changes anything.
+`DUTIES` has the duty of each state. This module changes nothing.
 """
 
 from typing import Final, NamedTuple
@@ -19,14 +19,14 @@ _WITHOUT_LOCK: Final = frozenset({Role.NONE, Role.EXPECTANT, Role.PREDECESSOR})
 
 
 class TermRecord(NamedTuple):
-    """The record by which a term was begun."""
+    """The record with which a term was begun."""
 
     epoch: int
     version_id: int
 
 
 class BundleStates:
-    """`guard` is exchanged when the broker starts, for only then is it known whether terms need locks."""
+    """`guard` is replaced at the start of the broker, because only then it is known whether terms need locks."""
 
     def __init__(self, terms: LocalTerms[TermRecord], records: OwnershipRecords, life: OwnLife) -> None:
         self._terms = terms
@@ -34,10 +34,10 @@ class BundleStates:
         self._life = life
         self.guard: TermGuard = RecordsAlone(life.number)
         self.children: set[Bundle] = set()
-        """Bundles that are made here of others, and not served yet."""
+        """Bundles that a split here is making and that are not served yet."""
 
     def role(self, bundle: Bundle) -> Role:
-        """Return what the record makes of this broker, whatever life its number is of."""
+        """Return the role of this broker in the record, whether or not its number was taken in this life."""
         return role_of(self._records.get(bundle), self._terms.broker_id)
 
     def duty(self, bundle: Bundle) -> Duty:
@@ -57,21 +57,21 @@ class BundleStates:
             return Held.NOTHING
         if holding.keeps_clients:
             return Held.CLOSED
-        is_of_it = record is not None and record.epoch == holding.won.epoch
-        if record is None or record.state is not ServiceUnitState.OWNED or not is_of_it:
+        is_of_record = record is not None and record.epoch == holding.won.epoch
+        if record is None or record.state is not ServiceUnitState.OWNED or not is_of_record:
             return Held.OUTDATED
         return Held.ENDED if holding.is_ended else Held.SERVING
 
     def is_to_be(self, bundle: Bundle) -> bool:
-        """Tell whether a split under way, here or elsewhere, makes this bundle."""
+        """Return whether a split in progress, here or on another broker, makes this bundle."""
         return bundle in self.children or self._splitter_of(bundle) is not None
 
     def is_split_elsewhere(self, bundle: Bundle) -> bool:
-        """Tell whether a split under way at another broker makes this bundle."""
+        """Return whether a split in progress on another broker makes this bundle."""
         return self._splitter_of(bundle) not in (None, self._terms.broker_id)
 
     def _splitter_of(self, bundle: Bundle) -> str | None:
-        """Return who makes this bundle by a split under way, as the records say."""
+        """Return the broker whose split in progress makes this bundle, according to the records."""
         for other, record in self._records.items():
             if (
                 record.state is ServiceUnitState.SPLITTING
@@ -82,7 +82,7 @@ class BundleStates:
         return None
 
     async def is_current(self, bundle: Bundle) -> bool:
-        """Read the boundaries, and tell whether the bundle is one of its namespace.
+        """Read the boundaries, and return whether the bundle is in its namespace.
 
         Raises:
             MetadataError: the store did not answer.
@@ -92,7 +92,7 @@ class BundleStates:
         return exists and bundles.find_hash(bundle.range.lower) == bundle
 
     async def is_owned_by_lock(self, bundle: Bundle) -> bool:
-        """Tell whether a broker serves the bundle that owns by locks alone.
+        """Return whether a broker that owns by locks alone serves the bundle.
 
         Raises:
             MetadataError: the store did not answer.

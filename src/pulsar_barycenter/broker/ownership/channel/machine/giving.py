@@ -1,7 +1,7 @@
-"""The duties by which this broker stops serving a bundle: it closes the topics, then says so in the record.
+"""The duties that end this broker's term: it closes the topics of a bundle, then publishes this in the record.
 
-**Clients of a transfer** stay connected while their topics are closed, and get the address of the owner once its record
-says that it is one.
+**Clients of a transfer** stay connected while their topics are closed. They get the address of the next owner when its
+record says that it owns the bundle.
 
 Source: Pulsar's `ServiceUnitStateChannelImpl` (handleReleaseEvent, handleFreeEvent).
 """
@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 
 
 class Giving:
-    """`keeps_clients` tells whether the clients of a bundle that is handed over stay connected."""
+    """`keeps_clients` returns whether the clients of a transferred bundle stay connected."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Giving:
         self._keeps_clients = keeps_clients
 
     async def hand_over(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Close the bundle for the broker that the record names, and assign it to that one."""
+        """Close the bundle, and assign it to the broker that the record names."""
         holding = self._terms.holdings.get(bundle)
         if holding is not None and not holding.keeps_clients:
             keeps = self._keeps_clients()
@@ -62,11 +62,11 @@ class Giving:
         return await offer(self._records, bundle, record, after)
 
     async def give_up(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Close the bundle for nobody in particular, and free it."""
+        """Close the bundle without a next owner, and free it."""
         holding = self._terms.holdings.get(bundle)
         if holding is not None:
             if holding.keeps_clients:
-                await self.drop(bundle, holding, "nobody takes it", None)
+                await self.drop(bundle, holding, "no broker takes it", None)
             else:
                 reason = self._notes.reasons.pop(bundle, "unload")
                 closed = await self._close(bundle, holding, reason, keeps_clients=False)
@@ -76,7 +76,7 @@ class Giving:
         return await offer(self._records, bundle, record, events.freed(record, self._terms.clock.now_ms()))
 
     async def let_go(self, bundle: Bundle, record: ServiceUnitStateData | None) -> NextStep:
-        """The bundle is not this broker's: end at once what is held of it."""
+        """End at once what is held of a bundle that this broker does not own."""
         holding = self._terms.holdings.get(bundle)
         if holding is not None:
             owner = self._other_owner(record)
@@ -91,7 +91,7 @@ class Giving:
         return self._brokers.get(record.dst_broker or "")
 
     async def drop(self, bundle: Bundle, holding: Holding[TermRecord], reason: str, owner: Owner | None) -> None:
-        """End a term and forget it; clients that were kept, or whose next `owner` is known, are sent there."""
+        """End a term and drop it; if clients were kept, or the next `owner` is known, send them there."""
         self._terms.holdings.end(holding, reason)
         if holding.keeps_clients or owner is not None:
             await self._terms.topics.finish_transfer(bundle, owner, reason)
@@ -101,7 +101,7 @@ class Giving:
         self._terms.holdings.forget(holding)
 
     async def _close(self, bundle: Bundle, holding: Holding[TermRecord], reason: str, *, keeps_clients: bool) -> int:
-        """Close the bundle's topics in order, and end the term; return how many topics were closed."""
+        """Close the bundle's topics, and end the term; return the number of closed topics."""
         if holding.state is HoldingState.SERVING:
             self._terms.holdings.unload(holding)
         log.info("bundle_unloading", bundle=str(bundle), epoch=holding.term.epoch, reason=reason)

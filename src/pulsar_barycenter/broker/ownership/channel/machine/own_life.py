@@ -1,8 +1,8 @@
-"""The life of this broker: it begins with a session, or when the process stood still for long and went on.
+"""The life of this broker: the time in which its records count, from a registration in a session to the session's end.
 
-A broker serves by a record alone whose number was taken in its present life: `_since` is a number that it took itself
-when that life began. What an Owned record of before says, it says again, by force: if another took the bundle
-meanwhile, that comes too late and is refused.
+A broker serves a bundle only if the number in the record was taken in its present life. `_since` is a number that the
+broker took when this life began. If an Owned record is older, the broker publishes it again with a new number; if
+another broker took the bundle in between, this write is too late and is refused.
 
     no life ──registered, a number taken, the key written──▶ alive ──session lost, or a pause──▶ no life
 """
@@ -28,21 +28,21 @@ from pulsar_barycenter.naming.bundle import Bundle
 log = structlog.get_logger(__name__)
 
 SESSIONS_ROOT: Final = "/loadbalance/extension/sessions"
-"""Each broker has a key here, a `Life`, for as long as its session lasts. Its registration may be gone for other
+"""Each broker has an ephemeral key here, a `Life`, while its session lasts. Its registration may be missing for other
 reasons."""
-_AGAIN_S: Final = 0.2
+_RETRY_S: Final = 0.2
 
 
 class Life(msgspec.Struct, frozen=True):
-    """What a broker's key says: it serves by no record whose number is `since` or lower."""
+    """The value of a broker's key: it does not serve records with a number of `since` or lower."""
 
     since: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class OwnLife:
-    """Also keeps the numbers that count in this life alone: floors of bundles, and those taken ahead.
+    """Also keeps the numbers that count in this life only: floors of bundles, and numbers taken in advance.
 
-    `begun` is called once each life has begun.
+    `begun` is called after each life has begun.
     """
 
     def __init__(
@@ -55,56 +55,56 @@ class OwnLife:
         self._broker_id = ""
         self._since: int | None = None
         self._floors: dict[Bundle, int] = {}
-        """Parts of a split whose number was taken before the boundaries stood, by a broker that did not serve the whole
-        until then: another may have served that under a higher one meanwhile. And bundles whose term was lost while the
-        record kept its number: the next term needs a higher one."""
+        """The lowest number (exclusive) by which a bundle may be served. Children of a split have one if their number
+        was taken before the boundaries were written, by a broker that did not serve the parent: another broker may have
+        served it under a higher number. So has a bundle whose term was lost while the record kept its number."""
         self._prepared: dict[Bundle, PreparedNumber] = {}
         self.ended = 0
-        """How many lives have ended: it differs after a pause that a coroutine slept through."""
+        """The number of lives that have ended; a coroutine compares it to find that a life ended while it waited."""
 
     @property
     def has_begun(self) -> bool:
         return self._since is not None
 
     def start(self, broker_id: str) -> None:
-        """Begin the first life; the identity of this broker is known."""
+        """Begin the first life, of the broker with this id."""
         self._broker_id = broker_id
         self.begin_soon()
 
     def begin_soon(self) -> None:
-        """Begin a life, as soon as this broker is registered and the store answers."""
+        """Begin a life as soon as this broker is registered and the store answers."""
         self._tasks.start(self._begin(), "ownership life")
 
     def end(self) -> None:
-        """From this step on no record of before makes anything this broker's."""
+        """End the life: from now on, no older record makes this broker an owner."""
         self.ended += 1
         self._since = None
         self._prepared.clear()
         self._floors.clear()
 
     async def _begin(self) -> None:
-        """Take the number after which the records of this life come; only a registered broker has one."""
+        """Take the number that all records of this life exceed; wait until this broker is registered."""
         life = self.ended
         while self.ended == life and self._since is None:
             if not self._registration.is_registered:
-                await self._registration.wait_change(_AGAIN_S)
+                await self._registration.wait_change(_RETRY_S)
                 continue
             try:
                 number = await self.number()
                 await self._publish(number)
             except MetadataError as error:
                 log.info("ownership_life_not_begun", reason=str(error))
-                await asyncio.sleep(_AGAIN_S)
+                await asyncio.sleep(_RETRY_S)
                 continue
             if self.ended == life:
                 self._since = number
                 self._begun()
 
     async def _publish(self, number: int) -> None:
-        """Have the key that shows others that this session lasts, and with which number this life began.
+        """Write the ephemeral key that shows other brokers this session and the number with which this life began.
 
         Raises:
-            MetadataError: there is none now; one of a former session goes with it.
+            MetadataError: it cannot be written now; the key of a former session expires with that session.
         """
         path = f"{SESSIONS_ROOT}/{self._broker_id}"
         stored = await self._store.get(path)
@@ -116,7 +116,7 @@ class OwnLife:
     # ---- numbers ----
 
     async def number(self) -> int:
-        """Take the next number of the cluster.
+        """Take the next number of the cluster-wide counter.
 
         Raises:
             MetadataError: the store did not answer.
@@ -125,36 +125,36 @@ class OwnLife:
         return await next_counter_value(self._store, EPOCH_COUNTER, later=forget)
 
     def has_numbered(self, record: ServiceUnitStateData | None) -> bool:
-        """Tell whether the number of a record was taken in this life."""
+        """Return whether the number of a record was taken in this life."""
         return (
             record is not None and record.epoch is not None and self._since is not None and record.epoch > self._since
         )
 
     def may_serve(self, bundle: Bundle, record: ServiceUnitStateData | None, above: int = 0) -> bool:
-        """Tell whether a record has a number of this life, above another one, by which the bundle may be served."""
+        """Return whether a record has a number of this life, above `above`, by which the bundle may be served."""
         lowest = max(above, self._floors.get(bundle, 0))
         return self.has_numbered(record) and record is not None and (record.epoch or 0) > lowest
 
     def raise_floor(self, bundle: Bundle, number: int) -> None:
-        """Serve the bundle only by a higher number than this, until it is another broker's."""
+        """Serve the bundle only by a number above this one, until another broker owns it."""
         self._floors[bundle] = max(number, self._floors.get(bundle, 0))
 
     def drop_floor(self, bundle: Bundle) -> None:
         self._floors.pop(bundle, None)
 
     def prepare(self, bundle: Bundle, prepared: PreparedNumber) -> None:
-        """Keep a number that was taken ahead for the term that a transfer to this broker will begin."""
+        """Keep a number that was taken in advance, for the term that a transfer to this broker will begin."""
         self._prepared[bundle] = prepared
 
     def take_prepared(self, bundle: Bundle, record: ServiceUnitStateData) -> int | None:
-        """Return the number that was taken ahead for the claim that follows `record`, if there is one; once."""
+        """Return the number that was taken in advance for the claim after `record`, None without one; only once."""
         prepared = self._prepared.pop(bundle, None)
         return prepared.epoch if prepared is not None and prepared.version_id == record.version_id - 1 else None
 
     def record_changed(
         self, bundle: Bundle, before: ServiceUnitStateData | None, after: ServiceUnitStateData | None
     ) -> None:
-        """Forget a number taken ahead, unless the change is to the next step of the transfer that it was taken for."""
+        """Forget a number taken in advance, unless the change is the next step of the transfer that it is for."""
         prepared = self._prepared.get(bundle)
         if prepared is not None and not prepared.goes_on(before, after):
             del self._prepared[bundle]

@@ -1,7 +1,7 @@
-"""The other brokers that own by records: how they are reached, and with which number their present lives began.
+"""The other brokers that own by records: their addresses, and the numbers with which their present lives began.
 
-By that number a broker knows of a record whether the owner that it names serves: a broker that was killed and came back
-does not, until it has published the record again.
+With that number, a broker knows whether the owner in a record serves it: a broker that was killed and restarted does
+not, until it has published the record again.
 """
 
 import asyncio
@@ -24,8 +24,8 @@ from pulsar_barycenter.metadata.store import MetadataStore, Notification
 
 log = structlog.get_logger(__name__)
 
-_LOOK_AGAIN_S: Final = 5.0
-"""How often the other brokers are looked at, whatever was notified of them."""
+_CHECK_AGAIN_S: Final = 5.0
+"""How often the other brokers are read, also without a notification."""
 
 
 class RecordBrokers:
@@ -35,12 +35,12 @@ class RecordBrokers:
         self._owners: dict[str, Owner] = {}
         self._lives = MetadataCache(store, Life)
         self._lives_began: dict[str, int] = {}
-        """The numbers with which their lives began, where that is known."""
+        """The numbers with which the lives of the brokers began, if known."""
         self._changed = asyncio.Event()
         self._stop_listening = [store.add_listener(self._on_life), self._lives.close]
 
     def start(self, read: Callable[[str], Awaitable[LocalBrokerData | None]]) -> None:
-        """Follow the registrations; `read` returns what a registered broker says of itself."""
+        """Follow the registrations; `read` returns the registration of a broker."""
         self._stop_listening.append(self._registration.on_change(self._changed.set))
         self._tasks.start(self._follow(read), "addresses of brokers")
 
@@ -52,11 +52,11 @@ class RecordBrokers:
         return broker_id in self._owners
 
     def get(self, broker_id: str) -> Owner | None:
-        """Return how a broker is reached, if it is registered and owns by records, as last read."""
+        """Return the address of a broker, if it was registered and owned by records when last read."""
         return self._owners.get(broker_id)
 
     def is_of_former_life(self, broker_id: str, record: ServiceUnitStateData) -> bool:
-        """Tell whether a record gives a bundle to a broker that began another life since, as far as that is known."""
+        """Return whether the owner in a record has begun another life since, as far as this is known."""
         return record.epoch is not None and record.epoch <= self._lives_began.get(broker_id, -1)
 
     def _on_life(self, change: Notification) -> None:
@@ -64,7 +64,7 @@ class RecordBrokers:
             self._changed.set()
 
     async def _follow(self, read: Callable[[str], Awaitable[LocalBrokerData | None]]) -> None:
-        """Learn the brokers at each notification; what was not notified is found out from time to time."""
+        """Read the brokers at each notification, and periodically, because a notification may be lost."""
         while True:
             self._changed.clear()
             try:
@@ -72,11 +72,11 @@ class RecordBrokers:
             except MetadataError as error:
                 log.info("addresses_of_brokers_not_read", reason=str(error))
             with suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_AGAIN_S):
+                async with asyncio.timeout(_CHECK_AGAIN_S):
                     await self._changed.wait()
 
     async def _learn_brokers(self, read: Callable[[str], Awaitable[LocalBrokerData | None]]) -> None:
-        """Learn the addresses of those who are registered and own by records, and forget the others'."""
+        """Read the addresses of the registered brokers that own by records, and forget all others."""
         registered = self._registration.brokers
         for broker in [known for known in self._owners if known not in registered]:
             del self._owners[broker]
@@ -90,9 +90,9 @@ class RecordBrokers:
                 self._owners.pop(broker, None)
 
     async def _learn_life(self, broker: str) -> None:
-        """Learn with which number the life of a registered broker began.
+        """Read the number with which the life of a registered broker began.
 
-        Without its key it has begun none yet, and serves nothing. A broker of an earlier version writes no number.
+        Without a key, the broker has not begun a life and serves nothing. Brokers of earlier versions write no number.
         """
         path = f"{SESSIONS_ROOT}/{broker}"
         try:

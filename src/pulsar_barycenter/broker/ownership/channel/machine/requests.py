@@ -1,4 +1,4 @@
-"""What is asked of the machine: it offers a record, and waits until the duties that follow are done.
+"""The requests to the state machine: each publishes a record, and waits until the duties that follow are done.
 
 The duties may be another broker's: a request ends when the records show that they are done, or after a time limit.
 """
@@ -33,16 +33,16 @@ from pulsar_barycenter.naming.namespace import is_broker_bound
 
 log = structlog.get_logger(__name__)
 
-_LOOK_AGAIN_S: Final = 0.25
-_OFFERS: Final = 20
+_CHECK_AGAIN_S: Final = 0.25
+_ATTEMPTS: Final = 20
 _LEAVE_S: Final = 5.0
-"""How long a broker that leaves tries to hand a bundle over."""
+"""How long a broker that stops tries to transfer a bundle."""
 _LEAVING: Final = frozenset({Role.GIVER, Role.LEAVER, Role.PREDECESSOR, Role.SPLITTER})
-"""The roles of a broker in a change that it has a part in, until another broker or nobody owns the bundle."""
+"""The roles of a broker in a change, until another broker or none owns the bundle."""
 
 
 class RecordRequests:
-    """`in_flight_s` is how long a change of ownership is waited for."""
+    """`in_flight_s` returns how long a request waits for a change of ownership."""
 
     def __init__(
         self,
@@ -67,16 +67,16 @@ class RecordRequests:
         self._in_flight_s = in_flight_s
         self._choose = choose
         self._is_cut_off = False
-        """Whether the channel did not answer when this broker was leaving."""
+        """Whether the channel did not answer when this broker was stopping."""
 
     async def move(self, bundle: Bundle, source: str, destination: str | None, guard: Guard | None = None) -> bool:
-        """Have `source` give a bundle up, to `destination` or to nobody in particular; return whether it did.
+        """Make `source` unload a bundle, for `destination` or without one; return whether it did.
 
-        False: `source` does not own it. Any broker may ask for it; a leader with the `guard` of its epoch.
+        False: `source` does not own it. Any broker may request it; a leader does so with the `guard` of its epoch.
 
         Raises:
             GuardError: another leader has a later epoch.
-            BundleNotAcquiredError: nobody had it in time, or the destination cannot take it.
+            BundleNotAcquiredError: no broker owned it in time, or the destination cannot own it.
             ChannelUnavailableError
         """
         record = self._records.get(bundle)
@@ -90,34 +90,34 @@ class RecordRequests:
         return True
 
     async def _wait_while(self, bundle: Bundle, is_pending: Callable[[], bool]) -> None:
-        """Wait for the end of a change, as long as one may take.
+        """Wait for the end of a change, at most `change_s`.
 
         Raises:
-            BundleNotAcquiredError: it was not done in time.
+            BundleNotAcquiredError: it did not end in time.
         """
         await self._terms.wait_while(
             bundle,
             is_pending,
             within_s=self.change_s(),
-            look_every_s=_LOOK_AGAIN_S,
-            failure="nobody took it in time",
+            look_every_s=_CHECK_AGAIN_S,
+            failure="no broker took it in time",
         )
 
     def change_s(self) -> float:
-        """Return how long a change may take, the closing of topics included."""
+        """Return how long a change may take, including the closing of topics."""
         return self._in_flight_s() + self._terms.unload_timeout_s()
 
     def _check_destination(self, bundle: Bundle, destination: str | None) -> None:
         if destination is not None and destination != self._terms.broker_id and destination not in self._brokers:
-            detail = f"broker {destination} is not registered, or runs a load manager that keeps ownership elsewhere"
+            detail = f"broker {destination} is not registered, or its load manager does not own bundles by records"
             raise BundleNotAcquiredError(bundle, detail)
 
     async def assign(self, bundle: Bundle, broker_id: str) -> None:
-        """Hand a bundle that nobody owns to a broker, which has it when its record says Owned. If another
-        broker has it meanwhile, nothing is done.
+        """Assign a bundle without an owner to a broker, which owns it when its record is Owned. Do nothing if another
+        broker owns it by then.
 
         Raises:
-            BundleNotFoundError: it was split, or is no bundle of its namespace.
+            BundleNotFoundError: it was split, or is not a bundle of its namespace.
             ChannelUnavailableError, MetadataError
         """
         record = self._records.get(bundle)
@@ -128,15 +128,15 @@ class RecordRequests:
             case ServiceUnitState.DELETED:
                 if not await self._states.is_current(bundle):
                     raise BundleNotFoundError(bundle)
-                await self._records.put(bundle, record, None)  # the namespace was deleted and made anew
+                await self._records.put(bundle, record, None)  # the namespace was deleted and created again
 
     async def acquire(self, bundle: Bundle, reason: str) -> Owner:
-        """Own and serve `bundle`; a bundle that is served here already is no work.
+        """Own and serve `bundle`; return at once if it is served here already.
 
         Raises:
-            BundleNotFoundError: it is not among the bundles of its namespace (any more).
-            BundleNotAcquiredError: this broker takes nothing now, or did not get it in time.
-            LockBusyError: another broker has it.
+            BundleNotFoundError: it is not, or no longer, a bundle of its namespace.
+            BundleNotAcquiredError: this broker acquires nothing now, or did not get the bundle in time.
+            LockBusyError: another broker owns it.
             MetadataError: the store did not answer.
         """
         loop = asyncio.get_running_loop()
@@ -160,16 +160,16 @@ class RecordRequests:
                     await self.assign(bundle, me)
                 except ChannelUnavailableError as error:
                     failure = str(error)
-            await self._terms.changes.wait(bundle, _LOOK_AGAIN_S)
+            await self._terms.changes.wait(bundle, _CHECK_AGAIN_S)
 
     async def release(self, bundle: Bundle, reason: str, destination: str | None) -> int | None:
-        """Give the bundle up, to `destination` or to nobody in particular; return how many topics were closed.
+        """Release the bundle, for `destination` or without one; return the number of closed topics.
 
-        None: it is not owned here. A call during another unload of the bundle waits for that one, and returns None.
-        A broker that is leaving chooses a destination itself.
+        None: it is not owned here. A call during another unload of the bundle waits for that one, and returns None. A
+        broker that is stopping chooses a destination itself.
 
         Raises:
-            BundleNotAcquiredError: it was not given up in time, or the destination is this broker, or cannot take it.
+            BundleNotAcquiredError: it was not released in time, or the destination is this broker, or cannot own it.
             ChannelUnavailableError
         """
         if self._taking.refusal is None:
@@ -177,16 +177,16 @@ class RecordRequests:
         return await self._leave_bundle(bundle, reason)
 
     async def _leave_bundle(self, bundle: Bundle, reason: str) -> int | None:
-        """Hand a bundle over on the way out; where the channel does not answer, let it go without a word.
+        """Transfer a bundle while this broker stops; if the channel does not answer, only end its term.
 
-        Its record goes on to name this broker, which the leader finds lost once its session has ended.
+        Its record then still names this broker; the leader finds it lost after its session has expired.
         """
         try:
             async with asyncio.timeout(0 if self._is_cut_off else _LEAVE_S):
                 return await self._release(bundle, reason, None)
         except (TimeoutError, LookupFailedError, MetadataError) as error:
-            said = str(error) or "the channel does not answer"
-            log.warning("bundle_not_handed_over", bundle=str(bundle), reason=said)
+            reason_text = str(error) or "the channel does not answer"
+            log.warning("bundle_not_handed_over", bundle=str(bundle), reason=reason_text)
             self._is_cut_off = True
         holding = self._terms.holdings.get(bundle)
         if holding is None:
@@ -203,7 +203,7 @@ class RecordRequests:
             destination = await self._choose(bundle, (me,))
         self._notes.reasons[bundle] = reason
         self._notes.topics_closed.pop(bundle, None)
-        for _ in range(_OFFERS):
+        for _ in range(_ATTEMPTS):
             record = self._records.get(bundle)
             if record is None or role_of(record, me) not in (Role.OWNER, Role.OWNER_WITHOUT_NUMBER):
                 break
@@ -212,13 +212,13 @@ class RecordRequests:
                 record, destination, self._now_ms(), topics=topics, request_id=current_request_id()
             )
             if await self._records.put(bundle, record, after):
-                await self._until_gone(bundle)
+                await self._until_left(bundle)
                 return self._notes.topics_closed.pop(bundle, 0)
-        await self._until_gone(bundle)
+        await self._until_left(bundle)
         return None
 
-    async def _until_gone(self, bundle: Bundle) -> None:
-        """Wait for the end of a change under way here."""
+    async def _until_left(self, bundle: Bundle) -> None:
+        """Wait for the end of a change in which this broker has a role."""
         await self._wait_while(bundle, lambda: bundle in self._terms.holdings or self._states.role(bundle) in _LEAVING)
 
     def _now_ms(self) -> int:

@@ -1,8 +1,8 @@
-"""The driver of the machine: has each bundle's duty done, and looks again, until there is none.
+"""Does the duty of each bundle, and checks the bundle again, until it has none.
 
-Nothing here acts upon an event. Whenever a record, the session, a boundary or what is held has changed, the bundle is
-looked at: its state says which duty is due. One task a bundle does so, and all bundles are looked at again from time to
-time. So it does not matter which changes a broker missed.
+Nothing here reacts to the content of an event. After each change of a record, the session, a boundary or a holding, the
+bundle is checked: its state determines the duty. One task for each bundle does this, and all bundles are checked
+periodically. So it does not matter which changes a broker missed.
 """
 
 import asyncio
@@ -25,14 +25,14 @@ from pulsar_barycenter.naming.bundle import Bundle
 
 log = structlog.get_logger(__name__)
 
-_AGAIN_S: Final = 0.2
-_MOST_AGAIN_S: Final = 3.0
+_RETRY_S: Final = 0.2
+_MAX_RETRY_S: Final = 3.0
 _SWEEP_S: Final = 5.0
-"""How often all bundles are looked at, whatever was notified of them."""
+"""How often all bundles are checked, also without a notification."""
 
 
 class Settling:
-    """`actions` has what is done about each duty but LET_GO, which alone may be about a bundle without record."""
+    """`actions` has the action for each duty except LET_GO, the only duty for a bundle without a record."""
 
     def __init__(
         self, terms: LocalTerms[TermRecord], records: OwnershipRecords, states: BundleStates, giving: Giving
@@ -44,29 +44,29 @@ class Settling:
         self.actions: Mapping[Duty, Action] = {}
         self._at_work: dict[Bundle, asyncio.Task[None]] = {}
         self._due: set[Bundle] = set()
-        """Bundles that changed while they were being looked at; only asked for membership."""
+        """Bundles that changed while they were being checked; only used for membership."""
         self._is_stopped = False
 
     def start(self) -> None:
         self._terms.tasks.start(self._sweep(), "ownership sweep")
 
     def stop(self) -> None:
-        """Look at no bundle any more."""
+        """Check no more bundles."""
         self._is_stopped = True
 
     def is_at(self, bundle: Bundle) -> bool:
-        """Tell whether a duty about the bundle is being done."""
+        """Return whether a duty of the bundle is being done."""
         return bundle in self._at_work
 
     def soon(self, bundle: Bundle) -> None:
-        """Have the bundle looked at, unless there is nothing to do."""
+        """Check the bundle soon, unless it has no duty."""
         if bundle in self._at_work:
             self._due.add(bundle)
         elif not self._is_stopped and self._terms.has_identity and self._states.duty(bundle) is not Duty.NOTHING:
             self._at_work[bundle] = self._terms.tasks.start(self._settle(bundle), f"settle {bundle}")
 
     def all_soon(self) -> None:
-        """Have every bundle looked at that has a record, or that this broker holds, or whose lock it has."""
+        """Check every bundle soon that has a record, or that this broker holds, or whose lock it has."""
         bundles = (*self._records.bundles(), *self._terms.holdings.bundles(), *self._states.guard.bundles())
         for bundle in dict.fromkeys(bundles):
             self.soon(bundle)
@@ -77,27 +77,27 @@ class Settling:
             self.all_soon()
 
     async def _settle(self, bundle: Bundle) -> None:
-        pause_s = _AGAIN_S
+        pause_s = _RETRY_S
         try:
             while (duty := self._states.duty(bundle)) is not Duty.NOTHING:
                 self._due.discard(bundle)
                 step = await self._attend(duty, bundle)
                 if step is NextStep.LOOK or bundle in self._due:
-                    pause_s = _AGAIN_S
+                    pause_s = _RETRY_S
                 elif step is NextStep.WAIT:
                     return
                 else:
                     await self._terms.changes.wait(bundle, pause_s)
-                    pause_s = min(pause_s * 2, _MOST_AGAIN_S)
+                    pause_s = min(pause_s * 2, _MAX_RETRY_S)
         finally:
             self._due.discard(bundle)
             del self._at_work[bundle]
 
     async def _attend(self, duty: Duty, bundle: Bundle) -> NextStep:
-        """Have a duty done; one that failed is tried again after a while."""
+        """Do a duty; if it fails, it is tried again later."""
         record = self._records.get(bundle)
         try:
-            with serving(_on_behalf_of(duty, record)):
+            with serving(_request_of(duty, record)):
                 if duty is Duty.LET_GO or record is None:
                     return await self._giving.let_go(bundle, record)
                 return await self.actions[duty](bundle, record)
@@ -106,7 +106,7 @@ class Settling:
             return NextStep.RETRY
 
 
-def _on_behalf_of(duty: Duty, record: ServiceUnitStateData | None) -> str:
-    """Return the id of the request that a duty is done for; "" where its record is of a change that is over."""
-    is_over = record is None or duty in (Duty.LET_GO, Duty.CLAIM_AGAIN)
-    return "" if is_over or record is None else record.request_id or ""
+def _request_of(duty: Duty, record: ServiceUnitStateData | None) -> str:
+    """Return the id of the request that a duty is done for; "" if the change in its record has ended."""
+    has_ended = record is None or duty in (Duty.LET_GO, Duty.CLAIM_AGAIN)
+    return "" if has_ended or record is None else record.request_id or ""

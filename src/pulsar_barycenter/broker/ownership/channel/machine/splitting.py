@@ -1,13 +1,14 @@
-"""Splits of bundles by the records of the ownership channel, carried out by the owner or by the broker in its place.
+"""Splits bundles by the records of the ownership channel; the owner does it, or a broker that replaces a lost one.
 
-    Splitting(parent) ▸ Owned(child) for each ▸ the boundaries are written ▸ parent out, children in ▸ Deleted(parent)
+    Splitting(parent) ▸ Owned(child) for each ▸ the boundaries are written ▸ children replace parent ▸ Deleted(parent)
 
-No topic is closed. A broker that dies on the way leaves a record that says Splitting: the leader names another broker
-in it, which finds out from the boundaries how far it came. A split whose boundaries were certainly not written is taken
-back: the parent's term goes on. Where there are locks (`term_locks`), the parent's is held until the parts have theirs.
+No topic is closed. If the broker is lost in between, the record stays Splitting: the leader writes another broker into
+it, which finds from the boundaries how far the split came. A split whose boundaries were certainly not written is taken
+back, and the parent's term continues. If there are locks (`term_locks`), the parent's is held until the children have
+theirs.
 
-Source: Pulsar's `ServiceUnitStateChannelImpl.splitServiceUnit`. Different: there a split that fails stays as it is, and
-is tried again when the leader finds it.
+Source: Pulsar's `ServiceUnitStateChannelImpl.splitServiceUnit`. Difference: in Pulsar, a failed split stays as it is
+until the leader finds it, and is then tried again.
 """
 
 import asyncio
@@ -40,11 +41,11 @@ from pulsar_barycenter.naming.errors import InvalidNameError
 
 log = structlog.get_logger(__name__)
 
-_LOOK_AGAIN_S: Final = 0.25
+_CHECK_AGAIN_S: Final = 0.25
 
 
 class PendingSplit(NamedTuple):
-    """A split that a request at this broker waits for."""
+    """A split for which a request on this broker waits."""
 
     children: list[Bundle]
     write_boundaries: WriteBoundaries
@@ -78,10 +79,10 @@ class Splitting:
     async def request(
         self, parent: Bundle, children: list[Bundle], write_boundaries: WriteBoundaries, *, within_s: float
     ) -> None:
-        """Have a bundle split that is served here, and return when it is.
+        """Split a bundle that is served here, and return when it is split.
 
         Raises:
-            BundleNotAcquiredError: the parent is not served here, or lost meanwhile, or it was not split in time.
+            BundleNotAcquiredError: the parent is not served here, was lost in between, or was not split in time.
             BadVersionError: from `write_boundaries`.
             ChannelUnavailableError
         """
@@ -92,21 +93,20 @@ class Splitting:
         if parent in self._splits:
             raise BundleNotAcquiredError(parent, "it is being split")
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        done.add_done_callback(lambda each: each.cancelled() or each.exception())  # nobody may wait for it any more
+        done.add_done_callback(lambda future: future.cancelled() or future.exception())  # the caller may have left
         self._splits[parent] = PendingSplit(children, write_boundaries, done)
         try:
             ranges = [str(child.range) for child in children]
             after = events.splitting(record, ranges, self._now_ms(), request_id=current_request_id())
             if not await self._records.put(parent, record, after):
-                raise BundleNotAcquiredError(parent, "its ownership changed meanwhile")
+                raise BundleNotAcquiredError(parent, "its ownership changed in between")
             await self._until_split(parent, done, within_s)
         finally:
             del self._splits[parent]
             done.cancel()
 
     async def _until_split(self, parent: Bundle, done: asyncio.Future[None], within_s: float) -> None:
-        """Wait for the end of a split that was begun here, which another broker goes on with if this one lost its
-        session meanwhile."""
+        """Wait for the end of a split that began here; another broker continues it if this one lost its session."""
 
         def is_pending() -> bool:
             if done.done():
@@ -117,13 +117,15 @@ class Splitting:
 
         done.add_done_callback(lambda _: self._terms.changes.notify(parent))
         failure = "it was not split in time; the split goes on"
-        await self._terms.wait_while(parent, is_pending, within_s=within_s, look_every_s=_LOOK_AGAIN_S, failure=failure)
+        await self._terms.wait_while(
+            parent, is_pending, within_s=within_s, look_every_s=_CHECK_AGAIN_S, failure=failure
+        )
         await done
 
     # ---- the duty ----
 
     async def carry_out(self, parent: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Carry a split out that was begun, here or by a broker that is lost."""
+        """Carry out a split that was begun here, or by a lost broker."""
         holding, children = self._terms.holdings.get(parent), _children_of(parent, record)
         pending = self._pending(parent, children)
         if not self._life.has_begun or not children:
@@ -157,7 +159,7 @@ class Splitting:
         return step
 
     async def _parent_is_locked(self, parent: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Give a split up whose parent went to a broker that owns by locks, before the boundaries were written."""
+        """Abandon a split whose parent was acquired by a broker with locks before the boundaries were written."""
         if await self._states.is_owned_by_lock(parent) and await self._states.is_current(parent):
             log.info("bundle_split_given_up", bundle=str(parent), reason="a broker that owns by locks has the parent")
             step = await self._taking.free(parent, record)
@@ -168,15 +170,15 @@ class Splitting:
         return NextStep.RETRY
 
     def _pending(self, parent: Bundle, children: list[Bundle]) -> PendingSplit | None:
-        """Return the split into these children that a request here waits for."""
+        """Return the split into these children for which a request here waits."""
         pending = self._splits.get(parent)
         return pending if pending is not None and pending.children == children else None
 
     async def _own_child(self, child: Bundle, above: int) -> bool:
-        """Have the record of a child say that this broker owns it, by a number above that of the parent's term; False:
-        another's record is in the way.
+        """Make this broker the owner in a child's record, with a number above that of the parent's term.
 
-        A broker that owns one by its lock alone could take it only since the boundaries stand, so it keeps the child.
+        Return False if a record of another broker prevents this. A broker that owns by locks could acquire a child only
+        after the boundaries were written, so it keeps the child.
         """
         record = self._records.get(child)
         if self._is_ours(child, record, above) and not self._states.guard.lacks(child):
@@ -202,7 +204,7 @@ class Splitting:
         children: list[Bundle],
         pending: PendingSplit | None,
     ) -> NamespaceBundles:
-        """Write the boundaries, as the request does it that waits here, or in place of the broker that began."""
+        """Write the boundaries: by the waiting request, or for the broker that began the split."""
 
         def check() -> None:
             is_lost = pending is not None and (holding is None or not self._terms.holdings.is_serving(holding))
@@ -218,10 +220,10 @@ class Splitting:
         return await write_split(self._store, self._terms.bundles, before, after, check=check)
 
     def _replace_by_children(self, parent: Bundle, children: list[Bundle], boundaries: NamespaceBundles) -> None:
-        """One step: new boundaries, parent out, children in, topics to the terms of their new bundles.
+        """Replace the parent in one step: new boundaries, end of the parent, children active, topics in their terms.
 
-        Where the parent was not served here until now, children are numbered anew before they are served: from now on
-        no broker can serve the parent, but another one may have.
+        If the parent was not served here, another broker may have served it under a higher number. From now on none
+        can, so the children need new numbers before they are served.
         """
         holdings = self._terms.holdings
         holding = holdings.get(parent)
@@ -250,7 +252,7 @@ class Splitting:
     async def _failed(
         self, parent: Bundle, record: ServiceUnitStateData, children: list[Bundle], error: Exception
     ) -> NextStep:
-        """Go on with the parent if it is certain that nothing was written; else the split is gone on with."""
+        """Continue with the parent if certainly nothing was written; otherwise the split is continued."""
         holdings = self._terms.holdings
         pending, holding = self._pending(parent, children), holdings.get(parent)
         step = NextStep.RETRY
@@ -272,15 +274,15 @@ class Splitting:
 
 
 def _children_of(parent: Bundle, record: ServiceUnitStateData) -> list[Bundle]:
-    """Return the children that a record names, in order; none if they do not make up the parent."""
+    """Return the children in a record, in order; [] if together they are not the parent."""
     try:
         ranges = sorted(
-            map(BundleRange.parse, record.split_service_unit_to_dest_broker or ()), key=lambda each: each.lower
+            map(BundleRange.parse, record.split_service_unit_to_dest_broker or ()), key=lambda range_: range_.lower
         )
     except InvalidNameError:
         return []
-    edges = [each.lower for each in ranges] + [each.upper for each in ranges[-1:]]
-    joined = all(one.upper == other.lower for one, other in pairwise(ranges))
+    edges = [range_.lower for range_ in ranges] + [range_.upper for range_ in ranges[-1:]]
+    joined = all(left.upper == right.lower for left, right in pairwise(ranges))
     if len(ranges) < 2 or not joined or (edges[0], edges[-1]) != (parent.range.lower, parent.range.upper):
         return []
-    return [Bundle(parent.namespace, each) for each in ranges]
+    return [Bundle(parent.namespace, range_) for range_ in ranges]

@@ -1,4 +1,4 @@
-"""What the duties have in common: how one ends, how a record is offered, and what a request leaves for them."""
+"""What the duties share: the step after a duty, the publication of a record, and notes to and from requests."""
 
 import enum
 from collections.abc import Awaitable, Callable
@@ -12,13 +12,13 @@ from pulsar_barycenter.naming.bundle import Bundle
 
 @dataclass(frozen=True, slots=True)
 class PreparedNumber:
-    """A number taken ahead, when a transfer to this broker began: for the claim that follows the very next record."""
+    """A number that was taken when a transfer to this broker began, for the claim after the very next record."""
 
     version_id: int
     epoch: int
 
     def goes_on(self, before: ServiceUnitStateData | None, after: ServiceUnitStateData | None) -> bool:
-        """Tell whether a change of the record is that to its next step."""
+        """Return whether a change of the record is the next step of this transfer."""
         return (
             before is not None
             and after is not None
@@ -29,27 +29,27 @@ class PreparedNumber:
 
 
 class NextStep(enum.Enum):
-    """What follows when a duty was attended to."""
+    """What follows after a duty."""
 
-    LOOK = "look again at once"
+    LOOK = "check again at once"
     WAIT = "wait for a change"
-    RETRY = "look again after a while"
+    RETRY = "check again after a while"
 
 
 Action: TypeAlias = Callable[[Bundle, ServiceUnitStateData], Awaitable[NextStep]]
-"""Does one duty about a bundle and its record.
+"""Does a duty of a bundle with its record.
 
-Raises LookupFailedError or MetadataError if it could not be done; it is tried again then."""
+Raises LookupFailedError or MetadataError if it failed; then it is tried again."""
 
 
 @dataclass(slots=True)
 class RequestNotes:
-    """What requests leave for the duties that are done for them, and what these leave for the requests."""
+    """Notes of requests for the duties that are done for them, and of duties for the requests."""
 
     reasons: dict[Bundle, str] = field(default_factory=dict)
     """Why a bundle is acquired or released, for the serving log."""
     topics_closed: dict[Bundle, int] = field(default_factory=dict)
-    """How many topics of a bundle were closed when it was handed over or given up."""
+    """The number of topics of a bundle that were closed when it was transferred or released."""
 
 
 async def offer(
@@ -58,10 +58,10 @@ async def offer(
     before: ServiceUnitStateData | None,
     after: ServiceUnitStateData | None,
 ) -> NextStep:
-    """Publish a record; if it was refused and nothing else came, that is tried again after a while.
+    """Publish a record; if it was refused and the record has not changed, try again after a while.
 
     Raises:
-        ChannelUnavailableError: it was not written, or that is not known.
+        ChannelUnavailableError: it was not written, or this is not known.
     """
     accepted = await records.put(bundle, before, after)
     return NextStep.LOOK if accepted or records.get(bundle) is not before else NextStep.RETRY

@@ -1,7 +1,7 @@
-"""The duties by which this broker comes to serve a bundle: it claims the record, then begins the term.
+"""The duties that begin this broker's term: it claims the record of a bundle, then serves it.
 
-**Boundaries** are read after a bundle was assigned, so that nobody can split it away: only its owner may. What turns
-out to be no bundle of its namespace is given up; what is a child of a split under way waits for its boundaries.
+**Boundaries** are read after the bundle was assigned, because from then on only its owner may split it. A bundle that
+is not in its namespace is freed. A child of a split in progress waits for its boundaries.
 
 Source: Pulsar's `ServiceUnitStateChannelImpl` (handleAssignEvent, handleOwnEvent).
 """
@@ -27,7 +27,7 @@ from pulsar_barycenter.naming.namespace import is_broker_bound
 log = structlog.get_logger(__name__)
 
 Choose: TypeAlias = Callable[[Bundle, Collection[str]], Awaitable[str | None]]
-"""Says who shall own a bundle, other than some brokers; None: nobody can."""
+"""Returns an owner for a bundle, except some brokers; None if no broker can own it."""
 
 
 class Taking:
@@ -49,10 +49,10 @@ class Taking:
         self._notes = notes
         self._choose = choose
         self.refusal: str | None = "this broker is starting"
-        """Why this broker takes nothing now; None: it does."""
+        """Why this broker acquires nothing now; None if it does."""
 
     async def begin_term(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Serve a bundle whose record numbers a term of this life."""
+        """Serve a bundle whose record has a number of this life."""
         lives_ended = self._life.ended
         if self._states.is_to_be(bundle):
             return await self._await_split(bundle)
@@ -64,7 +64,7 @@ class Taking:
             log.info("bundle_is_none", bundle=str(bundle))
             return await self.free(bundle, record)
         if self._terms.pauses.has_paused():
-            return NextStep.WAIT  # this life ends as soon as that is noticed
+            return NextStep.WAIT  # this life ends when the pause is detected
         if self._states.guard.lacks(bundle):
             return await self.claim_again(bundle, record)
         is_unchanged = self._life.ended == lives_ended and self._records.get(bundle) is record
@@ -73,15 +73,15 @@ class Taking:
         return NextStep.LOOK
 
     def activate(self, bundle: Bundle, record: ServiceUnitStateData) -> None:
-        """Begin the term that a record of this life numbers."""
+        """Begin the term that a record of this life has a number for."""
         assert record.epoch is not None
         owner = self._terms.urls.owner(is_local=True, epoch=record.epoch)
         holding = self._terms.holdings.prepare(bundle, TermRecord(record.epoch, record.version_id), owner)
-        self._terms.holdings.activate(holding, self._notes.reasons.pop(bundle, "its record says so"))
+        self._terms.holdings.activate(holding, self._notes.reasons.pop(bundle, "its record names this broker"))
         self._terms.handovers.taken(bundle)
 
     async def claim(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Publish that this broker owns a bundle that it is assigned."""
+        """Publish that this broker owns a bundle that was assigned to it."""
         if self.refusal is not None:
             return await self._pass_on(bundle, record)
         if not self._life.has_begun:
@@ -98,7 +98,7 @@ class Taking:
         """Publish by force that this broker owns a bundle, with a number of this life."""
         holding = self._terms.holdings.get(bundle)
         if holding is not None:
-            self._life.raise_floor(bundle, holding.term.epoch)  # the term was lost, and its record may still say it
+            self._life.raise_floor(bundle, holding.term.epoch)  # the term was lost, but the record may have its number
             await self._giving.drop(bundle, holding, "its term ended", None)
             return NextStep.LOOK
         if self.refusal is not None:
@@ -111,9 +111,9 @@ class Taking:
         return await self._own(bundle, record, lambda epoch: events.claimed(record, me, self._now_ms(), epoch))
 
     async def prepare(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Do what can be done before the owner has closed the bundle."""
+        """Do what is possible before the owner has closed the bundle."""
         if self._states.guard.holds_locks:
-            return NextStep.WAIT  # its number is to be taken under the lock, which is the owner's yet
+            return NextStep.WAIT  # the number must be taken under the lock, which the owner still has
         if self._life.has_begun and self.refusal is None and await self._states.is_current(bundle):
             number = await self._life.number()
             self._life.prepare(bundle, PreparedNumber(record.version_id, number))
@@ -125,17 +125,17 @@ class Taking:
             self._terms.topics.prepare(bundle, record.topics, number, are_closed=are_closed)
 
     async def free(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """Publish that nobody owns the bundle."""
+        """Publish that the bundle has no owner."""
         return await offer(self._records, bundle, record, override(record, None, self._now_ms(), 0))
 
     async def term_number(self, bundle: Bundle) -> int:
-        """Take the number of a term, under the bundle's lock where there are locks, too; see `TermGuard.number`."""
+        """Take the number of a term, under the bundle's lock if there are locks; see `TermGuard.number`."""
         return await self._states.guard.number(bundle, is_child=lambda: self._states.is_to_be(bundle))
 
     async def _own(
         self, bundle: Bundle, record: ServiceUnitStateData, owned: Callable[[int], ServiceUnitStateData]
     ) -> NextStep:
-        """Publish the record that begins a term, made with its number; leave a bundle that another owns by its lock."""
+        """Publish the record that begins a term; free a bundle that another broker owns by its lock."""
         try:
             epoch = await self.term_number(bundle)
         except LockBusyError:
@@ -152,7 +152,7 @@ class Taking:
         return NextStep.WAIT
 
     async def _pass_on(self, bundle: Bundle, record: ServiceUnitStateData) -> NextStep:
-        """This broker takes nothing any more: have another one own what it does not serve."""
+        """Assign a bundle that is not served here to another broker, because this one acquires nothing now."""
         successor = None
         if not is_broker_bound(bundle.namespace):
             successor = await self._choose(bundle, (self._terms.broker_id,))

@@ -1,7 +1,7 @@
-"""What a term needs beside its record: a number, and in a cluster that changes over the bundle's lock as well.
+"""What a term needs in addition to its record: a number, and the bundle's lock if some brokers own by locks.
 
 `RecordsAlone` is for a cluster in which every broker owns by records; `term_locks` for one in which some own by locks.
-The configuration says which it is when the broker starts.
+The configuration at the start of the broker decides.
 """
 
 from collections.abc import Awaitable, Callable
@@ -19,20 +19,20 @@ class TermGuard(Protocol):
         ...
 
     def holds(self, bundle: Bundle) -> bool:
-        """Tell whether this broker has the lock of a bundle."""
+        """Return whether this broker has the lock of a bundle."""
         ...
 
     def lacks(self, bundle: Bundle) -> bool:
-        """Tell whether a term of the bundle needs a lock that this broker does not have."""
+        """Return whether a term of the bundle needs a lock that this broker does not have."""
         ...
 
     def bundles(self) -> list[Bundle]:
-        """Return the bundles whose lock was taken and not given back."""
+        """Return the bundles whose lock was acquired and not released."""
         ...
 
     async def number(self, bundle: Bundle, *, is_child: Callable[[], bool]) -> int:
-        """Take the number of a term, under the bundle's lock where there are locks; `is_child` tells whether a split
-        under way makes the bundle, so that it is none of its namespace yet.
+        """Take the number of a term, under the bundle's lock if there are locks. `is_child` returns whether a split in
+        progress makes the bundle, so that it is not in its namespace yet.
 
         Raises:
             LockBusyError: another broker has the lock.
@@ -41,19 +41,19 @@ class TermGuard(Protocol):
         ...
 
     async def give_back(self, bundle: Bundle) -> None:
-        """Release the lock, if this broker has it: the term is over, or there will be none."""
+        """Release the lock, if this broker has it: the term has ended, or there will be none."""
         ...
 
     def known(self, bundle: Bundle) -> Owner | None:
-        """Return the owner by its lock alone, if it is known now; never waits."""
+        """Return the owner by its lock alone, if it is known without waiting."""
         ...
 
     async def owner(self, bundle: Bundle) -> Owner | InTransit | None:
-        """Return the broker that the lock names: InTransit if it does not serve, or by a record that is to come."""
+        """Return the broker in the lock; InTransit if it does not serve, or owns by a record that is not read yet."""
         ...
 
     def interrupted(self) -> None:
-        """The process stood still: what was begun before this moment proves nothing any more."""
+        """Record that the process stood still: what was begun before proves nothing any more."""
         ...
 
     def lose_session(self) -> None: ...
@@ -64,7 +64,7 @@ class TermGuard(Protocol):
 
 
 class RecordsAlone:
-    """A record is all that a term needs. Implements `TermGuard`; `number` takes the next number of the cluster."""
+    """A term needs only a record. Implements `TermGuard`; `number` takes the next number of the cluster."""
 
     holds_locks = False
 

@@ -1,13 +1,14 @@
-"""The locks that a broker takes beside its records of the ownership channel, while brokers beside it own by locks.
+"""The locks that a broker takes in addition to its records while other brokers own by locks.
 
-A cluster goes from the modular load manager to the extensible one, or back, broker by broker. Meanwhile some own a
-bundle by its lock alone, the others by its record *and* its lock, so that the lock says for all of them who serves:
+A cluster changes from the modular load manager to the extensible one, or back, broker by broker. In this time some
+brokers own a bundle by its lock alone, the others by its record *and* its lock, so that the lock shows all of them
+which broker serves:
 
-- The lock is taken before the number of the term, and given back after the term ended and before the next record is
-  published. So the proof of `ownership.locks` on epochs holds for terms of both kinds.
-- A broker whose record gives it a bundle that another one owns by its lock leaves the lock there, and gives the record
-  up.
-- Of a bundle whose record names nobody the lock is asked, so that look-ups find its owner at any broker.
+- The lock is acquired before the number of the term is taken. It is released after the term ended and before the next
+  record is published. So the proof about epochs in `ownership.locks` is valid for both kinds of terms.
+- If a record gives a broker a bundle that another broker owns by its lock, the broker does not take the lock, and frees
+  the record.
+- If a record names no owner, look-ups read the lock, so that every broker finds the owner.
 """
 
 from collections.abc import Callable
@@ -27,8 +28,8 @@ from pulsar_barycenter.naming.bundle import Bundle
 
 
 class TermLocks:
-    """Implements `TermGuard`. `owns_by_records` is asked with a broker's id; `changed` is called with a bundle whose
-    lock came, went or changed, `lost` with one whose lock this broker had and lost."""
+    """Implements `TermGuard`. `owns_by_records` is called with a broker's id; `changed` with a bundle whose lock was
+    created, deleted or changed; `lost` with one whose lock this broker had and lost."""
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class TermLocks:
         self._others = OtherOwners(store, incarnation)
         self._stop_listening = store.add_listener(self._on_notification)
 
-    # ---- life and session ----
+    # ---- lifecycle and session ----
 
     def interrupted(self) -> None:
         self._locks.interrupted()
@@ -69,13 +70,13 @@ class TermLocks:
         self._locks.regain_session()
 
     async def close(self) -> None:
-        """Take nothing more, and let go of every lock."""
+        """Acquire no more locks, and release all."""
         self._locks.stop()
         self._stop_listening()
         self._others.close()
         await self._locks.close()
 
-    # ---- this broker's ----
+    # ---- this broker's locks ----
 
     @property
     def holds_locks(self) -> bool:
@@ -89,11 +90,11 @@ class TermLocks:
         return not self.holds(bundle)
 
     def bundles(self) -> list[Bundle]:
-        """Return the bundles whose lock was taken and not given back."""
+        """Return the bundles whose lock was acquired and not released."""
         return list(self._won)
 
     async def number(self, bundle: Bundle, *, is_child: Callable[[], bool]) -> int:
-        """Have the lock, and return the number of a term that may begin under it; see `BundleLocks.acquire`.
+        """Acquire the lock if it is not held, and return the number of a term under it; see `BundleLocks.acquire`.
 
         Raises:
             BundleNotFoundError, BundleNotAcquiredError, MetadataError
@@ -111,7 +112,7 @@ class TermLocks:
             return taken.epoch
 
     async def give_back(self, bundle: Bundle) -> None:
-        """Release the lock, if it is this broker's."""
+        """Release the lock, if this broker has it."""
         async with self._locks.serial(bundle):
             won = self._won.pop(bundle, None)
             if won is not None:
@@ -122,15 +123,15 @@ class TermLocks:
             del self._won[bundle]
             self._lost(bundle)
 
-    # ---- the others' ----
+    # ---- locks of other brokers ----
 
     def known(self, bundle: Bundle) -> Owner | None:
-        """Return the owner by its lock alone, if that is known now; never waits."""
+        """Return the owner by its lock alone, if it is known without waiting."""
         owner = self._others.get(bundle)
         return None if owner is None or self._owns_by_records(owner.broker_id) else owner
 
     async def owner(self, bundle: Bundle) -> Owner | InTransit | None:
-        """Return the broker that the lock names: InTransit if it does not serve, or by a record that is to come."""
+        """Return the broker in the lock; InTransit if it does not serve, or owns by a record that is not read yet."""
         record = await self._others.read(bundle)
         if record is None:
             return None

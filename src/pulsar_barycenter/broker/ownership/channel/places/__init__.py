@@ -1,6 +1,9 @@
-"""One place of ownership records is the truth, and a live cluster goes from one place to the other.
+"""The two places of ownership records, and how a running cluster moves its records from one to the other.
 
-`place` is the key of the metadata store that says which place it is, and where its readers say that they stand still.
-`following_records` are the records wherever that key says they are. `syncer` is the leader's part: it copies the
-records to the other place, and changes the key.
+Problem: all brokers must read and write the same records, also while these are moved. Rule: one place has the
+authoritative copy, a key in the metadata store says which, and no broker writes while that key changes.
+
+- `place` is this key, and the keys in which readers publish that they have stopped writing.
+- `following_records` are the records in the place that the key names.
+- `syncer` is the leader's part: it copies the records to the other place, and changes the key.
 """

@@ -1,13 +1,12 @@
-"""The ownership records wherever they are: of the two places one is the truth, and all brokers follow the key that
-says which (`place`).
+"""The ownership records in their present place: all brokers follow the key that names it (`place`).
 
-Before it moves the truth, the leader has everybody stand still: a reader lets nothing more be written, waits for what
-is being written, and from then on neither sees a change nor makes one, until the key says where it goes on. What it
-serves it goes on serving. A reader's own key is there before it reads the key of the place, and the leader asks for all
-readers' keys after it wrote that: so whoever may write is known to the leader, or knows of the leader's wish. Both end
-with the session, and a reader without one writes nothing.
+Before the leader moves the records, all readers stop: a reader accepts no new writes, waits for its writes in progress,
+and then neither sees nor makes changes until the key names the new place. It continues to serve its bundles. A reader
+creates its own key before it reads the key of the place, and the leader lists the readers' keys after it wrote that
+one. So the leader knows every broker that may write, or the broker knows that it must stop. Both kinds of keys are tied
+to the session, and a reader without a session writes nothing.
 
-A change that somebody offers meanwhile waits for a while instead of failing.
+A change that is offered in this time waits for a while instead of failing.
 """
 
 import asyncio
@@ -34,11 +33,11 @@ from pulsar_barycenter.naming.bundle import Bundle
 
 log = structlog.get_logger(__name__)
 
-_AGAIN_S: Final = 0.2
-_LOOK_AGAIN_S: Final = 5.0
-"""How often the key is read, whatever was told of it."""
-_HELD_S: Final = 5.0
-"""How long an offer waits while the records are being moved."""
+_RETRY_S: Final = 0.2
+_CHECK_AGAIN_S: Final = 5.0
+"""How often the key is read, also without a notification."""
+_MAX_WAIT_S: Final = 5.0
+"""How long an offered change waits while the records are being moved."""
 
 
 class FollowingRecords:
@@ -51,8 +50,8 @@ class FollowingRecords:
         first_place: Callable[[], StorageType],
         make: Callable[[StorageType], OwnershipRecords],
     ) -> None:
-        """`first_place` is where the records of a cluster are that has none yet; `make` returns those of a place, which
-        are not started."""
+        """`first_place` returns the place of the records in a cluster that has none yet; `make` returns the records of
+        a place, not started."""
         self._store = store
         self._key = f"{READERS_ROOT}/{incarnation}"
         self._first_place = first_place
@@ -61,13 +60,13 @@ class FollowingRecords:
         self._known: dict[Bundle, ServiceUnitStateData] = {}
         self._listener: RecordListener | None = None
         self.place: Place | None = None
-        """What the key said last."""
+        """The key's value when it was last read."""
         self._session = 0
         self._shown_in: int | None = None
-        """In which session this reader's own key was written."""
+        """The session in which this reader's own key was written."""
         self._key_version = 0
         self._stood_still: tuple[int, int] | None = None
-        """At which generation, and in which session, it was said last that this reader stands still."""
+        """The generation and the session in which this reader last published that it has stopped."""
         self._may_write = False
         self._is_still = False
         self._writing = 0
@@ -87,12 +86,12 @@ class FollowingRecords:
 
     @property
     def may_write(self) -> bool:
-        """Whether this broker follows the key, and nobody asked it to stand still."""
+        """Whether this broker follows the key, and does not have to stop."""
         return self._may_write
 
     @property
     def session(self) -> int:
-        """Which of its sessions this broker is in; one more with each that ended."""
+        """The number of this broker's sessions that have ended."""
         return self._session
 
     def get(self, bundle: Bundle) -> ServiceUnitStateData | None:
@@ -140,13 +139,13 @@ class FollowingRecords:
             raise ChannelUnavailableError("its records were moved")
 
     async def all_read(self) -> dict[Bundle, ServiceUnitStateData]:
-        """Return what is in the place now, whether this reader stands still or not.
+        """Return the records in the place now, also while this reader has stopped.
 
         Raises:
-            ChannelUnavailableError: that cannot be known now.
+            ChannelUnavailableError: they cannot be read now.
         """
         if self._inner is None:
-            raise ChannelUnavailableError("it is not known yet where its records are")
+            raise ChannelUnavailableError("the place of its records is not known yet")
         await self._inner.catch_up()
         return dict(self._inner.items())
 
@@ -157,9 +156,9 @@ class FollowingRecords:
         after: ServiceUnitStateData | None,
         guard: Guard | None = None,
     ) -> bool:
-        await self._await_leave()
+        await self._await_permission()
         inner = self._inner
-        assert inner is not None, "only who has records may write them"
+        assert inner is not None, "a broker can only write after it has records"
         if self._known.get(bundle) is not before:
             return False
         self._writing += 1
@@ -171,10 +170,10 @@ class FollowingRecords:
             self._writing -= 1
             self._progress.notify()
 
-    async def _await_leave(self) -> None:
-        """Wait until this broker may write; what was decided in a session that is over is given up."""
+    async def _await_permission(self) -> None:
+        """Wait until this broker may write; raise if the session ended, because the change was decided in it."""
         session, loop = self._session, asyncio.get_running_loop()
-        deadline = loop.time() + _HELD_S
+        deadline = loop.time() + _MAX_WAIT_S
         while not self._may_write:
             left_s = deadline - loop.time()
             if self._closed or self._session != session or left_s <= 0:
@@ -192,10 +191,10 @@ class FollowingRecords:
                 await self._look()
             except (MetadataError, ChannelUnavailableError) as error:
                 log.warning("place_of_ownership_records_not_followed", reason=str(error))
-                await asyncio.sleep(_AGAIN_S)
+                await asyncio.sleep(_RETRY_S)
                 continue
             with suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_AGAIN_S):
+                async with asyncio.timeout(_CHECK_AGAIN_S):
                     await self._wake.wait()
 
     async def _look(self) -> None:
@@ -210,10 +209,10 @@ class FollowingRecords:
             await self._go_on(place, session)
 
     async def _show(self) -> None:
-        """Have this reader's key in the session of now.
+        """Create this reader's key in the present session.
 
         Raises:
-            MetadataError: one of a former session is there still, or the store did not answer.
+            MetadataError: the key of a former session still exists, or the store did not answer.
         """
         stored = await self._store.get(self._key)
         if stored is not None and stored.stat.created_by_self:
@@ -225,11 +224,12 @@ class FollowingRecords:
     async def _stand_still(self, place: Place, session: int) -> None:
         self._may_write = False
         while self._writing:
-            await self._progress.wait(_AGAIN_S)
+            await self._progress.wait(_RETRY_S)
         self._is_still = True
         if self._stood_still != (place.generation, session):
-            said, self._shown_in = str(place.generation).encode(), None  # what comes of it is found out by reading
-            stat = await self._store.put(self._key, said, expected_version=self._key_version, if_own=True)
+            # Until the write has succeeded, the key's version is not known: the next attempt reads it.
+            generation, self._shown_in = str(place.generation).encode(), None
+            stat = await self._store.put(self._key, generation, expected_version=self._key_version, if_own=True)
             self._shown_in, self._key_version = session, stat.version
             self._stood_still = place.generation, session
 
@@ -244,20 +244,20 @@ class FollowingRecords:
             await self._change_over(place)
         if self._is_still:
             self._is_still = False
-            self._tell_differences()
+            self._notify_differences()
         if self._session == session and not self._closed:
             self._may_write = True
             self._progress.notify()
 
     async def _change_over(self, place: Place) -> None:
-        """Read the records in the other place, then leave the former one."""
+        """Read the records in the other place, then close the former ones."""
         self._may_write = False
         self._is_still = True
         new = self._make(place.place)
         try:
             new.start(partial(self._on_record, new))
             while not new.is_read:
-                await self._progress.wait(_AGAIN_S / 4)
+                await self._progress.wait(_RETRY_S / 4)
             await new.catch_up()
         except BaseException:
             await new.close()
@@ -267,11 +267,11 @@ class FollowingRecords:
         if former is not None:
             await former.close()
 
-    def _tell_differences(self) -> None:
-        """Have the listener hear what became of each record while this reader stood still."""
+    def _notify_differences(self) -> None:
+        """Notify the listener of the records that changed while this reader had stopped."""
         assert self._inner is not None
         before, self._known = self._known, dict(self._inner.items())
-        for bundle in [*before, *(each for each in self._known if each not in before)]:
+        for bundle in [*before, *(bundle for bundle in self._known if bundle not in before)]:
             was, now = before.get(bundle), self._known.get(bundle)
             if was != now and self._listener is not None:
                 self._listener(bundle, was, now)

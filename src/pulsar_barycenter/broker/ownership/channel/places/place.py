@@ -1,11 +1,12 @@
-"""The key that says where the ownership records are, and the keys of those who follow it.
+"""The key that names the place of the ownership records, and the keys of its readers.
 
 | key | value | kept by |
 |---|---|---|
-| `/loadbalance/extension/records` | a `Place` as JSON, at most 1 KiB | the leader; the first broker makes it |
-| `/loadbalance/extension/records-readers/<incarnation>` | at which generation it stood still last | its session |
+| `/loadbalance/extension/records` | a `Place` as JSON, at most 1 KiB | the leader; the first broker creates it |
+| `/loadbalance/extension/records-readers/<incarnation>` | the generation at which it last stopped | its session |
 
-While `isMoving`, nobody writes records; whoever stands still says so. A generation is one more with each change.
+While `isMoving`, no broker writes records; a reader that has stopped publishes this. Each change of the key increments
+the generation.
 """
 
 from typing import Final, NamedTuple
@@ -25,24 +26,24 @@ SOURCES: Final = {
     "SystemTopicToMetadataStoreSyncer": StorageType.SYSTEM_TOPIC,
     "MetadataStoreToSystemTopicSyncer": StorageType.METADATA_STORE,
 }
-"""Values of `loadBalancerServiceUnitTableViewSyncer`, and from where each takes the records."""
+"""The values of `loadBalancerServiceUnitTableViewSyncer`, and the place from which each copies."""
 
 
 def other_place(place: StorageType) -> StorageType:
-    """Return the one of the two places that `place` is not."""
+    """Return the other one of the two places."""
     in_topic = place is StorageType.SYSTEM_TOPIC
     return StorageType.METADATA_STORE if in_topic else StorageType.SYSTEM_TOPIC
 
 
 class PlaceUnreadableError(MetadataError):
-    """The key that says where the records are cannot be read; nothing is known of any record before it can."""
+    """The key that names the place cannot be decoded; until it can, no record is known."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(PLACE_PATH, f"it does not say where the ownership records are: {reason}")
+        super().__init__(PLACE_PATH, f"it does not name the place of the ownership records: {reason}")
 
 
 class Place(msgspec.Struct, frozen=True, rename="camel"):
-    """Where the records are, as of a generation, and whether they are on their way to the other place."""
+    """The place of the records in one generation, and whether they are being moved to the other place."""
 
     place: StorageType
     generation: int
@@ -58,10 +59,10 @@ class StoredPlace(NamedTuple):
 
 
 async def read_place(store: MetadataStore) -> StoredPlace | None:
-    """Return what the key says; None if there is none yet.
+    """Return the key's value; None if there is no key yet.
 
     Raises:
-        PlaceUnreadableError: it has more than 1 KiB, or is not what is written there.
+        PlaceUnreadableError: it has more than 1 KiB, or is not a `Place`.
         MetadataError: the store did not answer.
     """
     stored = await store.get(PLACE_PATH)
@@ -76,7 +77,7 @@ async def read_place(store: MetadataStore) -> StoredPlace | None:
 
 
 async def read_or_make_place(store: MetadataStore, first: StorageType) -> StoredPlace:
-    """Return what the key says; if there is none, `first` is written there, and of several brokers' one."""
+    """Return the key's value; if there is no key, create it with `first`. If several brokers do, one of them wins."""
     while (found := await read_place(store)) is None:
         try:
             return await write_place(store, Place(first, _FIRST_GENERATION), MUST_NOT_EXIST)
@@ -86,21 +87,21 @@ async def read_or_make_place(store: MetadataStore, first: StorageType) -> Stored
 
 
 async def write_place(store: MetadataStore, place: Place, version: int) -> StoredPlace:
-    """Replace what the key of `version` says.
+    """Replace the key if it has this version.
 
     Raises:
-        BadVersionError: somebody else did.
+        BadVersionError: another broker replaced it.
         MetadataError: the store did not answer.
     """
     stat = await store.put(PLACE_PATH, msgspec.json.encode(place), expected_version=version)
     return StoredPlace(place, stat.version)
 
 
-async def who_goes_on(store: MetadataStore, generation: int) -> list[str]:
-    """Return the readers that do not stand still at `generation` (yet), by their incarnations."""
-    going_on = []
+async def readers_not_stopped(store: MetadataStore, generation: int) -> list[str]:
+    """Return the incarnations of the readers that have not stopped at `generation`."""
+    found = []
     for reader in await store.children(READERS_ROOT):
         stored = await store.get(f"{READERS_ROOT}/{reader}")
         if stored is not None and stored.value != str(generation).encode():
-            going_on.append(reader)
-    return going_on
+            found.append(reader)
+    return found

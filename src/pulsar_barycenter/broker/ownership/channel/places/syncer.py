@@ -1,17 +1,19 @@
-"""What the leader does while `loadBalancerServiceUnitTableViewSyncer` is set: it copies the ownership records to the
-place that the key names, moves the truth there, and keeps the former place alike from then on.
+"""Moves the ownership records, on the leader: copies them to the other place while
+`loadBalancerServiceUnitTableViewSyncer` is set, makes that place the authoritative one, and then keeps the former one
+equal.
 
-1. The other place gets all records as they are, then each change, while everybody writes where the truth is.
-2. When nothing differs, everybody is asked to stand still (`place`), and who cannot be heard of is waited for until his
-   session ends. What was written last is copied.
-3. The key names the other place, and everybody goes on there. Until then it named the former one.
+1. The other place gets all records, then each change, while all brokers write to the present place.
+2. When nothing differs, all readers have to stop (`place`); the leader waits for a silent reader until its session has
+   expired. Then it copies the last writes.
+3. The leader writes the other place into the key, and all brokers continue there. Until then the key named the former
+   place.
 
-Every step is begun anew by whoever leads next. What a former leader does late harms nothing: it replaces the key and
-the records of the store by the version that it read, within its session, and reaches the topic by its own broker only,
-which the fence of the topic's ledger keeps out.
+A new leader begins every step again. Late writes of a former leader do no harm: it replaces the key and the records in
+the store by the version that it read, within its session; and it reaches the topic only through its own broker, which
+the fence of the topic's ledger keeps from writing.
 
-Source: Pulsar's `ServiceUnitStateTableViewSyncer`. Different: there both places are written, and each change is copied
-both ways.
+Source: Pulsar's `ServiceUnitStateTableViewSyncer`. Difference: in Pulsar both places are written, and each change is
+copied both ways.
 """
 
 import asyncio
@@ -31,7 +33,7 @@ from pulsar_barycenter.broker.ownership.channel.places.place import (
     StoredPlace,
     other_place,
     read_place,
-    who_goes_on,
+    readers_not_stopped,
     write_place,
 )
 from pulsar_barycenter.broker.ownership.channel.records import ChannelUnavailableError, OwnershipRecords
@@ -44,25 +46,25 @@ from pulsar_barycenter.naming.counted import count_of
 log = structlog.get_logger(__name__)
 
 SYNCER_KEY: Final = "loadBalancerServiceUnitTableViewSyncer"
-_LOOK_AGAIN_S: Final = 0.05
+_CHECK_AGAIN_S: Final = 0.05
 _READ_S: Final = 30.0
-_AT_ONCE: Final = 64
+_CONCURRENT_COPIES: Final = 64
 
 
 class CopiedRecords(OwnershipRecords, Protocol):
-    """Records of a place where the truth is not: the leader alone writes there, whatever may follow what."""
+    """Records of a place that is not authoritative: only the leader writes there, without the rules of a change."""
 
     async def copy(self, bundle: Bundle, after: ServiceUnitStateData | None, holds: Callable[[], bool]) -> None:
-        """Have `after` there (None: nothing), if `holds` until it is written.
+        """Store `after` (None: delete the record) if `holds` returns True until it is written.
 
         Raises:
-            ChannelUnavailableError: it was not written, or that is not known.
+            ChannelUnavailableError: it was not written, or this is not known.
         """
         ...
 
 
 class RecordsSyncer:
-    """`make` returns the records of a place, as the leader alone writes them; they are not started."""
+    """`make` returns the records of a place for the leader's copies, not started."""
 
     def __init__(
         self,
@@ -79,11 +81,11 @@ class RecordsSyncer:
         self._make = make
         self._other: CopiedRecords | None = None
         self._differing: int | None = None
-        """How many records differ between the places; None while they are not copied by this broker."""
+        """The number of records that differ between the places; None while this broker does not copy them."""
         self._was_copied = False
         self._change = NextChange()
         self.due = asyncio.Event()
-        """Set when the places have to be looked at soon."""
+        """Set when the places have to be compared soon."""
         self._stop_listening = config.on_change(SYNCER_KEY, lambda _config: self.due.set())
         self._closing: asyncio.Task[None] | None = None
         leadership.on_change(self._on_leadership)
@@ -93,7 +95,7 @@ class RecordsSyncer:
         return self._config.current.load_balancer_service_unit_table_view_syncer in SOURCES
 
     def samples(self) -> Iterator[tuple[str, float]]:
-        """Return gauges: where the records are, and how far they are copied if this broker does that."""
+        """Return gauges: the place of the records, and the progress of copying if this broker copies."""
         place = self._records.place
         if place is not None:
             yield "barycenter_ownership_records_in_store", place.place is StorageType.METADATA_STORE
@@ -104,7 +106,7 @@ class RecordsSyncer:
             yield "barycenter_ownership_records_copied", self._was_copied
 
     async def close(self) -> None:
-        """Idempotent."""
+        """Stop copying. Further calls have no effect."""
         self._stop_listening()
         self._stop_listening = lambda: None
         await self._leave_other()
@@ -120,15 +122,15 @@ class RecordsSyncer:
             await other.close()
 
     async def run(self) -> None:
-        """Bring the places nearer to what the key asks for. What fails is told, and tried again at the next call."""
+        """Do the next step of the move; an error is logged, and the next call tries again."""
         if not self._leadership.is_leader():
             return
         try:
-            await self._look()
+            await self._step()
         except (LookupFailedError, MetadataError) as error:
             log.warning("ownership_records_not_copied", reason=str(error))
 
-    async def _look(self) -> None:
+    async def _step(self) -> None:
         source = SOURCES.get(self._config.current.load_balancer_service_unit_table_view_syncer)
         seen = self._records.place
         if source is None:
@@ -138,7 +140,7 @@ class RecordsSyncer:
         stored = await read_place(self._store)
         if stored is None:
             return
-        if stored.place.is_moving:  # whoever began that does not lead any more, or failed: it begins anew
+        if stored.place.is_moving:  # its leader is replaced or failed, so the move begins again
             await write_place(self._store, stored.place.next(stored.place.place, is_moving=False), stored.version)
             log.info("ownership_records_stay", place=stored.place.place.value)
             return
@@ -152,7 +154,7 @@ class RecordsSyncer:
             await self._move(stored, other_place(source), other)
 
     async def _open(self, place: StorageType) -> CopiedRecords:
-        """Return the records of a place to copy to, read."""
+        """Return the records of the place to copy to, after they were read."""
         if self._other is not None and self._other.storage is not place:
             await self._leave_other()
         if self._other is None:
@@ -162,15 +164,13 @@ class RecordsSyncer:
         try:
             async with asyncio.timeout(_READ_S):
                 while not other.is_read:
-                    await self._change.wait(_LOOK_AGAIN_S)
+                    await self._change.wait(_CHECK_AGAIN_S)
         except TimeoutError:
-            raise ChannelUnavailableError(
-                f"what is in the {place.value} could not be read in {_READ_S:.0f} s"
-            ) from None
+            raise ChannelUnavailableError(f"the {place.value} could not be read in {_READ_S:.0f} s") from None
         return other
 
     async def _follow_up(self, other: CopiedRecords) -> None:
-        """Copy what differs, while everybody writes."""
+        """Copy the records that differ, while all brokers write."""
         session, place = self._records.session, self._records.place
 
         def holds() -> bool:
@@ -191,32 +191,32 @@ class RecordsSyncer:
         self, records: Mapping[Bundle, ServiceUnitStateData], other: CopiedRecords, holds: Callable[[], bool]
     ) -> None:
         there = dict(other.items())
-        differing = [each for each in {**there, **records} if there.get(each) != records.get(each)]
+        differing = [bundle for bundle in {**there, **records} if there.get(bundle) != records.get(bundle)]
         self._differing = len(differing)
-        limit = asyncio.Semaphore(_AT_ONCE)
+        limit = asyncio.Semaphore(_CONCURRENT_COPIES)
 
-        async def one(bundle: Bundle) -> None:
+        async def copy(bundle: Bundle) -> None:
             async with limit:
                 await other.copy(bundle, records.get(bundle), holds)
                 if self._differing:
                     self._differing -= 1
 
-        outcomes = await asyncio.gather(*map(one, differing), return_exceptions=True)
+        outcomes = await asyncio.gather(*map(copy, differing), return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
 
     async def _move(self, stored: StoredPlace, target: StorageType, other: CopiedRecords) -> None:
-        """Have everybody stand still, copy what is left, and name the other place.
+        """Stop all readers, copy the remaining differences, and write the other place into the key.
 
         Raises:
-            ChannelUnavailableError, MetadataError: the truth stays where it was, as far as that is known.
+            ChannelUnavailableError, MetadataError: the place has not changed, as far as this is known.
         """
         place = stored.place
         stored = await write_place(self._store, place.next(place.place, is_moving=True), stored.version)
         log.info("ownership_records_stand_still", generation=stored.place.generation)
         try:
-            await self._await_all_still(stored.place.generation)
+            await self._await_readers(stored.place.generation)
             session = self._records.session
 
             def holds() -> bool:
@@ -226,7 +226,7 @@ class RecordsSyncer:
             await self._copy(await self._records.all_read(), other, holds)
             await other.catch_up()
             if dict(other.items()) != await self._records.all_read() or not holds():
-                raise ChannelUnavailableError("the two places differ though everything was copied")
+                raise ChannelUnavailableError("the two places still differ after everything was copied")
         except (LookupFailedError, MetadataError):
             with suppress(MetadataError):
                 await write_place(self._store, stored.place.next(place.place, is_moving=False), stored.version)
@@ -234,14 +234,12 @@ class RecordsSyncer:
         await write_place(self._store, stored.place.next(target, is_moving=False), stored.version)
         log.info("ownership_records_moved", place=target.value, records=len(other.items()))
 
-    async def _await_all_still(self, generation: int) -> None:
-        """Wait for everybody's sign, or for the end of his session."""
+    async def _await_readers(self, generation: int) -> None:
+        """Wait until all readers have stopped, or their sessions have expired."""
         within_s = max(_READ_S, 2 * self._config.current.metadata_store_session_timeout_millis / 1000)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + within_s
-        while going_on := await who_goes_on(self._store, generation):
+        while writing := await readers_not_stopped(self._store, generation):
             if loop.time() >= deadline:
-                raise ChannelUnavailableError(
-                    f"{count_of(len(going_on), 'broker')} did not stand still in {within_s:.0f} s"
-                )
-            await self._change.wait(_LOOK_AGAIN_S)
+                raise ChannelUnavailableError(f"{count_of(len(writing), 'broker')} did not stop in {within_s:.0f} s")
+            await self._change.wait(_CHECK_AGAIN_S)

@@ -1,4 +1,4 @@
-"""What contract suites have in common."""
+"""Fixtures that the contract suites share."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,12 +17,12 @@ from support.ownership_places import PLACES, Play, play_at
 
 @pytest.fixture(params=PLACES)
 def play(request: pytest.FixtureRequest) -> Play:
-    """Runs a scenario at one of the places of ownership records."""
+    """Runs a scenario at one of the locations of ownership records."""
     return lambda scenario: play_at(request.param, scenario)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run each test on each store; leased sessions know no guard but the leader's epoch."""
+    """Run each test on each store; leased sessions have no guard but the leader's epoch."""
     if "backend" in metafunc.fixturenames:
         of_sessions = metafunc.module.__name__.endswith("test_metadata_store")
         metafunc.parametrize("backend", [*BACKENDS, *(["leased", "timed"] if of_sessions else [])], indirect=True)
@@ -52,7 +52,7 @@ async def store(backend: Backend) -> MetadataStore:
 
 @pytest.fixture(params=["memory", "file"])
 async def there(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[There]:
-    """A ledger storage of each kind, and what a test of compaction sees and damages there."""
+    """A ledger storage of each kind, and what a test of compaction reads and damages there."""
     if request.param == "memory":
         world = LedgerWorld()
         place = There(world, lambda: set(world.disk._ledgers), lambda position: world.disk.damage(*position))

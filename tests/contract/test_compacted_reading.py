@@ -8,7 +8,7 @@ from support.ledger_world import Owner
 
 
 async def test_reading_begins_anywhere(there: There) -> None:
-    """A position between two that were kept begins with the later one, in ledgers of any size."""
+    """A start position between two kept messages begins with the later one, in ledgers of any size."""
     owner = await open_topic(there)
     await publish(owner, *keyed(*((f"k{n % 11}", b"%d" % n) for n in range(40))))
     await compact(owner)
@@ -94,7 +94,7 @@ async def test_a_topic_may_forget_that_it_was_compacted(there: There) -> None:
 
 
 async def test_positions_of_a_compacted_ledger_are_those_of_the_topic(there: There) -> None:
-    """Not those that its entries have in the ledger they lie in."""
+    """Not the positions of the entries in the compacted ledger."""
     owner = await open_topic(there)
     await publish(owner, *keyed(*((f"k{n % 5}", b"%d" % n) for n in range(15))))
     await compact(owner)

@@ -1,4 +1,4 @@
-"""Compactions that end early, on either ledger storage: no damage, closing, later owner or crash loses a message."""
+"""Compactions that end early, on each ledger storage: damage, closing, a later owner or a crash loses no message."""
 
 import asyncio
 from contextlib import suppress
@@ -65,7 +65,7 @@ async def test_a_topic_that_closes_ends_its_compaction_and_keeps_nothing_of_it(t
 
 
 async def test_a_later_owner_deletes_what_a_compaction_of_the_former_one_writes(there: There) -> None:
-    """The former owner goes on for a while; it cannot put its ledger in force."""
+    """The former owner continues for a while; it cannot activate its ledger."""
     owner = await open_topic(there)
     await publish(owner, *keyed(("a", b"1"), ("a", b"2")))
     begun = await owner.ledger.compacted.begin()
@@ -84,8 +84,8 @@ async def test_a_later_owner_deletes_what_a_compaction_of_the_former_one_writes(
 async def test_a_crash_at_any_step_loses_nothing_and_leaves_no_ledger_behind(
     there: There, takes_effect: bool, is_first: bool
 ) -> None:
-    """The process dies at its first step, its second, and so on, until it lives to the end of a compaction; after each
-    death another owner finds the same messages, no ledger that the topic does not list, and compacts."""
+    """The process dies at its first step, its second, and so on, until it completes a compaction. After each death
+    another owner finds the same messages and no ledger that the topic does not list, and compacts."""
     for dies_at in range(100):
         topic = TopicName.parse(f"persistent://tenant/space/t{dies_at}")
         published: list[Place] = []
@@ -122,7 +122,7 @@ async def test_a_crash_at_any_step_loses_nothing_and_leaves_no_ledger_behind(
 
 
 async def publish_numbers(owner: Owner, published: list[Place]) -> None:
-    """Publish the next numbers, the first three under keys of their own, the others under four, one of seven as a
+    """Publish the next numbers: the first three under their own keys, the others under four keys, one of seven as a
     tombstone."""
     for number in range(len(published), len(published) + 6):
         key = f"once {number}" if number < 3 else f"k{number % 4}"
@@ -132,7 +132,7 @@ async def publish_numbers(owner: Owner, published: list[Place]) -> None:
 
 
 async def open_mortal(world: LedgerWorld, topic: TopicName, life: Life) -> tuple[Owner, LedgerStorage]:
-    """Open the topic in a process whose life begins to count when the topic is open."""
+    """Open the topic in a process whose steps are counted from when the topic is open."""
     owner = Owner()
     storage = world.new_storage()
     dies_at, life.dies_at = life.dies_at, -1

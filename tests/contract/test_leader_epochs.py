@@ -53,7 +53,7 @@ async def test_a_guarded_write_happens_while_its_guard_holds_by_the_rules_of_any
 
 
 async def test_a_write_whose_guard_does_not_hold_changes_nothing_whatever_else_it_expects(store):
-    """And nobody is told of it."""
+    """And no listener is notified."""
     await store.put("/guard", b"")
     await store.put("/key", b"1")
     await store.put("/mine", b"1", ephemeral=True)
@@ -88,7 +88,7 @@ async def test_a_guard_that_is_gone_holds_for_nobody(store):
 
 
 async def test_a_key_above_others_can_be_made_under_a_guard(store):
-    """A store may have something there that is no key."""
+    """A store may have something at that path that is not a key."""
     await store.put("/guard", b"")
     await store.put("/a/b", b"")
     await store.put("/a", b"value", guard=Guard("/guard", 0))
@@ -117,7 +117,7 @@ async def test_a_session_that_ended_is_told_of_that_and_not_of_its_guard(backend
 
 
 async def elected(store: Any, former: Any = None) -> Epoch:
-    """Have `store` be elected in place of `former`, and take its epoch."""
+    """Elect `store` in place of `former`, and take its epoch."""
     if former is not None:
         await former.delete(LEADER)
     await store.put(LEADER, b"", ephemeral=True, expected_version=MUST_NOT_EXIST)
@@ -220,7 +220,7 @@ async def test_a_gate_lets_commands_of_the_epoch_of_now_pass(backend, store):
 
 
 async def test_an_epoch_record_that_is_none_makes_no_leader(store):
-    """Nobody can tell which epochs there were; whoever takes one regardless might repeat one."""
+    """The former epochs are unknown, so a new one might repeat one of them."""
     await store.put(LEADER, b"", ephemeral=True)
     for value in (b"?", b'{"epoch":-1}', b'{"epoch":%d}' % (MAX_EPOCH + 1)):
         await store.put(epoch_path(LEADER), value)

@@ -1,4 +1,4 @@
-"""What every ledger storage guarantees."""
+"""The guarantees of every ledger storage."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -56,7 +56,7 @@ class Reports:
 
 @dataclass
 class Place:
-    """Where ledgers live, seen by two brokers."""
+    """A location of ledgers, as two brokers see it."""
 
     first: LedgerStorage
     second: LedgerStorage
@@ -85,7 +85,7 @@ def append_numbers(writer: LedgerWriter, first: int, stop: int) -> None:
 
 
 async def test_entries_are_reported_in_order_and_read_back(place: Place) -> None:
-    """Ids count from 0, the reports grow, and data and columns come back as they were appended."""
+    """Ids count from 0, reported ids grow, and data and columns are read back as they were appended."""
     reports = Reports()
     writer = await place.first.create(7, epoch=1, on_durable=reports)
     append_numbers(writer, 0, 100)
@@ -113,7 +113,7 @@ async def test_entries_appended_together_stand_in_their_order_between_those_appe
 
 
 async def test_reports_match_what_the_reader_knows(place: Place) -> None:
-    """When an entry is reported, the writer's reader has it already."""
+    """When an entry is reported, the writer's reader returns it already."""
     known: list[tuple[int, int]] = []
     writers: list[LedgerWriter] = []
     done = asyncio.Event()
@@ -132,7 +132,7 @@ async def test_reports_match_what_the_reader_knows(place: Place) -> None:
 
 
 async def test_closing_waits_for_what_was_appended(place: Place) -> None:
-    """close() returns after the last report; appending then is an error; closing again is none."""
+    """close() returns after the last report; appending after it is an error; closing again is none."""
     reports = Reports()
     writer = await place.first.create(1, epoch=1, on_durable=reports)
     append_numbers(writer, 0, 50)
@@ -144,7 +144,7 @@ async def test_closing_waits_for_what_was_appended(place: Place) -> None:
 
 
 async def test_a_read_takes_one_entry_at_least_and_then_keeps_within_its_limit(place: Place) -> None:
-    """max_bytes bounds a read beyond its first entry; the last id is inclusive and may lie beyond the end."""
+    """max_bytes bounds a read beyond its first entry; the last id is inclusive and may be after the end."""
     reports = Reports()
     writer = await place.first.create(1, epoch=1, on_durable=reports)
     for _ in range(10):
@@ -158,7 +158,7 @@ async def test_a_read_takes_one_entry_at_least_and_then_keeps_within_its_limit(p
 
 
 async def test_a_closed_ledger_is_opened_at_its_known_length(place: Place) -> None:
-    """Another broker reads a ledger by its length; of a greater one than there is the rest is damaged."""
+    """Another broker reads a ledger by its length; beyond the actual length the rest is damaged."""
     reports = Reports()
     writer = await place.first.create(3, epoch=1, on_durable=reports)
     append_numbers(writer, 0, 20)
@@ -187,7 +187,7 @@ async def test_large_and_empty_entries_are_kept(place: Place) -> None:
 
 
 async def test_after_a_fence_nothing_more_is_reported(place: Place) -> None:
-    """The former owner's next append fails, naming both epochs, and the later owner has all that was reported."""
+    """The former owner's next append fails and names both epochs; the later owner has every reported entry."""
     reports = Reports()
     writer = await place.first.create(1, epoch=5, on_durable=reports)
     append_numbers(writer, 0, 10)
@@ -204,7 +204,7 @@ async def test_after_a_fence_nothing_more_is_reported(place: Place) -> None:
 
 
 async def test_a_fence_in_the_midst_of_appends_loses_nothing_reported(place: Place) -> None:
-    """Whatever is reported around a fence is among the entries that the fencing owner finds."""
+    """The fencing owner finds every entry that is reported around a fence."""
     reports = Reports()
     writer = await place.first.create(1, epoch=1, on_durable=reports)
     for number in range(2000):
@@ -225,7 +225,7 @@ async def test_a_fence_in_the_midst_of_appends_loses_nothing_reported(place: Pla
 
 
 async def test_fences_only_rise(place: Place) -> None:
-    """Fencing again is allowed; by a lower epoch than the last fence's, or than the writer's, it is refused."""
+    """Fencing again is allowed; an epoch below that of the last fence, or of the writer, is refused."""
     await place.first.create(1, epoch=5, on_durable=Reports())
     with pytest.raises(LedgerFencedError):
         await place.second.fence(1, epoch=4)
@@ -246,7 +246,7 @@ async def test_a_writer_is_not_fenced_by_its_own_epoch(place: Place) -> None:
 
 
 async def test_absent_ledgers(place: Place) -> None:
-    """Deleting one is no error, opening or fencing one is, creating one twice is."""
+    """Deleting an absent ledger is no error; opening or fencing it, or creating a ledger twice, is."""
     await place.first.delete(99)
     with pytest.raises(LedgerNotFoundError):
         await place.first.open(99, entry_count=1)

@@ -1,4 +1,4 @@
-"""Several real processes on one metadata store of a kind that has them: what happens when one is killed or stopped."""
+"""Several real processes on one metadata store that supports them: what happens when one is killed or stopped."""
 
 import asyncio
 import signal
@@ -26,7 +26,7 @@ async def shared(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 @pytest.fixture
 async def start(shared: Shared) -> AsyncIterator[Start]:
-    """Start a process that has a client with a session of so many milliseconds."""
+    """Start a process that has a client with this session timeout in milliseconds."""
     started = []
 
     async def start(session_timeout_ms: int) -> ProcessClient:
@@ -40,7 +40,7 @@ async def start(shared: Shared) -> AsyncIterator[Start]:
 
 
 async def test_a_stopped_process_loses_its_keys_and_finds_out_when_it_goes_on(shared: Shared, start: Start) -> None:
-    """It hears the four events in order, its caches are dropped first, and it has a new session."""
+    """It receives the four events in order, its caches are dropped first, and it has a new session."""
     store = await shared.connect(LONG_MS)
     process = await start(1_000)
     await process.do("put", path="/key", value="1", ephemeral=True)
@@ -65,9 +65,9 @@ async def test_a_stopped_process_loses_its_keys_and_finds_out_when_it_goes_on(sh
 
 
 async def test_what_a_stopped_process_writes_first_thing_is_refused(shared: Shared, start: Start) -> None:
-    """The write waits in its input when it goes on; it belongs to the session that ended meanwhile, or to the
-    next one if that was there first, but never to the old one. Over a connection that the server closed meanwhile its
-    outcome is unknown."""
+    """The write waits in its input when it continues. It belongs to the session that ended meanwhile, or to the next
+    one if that existed first, but never to both. Over a connection that the server closed meanwhile its outcome is
+    unknown."""
     store = await shared.connect(LONG_MS)
     process = await start(1_000)
     await process.do("put", path="/key", value="1", ephemeral=True)

@@ -1,6 +1,6 @@
 """The guarantees of every metadata store: each test runs on each backend of `support.metadata_backends`.
 
-The names in brackets are those of the tests of Pulsar's metadata module that state the same.
+Names in brackets are the tests of Pulsar's metadata module that state the same.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ async def test_expected_versions_decide_whether_a_write_happens(store):
 
 
 async def test_a_key_that_was_deleted_starts_again_at_version_0(store):
-    """So a version alone does not tell one life of a key from the next."""
+    """So a version alone does not distinguish a key from a deleted key of the same name."""
     await store.put("/key", b"1")
     await store.put("/key", b"2")
     await store.delete("/key", expected_version=1)
@@ -104,7 +104,7 @@ async def test_names_that_lead_to_no_key_any_more_vanish_from_the_children(store
 
 
 async def test_a_name_that_is_only_above_others_is_no_key_to_any_write(backend, store):
-    """Neither above a key that is there, nor where a session that ended left nothing."""
+    """Neither above an existing key, nor where an ended session left nothing."""
     other = await backend.connect()
     await store.put("/above/below", b"1")
     await other.put("/left/locks/one", b"1", ephemeral=True)
@@ -336,7 +336,7 @@ async def test_if_own_refuses_keys_of_another_session_at_the_same_version(backen
 
 
 async def test_a_session_that_ended_behind_its_clients_back_is_replaced(backend, store):
-    """[testSessionLost] The four events in order; the keys of the lost session do not come back."""
+    """[testSessionLost] The four events come in order; the keys of the lost session do not return."""
     events = Heard.session_events(store)
     await store.put("/ephemeral", b"", ephemeral=True)
     await backend.expire(store)
@@ -362,7 +362,8 @@ async def test_a_session_is_overdue_from_its_loss_to_the_next_one(backend, store
 
 
 async def test_a_write_of_a_session_that_has_ended_never_happens(backend, store):
-    """The client does not know yet that its session is gone; its write must not count as the next session's."""
+    """The client has not noticed yet that its session is gone; its write must not count as a write of the next
+    session."""
     events = Heard.session_events(store)
     await store.put("/key", b"1", ephemeral=True)
     await store.put("/lasting", b"1")
@@ -394,7 +395,7 @@ async def test_caches_are_dropped_before_anybody_hears_of_the_reconnection(backe
 
 
 async def test_counters_increase_across_clients_and_reopening(backend):
-    """[CounterTest] And leave no key behind."""
+    """[CounterTest] They leave no key behind."""
     first, second = await backend.connect(), await backend.connect()
     values = [await next_counter_value(client, "/counters/x") for client in (first, second, first)]
     await first.close()
@@ -440,7 +441,7 @@ async def test_caches_of_several_clients_follow_each_other(backend, store):
 
 
 async def test_a_lock_passes_to_another_client_and_comes_back_after_a_lost_session(backend, store):
-    """[testReacquireLocksAfterSessionLost] Back, and never expired, if nobody took it meanwhile."""
+    """[testReacquireLocksAfterSessionLost] It returns, and never expires, if no other client took it meanwhile."""
     other = await backend.connect()
     mine, theirs = LockManager(store, str), LockManager(other, str)
     lock = await mine.acquire("/lock", "me")

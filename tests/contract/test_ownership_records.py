@@ -1,4 +1,4 @@
-"""The guarantees of every place of ownership records: each test runs on each of `support.ownership_places`."""
+"""The guarantees of every location of ownership records: each test runs on each of `support.ownership_places`."""
 
 import asyncio
 from collections.abc import Callable
@@ -70,7 +70,7 @@ def test_who_comes_later_reads_what_is_there_and_then_what_follows(play: Play) -
 
 
 def test_nothing_is_read_before_all_that_is_there_was(play: Play) -> None:
-    """So that nobody takes for nobody's what he has not read yet."""
+    """So a bundle whose record is not read yet is not taken for unowned."""
 
     async def scenario(place: Place) -> None:
         first = await place.view()
@@ -229,7 +229,7 @@ def test_force_needs_the_next_version_alone(play: Play) -> None:
 
 
 def test_after_the_greatest_version_comes_the_least(play: Play) -> None:
-    """By a program that wrote the last one; nobody counts so far."""
+    """Another program wrote the last one; no broker counts that far."""
 
     async def scenario(place: Place) -> None:
         view = await place.view()
@@ -276,7 +276,8 @@ def test_a_tombstone_where_nothing_is_changes_nothing(play: Play) -> None:
 
 
 def test_of_a_tombstone_and_a_change_at_once_all_read_the_same(play: Play) -> None:
-    """A tombstone that comes behind a change is taken where the place does not compare: brokers put it off for long."""
+    """A tombstone after a change is accepted where the location does not compare versions: brokers delay tombstones
+    for long."""
 
     async def scenario(place: Place) -> None:
         for _ in range(5):
@@ -364,7 +365,7 @@ def test_what_was_written_though_nobody_answered_is_known_in_the_end(play: Play)
 
 @pytest.mark.parametrize("what", ["record", "tombstone"])
 def test_what_was_written_before_the_place_was_served_anew_is_known_to_be(play: Play, what: str) -> None:
-    """Its broker dies after it has stored a record and before it has said so: the record is offered a second time."""
+    """Its broker dies after it stored a record and before it answered: the record is offered a second time."""
 
     async def scenario(place: Place) -> None:
         slow, other = await place.view(), await place.view()

@@ -1,4 +1,4 @@
-"""What brokers of ours did not write into a place of ownership records: damaged, newer, and no records at all."""
+"""Records that other programs wrote into a location of ownership records: damaged, newer, or not records at all."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ from support.ownership_places import BUNDLE, OTHER, Place, Play, owned
 
 
 def newer(record: ServiceUnitStateData) -> bytes:
-    """Return a record with what a later version of Pulsar may add."""
+    """Return a record with fields that a later version of Pulsar may add."""
     fields = msgspec.json.decode(encode_record(record))
     return msgspec.json.encode({**fields, "leaseMillis": 30_000, "labels": {"zone": "b"}})
 

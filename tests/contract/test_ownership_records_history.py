@@ -1,4 +1,5 @@
-"""Brokers that publish ownership records at random while they and the place have trouble, on every place."""
+"""Brokers that publish ownership records at random while faults happen to them and to the location, for every
+location."""
 
 import asyncio
 import random
@@ -31,10 +32,11 @@ class Offer:
 
 
 class History:
-    """Several brokers that publish at random, legal and not, while they and the place have trouble.
+    """Several brokers that publish at random, legal and illegal records, while faults happen to them and to the
+    location.
 
-    Of every second seed there are no tombstones and no gaps between versions: after those what was published upon a
-    record of before may be taken for what follows (`service_unit_state`).
+    Every second seed has no tombstones and no gaps between versions: after those, a record that was published
+    against an earlier one may be taken for its successor (`service_unit_state`).
     """
 
     def __init__(self, place: Place, seed: int) -> None:
@@ -45,7 +47,7 @@ class History:
         self._serial = 0
 
     def offer(self, before: Record) -> Record:
-        """Draw what may follow a record, or may not; all are different but tombstones."""
+        """Draw a legal or illegal successor of a record; all are different except tombstones."""
         draw = self.random
         self._serial += 1
         one, other = draw.sample(("a:1", "b:1", "c:1"), 2)
@@ -100,7 +102,7 @@ class History:
 
 
 def check_view(place: Place, view: View, offers: list[Offer]) -> None:
-    """What a view was told is a history without gaps, of what was accepted or may have been."""
+    """Check that a view's notifications are a history without gaps, of records that were accepted or may have been."""
     possible = {(each.bundle, each.after) for each in offers if each.accepted is not False and each.after is not None}
     for bundle in BUNDLES:
         changes = [change for change in view.changes if change.bundle == bundle]
@@ -114,7 +116,7 @@ def check_view(place: Place, view: View, offers: list[Offer]) -> None:
 
 
 def in_one_order(told: list[list[Record]]) -> bool:
-    """Tell whether no two saw two records in different orders."""
+    """Return whether no two views received two records in different orders."""
     orders = [{record: at for at, record in enumerate(each) if record is not None} for each in told]
     return all(
         sorted(one.keys() & other.keys(), key=lambda it: one[it])

@@ -1,4 +1,4 @@
-"""Compaction of a topic on either ledger storage: which messages are kept, by which strategy."""
+"""Compaction of a topic on each ledger storage: which messages are kept, by which strategy."""
 
 import pytest
 
@@ -128,7 +128,7 @@ async def test_which_messages_of_a_large_batch_are_kept_is_said_again_by_the_nex
 
 
 async def test_batches_that_cannot_be_read_are_kept_whole(there: There) -> None:
-    """Encrypted, damaged, of a size that nobody opens, or shorter than they say."""
+    """Encrypted, damaged, too large to open, or shorter than their metadata says."""
     owner = await open_topic(there)
     message = [Message("a", b"1"), Message("b", b"1")]
     encrypted = batch(message, encryption_keys=[api.EncryptionKeys(key="k", value=b"v")])
@@ -148,7 +148,7 @@ async def test_batches_that_cannot_be_read_are_kept_whole(there: There) -> None:
 @pytest.mark.parametrize("kind", [api.LZ4, api.ZLIB, api.ZSTD, api.SNAPPY])
 @pytest.mark.parametrize("wrong", [-1, 1, 1000])
 async def test_a_batch_that_lies_about_its_size_is_kept_whole(there: There, kind: int, wrong: int) -> None:
-    """What lies behind its end in memory must not become part of it."""
+    """Bytes after its end in memory must not become part of it."""
     owner = await open_topic(there)
     messages = [Message("a", b"1" * 100), Message("b", b"1")]
     size = split_entry(batch(messages))[0].uncompressed_size
@@ -186,7 +186,7 @@ async def test_what_no_client_can_read_is_dropped(there: There) -> None:
 
 
 def keeps_higher(earlier: bytes, later: bytes | None) -> bool:
-    """The higher number is valid; a tombstone counts where the number is even."""
+    """Keep the earlier message if its number is not lower, or odd and followed by a tombstone."""
     return int(earlier) % 2 == 1 if later is None else int(later) <= int(earlier)
 
 

@@ -1,4 +1,4 @@
-"""Advice on made-up load, all runs made in this process."""
+"""Advice on synthetic load, with all runs in this process."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -24,7 +24,7 @@ def question_of(
     *,
     prefer: str = "both",
 ) -> Question:
-    """Return what would be asked of this load; without sizes where bundles are even in number, without splits."""
+    """Return the question of an advice on this load. Without sizes bundles are equal, without splits none splits."""
     parts = parts_of(demand.steps, demand.step_ms)
     hours = demand.step_ms / 3_600_000
     question = Question(
@@ -50,7 +50,7 @@ def tried(
     cluster: Cluster,
     events: Iterable[Event] = (),
 ) -> dict[str, list[Trial]]:
-    """Return all runs that are asked for; seed k has the k-th of the demands."""
+    """Return all requested runs; seed k has the k-th demand."""
     parts = parts_of(demands[0].steps, demands[0].step_ms)
     happens = tuple(events)
     known: dict[str, list[Trial]] = {}

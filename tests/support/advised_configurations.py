@@ -1,4 +1,4 @@
-"""Configurations of which advice is given."""
+"""Configurations that advice is given about."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ EVENLY = "load_balancer_distribute_bundles_evenly_enabled"
 
 
 def configured(**changes: Any) -> BrokerConfig:
-    """Return the defaults of 4.x with changes; most rules are about the strategies that are the default there."""
+    """Return the defaults of 4.x with changes; most rules concern the strategies that are default there."""
     return msgspec.structs.replace(default_config("4.x"), **changes)
 
 

@@ -1,10 +1,10 @@
-"""A cluster of Apache Pulsar itself on loopback, in processes of their own: ZooKeeper, a bookie and brokers.
+"""A cluster of Apache Pulsar itself on loopback, in separate processes: ZooKeeper, a bookie and brokers.
 
 The classes are those of the version that the peer suite resolves, with the dependencies that Pulsar pins for it. No
-broker is Pulsar's standalone: on loopback that one has its clients reach all others through itself, as a proxy.
+broker is Pulsar's standalone: on loopback its clients reach all other brokers through it, as a proxy.
 
-As tests want it, it starts soon and forgets all with the machine; as benchmarks want it (`DURABLE`), it runs as its
-operators run it: what is acknowledged is synced, and the JVMs compile what is hot.
+For tests it starts fast and keeps nothing after a crash of the machine. For benchmarks (`DURABLE`) it runs as
+operators run it: acknowledged messages are synced, and the JVMs compile hot code.
 """
 
 import asyncio
@@ -75,10 +75,10 @@ _CONFIGURATION: Final[dict[str, str]] = {
 class Deployment:
     """How the processes run: options of their JVMs, keys of ZooKeeper, of the brokers and of the bookie.
 
-    With `own_bookie` that is BookKeeper's server itself; without, the one that Pulsar's standalone starts, which is
-    made for small machines. Without `has_bookie` there is none, and no persistent topic can be loaded; without
-    `has_tls` the brokers have plain ports only. With `maps_classes` the JVMs map the classes that a broker of the first
-    such cluster had read until it was ready, where they would read them once more.
+    With `own_bookie` the bookie is BookKeeper's server; otherwise it is the one that Pulsar's standalone starts,
+    made for small machines. Without `has_bookie` there is none, and no persistent topic can be loaded. Without
+    `has_tls` the brokers have only plain ports. With `maps_classes` the JVMs map the classes that a broker of the
+    first such cluster had loaded when it was ready, instead of reading them again.
     """
 
     jvm: tuple[str, ...]
@@ -155,7 +155,7 @@ class ApacheBroker:
         self.process: subprocess.Popen[bytes] | None = None
 
     def kill(self) -> None:
-        """End it as a crash does."""
+        """End the process as a crash does."""
         assert self.process is not None
         self.process.kill()
         self.process.wait()
@@ -195,12 +195,12 @@ class ApachePulsar:
 
     @property
     def service_url(self) -> str:
-        """Leads to all brokers."""
+        """The URL with all brokers."""
         return "pulsar://" + ",".join(broker.service_url.removeprefix("pulsar://") for broker in self.brokers)
 
     @property
     def process_ids(self) -> list[int]:
-        """Those of ZooKeeper, the bookie and the brokers."""
+        """The process ids of ZooKeeper, the bookie and the brokers."""
         return [process.pid for process in self._started.values()]
 
     def start(self) -> None:
@@ -240,7 +240,7 @@ class ApachePulsar:
             self._wait_until_ready(broker)
 
     def end(self) -> None:
-        """End all processes at once: nothing of them is kept."""
+        """End all processes at once, without saving anything."""
         for process in self._started.values():
             process.kill()
             process.wait()
@@ -270,7 +270,7 @@ class ApachePulsar:
         return body
 
     def owner(self, topic: str) -> ApacheBroker:
-        """Return the broker that serves a topic; it is loaded where none did."""
+        """Return the broker that serves a topic; the topic is loaded if no broker did."""
         answer = self.expect(200, "GET", lookup_path(topic))
         return next(broker for broker in self.brokers if broker.service_url == answer["brokerUrl"])
 
@@ -285,7 +285,7 @@ class ApachePulsar:
         return "\n".join(f"--- {name}\n{text}" for name, text in said)
 
     def _broken(self) -> str | None:
-        """The newest of each process that ended."""
+        """Return the name of a process that ended, None if all run."""
         return next((name for name, process in self._started.items() if process.poll() is not None), None)
 
     def _start_bookie(self) -> None:
@@ -348,7 +348,7 @@ class ApachePulsar:
         return file
 
     def _keep_classes(self) -> None:
-        """Have a broker write what classes it has read, unless that was done before or there is no jcmd to ask by."""
+        """Make a broker write the list of its loaded classes, unless that was done before or there is no jcmd."""
         asking = shutil.which("jcmd")
         if self._classes is None or self._classes.exists() or asking is None:
             return
@@ -382,7 +382,7 @@ class ApachePulsar:
 
 
 def _archive_of(class_path: str) -> Path:
-    """Where the classes of a Java and these jars are kept; Java itself looks whether they are still the same."""
+    """Return the path of the class archive of a Java and these jars; Java itself checks that they are unchanged."""
     java = Path(tool("java")).resolve()
     made_from = f"{java} {java.stat().st_mtime_ns} {class_path}"
     return default_cache() / "classes" / f"broker-{hashlib.sha256(made_from.encode()).hexdigest()[:16]}.jsa"
@@ -397,10 +397,10 @@ def apache_pulsar(
     deployment: Deployment = QUICK,
     hosts: Sequence[str] = (),
 ) -> Iterator[ApachePulsar]:
-    """Run a cluster whose data and logs are in `folder`; `configuration` is put over that of all brokers.
+    """Run a cluster whose data and logs are in `folder`; `configuration` overrides that of all brokers.
 
-    `hosts` are the names of this machine by which the brokers are known, one each; not given, all are localhost, for
-    which alone their certificate is.
+    `hosts` are the names of this machine by which the brokers are known, one each. By default all are localhost, the
+    only name in their certificate.
 
     Raises:
         PeerUnavailableError: there is no Maven, no JDK or no network.
@@ -420,10 +420,10 @@ def apache_pulsar(
 
 
 def perf_command(*arguments: str, logging: Path | None = None) -> list[str]:
-    """The command of `pulsar-perf`; it logs as the file `logging` says.
+    """Return the command of `pulsar-perf`; it logs as the file `logging` says.
 
     Raises:
-        PeerUnavailableError: Maven cannot have it.
+        PeerUnavailableError: Maven cannot provide it.
     """
     (perf,) = class_path(Dependency("org.apache.pulsar:pulsar-testclient", _PERF_VERSION, without=("*:*",)))
     jars = resolve_class_path()[1]
@@ -434,7 +434,7 @@ def perf_command(*arguments: str, logging: Path | None = None) -> list[str]:
 
 
 def soon(holds: Callable[[], bool], *, within_s: float = 60, what: str) -> None:
-    """`eventually` for tests that do not run in a loop; `holds` may have one of its own."""
+    """`eventually` for tests that do not run in a loop; `holds` may have its own loop."""
 
     async def asked() -> bool:
         return await asyncio.to_thread(holds)

@@ -1,4 +1,4 @@
-"""Who asks a cluster of Apache Pulsar: the stock client, holders of tokens, our own command."""
+"""Clients of a cluster of Apache Pulsar: the stock client, holders of tokens, our own command."""
 
 import base64
 import hashlib
@@ -27,7 +27,7 @@ SECURED = {
 
 
 def token(role: str) -> str:
-    """A token that brokers with the keys SECURED accept."""
+    """Return a token that brokers with the keys SECURED accept."""
 
     def text(part: bytes) -> str:
         return base64.urlsafe_b64encode(part).decode().rstrip("=")
@@ -38,7 +38,7 @@ def token(role: str) -> str:
 
 @contextmanager
 def connected(cluster: ApachePulsar) -> Iterator[pulsar.Client]:
-    """The stock client."""
+    """Yield the stock client."""
     client = pulsar.Client(cluster.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
     try:
         yield client
@@ -47,7 +47,7 @@ def connected(cluster: ApachePulsar) -> Iterator[pulsar.Client]:
 
 
 def make_topic(cluster: ApachePulsar, name: str, *, partitions: int = 0, bundles: int = 4) -> str:
-    """Return a topic in a namespace of its own, of this name."""
+    """Create a namespace, and return a topic of this name in it."""
     cluster.expect(204, "PUT", f"/admin/v2/namespaces/public/{name}", json={"bundles": {"numBundles": bundles}})
     if partitions:
         cluster.expect(204, "PUT", f"/admin/v2/persistent/public/{name}/orders/partitions", json=partitions)
@@ -55,8 +55,8 @@ def make_topic(cluster: ApachePulsar, name: str, *, partitions: int = 0, bundles
 
 
 def barycenter(*arguments: str, status: int | None = 0, **environment: str) -> str:
-    """Run the command, which may end anyhow if `status` is None; return what it printed, or its complaints if it is to
-    fail."""
+    """Run the command and return its output, or its error output if it is expected to fail. With `status` None any
+    exit code is accepted."""
     done = subprocess.run(
         [sys.executable, "-m", "pulsar_barycenter", *arguments],
         capture_output=True,

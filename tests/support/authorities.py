@@ -1,4 +1,4 @@
-"""Authorities that tests make, and certificates of theirs for servers and clients on loopback."""
+"""Certificate authorities for tests, and their certificates for servers and clients on loopback."""
 
 import datetime
 import ipaddress
@@ -24,7 +24,7 @@ class Issued:
 
 
 class Authority:
-    """Signs what it is asked for; `file` is its own certificate."""
+    """Signs every requested certificate; `file` is its own certificate."""
 
     def __init__(self, folder: Path, name: str = "authority") -> None:
         self._folder = folder
@@ -37,7 +37,7 @@ class Authority:
         self.file.write_bytes(own.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM))
 
     def issue(self, common_name: str, file: str = "", *, days: int = 1) -> Issued:
-        """Write a certificate for loopback with that CN, which servers and clients may show."""
+        """Write a certificate for loopback with that CN, for servers and clients."""
         key = ec.generate_private_key(ec.SECP256R1())
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         addresses = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
@@ -54,7 +54,7 @@ class Authority:
         return made
 
     def trusting(self, shown: Issued | None = None) -> ssl.SSLContext:
-        """Return what a client goes by that trusts this authority, and shows a certificate if one is given."""
+        """Return the TLS context of a client that trusts this authority, and presents a certificate if one is given."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.load_verify_locations(self.file)
         if shown is not None:

@@ -1,4 +1,4 @@
-"""What proves nothing, by each method that a broker takes, and settings of a broker that has to refuse all of it."""
+"""Invalid proofs for each authentication method of a broker, and settings of a broker that must refuse all of them."""
 
 import base64
 from dataclasses import dataclass
@@ -15,13 +15,14 @@ _USERS: Final = f"{ROOT}:$apr1$abcdefgh$GQVaHFsauSKl0cgw4bVFJ/\n"
 
 
 def claimed(key: bytes = SECRET, algorithm: str = "HS256", **claims: Any) -> str:
-    """Return a token of ROOT for this cluster, but for what `claims` say; None takes a claim away."""
+    """Return a token of ROOT for this cluster, changed by `claims`; None removes a claim."""
     said = {"sub": ROOT, "aud": AUDIENCE, **claims}
     return jwt.encode({name: value for name, value in said.items() if value is not None}, key, algorithm)
 
 
 def settings(**more: Any) -> dict[str, Any]:
-    """Return those of a broker that takes tokens and passwords, lets strangers in, and asks what each may."""
+    """Return the settings of a broker that accepts tokens and passwords, admits anonymous clients, and checks
+    permissions."""
     return asking(
         authentication_providers=("token", "basic"),
         token_audience_claim="aud",
@@ -37,7 +38,7 @@ def settings(**more: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What is shown by a method, and what of it is said in the refusal."""
+    """Credentials of one method, and the text that the refusal must contain."""
 
     method: str
     data: str
@@ -55,7 +56,7 @@ class Proof:
 
 
 def _tampered() -> str:
-    """Return the token of somebody else with ROOT put in as its subject."""
+    """Return the token of another role with ROOT inserted as its subject."""
     head, _, signature = claimed(sub="mallory").split(".")
     return f"{head}.{claimed().split('.')[1]}.{signature}"
 

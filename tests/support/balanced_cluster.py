@@ -1,4 +1,4 @@
-"""Brokers with a real load manager on virtual time, whose load the test makes up."""
+"""Brokers with a real load manager on virtual time, whose load the test sets."""
 
 import asyncio
 import dataclasses
@@ -42,7 +42,7 @@ class FixedPipeline:
 
 
 class ClusterPeers:
-    """Carries a leader's commands out at the owner, as the REST layer does; remembers them."""
+    """Carries out a leader's commands at the owner, as the REST layer does, and records them."""
 
     def __init__(self, cluster: ControlCluster, by: str) -> None:
         self._cluster = cluster
@@ -88,7 +88,7 @@ M = TypeVar("M", ModularLoadManager, SimpleLoadManager)
 
 
 class ManagedBroker(Generic[M]):
-    """A broker of the cluster with all that its load manager touches."""
+    """A broker of the cluster with everything that its load manager uses."""
 
     def __init__(self, cluster: ControlCluster, port: int) -> None:
         self.meter = FixedUsage(usage(0))
@@ -114,7 +114,7 @@ class ManagedBroker(Generic[M]):
         return self.manager
 
     async def start(self, **settings: Any) -> Self:
-        """Start as Pulsar 4.x, whose default strategies decide by figures alone, so that outcomes can be reckoned."""
+        """Start as Pulsar 4.x, whose default strategies decide by values alone, so that outcomes can be computed."""
         self.broker = self.cluster.make(self.port, self.factory)
         self.broker.config.current = with_overrides(self.broker.config.current, {COMPATIBILITY_KEY: "4.x"})
         self.configure(**settings)
@@ -129,7 +129,7 @@ class ManagedBroker(Generic[M]):
         self.broker.config.current = msgspec.structs.replace(self.broker.config.current, **changes)
 
     async def report(self, cpu: float | None = None) -> bool:
-        """Write a report, freshly measured."""
+        """Write a report with new measurements."""
         if cpu is not None:
             self.meter.usage = usage(cpu)
         self.configure(load_balancer_host_usage_check_interval_minutes=1e-9)
@@ -137,7 +137,7 @@ class ManagedBroker(Generic[M]):
         return await self.broker.run(self.manager.write_report(force=True))
 
     def carries(self, *figures: NamespaceBundleStats) -> None:
-        """Give the bundles owned here these figures, in the order of their names."""
+        """Give the bundles owned here this load, in the order of their names."""
         self.stats = {str(bundle): each for bundle, each in zip(sorted(self.broker.owned), figures, strict=False)}
 
     async def do(self, work: Callable[[M], Any]) -> Any:
@@ -162,7 +162,7 @@ class SimplyBalanced(ManagedBroker[SimpleLoadManager]):
 
     @property
     def newest(self) -> int:
-        """The number of the report written last."""
+        """The sequence of the last written report."""
         return self.report_log.reports[-1].sequence
 
 
@@ -175,18 +175,18 @@ def traffic(throughput: float, *, rate: float = 0.0, topics: int = 2) -> Namespa
 
 
 async def balanced(cluster: ControlCluster, count: int, **others: Any) -> list[Balanced]:
-    """Start that many brokers; the first leads, and all but it are configured with `others`."""
+    """Start `count` brokers; the first leads, and all others are configured with `others`."""
     return [await Balanced(cluster, 8080 + index).start(**(others if index else {})) for index in range(count)]
 
 
 async def simply_balanced(cluster: ControlCluster, count: int, **settings: Any) -> list[SimplyBalanced]:
-    """Start that many brokers with these settings; the first leads."""
+    """Start brokers with these settings; the first leads."""
     settings = {"load_manager_class_name": "SimpleLoadManagerImpl", **settings}
     return [await SimplyBalanced(cluster, 8080 + index).start(**settings) for index in range(count)]
 
 
 async def simply_settled(brokers: list[SimplyBalanced]) -> None:
-    """Wait until every broker saw the newest reports of all."""
+    """Wait until every broker has the newest reports of all."""
 
     def all_seen() -> bool:
         newest = {each.id: each.newest for each in brokers}
@@ -204,7 +204,7 @@ async def own(cluster: ControlCluster, broker: Balanced | SimplyBalanced, *bundl
 
 
 async def settled(brokers: list[Balanced]) -> None:
-    """Wait until every broker saw the newest reports of all."""
+    """Wait until every broker has the newest reports of all."""
 
     def all_seen() -> bool:
         newest = {each.id: each.report_log.reports[-1].sequence for each in brokers}

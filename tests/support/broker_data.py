@@ -1,13 +1,13 @@
 """A small data folder of a broker, written by the stores themselves, and kept in `tests/data/broker-2`.
 
-It looks as a broker leaves it that is killed: one topic was closed, of one a ledger was trimmed away, one was never
-written to, and one is still open, with an entry half written; an ephemeral key waits for the end of its session.
-Times, names drawn by chance and the order of all writes are fixed, so it is written to the same bytes each time,
-but for the SQLite file, whose header names SQLite's version.
+It is what a killed broker leaves: one topic was closed, one has a trimmed ledger, one was never written to, and one is
+still open, with a partly written entry; an ephemeral key waits for the end of its session. Times, random names and the
+order of all writes are fixed, so each run writes the same bytes, except for the SQLite file, whose header has SQLite's
+version.
 
-`PYTHONPATH=src:tests python -m support.broker_data FOLDER` writes one. The folder that is kept is never written
-again: it stands for those that users have. A format that changes gets another one beside it: `tests/data/broker` has
-ledger files of version 1.
+`PYTHONPATH=src:tests python -m support.broker_data FOLDER` writes one. The kept folder is never written again: it
+represents the folders of users. A changed format gets another folder: `tests/data/broker` has ledger files of
+version 1.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class _Clock:
 
 
 class _Topic:
-    """A managed ledger whose entries are appended one by one, each once the one before is durable."""
+    """A managed ledger whose entries are appended one by one, each after the previous one is durable."""
 
     def __init__(self) -> None:
         self.positions: list[Position] = []
@@ -82,7 +82,7 @@ class _Topic:
             await self.settle()
 
     async def settle(self) -> None:
-        """Wait for what goes on beside the appends: ledgers that follow one another, or are trimmed."""
+        """Wait for background work of appends: rolling and trimming of ledgers."""
         while tasks := list(self.ledger._tasks):
             await asyncio.wait(tasks)
 
@@ -151,7 +151,7 @@ async def _write_open(store: SqliteStore, storage: FileLedgerStorage) -> _Topic:
 
 
 def _copy(running: Path, folder: Path) -> None:
-    """Copy the folder of a running broker as a crash would leave it, the SQLite file without room kept for later."""
+    """Copy the folder of a running broker as a crash would leave it, the SQLite file without reserved space."""
     folder.mkdir(parents=True)
     with closing(sqlite3.connect(running / METADATA)) as source:
         source.execute("VACUUM INTO ?", (str(folder / METADATA),))
@@ -164,12 +164,12 @@ def _copy(running: Path, folder: Path) -> None:
 
 
 def ledger_files(folder: Path) -> list[Path]:
-    """Return the ledgers' files, the oldest first."""
+    """Return the files of the ledgers, oldest first."""
     return sorted((folder / LEDGERS).rglob("*.ledger"))
 
 
 def metadata_statements(folder: Path) -> Iterator[str]:
-    """Yield the SQLite file's content as SQL, whatever the order of its pages."""
+    """Yield the content of the SQLite file as SQL, independent of the order of its pages."""
     with closing(sqlite3.connect(folder / METADATA)) as file:
         yield from file.iterdump()
 

@@ -1,4 +1,4 @@
-"""Pages of one file in a real browser, with all that they complain of."""
+"""Pages of one file in a real browser, with all reported problems."""
 
 import shutil
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def chromium() -> Iterator[Browser]:
 
 
 def opened(browser: Browser, report: str, **context: Any) -> tuple[Page, list[str]]:
-    """Return the page and the list in which all its complaints land: errors, refusals of its policy, requests."""
+    """Return the page and the list that collects its problems: errors, refusals of its policy, requests."""
     page = browser.new_page(**context)
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))

@@ -1,4 +1,4 @@
-"""Certificates for servers and clients on loopback, of an authority that the tests make."""
+"""Certificates for servers and clients on loopback, of an authority for the tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """PEM files: who signed, and what a server or client on loopback shows."""
+    """PEM files: the authority, and the certificate of a server or client on loopback."""
 
     authority: Path
     certificate: Path
@@ -27,7 +27,7 @@ RSA: Final = ("-newkey", "rsa:2048", "-nodes")
 
 
 def make_certificates(folder: Path, key: Sequence[str] = ELLIPTIC) -> Certificates:
-    """Have openssl make an authority, and a certificate of it for loopback that servers and clients may show."""
+    """Let openssl create an authority, and a certificate of it for servers and clients on loopback."""
     if shutil.which("openssl") is None:
         pytest.skip("there is no openssl on the PATH to make certificates with")
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,5 @@
-"""Builders for what clients send and brokers do not: the rest of `pulsar_barycenter.protocol.client_commands`."""
+"""Builders for commands that clients send and brokers do not: the rest of
+`pulsar_barycenter.protocol.client_commands`."""
 
 from collections.abc import Sequence
 
@@ -23,7 +24,7 @@ def lookup(request_id: int, topic: str, *, authoritative: bool = False, listener
 
 
 def redeliver(consumer_id: int, message_ids: Sequence[api.MessageIdData] = (), *, epoch: int | None = None) -> bytes:
-    """Ask for unacknowledged messages again: those of `message_ids`, or all if there are none."""
+    """Request unacknowledged messages again: those of `message_ids`, or all if there are none."""
     return command_frame(
         TYPE.REDELIVER_UNACKNOWLEDGED_MESSAGES,
         consumer_id=consumer_id,

@@ -1,6 +1,6 @@
-"""What may befall a running cluster, step by step, while clients use it; seen from outside alone.
+"""Faults and operations of a running cluster, step by step, while clients use it; observed only from outside.
 
-Nothing here knows a load manager but by what it promises to clients and operators.
+Nothing here depends on a load manager except on what it guarantees to clients and operators.
 """
 
 import asyncio
@@ -41,10 +41,11 @@ QUIET_BUNDLES: Final = 8
 
 @dataclass(frozen=True)
 class Manager:
-    """How brokers are configured, and what differs in what operators see.
+    """How brokers are configured, and what differs for operators.
 
-    `hands_over`: an owner gives a bundle to the next one directly, so that it has to be another broker.
-    `distrusts_store`: who lost his session leads for three minutes without taking anybody for lost, as in Pulsar.
+    `hands_over`: an owner gives a bundle directly to the next one, so that must be another broker.
+    `distrusts_store`: a broker that lost its session leads for three minutes without considering any broker lost, as
+    in Pulsar.
     """
 
     configuration: dict[str, str]
@@ -54,7 +55,8 @@ class Manager:
 
 @dataclass(frozen=True)
 class Size:
-    """`topics` get messages all the time, six times as many now and then. The seed draws who is concerned by a step."""
+    """`topics` always get messages, and sometimes six times the number. The seed draws the brokers and topics of a
+    step."""
 
     rounds: int
     topics: int
@@ -62,7 +64,7 @@ class Size:
 
 
 class Rehearsal:
-    """Each step leaves all three brokers running, and every producer getting through."""
+    """Each step leaves all three brokers running, and every producer succeeding."""
 
     def __init__(
         self, cluster: StandaloneCluster, admin: Admin, manager: Manager, size: Size, traffic: Traffic
@@ -83,7 +85,7 @@ class Rehearsal:
         return self.cluster.brokers
 
     async def play(self) -> None:
-        """Take all steps, in the order in which they stand here in the first round, in any in the others."""
+        """Take all steps: in the first round in the order of this file, later in any order."""
         for turn in range(self.size.rounds):
             steps: list[Callable[[], Awaitable[None]]] = [
                 self.first_look_ups_at_once,
@@ -111,7 +113,7 @@ class Rehearsal:
     # ---- who serves
 
     async def ask(self, topic: str, broker: BrokerProcess) -> set[str]:
-        """Return the service URLs that one broker tells for a topic by either protocol, NOBODY if it tells none now."""
+        """Return the service URLs that one broker returns for a topic by either protocol, NOBODY if it returns none."""
         try:
             async with asyncio.timeout(ASK_S):
                 told = await asyncio.gather(
@@ -133,7 +135,7 @@ class Rehearsal:
         return str(answer["brokerUrl"])
 
     async def one_owner(self, topics: Iterable[str], *, asked: Iterable[BrokerProcess] = ()) -> dict[str, str]:
-        """Wait until all who are asked name one owner of each topic, and return the service URL of each."""
+        """Wait until all brokers name one owner of each topic, and return the service URL of each."""
         topics, found = list(topics), dict[str, str]()
         asked = list(asked) or self.brokers
         answers: dict[str, set[str]] = {}
@@ -159,7 +161,7 @@ class Rehearsal:
         return next(broker for broker in self.brokers if broker.service_url == url)
 
     async def leader(self, *, asked: Iterable[BrokerProcess] = ()) -> BrokerProcess:
-        """Return the broker that all who are asked call the leader."""
+        """Return the broker that all others name as leader."""
         asked, told = list(asked) or self.brokers, set[str]()
 
         async def agree() -> bool:
@@ -176,7 +178,7 @@ class Rehearsal:
         return [broker for broker in self.brokers if broker not in brokers]
 
     async def moved_to(self, topic: str, broker: BrokerProcess) -> None:
-        """Have the topic's bundle owned by that broker, if it is not."""
+        """Move the topic's bundle to that broker, if it is elsewhere."""
         if await self.owner(topic) is not broker:
             await self._unload(topic, destination=broker.broker_id)
             await self._owned_by(topic, broker)
@@ -188,7 +190,7 @@ class Rehearsal:
         await eventually(is_owned, within_s=SETTLED_S, what=f"{topic} is served by {broker.name}")
 
     async def _unload(self, topic: str, *, status: int = 204, destination: str = "") -> None:
-        """Unload the topic's bundle; whichever broker is asked, the request follows to whom it concerns."""
+        """Unload the topic's bundle through any broker; the request follows redirects to the owner."""
         asked = self.random.choice(self.brokers).index
         namespace = TopicName.parse(topic).namespace
         path = f"/admin/v2/namespaces/{namespace}/{await self.admin.bundle_range(topic, broker=asked)}/unload"
@@ -196,7 +198,7 @@ class Rehearsal:
         await self.admin.expect(status, "PUT", path + query, broker=asked)
 
     async def start_again(self, broker: BrokerProcess) -> None:
-        """Start a broker that ended, and return when all know that it is there."""
+        """Start a broker that ended, and return when all others list it."""
         self._stopped.discard(broker)
         await self.cluster.start_brokers([broker])
 
@@ -207,7 +209,7 @@ class Rehearsal:
         await eventually(is_known, within_s=SETTLED_S, what=f"all know {broker.name}")
 
     async def _can_lose(self, victim: BrokerProcess) -> None:
-        """See to it that whoever leads when this broker is gone takes it for lost, and not the store for unreliable."""
+        """Ensure that the leader considers this broker lost when it is gone, and not the store unreliable."""
         while self.manager.distrusts_store:
             leader = await self.leader()
             doubtful = self._stopped - {victim} if leader is victim else self._stopped & {leader}
@@ -230,7 +232,8 @@ class Rehearsal:
         assert len(set(answers)) == 1
 
     async def look_ups_follow_the_rule(self) -> None:
-        """All brokers know each topic's bundle by the hash, and one owner of each bundle; all bundles are owned."""
+        """All brokers agree on each topic's bundle, by the hash, and on one owner of each bundle; all bundles are
+        owned."""
         by_rule = NamespaceBundles.equal(QUIET, QUIET_BUNDLES)
         owners: dict[Bundle, set[str]] = {}
         found = await self.one_owner(line.topic for line in self.traffic.quiet)
@@ -243,7 +246,7 @@ class Rehearsal:
         assert len(owners) == QUIET_BUNDLES
 
     async def unload(self) -> None:
-        """Unloaded for nobody in particular, a bundle is served again by somebody."""
+        """A bundle unloaded without a destination is served again."""
         for _ in range(2):
             topic = self.random.choice(self.topics)
             async with self.traffic.burst(topic):
@@ -251,7 +254,7 @@ class Rehearsal:
             await self.traffic.gets_through(within_s=SETTLED_S)
 
     async def unload_to_a_broker(self) -> None:
-        """Unloaded to a certain broker, a bundle is served by that one; one that is not there is refused."""
+        """A bundle unloaded to a given broker is served by it; an absent destination is refused."""
         for topic in self.random.sample(self.topics, 3):
             destination = self.random.choice(self.others(await self.owner(topic)))
             async with self.traffic.burst(topic):
@@ -263,7 +266,7 @@ class Rehearsal:
         await self._owned_by(topic, owner)
 
     async def split(self) -> None:
-        """A bundle's parts are where it was, and every broker knows them."""
+        """The parts of a bundle are where it was, and every broker has them."""
         topic = self.random.choice(self.topics)
         before = await self._boundaries()
         whole = BundleRange.parse(await self.admin.bundle_range(topic))
@@ -292,7 +295,7 @@ class Rehearsal:
         return [int(boundary, 16) for boundary in answer["boundaries"]]
 
     async def kill_an_owner(self) -> None:
-        """A broker that does not lead is killed: all its topics are served by others within the session's end."""
+        """A broker that does not lead is killed: other brokers serve all its topics within a session."""
         topic = self.random.choice(self.topics)
         victim = self.random.choice(self.others(await self.leader()))
         await self._can_lose(victim)
@@ -303,13 +306,13 @@ class Rehearsal:
         await self.start_again(victim)
 
     async def stop_an_owner_for_long(self) -> None:
-        """A broker that stands still for two sessions acknowledges nothing of what it lost, and says so to who asks."""
+        """A broker that is paused for two sessions acknowledges nothing of what it lost, and says so on request."""
         topic = self.random.choice(self.topics)
         victim = self.random.choice(self.others(await self.leader()))
         await self._stop_for_long(topic, victim)
 
     async def stop_the_leader_for_long(self) -> None:
-        """The same of the leader: another leads meanwhile, and goes on leading."""
+        """The same for the leader: another broker leads meanwhile, and continues to lead."""
         topic, victim = self.random.choice(self.topics), await self.leader()
         await self._stop_for_long(topic, victim)
 
@@ -361,7 +364,7 @@ class Rehearsal:
         witness.close()
 
     async def _stop_outside_the_store(self, victim: BrokerProcess) -> None:
-        """Stop a process, but not in the middle of a write to the store: that keeps its file locked against all."""
+        """Stop a process, but not in the middle of a write to the store, which would lock the file for all."""
         store = self.cluster.settings.directory.metadata
         for _ in range(100):
             victim.signal(signal.SIGSTOP)
@@ -372,7 +375,7 @@ class Rehearsal:
         raise AssertionError(f"{victim.name} is always writing to the store")
 
     def _send_once(self, topic: str, brokers: list[BrokerProcess]) -> None:
-        """Have a client that comes now send a message."""
+        """Send a message with a new client."""
         url = "pulsar://" + ",".join(broker.service_url.removeprefix("pulsar://") for broker in brokers)
         with own_client(url) as client:
             producer = NumberedProducer(client, topic)
@@ -381,7 +384,7 @@ class Rehearsal:
             assert producer.failures == []
 
     async def restart_all(self) -> None:
-        """Each broker in turn leaves in order and comes back; clients are served by the others meanwhile."""
+        """Each broker in turn leaves in order and comes back; the others serve clients meanwhile."""
         for broker in self.brokers:
             await self._restart(broker)
 
@@ -394,7 +397,7 @@ class Rehearsal:
 
 @asynccontextmanager
 async def rehearsal(folder: Path, manager: Manager, size: Size) -> AsyncIterator[Rehearsal]:
-    """Run a cluster with traffic; on leaving, check that nothing was lost and nobody served what another did."""
+    """Run a cluster with traffic; on leaving, check that nothing was lost and no two brokers served one bundle."""
     async with running_cluster(folder, configuration={**QUICK, **manager.configuration}) as (cluster, admin):
         await admin.create_namespace(str(BUSY), 2)
         await admin.create_namespace(str(QUIET), QUIET_BUNDLES)
@@ -418,7 +421,7 @@ async def rehearsal(folder: Path, manager: Manager, size: Size) -> AsyncIterator
 
 
 def can_write(store: Path) -> bool:
-    """Tell whether anybody could write to a store of SQLite within a second."""
+    """Return whether a process could write to an SQLite store within a second."""
     with closing(sqlite3.connect(store, timeout=1.0, isolation_level=None)) as db:
         try:
             db.execute("BEGIN IMMEDIATE")
@@ -429,7 +432,8 @@ def can_write(store: Path) -> bool:
 
 
 def check_terms(terms: list[Term]) -> None:
-    """Nobody acknowledged anything of a bundle while another did; and that is known of enough terms to say so."""
+    """Check that no two brokers acknowledged messages of a bundle at once, and that enough terms are known to say
+    so."""
     assert conflicts(terms) == []
     acknowledged = [term for term in terms if term.bundle.namespace == BUSY and term.first_acknowledged_ms is not None]
     assert len(acknowledged) >= 12

@@ -1,4 +1,4 @@
-"""Seeds that differ from commit to commit, and are the same wherever one commit is tested."""
+"""Seeds that differ from commit to commit, and are the same wherever a commit is tested."""
 
 import hashlib
 import subprocess

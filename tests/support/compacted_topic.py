@@ -1,4 +1,4 @@
-"""A topic on a ledger storage of one kind: entries published one by one, compacted, and what is left of them."""
+"""A topic on a ledger storage of one kind: entries published one by one, compacted, and what remains of them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ SMALL = LedgerSettings(max_entries_per_ledger=4, mark_delete_per_second=0)
 
 @dataclass
 class There:
-    """A world on one kind of storage, which ledgers have files there, and how the last entry of one gets damaged."""
+    """A world on one kind of storage, with its ledger files, and a way to damage the last entry of a ledger."""
 
     world: LedgerWorld
     ledger_ids: Callable[[], set[int]]
@@ -34,14 +34,14 @@ def flip_last(root: Path, position: Position) -> None:
 
 
 async def publish(owner: Owner, *entries: bytes, messages: int = 1) -> None:
-    """Append entries one by one, so that ledgers roll where they are full."""
+    """Append entries one by one, so that full ledgers roll."""
     for entry in entries:
         await publish_entry(owner, entry, messages)
         await owner.settle()
 
 
 async def open_topic(there: There, epoch: int = 1) -> Owner:
-    """Open the topic, of which nothing is trimmed that was not compacted."""
+    """Open the topic with the cursor of compaction, so that nothing is trimmed before it is compacted."""
     owner = await there.world.open(epoch, settings=SMALL)
     await owner.ledger.compacted.open_cursor()
     return owner

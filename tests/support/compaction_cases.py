@@ -1,4 +1,4 @@
-"""Keyed messages as producers send them, what compaction should leave of them, and a process that dies at a step."""
+"""Keyed messages as producers send them, the expected result of compaction, and a process that dies at a step."""
 
 import zlib
 from collections.abc import Awaitable, Callable, Sequence
@@ -54,7 +54,7 @@ def single(message: Message, kind: int = 0, *, time_ms: int | None = None) -> by
 
 
 def batch(messages: Sequence[Message], kind: int = 0, **fields: Any) -> bytes:
-    """Return the entry of a batch; `fields` are put into its metadata, whatever is true."""
+    """Return the entry of a batch; `fields` are put into its metadata, correct or not."""
     parts = []
     for message in messages:
         value = message.value or b""
@@ -92,7 +92,7 @@ async def publish_entry(owner: Owner, entry: bytes, messages: int = 1) -> Positi
 
 
 class Place(NamedTuple):
-    """A message as a client gets it: where it stands, the place in its batch (-1 without one), key and value."""
+    """A message as a client receives it: its position, its index in the batch (-1 without one), key and value."""
 
     position: Position
     place: int
@@ -101,7 +101,7 @@ class Place(NamedTuple):
 
 
 async def messages_in(entry: Entry) -> list[Place]:
-    """Return what a client gives to its application of an entry; of a message in chunks each part."""
+    """Return the messages of an entry that a client passes to its application; for a chunked message each part."""
     content = await content_of(entry.data)
     if isinstance(content, Single):
         payload = await content.payload()
@@ -137,7 +137,7 @@ async def compacted_places(ledger: ManagedLedger) -> list[Place]:
 
 
 def table_of(places: Sequence[Place]) -> dict[str, bytes]:
-    """Return what a table of the newest value of each key holds."""
+    """Return a table of the newest value of each key."""
     table: dict[str, bytes] = {}
     for place in places:
         if place.key is not None and place.value:
@@ -148,7 +148,8 @@ def table_of(places: Sequence[Place]) -> dict[str, bytes]:
 
 
 def newest_of(places: Sequence[Place]) -> list[Place]:
-    """Return what compaction should leave, the slow way: the newest place of each key that was not deleted."""
+    """Return the expected result of compaction, computed slowly: the newest position of each key that was not
+    deleted."""
     newest: dict[str, Place] = {}
     for place in places:
         if place.key is not None:
@@ -163,8 +164,7 @@ def newest_of(places: Sequence[Place]) -> list[Place]:
 
 @dataclass
 class Life:
-    """A process whose steps that reach outside are counted: the one numbered `dies_at` is its last, and takes effect
-    or not."""
+    """A process whose external steps are counted: the step numbered `dies_at` is its last, and takes effect or not."""
 
     dies_at: int = -1
     takes_effect: bool = True

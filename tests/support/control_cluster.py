@@ -1,4 +1,4 @@
-"""Several brokers' control planes on one memory store and one virtual-time loop, without topics or sockets."""
+"""The control planes of several brokers on one memory store and one virtual-time loop, without topics or sockets."""
 
 import asyncio
 import random
@@ -55,7 +55,7 @@ class NoPeers:
 
 
 class FakeTopics:
-    """Stands for the topic registry: remembers what it was told, and closes slowly if asked to."""
+    """Replaces the topic registry: records its calls, and closes slowly on request."""
 
     def __init__(self) -> None:
         self.closed: list[tuple[Bundle, str]] = []
@@ -114,7 +114,7 @@ class FakeDirectory:
 
 
 class HashLoadManager(NoopLoadManager):
-    """Centralised; chooses by the hash of the bundle's name, so that the answer is known and spread."""
+    """Centralised; chooses by the hash of the bundle's name, so that the answer is known and evenly spread."""
 
     @property
     def is_centralized(self) -> bool:
@@ -192,7 +192,7 @@ class ControlBroker:
 
     @property
     def owned(self) -> list[Bundle]:
-        """What it serves, without its own heartbeat namespaces."""
+        """The bundles it serves, without its own heartbeat namespaces."""
         return [bundle for bundle in self.plane.ownership.owned_bundles() if not is_broker_bound(bundle.namespace)]
 
 
@@ -219,13 +219,13 @@ class ControlCluster:
     def make(
         self, port: int, factory: Callable[[LoadManagerContext], Any] = HashLoadManager, **settings: Any
     ) -> ControlBroker:
-        """Return a broker that is not started yet; `settings` are of its configuration."""
+        """Return a broker that is not started yet, configured with `settings`."""
         broker = ControlBroker(self, port, factory, **settings)
         self.brokers[broker.broker_id] = broker
         return broker
 
     async def pass_by(self, leader: ControlBroker, leader_path: str = LEADER_PATH) -> None:
-        """Have another leader, who is nobody here, take the next epoch, and nobody tell this one."""
+        """Let a leader that is no broker here take the next epoch, without a notification to this broker."""
         self.backend.route_notifications(leader.store, lambda told: None)
         following = leader.plane.leadership.epoch().number + 1
         record = EpochRecord(following, "passed-by:1")
@@ -233,7 +233,7 @@ class ControlCluster:
         assert leader.plane.leadership.is_leader(), "as far as it knows"
 
     async def follow(self, topic: TopicName, first: ControlBroker) -> Owner:
-        """Look `topic` up as a client does: follow redirects, try again on errors that say so."""
+        """Look `topic` up as a client does: follow redirects, and try again on errors that ask for it."""
         broker, authoritative = first, False
         for _ in range(20):
             answer = await broker.lookup(topic, authoritative=authoritative)
@@ -282,7 +282,7 @@ def topic(name: str) -> TopicName:
 
 
 def on_virtual_time(scenario: Callable[[ControlCluster], Awaitable[None]]) -> None:
-    """Run one scenario on a loop of its own; what any callback or task died of fails it."""
+    """Run one scenario on a loop of its own; an error in any callback or task fails it."""
     loop = VirtualTimeLoop()  # type: ignore[abstract]
 
     async def main() -> None:

@@ -15,7 +15,7 @@ _DEADLINE_S = 180.0
 
 
 class Daemon:
-    """A running daemon: copies what it prints to its log, and tells of a line that somebody waits for."""
+    """A running daemon: copies its output to its log, and reports a line that a test waits for."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
         stream = process.stdout
@@ -34,7 +34,7 @@ class Daemon:
         self._lines.put(None)
 
     def wait_for(self, pattern: re.Pattern[str]) -> re.Match[str]:
-        """Return the first match in a line not looked at before."""
+        """Return the first match in a line that was not searched before."""
         while True:
             try:
                 line = self._lines.get(timeout=_DEADLINE_S)
@@ -51,9 +51,9 @@ class Daemon:
 
 @contextmanager
 def daemon(command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> Iterator[Daemon]:
-    """Run `command` while the block lasts, then end it by its id; what it prints goes to `log`.
+    """Run `command` while the block lasts, then end it by its id; its output goes to `log`.
 
-    Its standard input is a pipe of this process: whoever reads it sees its end when this process dies.
+    Its standard input is a pipe of this process: a daemon that reads it sees its end when this process dies.
     """
     with subprocess.Popen(
         command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT

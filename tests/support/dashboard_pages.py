@@ -1,4 +1,4 @@
-"""The dashboard of a served cluster in a browser: a cluster with something to show, pages and what they complain of."""
+"""The dashboard of a served cluster in a browser: a cluster with varied content, its pages and their problems."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -83,9 +83,9 @@ def opened(
     patches: Mapping[str, Callable[[Any], Any]] = NO_PATCHES,
     **context: Any,
 ) -> tuple[Page, list[str]]:
-    """Return a page and the list of what it complains of: errors, refusals of its policy, requests to elsewhere.
+    """Return a page and the list of its problems: errors, refusals of its policy, requests to other hosts.
 
-    `patches` change the JSON that the broker answers, by the path that is asked.
+    `patches` change the JSON answers of the broker, by path.
     """
     page = browser.new_page(**context)
     page.set_default_timeout(15_000)
@@ -102,7 +102,7 @@ def opened(
 
 
 def patched(page: Page, path: str, change: Callable[[Any], Any]) -> None:
-    """Have a page get the answers to its requests of a path changed."""
+    """Change the answers that a page gets to its requests of a path."""
 
     def answer(route: Route) -> None:
         response = route.fetch()
@@ -123,7 +123,7 @@ def explained(served: ServedCluster, **query: str) -> Any:
 
 
 def tab_to(page: Page, matches: str) -> None:
-    """Press Tab until what matches has the focus."""
+    """Press Tab until a matching element has the focus."""
     for _ in range(200):
         page.keyboard.press("Tab")
         if page.evaluate("selector => document.activeElement.matches(selector)", matches):
@@ -132,6 +132,6 @@ def tab_to(page: Page, matches: str) -> None:
 
 
 def barriers(page: Page) -> list[tuple[str, list[str]]]:
-    """Return what axe finds: rules that are broken, each with the first elements that break it."""
+    """Return what axe finds: broken rules, each with the first elements that break it."""
     violations = Axe().run(page).response["violations"]
     return [(one["id"], [node["html"][:150] for node in one["nodes"][:3]]) for one in violations]

@@ -1,4 +1,4 @@
-"""The data folder in `tests/data/pipeline`, which stands for those that people have, and the reports in it."""
+"""The data folder in `tests/data/pipeline`, which represents folders of users, and the reports in it."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ def copied(to: Path) -> PipelineLayout:
 
 
 def logged(layout: PipelineLayout) -> list[LocalBrokerData]:
-    """The reports in the log and the archive, the one that waits among them, in the order of their times."""
+    """The reports in the log and the archive, including the one that waits, in the order of their times."""
     found = [decode_report(file.read_bytes()) for file in layout.data.rglob("*_*-*-*.json")]
     return sorted(found, key=lambda report: report.last_update)

@@ -1,4 +1,4 @@
-"""A made-up run of a demo with one of everything that its report tells: flapping, a split, a fail-over, odd names."""
+"""A synthetic run of a demo with everything that its report shows: moves back, a split, a fail-over, unusual names."""
 
 from pathlib import Path
 
@@ -58,7 +58,7 @@ def flapping_run() -> tuple[Record, ClientResult]:
 
 
 def calm_run() -> tuple[Record, ClientResult]:
-    """The same minute, in which nothing moved but what the kill forced, and nobody waited."""
+    """The same minute, in which only the kill moved bundles, and no client waited."""
     record, result = flapping_run()
     record.events = [event for event in record.events if event.kind not in ("unload", "split")]
     topics = [msgspec.structs.replace(topic, gaps=[], longest_gap_s=0.1) for topic in result.topics]

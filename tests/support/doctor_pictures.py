@@ -1,4 +1,4 @@
-"""A healthy cluster of three brokers as a picture, to be spoilt by tests."""
+"""A healthy cluster of three brokers as a picture, into which tests introduce faults."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -79,7 +79,7 @@ def healthy() -> Picture:
 
 
 def with_broker(picture: Picture, broker: str, **changed: Any) -> Picture:
-    """Return a picture in which one broker says something else."""
+    """Return a picture in which one broker answers differently."""
     assert picture.brokers is not None
     told = tuple(replace(each, **changed) if each.broker == broker else each for each in picture.brokers)
     return replace(picture, brokers=told)

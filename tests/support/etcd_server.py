@@ -67,7 +67,7 @@ class EtcdServer:
             self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def wait_ready(self) -> bool:
-        """Return whether it serves; False if it ended, as one does whose port is taken."""
+        """Return whether it serves; False if it ended, for example because its port is taken."""
         assert self._process is not None
         give_up_at_s = time.monotonic() + _DEADLINE_S
         while time.monotonic() < give_up_at_s:
@@ -83,7 +83,7 @@ class EtcdServer:
         raise AssertionError(f"etcd does not serve:\n{self._log.read_text(errors='replace')[-4000:]}")
 
     def call(self, method: str, body: dict[str, Any], *, token: str = "") -> Any:
-        """Ask the server's JSON API, such as `lease/revoke`; numbers may be texts, bytes are base64."""
+        """Send a request to the server's JSON API, such as `lease/revoke`; numbers may be texts, bytes are base64."""
         headers = {"Content-Type": "application/json", **({"Authorization": token} if token else {})}
         request = urllib.request.Request(f"{self.url}/v3/{method}", json.dumps(body).encode(), headers)
         try:
@@ -96,7 +96,7 @@ class EtcdServer:
         return int(self.call("kv/range", {"key": text("/")})["header"]["revision"])
 
     def compact(self) -> None:
-        """Forget all changes up to now."""
+        """Compact all changes until now."""
         self.call("kv/compaction", {"revision": self.revision()})
 
     def is_leader(self) -> bool:
@@ -115,7 +115,7 @@ class EtcdServer:
             self._process = None
 
     def forget(self) -> None:
-        """Lose all data of a server that was killed."""
+        """Delete all data of a killed server."""
         shutil.rmtree(self._data)
 
     def _tls(self) -> ssl.SSLContext | None:
@@ -128,12 +128,12 @@ class EtcdServer:
 
 
 def text(value: str) -> str:
-    """Return `value` as the JSON API takes keys and values."""
+    """Return `value` in the form of keys and values in the JSON API."""
     return base64.b64encode(value.encode()).decode()
 
 
 def need_etcd() -> None:
-    """Skip the test where there is no etcd."""
+    """Skip the test if there is no etcd."""
     if shutil.which("etcd") is None:
         pytest.skip("there is no etcd on the PATH (Debian: apt-get install etcd-server)")
 
@@ -149,7 +149,7 @@ def etcd_server(folder: Path, *, certificates: Certificates | None = None) -> It
 def etcd_ensemble(
     folder: Path, size: int = 3, *, certificates: Certificates | None = None
 ) -> Iterator[tuple[EtcdServer, ...]]:
-    """Run servers that are one store while the block lasts."""
+    """Run servers that form one store while the block lasts."""
     need_etcd()
     for attempt in range(_STARTS):
         place = folder / f"etcd-{attempt}"
@@ -180,7 +180,7 @@ def etcd_ensemble(
 
 @cache
 def shared_etcd() -> EtcdServer:
-    """Return the one server that the tests of this process share; each has keys below a chroot of its own."""
+    """Return the one server that the tests of this process share; each test has keys below its own chroot."""
     need_etcd()
     kept = ExitStack()
     folder = Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="etcd-")))

@@ -1,4 +1,4 @@
-"""Clusters of the extensible load manager that has to choose a broker, and the choice once more, slow and obvious."""
+"""Clusters of the extensible load manager that has to choose a broker, and a slow, obvious version of the choice."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -22,8 +22,8 @@ PLACES = ("t/a", "t/b", "t/c")
 
 @dataclass
 class ExtensibleCluster:
-    """`ema` is the usage that each broker reports; one without reports nothing. `gone` brokers are registered no more,
-    the bundles `unowned` belong to others than who reports them."""
+    """`ema` is the usage that each broker reports; a broker without it reports nothing. `gone` brokers are no longer
+    registered. Other brokers than the reporting ones own the bundles in `unowned`."""
 
     cluster: Cluster = field(default_factory=Cluster)
     ema: dict[str, float] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class ExtensibleCluster:
 
 
 def policy(namespaces: str, primary: str, secondary: str = "", least: int = 1) -> dict[str, Any]:
-    """Return an isolation policy as it is stored."""
+    """Return an isolation policy in its stored form."""
     return {
         "namespaces": [namespaces],
         "primary": [primary],
@@ -99,13 +99,13 @@ def least_usage(candidates: Collection[str], ema: Mapping[str, float], differenc
 
 
 def version_numbers(text: str | None) -> tuple[int, ...] | None:
-    """Return the numbers of a version without pre-release; None: it is none."""
+    """Return the numbers of a version without its pre-release part; None if it is not a version."""
     parts = (text or "").split(".")
     return tuple(map(int, parts)) if len(parts) == 3 and all(part.isdigit() for part in parts) else None
 
 
 def group_bundles(case: ExtensibleCluster, namespace: str) -> dict[str, int] | None:
-    """Return how many bundles of the group each broker owns; None without group."""
+    """Return the number of bundles of the group that each broker owns; None without a group."""
     if namespace not in case.groups:
         return None
     counts: dict[str, int] = {}
@@ -124,7 +124,7 @@ def narrowed(
     *,
     non_persistent: bool = False,
 ) -> tuple[set[str], bool]:
-    """Return which brokers the filters leave, and whether one of the filters could not judge."""
+    """Return the brokers that the filters keep, and whether a filter could not decide."""
     reports, failed = case.cluster.reports, False
     left = {name for name in among if reports[name].load_manager_class_name == settings.load_manager_class_name}
     left = {name for name in left if not reports[name].num_topics >= settings.max_topics}
@@ -192,7 +192,7 @@ _PERSISTENT = st.sampled_from([True, True, True, False])
 
 @st.composite
 def extensible_clusters(draw: st.DrawFn) -> ExtensibleCluster:
-    """Draw up to six brokers that differ in whatever a filter looks at."""
+    """Draw up to six brokers that differ in everything that a filter reads."""
     case = ExtensibleCluster(
         isolation=draw(isolations),
         groups=draw(_GROUPS),

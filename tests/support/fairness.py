@@ -10,7 +10,7 @@ consumer_name = st.text("abcdefgh0123456789-", min_size=1, max_size=12)
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """See `sticky_keys.Candidate`. Two of one name are two."""
+    """See `sticky_keys.Candidate`. Two consumers with one name are different."""
 
     name: str
     priority_level: int = 0

@@ -1,4 +1,4 @@
-"""An issuer of tokens on loopback that does what a test says: its keys, its metadata, and how it answers."""
+"""An issuer of tokens on loopback that a test controls: its keys, its metadata, and its answers."""
 
 import asyncio
 import base64
@@ -45,7 +45,7 @@ def access_token(
     headers: Mapping[str, Any] | None = None,
     **claims: Any,
 ) -> str:
-    """Return a token of an hour for AUDIENCE and the role alice; a claim that is None is left out."""
+    """Return a token of an hour for AUDIENCE and the role alice; a claim with the value None is left out."""
     now = int(time.time() if now_s is None else now_s)
     said = {"iss": issuer, "sub": "alice", "aud": AUDIENCE, "iat": now, "exp": now + 3600, **claims}
     said = {name: value for name, value in said.items() if value is not None}
@@ -55,8 +55,8 @@ def access_token(
 
 @dataclass
 class FakeIssuer:
-    """`keys` are published; `asked` counts the questions by path. `hangs` leaves questions without an answer, `status`
-    answers all with it, `moved_to` with a redirect. `token` and `lifetime_s` are what the token endpoint gives."""
+    """`keys` are published; `asked` counts the requests by path. `hangs` leaves requests without an answer, `status`
+    answers all with that status, `moved_to` with a redirect. The token endpoint returns `token` with `lifetime_s`."""
 
     url: str = ""
     keys: list[dict[str, Any]] = field(default_factory=lambda: [jwk(RSA_KEY, "one", alg="RS256")])
@@ -74,7 +74,7 @@ class FakeIssuer:
 
     @property
     def fetches(self) -> int:
-        """How often keys were asked for."""
+        """Return how often the keys were requested."""
         return self.asked.get("/jwks", 0)
 
     def token(self, **options: Any) -> str:
@@ -125,7 +125,7 @@ async def fake_issuer(port: int = 0) -> AsyncIterator[FakeIssuer]:
 
 
 def private_key_url(**said: Any) -> str:
-    """Return credentials as a `data:` URL, those of alice unless said otherwise."""
+    """Return credentials as a `data:` URL, by default alice's."""
     text = json.dumps({"type": "client_credentials", **CLIENT, **said})
     return f"data:application/json;base64,{base64.b64encode(text.encode()).decode()}"
 
@@ -136,7 +136,7 @@ def oauth2(issuer: str, **said: str) -> str:
 
 
 def openid(issuer: str, **settings: Any) -> dict[str, Any]:
-    """Return settings of a broker that believes an issuer on loopback, and shows a token of it itself."""
+    """Return settings of a broker that trusts an issuer on loopback, and presents a token of it itself."""
     return {
         "authentication_enabled": True,
         "authentication_providers": ("org.apache.pulsar.broker.authentication.oidc.AuthenticationProviderOpenID",),

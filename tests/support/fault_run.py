@@ -1,7 +1,7 @@
-"""Faults that befall a running cluster of processes and its store, one after the other, under traffic.
+"""Faults of a running cluster of processes and its store, one after the other, under traffic.
 
-Each is begun, outlasted and undone here; how long clients were without service is measured, and in the end it is proven
-that nothing was lost, nothing out of order, and nothing served by two.
+Each fault is begun, outlasted and ended here. The time without service of clients is measured. At the end the run
+proves that nothing was lost, nothing arrived out of order, and no two brokers served one bundle.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class Node(Protocol):
 
 @dataclass(frozen=True)
 class Store:
-    """The servers of a store, none for a file; which of them leads, if any does now; the URL of some endpoints."""
+    """The servers of a store, none for a file; the one that leads, if any; the URL of some endpoints."""
 
     name: str
     nodes: Sequence[Node] = ()
@@ -63,7 +63,7 @@ class Store:
 def running_store(name: str, folder: Path) -> Iterator[Store]:
     """Run the three servers of a store while the block lasts; a file needs none.
 
-    Skips the test where they cannot be had.
+    Skips the test if they are not available.
     """
     match name:
         case "zookeeper":
@@ -95,7 +95,7 @@ def running_store(name: str, folder: Path) -> Iterator[Store]:
 
 
 class FaultRun(Rehearsal):
-    """`proxies` are between one of the brokers, `PROXIED`, and the nodes of the store, if any can be."""
+    """`proxies` are between one of the brokers, `PROXIED`, and the nodes of the store, if there can be any."""
 
     PROXIED: Final = 0
 
@@ -114,7 +114,7 @@ class FaultRun(Rehearsal):
         self._is_over = asyncio.Event()
 
     async def befall(self, fault: Fault) -> Outcome:
-        """Have a fault begin, end it, and return when every producer got through again and all name one owner."""
+        """Begin a fault, end it, and return when every producer succeeded again and all brokers name one owner."""
         watching = asyncio.ensure_future(self._longest_silence())
         try:
             undo = await self._strike(fault)
@@ -128,7 +128,7 @@ class FaultRun(Rehearsal):
         return Outcome(self.store.name, fault, silence_s)
 
     async def _longest_silence(self) -> float:
-        """Return the longest time in which a producer had nothing acknowledged, until the fault is over."""
+        """Return the longest time for which a producer got no acknowledgement, until the fault is over."""
         loop = asyncio.get_running_loop()
         self._is_over.clear()
         heard = {each: (len(each.acknowledged), loop.time()) for line in self.traffic.busy for each in line.steady}
@@ -143,7 +143,7 @@ class FaultRun(Rehearsal):
         return longest_s
 
     async def _strike(self, fault: Fault) -> Callable[[], Awaitable[None]]:
-        """Begin a fault; return how it ends."""
+        """Begin a fault; return the function that ends it."""
         topic = self.topics[fault.pick % len(self.topics)]
         match fault.kind:
             case Kind.KILL_OWNER:
@@ -230,7 +230,7 @@ async def fault_run(
 ) -> AsyncIterator[FaultRun]:
     """Run a cluster on a store, with traffic; on leaving, prove that nothing was lost, reordered or served by two.
 
-    `configuration` is put over that of all brokers.
+    `configuration` overrides that of all brokers.
     """
     async with AsyncExitStack() as stack:
         between = store.nodes if Kind.CUT_FROM_STORE in KINDS[store.name] else ()

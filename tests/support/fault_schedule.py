@@ -1,4 +1,4 @@
-"""Which faults befall a real cluster, in which order and for how long: drawn from a seed, and nothing else."""
+"""The faults of a real cluster, their order and duration: drawn from a seed alone."""
 
 import enum
 import math
@@ -10,7 +10,7 @@ from typing import Final
 
 
 class Kind(enum.Enum):
-    """What happens; the value is what a schedule says."""
+    """A kind of fault; the value is its name in a schedule."""
 
     KILL_OWNER = "kill the owner of a topic"
     KILL_LEADER = "kill the leader"
@@ -40,7 +40,7 @@ _LASTS: Final = ((0.05, 0.7), (1.1, 1.6))
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`for_sessions` is how long it lasts, in session timeouts; a process that is killed is started again then."""
+    """`for_sessions` is its duration in session timeouts; a killed process is started again after it."""
 
     kind: Kind
     for_sessions: float
@@ -52,7 +52,7 @@ class Fault:
 
 
 def shares(count: int) -> dict[str, int]:
-    """Return how many of `count` faults befall each store: a few by turns, of many each kind equally often."""
+    """Return how many of `count` faults each store gets: few faults by turns, many equally by kind."""
     pairs = [name for name, kinds in KINDS.items() for _ in kinds]
     turns = pairs if count >= len(pairs) else list(KINDS)
     found = Counter(turns[number % len(turns)] for number in range(count))
@@ -60,9 +60,9 @@ def shares(count: int) -> dict[str, int]:
 
 
 def drawn(seed: int, kinds: Sequence[Kind], count: int) -> list[Fault]:
-    """Draw `count` faults: of every kind equally many, as far as that goes, in any order.
+    """Draw `count` faults: as far as possible the same number of every kind, in any order.
 
-    Half of them end within the session of whom they befall, half outlast it.
+    Half of them end within the session of their target, half outlast it.
     """
     source = random.Random(seed)
     rows = [*kinds] * (count // len(kinds)) + source.sample(kinds, count % len(kinds))
@@ -71,7 +71,7 @@ def drawn(seed: int, kinds: Sequence[Kind], count: int) -> list[Fault]:
 
 
 def given_configuration(given: Iterable[str]) -> dict[str, str]:
-    """Return what `--fault-config` gave, as keys and values; of one key that was given twice, the last.
+    """Return the keys and values of `--fault-config`; the last value of a repeated key counts.
 
     Raises:
         ValueError: one of them is not KEY=VALUE.
@@ -87,7 +87,7 @@ def given_configuration(given: Iterable[str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`without_service_s`: the longest time in which a producer that sends all the while had nothing acknowledged."""
+    """`without_service_s` is the longest time for which a constantly sending producer got no acknowledgement."""
 
     store: str
     fault: Fault
@@ -95,7 +95,7 @@ class Outcome:
 
 
 def figures(outcomes: Iterable[Outcome]) -> list[str]:
-    """Return one row for each store and kind: how many, and the time without service, median, 99th percentile, most."""
+    """Return one row per store and kind: the count, and the time without service, median, 99th percentile, maximum."""
     rows: dict[tuple[str, str], list[float]] = {}
     for outcome in outcomes:
         rows.setdefault((outcome.store, outcome.fault.kind.value), []).append(outcome.without_service_s)

@@ -1,4 +1,4 @@
-"""What every filter's answer has to be."""
+"""What the answer of every filter must be."""
 
 import operator
 
@@ -11,12 +11,13 @@ _RELATIONS = {">": operator.gt, ">=": operator.ge, "=": operator.eq, "<=": opera
 
 
 def removed(outcome: FilterOutcome) -> list[int]:
-    """Return the rows of the brokers that went."""
+    """Return the rows of the removed brokers."""
     return np.flatnonzero(outcome.among & ~outcome.kept).tolist()
 
 
 def assert_narrows(snapshot: LoadSnapshot, among: Flags, outcome: FilterOutcome) -> None:
-    """A filter only removes, says whether it did, and of each that went why, by a comparison that is true."""
+    """Assert that a filter only removes, reports whether it did, and gives a true comparison for each removed
+    broker."""
     assert (outcome.among == among).all()
     assert not (outcome.kept & ~among).any()
     gone = removed(outcome)

@@ -1,4 +1,4 @@
-"""A broker process that tests may say anything to; in the end it has to be sound."""
+"""A broker process that accepts any input of a test; at the end it has to be sound."""
 
 import http.client
 import json
@@ -24,14 +24,14 @@ ENDS_THE_BROKER = "/admin/v2/brokers/shutdown"
 
 @dataclass
 class FuzzedBroker:
-    """A broker process, and what it says that it can be asked."""
+    """A broker process, and its OpenAPI document."""
 
     url: str
     port: int
     document: dict[str, Any]
 
     def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, bytes]:
-        """Send a request over a connection of its own; `path` is encoded already."""
+        """Send a request over a separate connection; `path` is encoded already."""
         address = urlsplit(self.url)
         connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=DEADLINE_S)
         try:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 import structlog
@@ -65,7 +66,9 @@ class Progress:
             await self.room.wait()
 
 
-async def open_topics(storage: FileLedgerStorage, store: object, count: int, progress: Progress) -> list[ManagedLedger]:
+async def open_topics(
+    storage: FileLedgerStorage, store: object, count: int, progress: Progress
+) -> list[ManagedLedger[Any]]:
     def failed(contexts: list[object], error: Exception) -> None:
         raise SystemExit(f"appends failed: {error}")
 

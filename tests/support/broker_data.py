@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from itertools import count
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from pulsar_barycenter.ledger.files.file_storage import FileLedgerStorage
@@ -59,7 +60,7 @@ class _Topic:
 
     def __init__(self) -> None:
         self.positions: list[Position] = []
-        self.ledger: ManagedLedger
+        self.ledger: ManagedLedger[Any]
         self._grown = asyncio.Event()
 
     @classmethod

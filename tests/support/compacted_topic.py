@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pulsar_barycenter.broker.compaction.compactor import Compacted, Compactor, KeepsEarlier
 from pulsar_barycenter.ledger.files.folder import ledger_files
@@ -60,7 +61,7 @@ def keyed(*pairs: tuple[str | None, bytes | None]) -> list[bytes]:
     return [single(Message(key, value)) for key, value in pairs]
 
 
-async def values(ledger: ManagedLedger) -> list[tuple[str | None, bytes | None]]:
+async def values(ledger: ManagedLedger[Any]) -> list[tuple[str | None, bytes | None]]:
     return [(place.key, place.value) for place in await compacted_places(ledger)]
 
 

@@ -117,7 +117,7 @@ async def messages_in(entry: Entry) -> list[Place]:
     ]
 
 
-async def compacted_entries(ledger: ManagedLedger, start: Position = EARLIEST, *, at_once: int = 3) -> list[Entry]:
+async def compacted_entries(ledger: ManagedLedger[Any], start: Position = EARLIEST, *, at_once: int = 3) -> list[Entry]:
     """Return what a reader of the compacted topic gets."""
     found: list[Entry] = []
     position = start
@@ -132,7 +132,7 @@ async def compacted_entries(ledger: ManagedLedger, start: Position = EARLIEST, *
     return found
 
 
-async def compacted_places(ledger: ManagedLedger) -> list[Place]:
+async def compacted_places(ledger: ManagedLedger[Any]) -> list[Place]:
     return [place for entry in await compacted_entries(ledger) for place in await messages_in(entry)]
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from pulsar_barycenter.ledger.errors import LedgerError, LedgerFencedError
 from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
@@ -36,7 +36,7 @@ class Owner:
     failed: list[tuple[object, LedgerError]] = field(default_factory=list)
     fenced: list[LedgerFencedError] = field(default_factory=list)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
-    ledger: ManagedLedger = field(init=False)
+    ledger: ManagedLedger[Any] = field(init=False)
     storage: LedgerStorage = field(init=False)
 
     def on_durable(self, contexts: list[object], first: Position) -> None:

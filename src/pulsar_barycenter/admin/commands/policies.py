@@ -73,10 +73,12 @@ async def _set_quota(session: Session, values: Values) -> None:
 
 async def _reset_quota(session: Session, values: Values) -> None:
     bundle = _of_bundle(values)
-    if bundle is None:  # the broker says that this quota cannot be removed
-        await session.call("DELETE", quotas.GET_DEFAULT_QUOTA.path)
-    else:
-        await send(session, quotas.DELETE_QUOTA, bundle)
+    if bundle is None:
+        raise WrongUsageError(
+            "the quota of all bundles can be set, not removed: name a bundle with --namespace and --bundle, "
+            "or use `resource-quotas set`"
+        )
+    await send(session, quotas.DELETE_QUOTA, bundle)
 
 
 ISOLATION: Final = Resource(

@@ -20,7 +20,7 @@ but the last chunk of a message; and its strategic compactor holds whole message
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import structlog
 
@@ -122,7 +122,7 @@ class Compactor:
     __slots__ = ("_bytes_read", "_kept", "_ledger", "_read", "_survivors", "_turn")
 
     def __init__(
-        self, ledger: ManagedLedger, *, retain_null_key: bool = False, keeps_earlier: KeepsEarlier | None = None
+        self, ledger: ManagedLedger[Any], *, retain_null_key: bool = False, keeps_earlier: KeepsEarlier | None = None
     ) -> None:
         self._ledger = ledger
         self._survivors = _Survivors(retain_null_key, keeps_earlier)

@@ -6,7 +6,7 @@ Source: the compaction part of Pulsar's `PersistentTopic`, and its `CompactorMXB
 
 import asyncio
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import structlog
 
@@ -45,7 +45,7 @@ class TopicCompactions:
         "succeeded_at_ms", "successes", "total_removed",
     )  # fmt: skip
 
-    def __init__(self, topic: TopicName, ledger: ManagedLedger, broker: BrokerCompactions) -> None:
+    def __init__(self, topic: TopicName, ledger: ManagedLedger[Any], broker: BrokerCompactions) -> None:
         self._topic = topic
         self._ledger = ledger
         self._broker = broker

@@ -36,7 +36,7 @@ class SubscriptionHost(ConsumableTopic, Protocol):
     """The part of its topic that a subscription needs; see `PersistentTopic`."""
 
     @property
-    def ledger(self) -> ManagedLedger: ...
+    def ledger(self) -> ManagedLedger[Any]: ...
     @property
     def clock(self) -> Clock: ...
     @property
@@ -97,7 +97,7 @@ class PersistentSubscription:
     # ---- what dispatchers need (DispatchSource) ----
 
     @property
-    def ledger(self) -> ManagedLedger:
+    def ledger(self) -> ManagedLedger[Any]:
         return self.topic.ledger
 
     @property

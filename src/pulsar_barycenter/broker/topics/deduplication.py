@@ -20,7 +20,7 @@ import re
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import structlog
@@ -169,7 +169,9 @@ class Deduplication:
         "_snapshot_at_ms", "_stored",
     )  # fmt: skip
 
-    def __init__(self, ledger: ManagedLedger, cursor: Cursor, settings: DeduplicationSettings, clock: Clock) -> None:
+    def __init__(
+        self, ledger: ManagedLedger[Any], cursor: Cursor, settings: DeduplicationSettings, clock: Clock
+    ) -> None:
         self._ledger = ledger
         self._cursor = cursor
         self._settings = settings
@@ -185,7 +187,7 @@ class Deduplication:
         self._is_storing = False
 
     @staticmethod
-    async def open(ledger: ManagedLedger, settings: DeduplicationSettings, clock: Clock) -> "Deduplication":
+    async def open(ledger: ManagedLedger[Any], settings: DeduplicationSettings, clock: Clock) -> "Deduplication":
         """Read the snapshot and the entries after it.
 
         Damaged and missing entries are skipped: a message that is lost has no duplicate.

@@ -59,7 +59,7 @@ _PRODUCER: Final = itemgetter(0)
 class PersistentTopic(Topic):
     __slots__ = ("_last_message_id", "_lock", "compactions", "deduplication", "ledger", "subscriptions")
 
-    ledger: ManagedLedger
+    ledger: ManagedLedger[Sent]
     compactions: TopicCompactions
 
     def __init__(self, name: TopicName, owned: OwnedBundle, host: TopicHost) -> None:
@@ -70,7 +70,7 @@ class PersistentTopic(Topic):
         # Set while the topic is in transfer: its ledger is closed then.
         self._last_message_id: tuple[Position, int] | None = None
 
-    async def opened(self, ledger: ManagedLedger, *, deduplicate: bool) -> None:
+    async def opened(self, ledger: ManagedLedger[Sent], *, deduplicate: bool) -> None:
         """Finish opening with the ledger; its durable cursors become the subscriptions.
 
         Raises:

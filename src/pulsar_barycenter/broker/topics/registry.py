@@ -269,8 +269,8 @@ class TopicRegistry:
                 settings=self._ledger_settings,
                 create=create,
                 closed=closed,
-                on_durable=topic.write_durable,  # type: ignore[arg-type]
-                on_failed=topic.write_failed,  # type: ignore[arg-type]
+                on_durable=topic.write_durable,
+                on_failed=topic.write_failed,
                 on_fenced=topic.fenced,
             )
         except LedgerNotFoundError as error:

@@ -9,35 +9,20 @@ Source: Pulsar's `ServerCnx.handleConnect`, `handleAuthResponse` and `refreshAut
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from pulsar_barycenter.broker.access.authentication import Session
 from pulsar_barycenter.broker.access.errors import AuthenticationError
 from pulsar_barycenter.broker.access.principal import NOBODY, Principal
 from pulsar_barycenter.broker.access.received_credentials import Credentials
 from pulsar_barycenter.broker.wire.bounds import TEXT_LENGTH
-from pulsar_barycenter.broker.wire.services import WireServices
+from pulsar_barycenter.broker.wire.services import ServedConnection, WireServices
 from pulsar_barycenter.credentials.tls import common_name
 from pulsar_barycenter.protocol import commands
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 from pulsar_barycenter.protocol.connection_state import Connection as Wire
 
 _FEATURES: Final = api.FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True)
-
-
-class HandshakeConnection(Protocol):
-    """The part of a connection that its handshake needs."""
-
-    client_version: str
-
-    @property
-    def address(self) -> str: ...
-    @property
-    def is_closed(self) -> bool: ...
-    def send(self, frame: bytes) -> None: ...
-    def data_received(self, data: bytes) -> None: ...
-    def abort(self, reason: str) -> None: ...
-    def close(self) -> None: ...
 
 
 class Handshake:
@@ -54,7 +39,7 @@ class Handshake:
         "_wire",
     )
 
-    def __init__(self, connection: HandshakeConnection, wire: Wire, services: WireServices) -> None:
+    def __init__(self, connection: ServedConnection, wire: Wire, services: WireServices) -> None:
         self._connection = connection
         self._wire = wire
         self._services = services

@@ -7,22 +7,15 @@ do not pass here, so they have no cost for this.
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from pulsar_barycenter.broker.authorization.errors import AccessError
 from pulsar_barycenter.broker.bounded_log import BoundedLog
 from pulsar_barycenter.broker.wire.bounds import OPEN_REQUESTS, PENDING_BYTES
 from pulsar_barycenter.broker.wire.errors import error_code, error_text
 from pulsar_barycenter.broker.wire.refusals import refusal, request_name
+from pulsar_barycenter.broker.wire.services import ServedConnection
 from pulsar_barycenter.cluster_logs.request_ids import new_connection_id, serving
-
-
-class AnsweringConnection(Protocol):
-    """The part of a connection that its requests need."""
-
-    @property
-    def address(self) -> str: ...
-    def send(self, frame: bytes) -> None: ...
 
 
 class OpenRequests:
@@ -30,7 +23,7 @@ class OpenRequests:
 
     __slots__ = ("_bytes", "_connection", "_ended", "_loop", "_refused", "_tasks", "id")
 
-    def __init__(self, connection: AnsweringConnection, refused: BoundedLog, ended: Callable[[], None]) -> None:
+    def __init__(self, connection: ServedConnection, refused: BoundedLog, ended: Callable[[], None]) -> None:
         self.id = new_connection_id()
         """The id of the connection in the log."""
         self._connection = connection

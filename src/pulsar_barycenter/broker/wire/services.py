@@ -27,6 +27,31 @@ SERVER_VERSION: Final = f"Apache Pulsar {PULSAR_VERSION} (Barycenter {version()}
 """The version that the broker sends in CONNECTED. Tools read the first version number in it as that of Pulsar."""
 
 
+class ServedConnection(Protocol):
+    """The part of a connection that its own parts need: its handshake, its keep-alive and its waiting requests."""
+
+    client_version: str
+
+    @property
+    def address(self) -> str: ...
+    @property
+    def is_closed(self) -> bool: ...
+    @property
+    def is_reading(self) -> bool:
+        """Whether the broker reads from the client. While it does not, silence of the client proves nothing."""
+        ...
+
+    def send(self, frame: bytes) -> None: ...
+    def data_received(self, data: bytes) -> None: ...
+    def close(self) -> None:
+        """Send queued frames, then close."""
+        ...
+
+    def abort(self, reason: str) -> None:
+        """Close at once, without sending queued frames."""
+        ...
+
+
 class OpenConnection(Protocol):
     """The part of a connection that the server needs: to close it, or the producers and consumers on it."""
 

@@ -5,26 +5,11 @@ The request comes from a topic, when a new client wants the name or the exclusiv
 
 import asyncio
 from collections import deque
-from typing import Protocol
 
-from pulsar_barycenter.broker.wire.services import WireServices
+from pulsar_barycenter.broker.wire.services import ServedConnection, WireServices
 from pulsar_barycenter.protocol import commands
 from pulsar_barycenter.protocol.connection_state import Connection as Wire
 from pulsar_barycenter.protocol.connection_state import KeepAlive, State
-
-
-class WatchedConnection(Protocol):
-    """The part of a connection that its keep-alive needs."""
-
-    @property
-    def is_closed(self) -> bool: ...
-    @property
-    def is_reading(self) -> bool:
-        """Whether the broker reads from the client. While it does not, silence of the client proves nothing."""
-        ...
-
-    def send(self, frame: bytes) -> None: ...
-    def abort(self, reason: str) -> None: ...
 
 
 class SignsOfLife:
@@ -32,7 +17,7 @@ class SignsOfLife:
 
     __slots__ = ("_connection", "_loop", "_services", "_timer", "_waiting", "_wire")
 
-    def __init__(self, connection: WatchedConnection, wire: Wire, services: WireServices) -> None:
+    def __init__(self, connection: ServedConnection, wire: Wire, services: WireServices) -> None:
         self._connection = connection
         self._wire = wire
         self._services = services

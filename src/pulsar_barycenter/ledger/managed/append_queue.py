@@ -1,17 +1,20 @@
 """The entries appended to a topic that are not reported yet, in append order, and the callbacks that report them."""
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 from pulsar_barycenter.ledger.errors import LedgerError, LedgerFencedError
 from pulsar_barycenter.ledger.position import NewEntry, Position
 from pulsar_barycenter.ledger.storage import LedgerWriter
 
-OnEntriesDurable: TypeAlias = Callable[[list[object], Position], None]
+Context = TypeVar("Context")
+"""What a caller of a managed ledger wants back with the report of an entry."""
+
+OnEntriesDurable: TypeAlias = Callable[[list[Context], Position], None]
 """Called with the contexts of one group of durable entries, in append order, and the position of the first entry; the
 other entries follow it in the same ledger.
 """
-OnEntriesFailed: TypeAlias = Callable[[list[object], LedgerError], None]
+OnEntriesFailed: TypeAlias = Callable[[list[Context], LedgerError], None]
 """Called with the contexts of all appends that are not durable and are never reported later, in append order. Appends
 after the call may succeed again, so a caller that resends must resend all of these first to keep the order.
 """
@@ -19,7 +22,7 @@ OnFenced: TypeAlias = Callable[[LedgerFencedError], None]
 """Called once, when it is found that a later owner has taken the topic over."""
 
 
-class AppendQueue:
+class AppendQueue(Generic[Context]):
     """Entries passed to the ledger that is being written, and after them entries that wait for a ledger.
 
     Entries in flight are in two plain lists that are cut at the front once for each group, so there is no object per
@@ -30,26 +33,26 @@ class AppendQueue:
 
     def __init__(self) -> None:
         self.entries: list[bytes] = []
-        self.contexts: list[object] = []
-        self.waiting: list[tuple[NewEntry, object]] = []
+        self.contexts: list[Context] = []
+        self.waiting: list[tuple[NewEntry, Context]] = []
 
     @property
     def count(self) -> int:
         """The number of entries that are not reported."""
         return len(self.contexts) + len(self.waiting)
 
-    def extend(self, entries: Sequence[NewEntry], contexts: Sequence[object]) -> None:
+    def extend(self, entries: Sequence[NewEntry], contexts: Sequence[Context]) -> None:
         """Add entries that were passed to the writer."""
         self.entries.extend([data for data, _, _ in entries])
         self.contexts.extend(contexts)
 
-    def take(self, count: int) -> tuple[list[bytes], list[object]]:
+    def take(self, count: int) -> tuple[list[bytes], list[Context]]:
         """Remove the `count` oldest entries in flight, which are durable, and return them and their contexts."""
         entries, contexts = self.entries[:count], self.contexts[:count]
         del self.entries[:count], self.contexts[:count]
         return entries, contexts
 
-    def take_all(self) -> list[object]:
+    def take_all(self) -> list[Context]:
         """Remove everything and return the contexts, those of waiting entries last."""
         contexts = self.contexts + [context for _, context in self.waiting]
         self.entries, self.contexts, self.waiting = [], [], []

@@ -8,13 +8,13 @@ entry becomes durable before an earlier one. The next append creates another led
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from typing import Final, Protocol
+from typing import Final, Generic, Protocol
 
 import structlog
 
 from pulsar_barycenter.ledger.errors import LedgerError
 from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
-from pulsar_barycenter.ledger.managed.append_queue import AppendQueue
+from pulsar_barycenter.ledger.managed.append_queue import AppendQueue, Context
 from pulsar_barycenter.ledger.managed.segments import Segment
 from pulsar_barycenter.ledger.managed.stats import NOTHING_WRITTEN, Interval, WriteStats
 from pulsar_barycenter.ledger.position import NewEntry
@@ -25,7 +25,7 @@ log = structlog.get_logger(__name__)
 _ROLL_RETRY_S: Final = 1.0
 
 
-class AppenderOwner(Protocol):
+class AppenderOwner(Protocol[Context]):
     """What the appender needs from its managed ledger."""
 
     @property
@@ -35,20 +35,20 @@ class AppenderOwner(Protocol):
     def check_open(self) -> None: ...
     def start(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]: ...
     async def create_ledger(self) -> tuple[Segment, LedgerWriter]: ...
-    def entries_durable(self, segment: Segment, first: int, entries: list[bytes], contexts: list[object]) -> None: ...
-    def entries_failed(self, contexts: list[object], error: LedgerError) -> None: ...
+    def entries_durable(self, segment: Segment, first: int, entries: list[bytes], contexts: list[Context]) -> None: ...
+    def entries_failed(self, contexts: list[Context], error: LedgerError) -> None: ...
     def ledger_closed(self, segment: Segment) -> None: ...
     async def ledger_rolled(self) -> None: ...
 
 
-class Appender:
+class Appender(Generic[Context]):
     """Writes one topic's entries to one ledger after the other."""
 
     __slots__ = ("_owner", "_queue", "_roll_at_s", "_segment", "_stats", "_stopped", "_switch", "_writer")
 
-    def __init__(self, owner: AppenderOwner) -> None:
+    def __init__(self, owner: AppenderOwner[Context]) -> None:
         self._owner = owner
-        self._queue = AppendQueue()
+        self._queue: AppendQueue[Context] = AppendQueue()
         self._writer: LedgerWriter | None = None
         self._segment: Segment | None = None
         self._switch: asyncio.Task[None] | None = None
@@ -65,7 +65,7 @@ class Appender:
         if self._stats is not None:
             self._stats.end_interval(seconds)
 
-    def extend(self, entries: Sequence[NewEntry], contexts: Sequence[object]) -> None:
+    def extend(self, entries: Sequence[NewEntry], contexts: Sequence[Context]) -> None:
         writer, queue, stats = self._writer, self._queue, self._stats
         if stats is None:
             stats = self._stats = WriteStats()
@@ -165,7 +165,7 @@ class Appender:
             self._stats.failed()
         self._owner.entries_failed(self._queue.take_all(), error)
 
-    def stop(self) -> list[object]:
+    def stop(self) -> list[Context]:
         """Stop reporting; return the contexts of everything that is not reported."""
         self._stopped = True
         if self._writer is not None:

@@ -7,16 +7,15 @@ Source: Pulsar's `ManagedCursorImpl`.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 import structlog
 
 from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerError, LedgerFencedError
-from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
 from pulsar_barycenter.ledger.managed.acked_ranges import AckedRanges
 from pulsar_barycenter.ledger.managed.records import CursorRecord, RecordKeeper
-from pulsar_barycenter.ledger.managed.segments import Segments
+from pulsar_barycenter.ledger.managed.segments import LedgerOwner
 from pulsar_barycenter.ledger.position import EARLIEST, Position
 
 log = structlog.get_logger(__name__)
@@ -31,20 +30,6 @@ class Backlog(NamedTuple):
     messages: int
 
 
-class CursorOwner(Protocol):
-    """What a cursor needs from its managed ledger."""
-
-    @property
-    def settings(self) -> LedgerSettings: ...
-    @property
-    def segments(self) -> Segments: ...
-    @property
-    def last_position(self) -> Position: ...
-    def start(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]: ...
-    def cursor_moved(self, before: Position, after: Position) -> None: ...
-    def fenced(self, error: LedgerFencedError) -> None: ...
-
-
 class Cursor:
     """The acknowledgements of one subscription. Created by `ManagedLedger.open_cursor` and
     `ManagedLedger.new_non_durable_cursor`.
@@ -57,7 +42,7 @@ class Cursor:
 
     def __init__(
         self,
-        owner: CursorOwner,
+        owner: LedgerOwner,
         name: str,
         mark_delete: Position,
         *,

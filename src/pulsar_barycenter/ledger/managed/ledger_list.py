@@ -7,10 +7,10 @@ deletion that a crash interrupted.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 import structlog
 from msgspec import UNSET
@@ -24,7 +24,7 @@ from pulsar_barycenter.ledger.errors import (
 )
 from pulsar_barycenter.ledger.managed.losses import LOSSES, Losses
 from pulsar_barycenter.ledger.managed.records import LedgerRecord, ManagedLedgerRecord, RecordKeeper
-from pulsar_barycenter.ledger.managed.segments import Segment, Segments, record_of, segment_of
+from pulsar_barycenter.ledger.managed.segments import LedgerOwner, Segment, Segments, record_of, segment_of
 from pulsar_barycenter.ledger.storage import LedgerStorage, LedgerWriter
 from pulsar_barycenter.metadata.clock import Clock
 from pulsar_barycenter.metadata.coordination.counter import next_counter_value
@@ -42,21 +42,12 @@ NewLedgerTask: TypeAlias = asyncio.Task[NewLedger]
 """A task that creates the ledger for the next append."""
 
 
-class ListOwner(Protocol):
-    """What a list needs from its managed ledger."""
-
-    @property
-    def name(self) -> str: ...
-    def fenced(self, error: LedgerFencedError) -> None: ...
-    def start(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]: ...
-
-
 class LedgerList:
     """The ledgers of the managed ledger `owner`, whose record `keeper` writes."""
 
     __slots__ = ("_deleting", "_keeper", "_losses", "_owner", "_storage", "compacted", "properties", "segments")
 
-    def __init__(self, owner: ListOwner, storage: LedgerStorage, keeper: RecordKeeper, losses: Losses) -> None:
+    def __init__(self, owner: LedgerOwner, storage: LedgerStorage, keeper: RecordKeeper, losses: Losses) -> None:
         self._owner = owner
         self._losses = losses
         self._storage = storage

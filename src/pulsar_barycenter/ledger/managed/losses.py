@@ -5,7 +5,7 @@ skips as many entries as the failed read asked for. Here exactly the damaged ent
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import structlog
 
@@ -15,8 +15,7 @@ from pulsar_barycenter.ledger.errors import (
     LedgerUnreadableError,
     repair_hint,
 )
-from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
-from pulsar_barycenter.ledger.managed.segments import Segment
+from pulsar_barycenter.ledger.managed.segments import LedgerOwner, Segment
 from pulsar_barycenter.ledger.position import joined, positions_text
 from pulsar_barycenter.ledger.reader import LedgerReader
 
@@ -45,16 +44,6 @@ class DamagedLedger(NamedTuple):
         return [positions_text(self.ledger_id, first, last) for first, last in self.entries]
 
 
-class LossesOwner(Protocol):
-    """What losses need from their managed ledger."""
-
-    @property
-    def settings(self) -> LedgerSettings: ...
-    @property
-    def name(self) -> str: ...
-    def entries_missing(self) -> None: ...
-
-
 class Losses:
     """The damaged ledgers of the managed ledger `owner`. Damage is logged as an error when it is found, and again when
     more of it is found.
@@ -62,7 +51,7 @@ class Losses:
 
     __slots__ = ("_ledgers", "_owner", "_unreadable")
 
-    def __init__(self, owner: LossesOwner) -> None:
+    def __init__(self, owner: LedgerOwner) -> None:
         self._owner = owner
         self._ledgers: dict[int, DamagedLedger] = {}
         self._unreadable: dict[int, LossError] = {}

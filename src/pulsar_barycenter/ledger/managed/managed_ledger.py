@@ -14,13 +14,13 @@ import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
-from typing import Final, Literal, Self
+from typing import Final, Generic, Literal, Self
 
 import structlog
 
 from pulsar_barycenter.ledger.errors import LedgerClosedError, LedgerError, LedgerFencedError
 from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
-from pulsar_barycenter.ledger.managed.append_queue import OnEntriesDurable, OnEntriesFailed, OnFenced
+from pulsar_barycenter.ledger.managed.append_queue import Context, OnEntriesDurable, OnEntriesFailed, OnFenced
 from pulsar_barycenter.ledger.managed.appender import Appender
 from pulsar_barycenter.ledger.managed.compacted_topic import CompactedTopic
 from pulsar_barycenter.ledger.managed.cursor import Cursor
@@ -60,7 +60,7 @@ def _ignore(*_: object) -> None:
     return
 
 
-class ManagedLedger:
+class ManagedLedger(Generic[Context]):
     """The entries and cursors of one topic. Create it by `open`. Call all methods on the event loop that opened it."""
 
     __slots__ = (
@@ -80,8 +80,8 @@ class ManagedLedger:
         epoch: int,
         clock: Clock,
         settings: LedgerSettings,
-        on_durable: OnEntriesDurable,
-        on_failed: OnEntriesFailed,
+        on_durable: OnEntriesDurable[Context],
+        on_failed: OnEntriesFailed[Context],
         on_fenced: OnFenced,
     ) -> None:
         self.topic = topic
@@ -122,8 +122,8 @@ class ManagedLedger:
         settings: LedgerSettings | None = None,
         create: bool = True,
         closed: asyncio.Event | None = None,
-        on_durable: OnEntriesDurable = _ignore,
-        on_failed: OnEntriesFailed = _ignore,
+        on_durable: OnEntriesDurable[Context] = _ignore,
+        on_failed: OnEntriesFailed[Context] = _ignore,
         on_fenced: OnFenced = _ignore,
     ) -> Self:
         """Take the topic over under `epoch` and recover it.
@@ -177,7 +177,7 @@ class ManagedLedger:
 
     # ---- appending ----
 
-    def append(self, entry: bytes, num_messages: int, publish_time_ms: int, context: object) -> None:
+    def append(self, entry: bytes, num_messages: int, publish_time_ms: int, context: Context) -> None:
         """Queue `entry`. `on_durable` or `on_failed` is called later with `context`.
 
         Raises:
@@ -187,7 +187,7 @@ class ManagedLedger:
         """
         self.extend([(entry, num_messages, publish_time_ms)], [context])
 
-    def extend(self, entries: Sequence[NewEntry], contexts: Sequence[object]) -> None:
+    def extend(self, entries: Sequence[NewEntry], contexts: Sequence[Context]) -> None:
         """Queue `entries`, each with the context at the same index, as `append` queues one. If it raises, none is
         queued.
         """
@@ -205,13 +205,13 @@ class ManagedLedger:
     async def create_ledger(self) -> tuple[Segment, LedgerWriter]:
         return await self._ledgers.begin(self._store, self.clock, self._appender.group_done)
 
-    def entries_durable(self, segment: Segment, first: int, entries: list[bytes], contexts: list[object]) -> None:
+    def entries_durable(self, segment: Segment, first: int, entries: list[bytes], contexts: list[Context]) -> None:
         assert segment.reader is not None, "a ledger being written keeps its reader"
         self._tail.append(segment.ledger_id, first, entries, segment.reader.index)
         self._last = segment.last_position
         self.on_durable(contexts, Position(segment.ledger_id, first))
 
-    def entries_failed(self, contexts: list[object], error: LedgerError) -> None:
+    def entries_failed(self, contexts: list[Context], error: LedgerError) -> None:
         if contexts:
             self.on_failed(contexts, error)
         if isinstance(error, LedgerFencedError):

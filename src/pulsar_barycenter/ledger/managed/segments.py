@@ -1,9 +1,16 @@
-"""The ledgers of a topic in order, and the arithmetic of positions over them."""
+"""The ledgers of a topic in order, and the arithmetic of positions over them.
 
+`LedgerOwner` is the managed ledger as its parts see it, which do not import `managed_ledger`.
+"""
+
+import asyncio
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Coroutine, Iterable, Iterator
+from typing import Protocol
 
 from pulsar_barycenter.ledger.entry_index import EntryIndex
+from pulsar_barycenter.ledger.errors import LedgerFencedError
+from pulsar_barycenter.ledger.ledger_settings import LedgerSettings
 from pulsar_barycenter.ledger.managed.missing_entries import MissingEntries
 from pulsar_barycenter.ledger.managed.records import LedgerRecord
 from pulsar_barycenter.ledger.position import EARLIEST, Position
@@ -242,3 +249,30 @@ class Segments:
             stop = min(upto.entry_id + 1, segment.entries) if segment.ledger_id == upto.ledger_id else segment.entries
             if first < stop:
                 yield segment, first, stop
+
+
+class LedgerOwner(Protocol):
+    """The managed ledger, as its list of ledgers, its losses and its cursors see it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def settings(self) -> LedgerSettings: ...
+    @property
+    def segments(self) -> Segments: ...
+    @property
+    def last_position(self) -> Position: ...
+
+    def start(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
+        """Start a task of the managed ledger, which `close` waits for."""
+        ...
+
+    def fenced(self, error: LedgerFencedError) -> None:
+        """Stop for good: a later owner has the topic."""
+        ...
+
+    def entries_missing(self) -> None:
+        """Continue without entries that were found to be missing."""
+        ...
+
+    def cursor_moved(self, before: Position, after: Position) -> None: ...

@@ -9,8 +9,9 @@ from contextlib import suppress
 import msgspec
 
 from pulsar_barycenter.ledger.errors import LedgerError, LedgerFencedError, LedgerUnavailableError
-from pulsar_barycenter.ledger.managed.cursor import Cursor, CursorOwner
+from pulsar_barycenter.ledger.managed.cursor import Cursor
 from pulsar_barycenter.ledger.managed.records import CursorRecord, RecordKeeper
+from pulsar_barycenter.ledger.managed.segments import LedgerOwner
 from pulsar_barycenter.ledger.position import Position
 from pulsar_barycenter.metadata.errors import MetadataError
 from pulsar_barycenter.metadata.store import MetadataStore
@@ -22,7 +23,7 @@ class TopicCursors:
 
     __slots__ = ("_ahead", "_keeper", "_owner", "_store", "by_name", "deleting")
 
-    def __init__(self, owner: CursorOwner, store: MetadataStore, keeper: RecordKeeper) -> None:
+    def __init__(self, owner: LedgerOwner, store: MetadataStore, keeper: RecordKeeper) -> None:
         self._owner = owner
         self._store = store
         self._keeper = keeper

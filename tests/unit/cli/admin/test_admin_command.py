@@ -60,6 +60,8 @@ def run(*words: str) -> Result:
         ("ns-isolation-policy set c p --namespaces a --primary b --auto-failover-policy-type min_available "
          "--auto-failover-policy-params min_limit=1", "usage_threshold"),
         ("resource-quotas get -n t/n", "together"),
+        ("resource-quotas reset-namespace-bundle-quota", "name a bundle with --namespace and --bundle"),
+        ("resource-quotas reset-namespace-bundle-quota -n t/n", "together"),
         ("clusters get", "CLUSTER"),
     ],
 )  # fmt: skip

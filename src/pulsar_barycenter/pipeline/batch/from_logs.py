@@ -7,6 +7,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 
 from pulsar_barycenter.load.reports.windows import HISTORY_GAP_MS
+from pulsar_barycenter.pipeline.batch.output import replaced_tables, table_path
 from pulsar_barycenter.pipeline.batch.recorded import Comparison, compare_tables, compare_with_recorded
 from pulsar_barycenter.pipeline.batch.whole_history import fold_history
 from pulsar_barycenter.pipeline.parsing.decision_lines import read_decision_logs
@@ -31,29 +32,30 @@ def refold_logs(
 ) -> Iterator[tuple[str, Comparison]]:
     """Compute each table from the report log, its archive and the decision logs; yield its name and the comparison.
 
-    With `out` a table is written there as `<name>.parquet`, a folder of files, over one that is there. The context that
-    `progress` returns of a text lasts while a table is worked on.
+    With `out` each table is written there as `<name>.parquet`, a folder of files; all of them replace those that are
+    there when the iterator ends. The context that `progress` returns of a text lasts while a table is worked on.
 
     Raises:
         ValueError: there is no report in the logs.
     """
     lines = read_report_log(session, storage).persist()
     tables = fold_history(lines, read_decision_logs(session, storage), history_gap_ms=history_gap_ms)
-    for name in TABLES:
-        rows: DataFrame = getattr(tables, name)
-        if out is not None:
-            rows = rows.persist()  # compared, and written
-        with progress(f"computing {name}"):
-            if name in _AVERAGES:
-                files = [file.path for file in table_files(storage, name)]
-                found = compare_with_recorded(rows.toArrow(), storage, files, _AVERAGES[name])
-            else:
-                found = compare_tables(rows, read_table(session, storage, name))
-            if name == "load_reports" and not found.rows:
-                raise ValueError(
-                    f"no reports in {storage.address(REPORT_LOG)}, nor in the archive of those that were read"
-                )
+    with nullcontext() if out is None else replaced_tables(out) as new:
+        for name in TABLES:
+            rows: DataFrame = getattr(tables, name)
             if out is not None:
-                rows.write.mode("overwrite").parquet(out.address(f"{name}.parquet"))
-                rows.unpersist()
-        yield name, found
+                rows = rows.persist()  # compared, and written
+            with progress(f"computing {name}"):
+                if name in _AVERAGES:
+                    files = [file.path for file in table_files(storage, name)]
+                    found = compare_with_recorded(rows.toArrow(), storage, files, _AVERAGES[name])
+                else:
+                    found = compare_tables(rows, read_table(session, storage, name))
+                if name == "load_reports" and not found.rows:
+                    raise ValueError(
+                        f"no reports in {storage.address(REPORT_LOG)}, nor in the archive of those that were read"
+                    )
+                if out is not None:
+                    rows.write.mode("overwrite").parquet(out.address(f"{new}/{table_path(name)}"))
+                    rows.unpersist()
+            yield name, found

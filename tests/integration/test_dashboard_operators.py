@@ -151,7 +151,7 @@ def test_a_drained_broker_is_seen_with_who_drained_it_and_what_to_do(browser: Br
         assert barriers(page) == []
         drained.get_by_role("link", name=broker).click()
         fact = page.locator("main dl").first
-        expect(fact).to_contain_text("Yes, drained by somebody (no authentication)")
+        expect(fact).to_contain_text("Yes, drained by an unknown user (no authentication)")
         expect(fact).to_contain_text(f"barycenter undrain {broker} --bring-back")
         expect(page.get_by_role("button", name="Undrain…")).to_be_visible()
         assert complaints == []

@@ -1,6 +1,6 @@
-"""The background tasks of one object: started by name, their failures logged, ended together.
+"""The background tasks of an object: started with a name, their failures logged, ended together.
 
-An event loop keeps only a weak reference to a task, and what a task raises is lost unless it is asked for. So an object
+An event loop has only a weak reference to a task, and an exception of a task is lost if no code reads it. So an object
 that starts tasks keeps them here. They end in the order in which they were started, which is the same in every run.
 """
 
@@ -22,10 +22,10 @@ class TasksClosedError(Exception):
 
 
 class BackgroundTasks:
-    """Owns tasks until they are done. All methods run on the event loop.
+    """Keeps tasks until they are done. All methods run on the event loop.
 
-    `failure` is the log event of a task that raised. Errors of the kinds `expected` are not logged: they are part of
-    the work, and who awaits it handles them.
+    `failure` is the log event of a task that raised an exception. Exceptions of the types in `expected` are not logged:
+    the code that awaits the task handles them.
     """
 
     def __init__(self, failure: str, *, expected: tuple[type[Exception], ...] = ()) -> None:
@@ -36,17 +36,17 @@ class BackgroundTasks:
         self._is_closed = False
 
     def start(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
-        """Run `work` as a task of that name, and return the task."""
+        """Run `work` as a task with this name, and return the task."""
         return self._keep(asyncio.create_task(work, name=name))
 
     def start_for_request(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
-        """Do as `start`, and have the log lines of the work carry the request id of the caller to the end."""
+        """Do the same as `start`; log lines of the work have the request id of the caller."""
         return self._keep(kept_task(work, name))
 
     async def complete(self, work: Coroutine[Any, Any, T], name: str) -> T:
         """Run `work` to its end even if the caller is cancelled, and return its result.
 
-        Log lines of the work carry the request id of the caller to the end.
+        Log lines of the work have the request id of the caller.
 
         Raises:
             TasksClosedError: `close` cancelled the work.
@@ -60,7 +60,7 @@ class BackgroundTasks:
             raise
 
     def __len__(self) -> int:
-        """Return how many tasks are not done."""
+        """Return the number of tasks that are not done."""
         return len(self._tasks)
 
     def cancel(self) -> None:
@@ -73,7 +73,7 @@ class BackgroundTasks:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def close(self) -> None:
-        """Cancel every task, and return when all have ended. Idempotent."""
+        """Cancel every task, and return when all have ended. Further calls have no effect."""
         self._is_closed = True
         self.cancel()
         await self.ended()

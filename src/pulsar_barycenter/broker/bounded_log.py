@@ -1,4 +1,4 @@
-"""An event that strangers can cause as often as they like: a bounded number of lines of bounded length."""
+"""Logs an event that clients can cause at any rate: a bounded number of lines of bounded length."""
 
 import traceback
 from collections.abc import Callable
@@ -9,46 +9,46 @@ import structlog
 log = structlog.get_logger(__name__)
 
 MOST_A_SECOND: Final = 20
-"""Lines of one event within a second; further ones are counted, and the next line says how many."""
+"""The most lines of one event in a second; further ones are counted, and the next line has their number."""
 
 LONGEST: Final = 1_000
-"""Characters of the longest text in such a line."""
+"""The most characters of a text in such a line."""
 
 LONGEST_TRACEBACK: Final = 8_000
-"""Characters of a traceback, its end, which only the first line of a second has."""
+"""The most characters of a traceback (its end); only the first line of a second has one."""
 
 
 class BoundedLog:
-    """One event, at one of structlog's levels. `total` counts how often it was, logged or not."""
+    """An event with its structlog level. `total` counts its occurrences, logged or not."""
 
     def __init__(self, event: str, now_s: Callable[[], float], level: str = "warning") -> None:
-        """`now_s` is any clock; within one of its whole seconds the bound holds."""
+        """`now_s` is any clock; the bound applies to each of its whole seconds."""
         self.total = 0
         self._event = event
         self._now_s = now_s
         self._level = level
         self._second = -1
-        self._told = 0
-        self._untold = 0
+        self._logged = 0
+        self._unlogged = 0
 
-    def tell(self, cause: BaseException | None = None, /, **fields: str) -> None:
-        """Log the event with these fields, each cut after LONGEST characters, unless MOST_A_SECOND lines were logged.
+    def log(self, cause: BaseException | None = None, /, **fields: str) -> None:
+        """Log the event with these fields, each cut to LONGEST characters, unless MOST_A_SECOND lines were logged.
 
-        `cause` is an exception that nobody expected: its name and text are the field `error`, and its traceback is the
-        field `exception` of the first line of each second.
+        `cause` is an unexpected exception: its class and text are the field `error`, and its traceback is the field
+        `exception` of the first line of each second.
         """
         self.total += 1
         second = int(self._now_s())
         if second != self._second:
-            self._second, self._told = second, 0
-        if self._told >= MOST_A_SECOND:
-            self._untold += 1
+            self._second, self._logged = second, 0
+        if self._logged >= MOST_A_SECOND:
+            self._unlogged += 1
             return
-        self._told += 1
-        untold, self._untold = self._untold, 0
-        told = {name: text[:LONGEST] for name, text in fields.items()}
+        self._logged += 1
+        unlogged, self._unlogged = self._unlogged, 0
+        shown = {name: text[:LONGEST] for name, text in fields.items()}
         if cause is not None:
-            told["error"] = repr(cause)[:LONGEST]
-            if self._told == 1:
-                told["exception"] = "".join(traceback.format_exception(cause))[-LONGEST_TRACEBACK:]
-        getattr(log, self._level)(self._event, **told, **({"untold_before": untold} if untold else {}))
+            shown["error"] = repr(cause)[:LONGEST]
+            if self._logged == 1:
+                shown["exception"] = "".join(traceback.format_exception(cause))[-LONGEST_TRACEBACK:]
+        getattr(log, self._level)(self._event, **shown, **({"untold_before": unlogged} if unlogged else {}))

@@ -1,13 +1,13 @@
-"""A broker: everything wired together, started and stopped in order.
+"""A broker: connects all parts, and starts and stops them in order.
 
-Start: read the store, open the ports, learn the own id from them, write a new cluster's first records, elect, own
-the heartbeat namespaces, register.
-Only the registration, last, makes other brokers assign bundles here; requests that come earlier are told that the
-broker is not ready. Stop: no new clients and no new bundles, another leader, one bundle after the other to whoever
-is chosen for it, a moment for clients to move, then everything is closed; bounded by `brokerShutdownTimeoutMs`.
+Start: read the store, open the ports, derive the broker's id from them, write the first records of a new cluster, take
+part in the election, own the heartbeat namespaces, register. Other brokers assign bundles only after the registration,
+which is last; earlier requests are answered that the broker is not ready. Stop: accept no new clients and bundles,
+resign as leader, hand the bundles over one after the other, give clients a moment to move, and close everything; all of
+it takes at most `brokerShutdownTimeoutMs`.
 
-Store, ledger storage and everything else in the environment are opened and closed by the caller, after `stop`.
-Source: Pulsar's `PulsarService`.
+The caller opens and closes the store, the ledger storage and everything else in the environment; it closes them after
+`stop`. Source: Pulsar's `PulsarService`.
 """
 
 import asyncio
@@ -56,13 +56,13 @@ from pulsar_barycenter.naming.topic import TopicName
 log = structlog.get_logger(__name__)
 
 DRAIN_S: Final = 0.5
-"""How long clients are given, after the last bundle left, to look up where it is now."""
+"""How long clients have, after the last bundle left, to look up its new owner."""
 _POLICIES_S: Final = 60.0
-"""How often loaded topics are held against their namespaces' policies without having been told of a change."""
-_OWN_PROOF_S: Final = 15.0
-"""How long a start waits for an issuer of tokens; without one the broker starts all the same."""
+"""How often the policies of namespaces are applied to loaded topics without a notification of a change."""
+_OWN_CREDENTIALS_S: Final = 15.0
+"""How long a start waits for a token issuer; without an answer the broker starts all the same."""
 _CLOSE_S: Final = 5.0
-"""What closing may take once the budget of the stop is used up."""
+"""How long closing a part may take after the time of the stop is used up."""
 
 
 class BrokerState(enum.Enum):
@@ -85,7 +85,7 @@ class WebServer(Protocol):
 
 
 StartWeb: TypeAlias = Callable[["Broker", str, int | None, TlsPort | None], Awaitable[WebServer]]
-"""Start the REST server of a broker at a host, a port and one with TLS (0 picks a free one, None is none)."""
+"""Starts the REST server of a broker at a host, a port and a TLS port (0 picks a free one, None opens none)."""
 
 
 class WebPortInUseError(OSError):
@@ -99,11 +99,13 @@ class WebPortInUseError(OSError):
 
 
 class Broker:
-    """`web` is left out where nobody speaks HTTP; the broker is then named after the configured webServicePort.
+    """`web` is None if no HTTP is served; the broker id then has the configured webServicePort.
 
-    `on_fatal` is called, with the reason, when the process should end: its data was lost (`data_watch`), or the session
-    was and `zookeeperSessionExpiredPolicy` is `shutdown`. It is not made (ConfigError, CredentialsError) of a
-    configuration by which nobody could be known.
+    `on_fatal` is called with the reason when the process should end: the data was lost (`data_watch`), or the session
+    was lost and `zookeeperSessionExpiredPolicy` is `shutdown`.
+
+    Raises:
+        ConfigError, CredentialsError: the configured authentication cannot work.
     """
 
     def __init__(
@@ -160,7 +162,7 @@ class Broker:
         )
         self.registry.on_change_seen = self.changes.look_at
         self.sweeps: list[Callable[[], Awaitable[object]]] = []
-        """What the leader does now and then to complete changes that others have left, besides those of `changes`."""
+        """Further periodic duties of the leader that complete abandoned changes, in addition to those of `changes`."""
         self.wire = WireServer(config, env, self.registry, self.lookup, self.authentication, self.authorizer)
         self.web: WebServer | None = None
         self.control.attach(self.registry, self.registry.bundle_stats, self.registry.topic_loads)
@@ -172,7 +174,7 @@ class Broker:
             env.store,
             name="namespace policies",
             concerns=lambda path: path.startswith(f"{self.resources.namespaces.root}/"),
-            read=lambda was_told: self._apply_policies(),
+            read=lambda _was_notified: self._apply_policies(),
             interval_s=_POLICIES_S,
             failure="namespace_policies_not_read",
         )
@@ -181,7 +183,7 @@ class Broker:
 
     @property
     def urls(self) -> ServiceUrls:
-        """Under which id and URLs this broker is reached; known once the ports are open."""
+        """The id and the URLs of this broker; known when the ports are open."""
         assert self.control.urls is not None, "the broker was not started"
         return self.control.urls
 
@@ -195,20 +197,20 @@ class Broker:
 
     @property
     def ready(self) -> bool:
-        """Whether the broker is in service: started, registered, with all its data, and not stopping."""
+        """Whether the broker serves clients: started, registered, with all its data, and not stopping."""
         return self.state is BrokerState.STARTED and not self.data_fault
 
     @property
     def data_fault(self) -> str:
-        """What is wrong with the files that the broker keeps its data in, as of the last look; empty if nothing."""
+        """What is wrong with the broker's data files, as of the last check; "" if nothing is."""
         return self._data.fault
 
     async def start(self) -> None:
-        """Join the cluster; on return the broker is in service. If it fails, everything is closed again.
+        """Join the cluster; when this returns, the broker serves clients. If it fails, everything is closed again.
 
         Raises:
-            PortInUseError, WebPortInUseError: which port, and what to do.
-        ConfigError, KeyMaterialError: there is no port, or a file of TLS cannot be used.
+            PortInUseError, WebPortInUseError: a port is in use; the text says which, and what to do.
+            ConfigError, KeyMaterialError: no port is configured, or a TLS file cannot be used.
             BrokerIdInUseError: another running process has this broker's id.
             OwnNamespaceError: a heartbeat namespace could not be owned.
             MetadataError: the store did not answer.
@@ -224,7 +226,7 @@ class Broker:
         log.info("broker_started", broker=self.broker_id, incarnation=self.control.incarnation)
 
     async def stop(self, *, reason: str = "broker stops", max_unloads_per_second: float = 0) -> None:
-        """Leave the cluster in order and close everything. Idempotent; every caller waits for the one stop."""
+        """Leave the cluster in order and close everything. Further calls wait for the same stop."""
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._stop(reason, max_unloads_per_second), name="stop broker")
         await asyncio.shield(self._stopping)
@@ -253,9 +255,9 @@ class Broker:
             web_port_tls=web_port_tls,
             internal_listener=config.internal_listener_name,
         )
-        await self._try_own_proof(config)
+        await self._check_own_credentials(config)
         await self.control.elect(urls)
-        await initialize_cluster(self.resources, config, urls)  # before anything is answered: all of it goes by them
+        await initialize_cluster(self.resources, config, urls)  # before any request, because all need these records
         self.control.set_identity(urls)
         await self._policies.start(self._apply_policies)
         await self.control.join()
@@ -289,26 +291,26 @@ class Broker:
         if snapshots_s > 0:
             self._periodic.start("deduplication", self.upkeep.snapshot_deduplication, lambda: snapshots_s)
 
-    async def _try_own_proof(self, config: BrokerConfig) -> None:
-        """Tell if other brokers, asking as this one does, would not believe what it shows to them, or not let it."""
+    async def _check_own_credentials(self, config: BrokerConfig) -> None:
+        """Log an error if other brokers with the same configuration would refuse this broker's credentials or role."""
         shows = broker_credentials(config)
-        if not self.authentication.enabled or shows.method == "tls":  # which only a connection shows
+        if not self.authentication.enabled or shows.method == "tls":  # a certificate is only checked in a connection
             return
         try:
-            async with asyncio.timeout(_OWN_PROOF_S):
+            async with asyncio.timeout(_OWN_CREDENTIALS_S):
                 await shows.renew()
                 session = await self.authentication.of_connection(Credentials(shows.method, shows.auth_data() or b""))
         except (NoTokenError, TimeoutError) as error:
-            mend = "see that the issuer of tokens answers; until then this broker reaches no other"
+            mend = "make sure that the token issuer answers; until then this broker reaches no other broker"
             log.error("own_proof_not_obtained", reason=str(error) or "it takes too long", mend=mend)
             return
         except AuthenticationError as error:
-            mend = "mend brokerClientAuthenticationParameters, or this broker reaches no other"
+            mend = "correct brokerClientAuthenticationParameters; until then this broker reaches no other broker"
             log.error("own_proof_not_believed", reason=str(error), mend=mend)
             return
         verdict = await self.authorizer.verdict(session.principal, SuperUser())
         if config.authorization_enabled and not verdict.allowed:
-            mend = "add it to superUserRoles, or this broker commands no other"
+            mend = "add it to superUserRoles; until then other brokers refuse this broker's commands"
             log.error("own_role_is_no_super_user", role=str(session.principal), mend=mend)
 
     async def _listen_web(self, start_web: StartWeb, host: str, port: int | None, tls: TlsPort | None) -> WebServer:
@@ -316,7 +318,7 @@ class Broker:
             return await start_web(self, host, port, tls)
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                ports = [each for each in (port, None if tls is None else tls.port) if each]
+                ports = [used for used in (port, None if tls is None else tls.port) if used]
                 raise WebPortInUseError(host, ports[0] if len(ports) == 1 else " or ".join(map(str, ports))) from error
             raise
 
@@ -343,7 +345,7 @@ class Broker:
         log.info("broker_left", bundles_handed_over=handed_over, connections_left=left)
 
     async def _close(self) -> None:
-        """Close what is open, whatever state the start or stop reached; no step keeps the next from its turn."""
+        """Close what is open, whatever state the start or stop has reached; a failed step does not stop the others."""
         self.state = BrokerState.CLOSING
         self._stop_listening()
         await self._periodic.close()
@@ -381,12 +383,12 @@ class Broker:
         await self.registry.apply_policies()
 
     async def _ask_partition_owner(self, request: bytes) -> bytes:
-        """Ask by way of this broker's own web server, which knows the owner."""
+        """Send a request to the owner of a partition, through this broker's own web server, which finds the owner."""
         urls, by_tls = self.urls, self.config.current.broker_client_tls_enabled
         url = between_brokers(urls.web_url, urls.web_url_tls, by_tls=by_tls)
         if url is None:
             raise ConnectionRefusedError(
-                errno.ECONNREFUSED, f"broker {self.broker_id} has no web port to ask others by"
+                errno.ECONNREFUSED, f"broker {self.broker_id} has no web port, which requests to other brokers need"
             )
         return await self.env.peers.change_partition(url, request)
 

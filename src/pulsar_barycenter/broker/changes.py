@@ -1,4 +1,4 @@
-"""Waiting for changes: of something in this process, and of what the store holds."""
+"""Waiting for changes: of objects in this process, and of values in the metadata store."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
@@ -15,13 +15,13 @@ K = TypeVar("K", bound=Hashable)
 
 
 class NextChange:
-    """Wakes everybody who waits at the moment a change is told. Nothing is remembered for those who come later."""
+    """Wakes all tasks that wait when `notify` is called. A task that waits later is not woken by it."""
 
     __slots__ = ("_waiters",)
 
     def __init__(self) -> None:
         self._waiters: dict[asyncio.Future[None], None] = {}
-        """A dict because it keeps the order of arrival; a set would wake in another order in each run."""
+        """A dict because it keeps the order of arrival; a set would wake tasks in another order in each run."""
 
     @property
     def is_awaited(self) -> bool:
@@ -46,7 +46,7 @@ class NextChange:
 
 
 class KeyedChanges(Generic[K]):
-    """One `NextChange` for each key that somebody waits for."""
+    """A `NextChange` for each key for which a task waits."""
 
     def __init__(self) -> None:
         self._changes: dict[K, NextChange] = {}
@@ -66,11 +66,11 @@ class KeyedChanges(Generic[K]):
 
 
 class StoreWatch:
-    """Has something read from the store again after each change of it, and at the latest every `interval_s`.
+    """Reads values from the store again after each change of them, and at the latest every `interval_s`.
 
-    Notifications may be late or lost: the interval bounds how long that goes unnoticed, and a reconnection counts
-    as a change. `concerns` tells whether a change of that path is one. `read` is given whether a change was told;
-    a MetadataError that it raises is logged as `failure`, and the next occasion is waited for.
+    Notifications may be late or lost; the interval bounds how long this can be unnoticed, and a reconnection counts as
+    a change. `concerns` returns whether a changed path matters. `read` is called with whether there was a notification;
+    a MetadataError of it is logged as the event `failure`, and the next call tries again.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class StoreWatch:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, first_read: Callable[[], Awaitable[object]]) -> None:
-        """Listen, then read once, then watch. What `first_read` raises is raised."""
+        """Add the listeners, read once, then watch. Errors of `first_read` are raised."""
         self._stop_listening = [
             self._store.add_listener(self._on_notification),
             self._store.add_session_listener(self._on_session_event),
@@ -103,7 +103,7 @@ class StoreWatch:
         self._task = asyncio.create_task(self._watch(), name=self._name)
 
     async def close(self) -> None:
-        """Idempotent."""
+        """Stop watching. Further calls have no effect."""
         for stop in self._stop_listening:
             stop()
         self._stop_listening = []
@@ -119,10 +119,10 @@ class StoreWatch:
                     await self._changed.wait()
             except TimeoutError:
                 pass
-            was_told = self._changed.is_set()
+            was_notified = self._changed.is_set()
             self._changed.clear()
             try:
-                await self._read(was_told)
+                await self._read(was_notified)
             except MetadataError as error:
                 log.warning(self._failure, reason=str(error))
 

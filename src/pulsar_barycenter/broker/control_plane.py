@@ -1,9 +1,10 @@
-"""The part of a broker that coordinates: everything but topics, sockets and REST.
+"""The coordinating part of a broker: everything except topics, sockets and REST.
 
-Order of life: `start` (reads the store), `elect` (where the leader writes for all), `set_identity` (the ports are
-known), `join` (elects, owns its own namespaces, registers: from now on it is given bundles), `leave` (hands everything
-over), `close`. `control` has the parts, made for the way of owning bundles and for the mode of writing metadata.
-Source: the order of Pulsar's `PulsarService.start` and `closeAsync`.
+Order: `start` reads the store. `elect` takes part in the election first, if the leader writes all metadata.
+`set_identity` follows when the ports are known. `join` takes part in the election, owns the broker's own namespaces and
+registers the broker; from then on it gets bundles. `leave` hands all bundles over, and `close` ends everything.
+`control` makes the parts for one way to own bundles and one mode of writing metadata. Source: the order of Pulsar's
+`PulsarService.start` and `closeAsync`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -48,7 +49,7 @@ class ControlPlane:
         self.namespaces = parts.namespaces
         self.urls: ServiceUrls | None = None
         self.audit: AuditLog | None = None
-        """What administrators change by this broker; there once it has an identity."""
+        """The log of administrators' changes on this broker; None until it has an identity."""
         self._started_at_ms = parts.env.clock.now_ms()
         self._switch = parts.switch
         self._periodic = PeriodicTasks()
@@ -56,7 +57,7 @@ class ControlPlane:
 
     @property
     def load_manager(self) -> LoadManager:
-        """The load manager of now; another one after `loadManagerClassName` changed."""
+        """The present load manager; it is replaced when `loadManagerClassName` changes."""
         return self._switch.current
 
     def attach(
@@ -65,7 +66,7 @@ class ControlPlane:
         bundle_stats: Callable[[], Mapping[str, NamespaceBundleStats]],
         topic_loads: Callable[[Bundle], Iterable[TopicLoad]],
     ) -> None:
-        """Give the loaded topics to ownership, and their stats to the load manager and to what splits bundles."""
+        """Give the loaded topics to ownership, and their stats to the load manager and the split algorithms."""
         self.ownership.attach_topics(topics)
         self._parts.topic_stats.of_bundles = bundle_stats
         self._parts.topic_stats.of_topics = topic_loads
@@ -73,19 +74,20 @@ class ControlPlane:
     # ---- start ----
 
     async def start(self) -> None:
-        """Read what the store says: dynamic configuration, registered brokers, policies of the cluster."""
+        """Read from the store: dynamic configuration, registered brokers, policies of the cluster."""
         await self.dynamic_configuration.start()
         self._parts.warnings.start()
         await self.registration.start()
         await self.policies.start()
 
     async def elect(self, urls: ServiceUrls) -> None:
-        """Where the leader writes for all, take the identity and find a leader, perhaps this broker: before that
-        nothing can be written.
+        """If the leader writes all metadata, set the identity and find a leader, which may be this broker.
+
+        Nothing can be written before that.
 
         Raises:
-            MixedWritersError: brokers run that write themselves.
-            MetadataError: nobody led for long, or the store did not answer.
+            MixedWritersError: brokers run that write metadata themselves.
+            MetadataError: there was no leader for a long time, or the store did not answer.
         """
 
         async def lead() -> None:
@@ -95,7 +97,7 @@ class ControlPlane:
         await self.writing.open(urls.broker_id, lead)
 
     def set_identity(self, urls: ServiceUrls) -> None:
-        """Say under which URLs this broker is reached; makes the load manager, which is not started yet. Idempotent."""
+        """Set the URLs of this broker, and make the load manager without starting it. Further calls have no effect."""
         if self.urls is not None:
             return
         self.urls = urls
@@ -126,13 +128,13 @@ class ControlPlane:
         self.ownership.set_identity(urls)
 
     async def join(self) -> None:
-        """Become a member of the cluster; registered, so given bundles, only at the end.
+        """Join the cluster; the broker is registered, and gets bundles, only at the end.
 
         Raises:
             BrokerIdInUseError: another live process has this broker's id.
-            RecordsElsewhereError: the ownership records are in another place than this broker is configured for.
-            MixedOwnershipError: brokers run that keep ownership so that this one may not run beside them.
-            MixedWritersError: brokers run that have the leader write, which this one does not.
+            RecordsElsewhereError: the ownership records are in the place for which this broker is not configured.
+            MixedOwnershipError: this broker may not run together with a registered one, by their ways of ownership.
+            MixedWritersError: brokers run whose leader writes all metadata, and this broker's does not.
             OwnNamespaceError: a heartbeat namespace could not be owned.
             MetadataError: the store did not answer.
         """
@@ -151,13 +153,15 @@ class ControlPlane:
         )
 
     async def _register(self) -> None:
-        """Start the load manager, which registers this broker; others look for it, and it looks for them, so that of
-        two that start at once one sees the other."""
+        """Start the load manager, which registers this broker, then check the other brokers again.
+
+        So of two brokers that start at the same time, at least one sees the other.
+        """
         await self._switch.start()
         await self._refuse_mixed_ownership()
 
     async def _own_namespaces(self) -> None:
-        """Own the namespaces of this broker; an election decides who places their bundles."""
+        """Own the namespaces of this broker; the election must have begun, because the leader assigns bundles."""
         urls, config = self._identity(), self.config.current
         if not self.leadership.is_started:
             await self._lead(urls)
@@ -183,7 +187,7 @@ class ControlPlane:
     # ---- end ----
 
     async def leave(self, *, reason: str, max_per_second: float = 0) -> int:
-        """Hand everything over: no new bundles, another leader, then one bundle after the other; return how many."""
+        """Hand everything over: accept no bundles, resign, then release one bundle after the other; return how many."""
         await self._parts.own_namespaces.close()
         self.ownership.refuse_acquisitions("this broker is leaving the cluster")
         await self._switch.settle()
@@ -192,7 +196,7 @@ class ControlPlane:
             self.namespaces.hand_over_all,
             reason=reason,
             max_per_second=max_per_second,
-            tell=lambda bundle: self._parts.decisions.handed_over(bundle, me, reason),
+            on_handed_over=lambda bundle: self._parts.decisions.handed_over(bundle, me, reason),
         )
         return await self.way.leave(Departure(hand_over, self._unregister, self.writing.resign))
 
@@ -201,7 +205,7 @@ class ControlPlane:
             await self.load_manager.disable()
 
     async def close(self) -> None:
-        """End everything that is left, without handing over. Idempotent."""
+        """End everything without handing bundles over. Further calls have no effect."""
         self.ownership.refuse_acquisitions("this broker is stopped")
         await self._parts.own_namespaces.close()
         await self._periodic.close()

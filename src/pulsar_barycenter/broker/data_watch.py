@@ -1,8 +1,8 @@
-"""Whether a broker still has its data: looked at twice a second, beside the path of messages.
+"""Checks twice a second whether a broker still has its data, independently of messages.
 
-A broker whose data is gone must not serve: what it writes would be lost with it. The parts that hold the data refuse
-writes by themselves (`LedgerFolder.require_there`, `SqliteWorker`); here the broker learns of it, and tells clients,
-operators and its supervisor.
+A broker without its data must not serve: what it writes would be lost. The parts with the data refuse writes themselves
+(`LedgerFolder.require_there`, `SqliteWorker`). This module informs the broker, which informs clients, operators and its
+supervisor.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ log = structlog.get_logger(__name__)
 CHECK_INTERVAL_S: Final = 0.5
 
 DataCheck: TypeAlias = Callable[[], DataFault | None]
-"""Looks at one part of the data, in a thread; may block. None: it is well."""
+"""Checks one part of the data, in a thread; may block. Returns None if there is no fault."""
 
 
 class DataWatch:
-    """Calls `checks` every CHECK_INTERVAL_S, and `on_lost` once, with what is lost, when a fault is final.
+    """Calls `checks` every CHECK_INTERVAL_S, and `on_lost` once with the reason when a fault is final.
 
-    `fault` is what the last look found, the empty text if all is well; a final fault stays.
+    `fault` is the result of the last check, "" without a fault; a final fault stays.
     """
 
     def __init__(self, checks: Sequence[DataCheck], on_lost: Callable[[str], None]) -> None:
@@ -35,7 +35,7 @@ class DataWatch:
         self._is_lost = False
 
     def start(self, tasks: PeriodicTasks) -> None:
-        """Check from now on, as one of `tasks`; without checks there is nothing to do."""
+        """Check periodically from now on, as one of `tasks`; without checks this does nothing."""
         if self._checks:
             tasks.start("data check", self.look, lambda: CHECK_INTERVAL_S)
 
@@ -55,8 +55,8 @@ class DataWatch:
                 log.info("data_usable_again", was=before)
         elif found.is_final:
             self._is_lost = True
-            mend = "restore it, or mount it, and start the broker anew; until then it would lose what it is sent"
+            mend = "restore or mount it, and restart the broker; until then the broker would lose what it receives"
             log.error("data_lost", reason=found.text, mend=mend)
             self._on_lost(found.text)
         elif found.text != before:
-            log.error("data_not_writable", reason=found.text, mend="make it writable; the broker goes on by itself")
+            log.error("data_not_writable", reason=found.text, mend="make it writable; the broker then continues")

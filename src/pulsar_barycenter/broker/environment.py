@@ -1,7 +1,7 @@
-"""What reaches a broker from outside: time, chance, the store, the disks and the other brokers.
+"""What a broker gets from outside: time, randomness, the store, the disks and the other brokers.
 
-A broker reads no clock and no global random source. Monotonic time and sockets are those of the running
-event loop, so a simulation replaces them with a loop of its own; all else is in an `Environment`.
+A broker reads no system clock and uses no global random source. Monotonic time and sockets are those of the running
+event loop, so a simulation replaces them with a loop of its own. Everything else is in an `Environment`.
 """
 
 import random
@@ -17,15 +17,16 @@ from pulsar_barycenter.naming.bundle import Bundle
 
 
 class Peers(Protocol):
-    """The other brokers, as the leader commands them. `broker_url` is the web URL of the broker asked.
+    """Requests to the other brokers. `broker_url` is the web URL of the broker that gets the request.
 
-    `epoch` is the number of the leader's term; whoever knows a later one refuses. None: it is no command of a leader.
+    `epoch` is the number of the leader's term; a broker that knows a later one refuses. None: the request is not a
+    command of a leader.
     """
 
     async def unload_bundle(
         self, broker_url: str, bundle: Bundle, *, destination: str | None, epoch: int | None
     ) -> None:
-        """Have `bundle` unloaded by its owner, whichever broker that is; `destination` is a broker id."""
+        """Make the owner unload `bundle`, whichever broker it is; `destination` is a broker id."""
         ...
 
     async def split_bundle(
@@ -33,22 +34,23 @@ class Peers(Protocol):
     ) -> None: ...
 
     async def write_by_leader(self, broker_url: str, secret: str, request: bytes) -> bytes:
-        """Bring a request to write to the leader, and return its answer: see `metadata.leader_writes.write_requests`.
-        The `secret` is that of the request.
+        """Send a metadata write to the leader, and return its answer: see `metadata.leader_writes.write_requests`.
+
+        The request contains a secret, which is `secret`.
 
         Raises:
-            ConnectionRefusedError: that broker is not reached, or refused to look at the request.
-            OSError, AdminRequestError: unknown what became of it.
+            ConnectionRefusedError: the broker cannot be reached, or refused to read the request.
+            OSError, AdminRequestError: the outcome is not known.
         """
         ...
 
     async def change_partition(self, broker_url: str, request: bytes) -> bytes:
-        """Bring a request about a partition to its owner, which the broker asked knows, and return the owner's answer.
+        """Send a request about a partition to its owner through a broker, and return the owner's answer.
 
-        See `partition_changes`. The broker asked is mostly the caller itself.
+        See `partition_changes`. The broker at `broker_url`, mostly the caller itself, finds the owner.
 
         Raises:
-            OSError, TimeoutError, AdminRequestError: unknown what became of it.
+            OSError, TimeoutError, AdminRequestError: the outcome is not known.
         """
         ...
 
@@ -63,6 +65,6 @@ class Environment:
     random: random.Random
     peers: Peers
     data_checks: tuple[DataCheck, ...] = ()
-    """What is looked at to tell whether the broker still has its data; in memory there is nothing to look at."""
+    """The checks whether the broker still has its data; none if the data is in memory."""
     instruments: Instruments = field(default_factory=Instruments)
-    """What is counted and timed of the broker: the way out of it, to Prometheus."""
+    """The counters and timers of the broker, for Prometheus."""

@@ -5,21 +5,21 @@ ServiceError
 ├── TopicFencedError              the topic is closing or moving; look it up again
 ├── TopicBusyError                it still has producers, consumers or subscriptions
 ├── SubscriptionNotFoundError
-├── SubscriptionBusyError         another consumer, or another type, has the subscription
-│   └── TooManyConsumersError     the subscription, or its topic, takes no further one
-├── ConsumerAssignError           Key_Shared hash ranges that overlap a connected consumer's
-├── ProducerBusyError             a producer of that name is connected and alive
-├── ExclusiveProducerError        a shared producer; an exclusive one has the topic or waits for it
-├── TooManyProducersError         the topic takes no further one
-├── ProducerFencedError           an exclusive producer that is not alone, or was displaced
+├── SubscriptionBusyError         another consumer, or another type, uses the subscription
+│   └── TooManyConsumersError     the subscription, or its topic, has as many as allowed
+├── ConsumerAssignError           Key_Shared hash ranges overlap those of a connected consumer
+├── ProducerBusyError             a producer with this name is connected and alive
+├── ExclusiveProducerError        a shared producer, while an exclusive one has the topic or waits for it
+├── TooManyProducersError         the topic has as many as allowed
+├── ProducerFencedError           an exclusive producer that is not alone, or was replaced
 ├── MessagePendingError           the message is being stored, and may still fail
 ├── CompactionRunningError        the topic is being compacted
-├── NotAllowedError               what was asked is not possible for this topic or subscription
-│   └── TooManySubscriptionsError the topic takes no further one
-└── InvalidPositionError          a message id or time that cannot be sought
+├── NotAllowedError               the request is not possible for this topic or subscription
+│   └── TooManySubscriptionsError the topic has as many as allowed
+└── InvalidPositionError          a message id or time to which no cursor can be set
 
-Besides these, attaching fails with `NotServedError` (broker/ownership/serving.py), `InvalidNameError`, `LedgerError`
-and `MetadataError`. `wire/errors.py` says each of them in the binary protocol, `rest/` in HTTP.
+In addition, attaching fails with `NotServedError` (broker/ownership/serving.py), `InvalidNameError`, `LedgerError` and
+`MetadataError`. `wire/errors.py` has their codes in the binary protocol, `rest/errors.py` their HTTP status codes.
 """
 
 from pulsar_barycenter.naming.counted import count_of
@@ -27,12 +27,12 @@ from pulsar_barycenter.naming.topic import TopicName
 
 
 class ServiceError(Exception):
-    """Anything that a request about a topic can be refused with."""
+    """The base class of errors with which a request about a topic is refused."""
 
 
 class TopicNotFoundError(ServiceError):
     def __init__(self, topic: TopicName) -> None:
-        super().__init__(f"Topic {topic} not found. Create it first, or allow topics to be created by use.")
+        super().__init__(f"Topic {topic} not found. Create it first, or allow automatic topic creation.")
         self.topic = topic
 
 
@@ -44,7 +44,7 @@ class TopicFencedError(ServiceError):
 
 
 class TopicBusyError(ServiceError):
-    """`subscriptions`, `producers` and `consumers` count what is still there."""
+    """`subscriptions`, `producers` and `consumers` are the numbers that are left."""
 
     def __init__(self, topic: TopicName, *, subscriptions: int, producers: int, consumers: int) -> None:
         super().__init__(
@@ -89,7 +89,7 @@ class ProducerBusyError(ServiceError):
 
 class ExclusiveProducerError(ServiceError):
     def __init__(self, topic: TopicName, detail: str) -> None:
-        super().__init__(f"Topic {topic} takes no shared producer: {detail}. Try again when that one has closed.")
+        super().__init__(f"Topic {topic} accepts no shared producer: {detail}. Try again after that one has closed.")
         self.topic = topic
         self.detail = detail
 
@@ -106,8 +106,8 @@ class ProducerFencedError(ServiceError):
 class MessagePendingError(ServiceError):
     def __init__(self, topic: TopicName, producer: str, sequence_id: int) -> None:
         super().__init__(
-            f"Message {sequence_id} of producer {producer!r} is being stored in topic {topic} already, and it is not "
-            "known yet whether that succeeds. Send it again."
+            f"Message {sequence_id} of producer {producer!r} is being stored in topic {topic} already, and the outcome "
+            "is not known yet. Send it again."
         )
         self.topic = topic
         self.producer = producer

@@ -1,7 +1,7 @@
-"""What a broker counts and times while it works, for Prometheus: one set a broker, so that several live in one process.
+"""The counters and timers of a broker for Prometheus: one set for each broker, so that several can run in one process.
 
-Whoever does the work counts it here; `rest` reads it when Prometheus asks, and adds which cluster and broker it is of.
-What comes with every message is not here: topics count that themselves, in plain integers.
+The code that does the work counts it here; `rest` reads the values and adds labels for cluster and broker. Values that
+change with every message are not here: topics count these as plain integers.
 """
 
 import asyncio
@@ -20,10 +20,10 @@ _STORE_BUCKETS_S: Final = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.
 
 
 class Connections:
-    """Clients' connections to the binary protocol since the broker started; they only grow.
+    """Connections of clients to the binary protocol since the broker started; the counts only grow.
 
-    Each is `created`; then it is `accepted` (its CONNECT was answered) or `refused`, or leaves without a word; and
-    `closed` in the end.
+    A connection is `created`. Then it is `accepted` (its CONNECT was answered), or `refused`, or the client leaves
+    before. In the end it is `closed`.
     """
 
     __slots__ = ("accepted", "closed", "created", "refused")
@@ -36,7 +36,7 @@ class Connections:
 
 
 class Instruments:
-    """The labels here are those that tell the samples of one broker apart."""
+    """The registry of a broker. Labels are only those that distinguish samples of the same broker."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -45,34 +45,34 @@ class Instruments:
         """Topics that are being loaded."""
         self._decisions = Counter(
             "barycenter_decisions",
-            "Decisions of the load manager, those included that nobody was told of as they were the same as before.",
+            "Decisions of the load manager, including those that were not logged because they repeat the last one.",
             ("kind", "reason"),
             registry=self.registry,
         )
         self._rounds = Histogram(
             "barycenter_round_seconds",
-            "Time a round of the load manager took, from what is known until all of it is done.",
+            "Time of a round of the load manager, from its snapshot until all decisions are carried out.",
             ("kind",),
             buckets=_ROUND_BUCKETS_S,
             registry=self.registry,
         )
         self._handovers = Histogram(
             "barycenter_handover_seconds",
-            "Time until a phase of handing a bundle over was done.",
+            "Time until a phase of handing a bundle over had ended.",
             ("phase",),
             buckets=_HANDOVER_BUCKETS_S,
             registry=self.registry,
         )
         self._store = Histogram(
             "barycenter_metadata_op_seconds",
-            "Time an operation of the metadata store took, one that failed included.",
+            "Time of an operation of the metadata store, including failed ones.",
             ("op",),
             buckets=_STORE_BUCKETS_S,
             registry=self.registry,
         )
         self._topic_loads = Summary(
             "pulsar_topic_load_times",
-            "Time it took to load a topic, ms, those that failed included.",
+            "Time of loading a topic, ms, including failed loads.",
             registry=self.registry,
         )
 
@@ -82,7 +82,7 @@ class Instruments:
 
     @contextmanager
     def round(self, kind: RoundKind) -> Iterator[None]:
-        """Time what is done inside."""
+        """Time the code inside."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
@@ -91,11 +91,11 @@ class Instruments:
             self._rounds.labels(kind).observe(loop.time() - began)
 
     def handed_over(self, phase: HandoverPhase, seconds: float) -> None:
-        """Note how long it took until that phase was done; see `ownership.handover_times`."""
+        """Record how long a phase of a handover took; see `ownership.handover_times`."""
         self._handovers.labels(phase).observe(seconds)
 
     def store_operation(self, name: str, seconds: float) -> None:
-        """Note how long an operation of the metadata store took."""
+        """Record how long an operation of the metadata store took."""
         self._store.labels(name).observe(seconds)
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""Work that a broker does again and again while it runs."""
+"""Periodic work of a broker."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,15 +11,15 @@ log = structlog.get_logger(__name__)
 
 
 class PeriodicTasks:
-    """Owns the periodic tasks of a broker; `close` ends them all."""
+    """The periodic tasks of a broker; `close` ends them all."""
 
     def __init__(self) -> None:
         self._tasks = BackgroundTasks("periodic_task_ended")
 
     def start(self, name: str, run: Callable[[], Awaitable[object]], interval_s: Callable[[], float]) -> None:
-        """Call `run` every `interval_s()`, first after one interval; what it raises is logged, and it goes on.
+        """Call `run` every `interval_s()`, first after one interval. Exceptions are logged, and the task continues.
 
-        A run that takes longer than the interval is followed by the next one at once; none is made up for.
+        If a run takes longer than the interval, the next one follows at once; missed runs are not made up.
         """
         self._tasks.start(_repeat(name, run, interval_s), name)
 

@@ -1,37 +1,37 @@
-"""Why a broker did not start, in sentences for the operator.
+"""Why a broker did not start, as text for the operator.
 
     BrokerStartError
     ├── BrokerIdInUseError  another running process has this broker's id
-    ├── MixedOwnershipError brokers run whose load manager keeps ownership in another place
-    ├── MixedWritersError   brokers run that have others write the metadata than this one
-    ├── RecordsElsewhereError  the ownership records are in another place than this broker's
-    ├── OpenToStrangersError  it would listen beyond loopback, and let everybody do everything
-    └── OwnNamespaceError   a heartbeat namespace, without which no broker may start, could not be owned
+    ├── MixedOwnershipError running brokers own bundles in another way
+    ├── MixedWritersError   running brokers have another leaderOnlyMetadataWrites
+    ├── RecordsElsewhereError  the ownership records are in the place for which this broker is not configured
+    ├── OpenToStrangersError  other machines could reach it, and every client could do everything
+    └── OwnNamespaceError   a heartbeat namespace, which every broker needs, could not be owned
 
-Ports in use are OSErrors: `PortInUseError` (wire/server.py) and `WebPortInUseError` (broker.py).
+A port in use is an OSError: `PortInUseError` (wire/server.py) and `WebPortInUseError` (broker.py).
 """
 
 from collections.abc import Mapping, Sequence
 
 
 class BrokerStartError(Exception):
-    """The broker did not start; nothing of it is left running."""
+    """The broker did not start; all its parts are closed."""
 
 
 class OpenToStrangersError(BrokerStartError):
     def __init__(self, bind_address: str, opened_by: str) -> None:
         super().__init__(
-            f"With bindAddress={bind_address} others than this machine would reach this broker, and with "
-            f"{opened_by} it would let each of them read, write and stop everything. Set authenticationEnabled=true, "
-            "and no anonymousUserRole that may do everything (docs/security.md says in which steps). Or, where only "
-            "clients and brokers reach its ports, say so: barycenterUnauthenticatedNetworkAllowed=true"
+            f"With bindAddress={bind_address} other machines can reach this broker, and with {opened_by} every client "
+            "could read, write and stop everything. Set authenticationEnabled=true, and no anonymousUserRole that may "
+            "do everything (docs/security.md lists the steps). Or, if only your clients and brokers can reach its "
+            "ports, set barycenterUnauthenticatedNetworkAllowed=true"
         )
 
 
 class BrokerIdInUseError(BrokerStartError):
     def __init__(self, broker_id: str, waited_s: float) -> None:
         super().__init__(
-            f"Broker id {broker_id} is held by another running broker (it is registered at "
+            f"Broker id {broker_id} is in use by another running broker (it is registered at "
             f"/loadbalance/brokers/{broker_id}, and still was after {waited_s:.0f} s). Give this broker another "
             "advertisedAddress or webServicePort, or stop the other one."
         )
@@ -39,42 +39,42 @@ class BrokerIdInUseError(BrokerStartError):
 
 
 class MixedOwnershipError(BrokerStartError):
-    """`others` says of each broker in what it keeps ownership."""
+    """`others` is the load manager and the way of ownership of each broker that does not fit."""
 
     def __init__(self, class_name: str, others: Mapping[str, str]) -> None:
         running = "; ".join(f"{broker} ({keeping})" for broker, keeping in sorted(others.items()))
         super().__init__(
-            f"This broker's load manager is {class_name}, and brokers are running that keep ownership in another "
-            f"place: {running}. Two brokers would serve one topic. To change over broker by broker, set "
-            "loadManagerMigrationEnabled=true first (brokers update-dynamic-config); else stop those first, or set "
-            "loadManagerClassName to theirs."
+            f"This broker's load manager is {class_name}, and running brokers keep ownership in another place: "
+            f"{running}. Two brokers would serve one topic. To change over broker by broker, set "
+            "loadManagerMigrationEnabled=true first (brokers update-dynamic-config); otherwise stop those brokers "
+            "first, or set loadManagerClassName to theirs."
         )
 
 
 class MixedWritersError(BrokerStartError):
-    """`mine` is this broker's `leaderOnlyMetadataWrites`, `others` what was found of those that differ."""
+    """`mine` is this broker's `leaderOnlyMetadataWrites`, `others` are texts about the brokers that differ."""
 
     def __init__(self, mine: str, others: Sequence[str]) -> None:
         mend = (
             "Stop all brokers, and start them with the same leaderOnlyMetadataWrites and loadManagerClassName"
             if mine == "true"
             else "Stop all brokers in order, which ends their sessions, and start them with the same "
-            "leaderOnlyMetadataWrites. Sessions of brokers that died are ended by one that is started with true for a "
-            "minute, and stopped"
+            "leaderOnlyMetadataWrites. To end sessions of brokers that died, start one broker with true for a minute, "
+            "and stop it"
         )
         super().__init__(
-            "Brokers are running, or died, of which not all have the leader write the metadata "
-            f"(leaderOnlyMetadataWrites is {mine} here): {', '.join(others[:5])}. {mend}."
+            f"leaderOnlyMetadataWrites is {mine} here, and has another value on brokers that are running or died: "
+            f"{', '.join(others[:5])}. {mend}."
         )
 
 
 class RecordsElsewhereError(BrokerStartError):
-    """`place` is where the records are, `configured` where this broker was told that they are."""
+    """`place` is the place of the records, `configured` the one in this broker's configuration."""
 
     def __init__(self, place: str, configured: str) -> None:
         super().__init__(
-            f"The ownership records of this cluster are kept in the {place}, and this broker's "
-            f"loadManagerServiceUnitStateTableViewClassName says the {configured}. Set it to that of the {place}; or, "
+            f"The ownership records of this cluster are in the {place}, but this broker's "
+            f"loadManagerServiceUnitStateTableViewClassName names the {configured}. Set it to that of the {place}; or, "
             "to move the records, set loadBalancerServiceUnitTableViewSyncer first (brokers update-dynamic-config)."
         )
 

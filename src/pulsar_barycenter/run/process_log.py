@@ -62,7 +62,7 @@ class LibraryLog(logging.Handler):
         if bounded is None:
             bounded = self._logs[key] = BoundedLog("library_log", time.monotonic, level)
         error = record.exc_info[1] if record.exc_info else None
-        bounded.tell(error, logger=record.name, said=record.getMessage().partition("\n")[0])
+        bounded.log(error, logger=record.name, said=record.getMessage().partition("\n")[0])
 
 
 def install_library_log() -> None:

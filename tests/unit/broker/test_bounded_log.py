@@ -11,10 +11,10 @@ def test_a_flood_is_counted_and_told_with_the_next_second() -> None:
     with capture_logs() as logs:
         for number in range(MOST_A_SECOND + 5):
             now[0] = 7 + number / 1_000
-            bounded.tell(reason="no")
+            bounded.log(reason="no")
         now[0] = 8.0
-        bounded.tell(reason="x" * 9_999)
-        bounded.tell(reason="no")
+        bounded.log(reason="x" * 9_999)
+        bounded.log(reason="no")
     assert bounded.total == MOST_A_SECOND + 7
     assert len(logs) == MOST_A_SECOND + 2
     assert [line.get("untold_before") for line in logs[-3:]] == [None, 5, None]
@@ -27,7 +27,7 @@ def test_a_clock_that_is_set_back_silences_nothing() -> None:
     bounded = BoundedLog("knocked", lambda: now[0])
     with capture_logs() as logs:
         for _ in range(MOST_A_SECOND + 1):
-            bounded.tell()
+            bounded.log()
         now[0] = 3.0
-        bounded.tell()
+        bounded.log()
     assert [line.get("untold_before") for line in logs[-2:]] == [None, 1]

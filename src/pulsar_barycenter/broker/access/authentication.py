@@ -110,9 +110,9 @@ class Authentication:
         """The values of the HTTP header `WWW-Authenticate` in the answer to a refused request."""
         return tuple(provider.invitation for provider in self._providers.values() if provider.invitation is not None)
 
-    def tell_refused(self, error: AuthenticationError, *, address: str, **about: str) -> None:
+    def log_refused(self, error: AuthenticationError, *, address: str, **about: str) -> None:
         """Log a refused client with the reason; the rate of these lines is bounded, for both ports together."""
-        self._refusals.tell(address=address, **about, reason=str(error))
+        self._refusals.log(address=address, **about, reason=str(error))
 
     async def close(self) -> None:
         """Stop the background work of the providers. Idempotent."""

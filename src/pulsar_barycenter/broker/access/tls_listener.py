@@ -101,7 +101,7 @@ class TlsListener:
 
     def _begin(self, accepted: socket.socket, address: str) -> None:
         if self._by_address[address] >= self._most_per_address:
-            self._refused.tell(address=address, reason=f"{self._most_per_address} handshakes from there are under way")
+            self._refused.log(address=address, reason=f"{self._most_per_address} handshakes from there are under way")
             accepted.close()
             return
         self._by_address[address] += 1

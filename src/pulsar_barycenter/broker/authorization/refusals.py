@@ -20,4 +20,4 @@ class Refusals:
 
     def add(self, who: Principal, need: Need, *, address: str, request: str, reason: str) -> None:
         """Log a refusal, unless the bound on the rate is reached. `request` is the command or route."""
-        self._log.tell(role=str(who), needed=str(need), request=request, address=address, reason=reason)
+        self._log.log(role=str(who), needed=str(need), request=request, address=address, reason=reason)

@@ -203,7 +203,7 @@ def _excluded(role: str, need: OfTopic, grants: Grants) -> str | None:
 
 
 def _missing(role: str, need: Need, grants: Grants, tenant: str) -> str:
-    """Say what a role would have to be granted."""
+    """Return a text about the grant that a role lacks."""
     if not grants.is_legible:
         return f"the grants that are stored cannot be read, and {role!r} does not administrate tenant {tenant}"
     wanted: frozenset[AuthAction] = _NONE

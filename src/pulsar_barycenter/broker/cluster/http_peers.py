@@ -40,8 +40,8 @@ def broker_client(config: BrokerConfig) -> AdminClient:
 
 
 def relaying_client(config: BrokerConfig, most_bytes: int) -> AdminClient:
-    """Return a client for what others ask through a broker of this configuration: it trusts whom the broker trusts, and
-    shows nothing of its own."""
+    """Return a client that passes on requests of clients: it trusts the certificates that the broker trusts, but sends
+    none of the broker's credentials."""
     return AdminClient(
         tls=replace(own_tls(config), shows=NO_AUTHENTICATION), most_bytes=most_bytes, bears=request_headers
     )

@@ -110,7 +110,7 @@ class LeaderWrites:
 
         Raises:
             MixedWritersError: brokers run that write themselves.
-            StoreUnavailableError: nobody led for long.
+            StoreUnavailableError: there was no leader for a long time.
             MetadataError: the store did not answer.
         """
         assert self._leadership is not None

@@ -32,7 +32,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-_SHOWN: Final = 100
+_MAX_SHOWN: Final = 100
 
 
 class LookupFailedError(Exception):
@@ -65,7 +65,7 @@ class BundleNotAcquiredError(LookupFailedError):
 class ListenerNotFoundError(LookupFailedError):
     def __init__(self, broker_id: str, listener: str) -> None:
         # Pulsar's text, which clients search for
-        super().__init__(f"the broker do not have {listener[:_SHOWN]} listener (broker {broker_id})")
+        super().__init__(f"the broker do not have {listener[:_MAX_SHOWN]} listener (broker {broker_id})")
         self.listener = listener
 
 

@@ -23,12 +23,12 @@ class NotWrittenByLeaderError(Exception):
 class MetadataWriting(Protocol):
     @property
     def store(self) -> MetadataStore:
-        """The store that all of this broker goes by."""
+        """The store that all parts of this broker use."""
         ...
 
     @property
     def former_session_s(self) -> float:
-        """How long the keys of a former life of this broker may last."""
+        """How long the keys of a former incarnation of this broker may last."""
         ...
 
     @property
@@ -41,11 +41,11 @@ class MetadataWriting(Protocol):
         ...
 
     async def open(self, broker_id: str, lead: Callable[[], Awaitable[None]]) -> None:
-        """Make it possible to write; `lead` is called where this broker has to take part in the election for it.
+        """Make it possible to write; `lead` is called if this broker has to take part in the election for this.
 
         Raises:
             MixedWritersError: brokers run that write in another mode.
-            MetadataError: nobody led for long, or the store did not answer.
+            MetadataError: there was no leader for a long time, or the store did not answer.
         """
         ...
 
@@ -59,19 +59,19 @@ class MetadataWriting(Protocol):
         ...
 
     async def resign(self) -> None:
-        """Let another broker lead, if this one can do without leading until it is closed."""
+        """Give up leadership, if this broker can do without it until it is closed."""
         ...
 
     async def step_down(self) -> None:
-        """Prepare for being closed: write on only what is left to write."""
+        """Prepare for the close: only complete writes that are in progress."""
         ...
 
     async def close(self) -> None:
-        """Write no more. Idempotent."""
+        """Stop writing. Idempotent."""
         ...
 
     def knows(self, secret: str) -> bool:
-        """Tell whether this broker writes for all, and one that shows this secret may ask it to."""
+        """Return whether this broker writes for all brokers, and accepts this secret."""
         ...
 
     async def answer_to(self, body: bytes) -> bytes:

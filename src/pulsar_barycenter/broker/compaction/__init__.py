@@ -1,9 +1,11 @@
-"""Topic compaction: of all messages of a key the newest is kept, for those who ask for the compacted topic.
+"""Topic compaction: keeps only the newest message of each key, for consumers that read the compacted topic.
 
-`messages` says what an entry holds for a compactor: keys, batches, chunks, and takes a batch apart; `compression` reads
-and writes its payload. `compactor` goes over a topic twice and writes what is kept; `topic_compactions` says when, how
-many at once, and how it went.
+A topic is read twice: the first time to find the newest message of each key, the second time to write these messages to
+a compacted ledger. So only keys are in memory, not messages.
 
-Where the result lies and how it comes into force is `ledger.managed.compacted_topic`; how consumers read it
-is a dispatcher's part.
+- `messages` splits an entry into what compaction needs: keys, batches, chunks. `compression` reads and writes payloads.
+- `compactor` is one compaction of a topic.
+- `topic_compactions` limits the number of compactions at the same time, and keeps the result of the last one.
+
+`ledger.managed.compacted_topic` stores the result and puts it into force; a dispatcher reads it for consumers.
 """

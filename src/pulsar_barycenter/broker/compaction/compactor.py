@@ -1,20 +1,21 @@
-"""Topic compaction in two phases: the first finds the newest message of each key, the second writes those.
+"""Compacts a topic in two phases: the first finds the newest message of each key, the second writes these messages.
 
-Both go over the same entries: what the former compaction kept, then all that follows its horizon, up to the last entry
-that was durable when the first began. That is the new horizon. Entries that are written while a compaction runs are
-left to the next.
+Both phases read the same entries: those that the last compaction kept, then all after its horizon, up to the last entry
+that was durable when the first phase began. That entry is the new horizon. Entries that are written during a compaction
+are left to the next one.
 
-- A message without a key is dropped, or kept if `topicCompactionRetainNullKey` says so.
-- A tombstone (a null value, or an empty payload) deletes its key and is itself dropped.
-- Of a batch the messages that are kept stay where they are, the others are marked `compacted_out`. A batch that cannot
-  be read is kept whole: its keys are unknown, so it neither replaces earlier messages nor is replaced.
-- A message in chunks is as new as its last chunk. One whose last chunk has not come yet is kept.
+- A message without a key is dropped, or kept with `topicCompactionRetainNullKey`.
+- A tombstone (a null value, or an empty payload) deletes its key and is dropped itself.
+- In a batch, kept messages stay in their place, and the others are marked `compacted_out`. A batch that cannot be read
+  is kept as a whole: its keys are not known, so it does not replace earlier messages and is not replaced.
+- A message in chunks is as new as its last chunk. It is also kept if its last chunk is missing.
 
-**Memory**: the keys of the topic, with an integer each. With a strategy the newest payload of each key as well. The
-entries themselves are streamed. The event loop has its turn after every 256 messages at the latest.
+**Memory**: the keys of the topic with an integer each; with a strategy also the newest payload of each key. Entries are
+streamed. Other tasks of the event loop run at least after every 256 messages.
 
-Source: Pulsar's `AbstractTwoPhaseCompactor`, `PublishingOrderCompactor` and `StrategicTwoPhaseCompactor`. Pulsar keeps
-but the last chunk of a message; and its strategic compactor holds whole messages, and packs them into new batches.
+Source: Pulsar's `AbstractTwoPhaseCompactor`, `PublishingOrderCompactor` and `StrategicTwoPhaseCompactor`. Differences:
+Pulsar keeps only the last chunk of a message, and its strategic compactor has whole messages in memory and packs them
+into new batches.
 """
 
 import asyncio
@@ -34,19 +35,19 @@ from pulsar_barycenter.protocol.errors import MalformedFrameError
 log = structlog.get_logger(__name__)
 
 KeepsEarlier: TypeAlias = Callable[[bytes, bytes | None], bool]
-"""A strategy: given the payload of the message of a key that is valid so far, and that of a later one (None if it is a
-tombstone), tell whether the earlier stays. Pure. Pulsar's `TopicCompactionStrategy.shouldKeepLeft`."""
+"""A strategy. It gets the payload of the valid message of a key and that of a later one (None if that is a tombstone),
+and returns whether the earlier one stays valid. Pure. Source: Pulsar's `TopicCompactionStrategy.shouldKeepLeft`."""
 
 READ_ENTRIES: Final = 500
 READ_BYTES: Final = 1 << 20
 _WORD: Final = 2**64 - 1
-_TURN: Final = 256
-"""Messages after which the event loop has its turn."""
+_MESSAGES_IN_ONE_STEP: Final = 256
+"""The number of messages after which other tasks of the event loop run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What a compaction did: messages and bytes as they were read in the second phase, and what was kept of them."""
+    """The result of a compaction: messages and bytes read in the second phase, and what was kept of them."""
 
     messages_read: int
     messages_kept: int
@@ -60,7 +61,7 @@ class Compacted:
 
 
 class _Survivors:
-    """The newest message of each key, found in the first phase and asked for in the second."""
+    """The newest message of each key; the first phase finds them, the second phase asks for them."""
 
     __slots__ = ("_keeps_earlier", "_newest", "_payloads", "_retain_null_key", "_unfinished")
 
@@ -68,7 +69,7 @@ class _Survivors:
         self._retain_null_key = retain_null_key
         self._keeps_earlier = keeps_earlier
         self._newest: dict[str, int | str] = {}
-        """By key the message's number (see `_number`); of one in chunks their uuid."""
+        """The number of the newest message of a key (see `_number`), or its uuid if it has chunks."""
         self._payloads: dict[str, bytes] = {}
         self._unfinished: set[str] = set()
 
@@ -77,7 +78,7 @@ class _Survivors:
         return self._keeps_earlier is not None
 
     def note(self, key: str | None, number: int, *, is_tombstone: bool, payload: bytes = b"") -> None:
-        """Take a message into account; its payload is asked for by a strategy alone."""
+        """Record a message; only a strategy needs its payload."""
         if key is None:
             return
         if self._keeps_earlier is not None:
@@ -112,28 +113,28 @@ class _Survivors:
 
 
 def _number(position: Position, index: int = -1) -> int:
-    """Return a message's place as one integer, which takes less memory than a position and an index."""
+    """Return a message's position as one integer, which needs less memory than a position and an index."""
     return (position.ledger_id << 84) | (position.entry_id << 20) | (index + 1)
 
 
 class Compactor:
     """One compaction of a topic."""
 
-    __slots__ = ("_bytes_read", "_kept", "_ledger", "_read", "_survivors", "_turn")
+    __slots__ = ("_bytes_read", "_kept", "_ledger", "_read", "_since_pause", "_survivors")
 
     def __init__(
         self, ledger: ManagedLedger[Any], *, retain_null_key: bool = False, keeps_earlier: KeepsEarlier | None = None
     ) -> None:
         self._ledger = ledger
         self._survivors = _Survivors(retain_null_key, keeps_earlier)
-        self._turn = 0
+        self._since_pause = 0
         self._read = self._kept = self._bytes_read = 0
 
     async def run(self) -> Compacted | None:
-        """Compact the topic; None, and nothing done, if nothing was written since it was compacted last.
+        """Compact the topic; return None, without an effect, if nothing was written since its last compaction.
 
         Raises:
-            LedgerError: it could not be read or written. The topic is as it was.
+            LedgerError: it could not be read or written. The topic has not changed.
         """
         compacted = self._ledger.compacted
         await compacted.open_cursor()
@@ -154,15 +155,15 @@ class Compactor:
         return Compacted(self._read, self._kept, self._bytes_read, written.entries, written.size)
 
     async def _entries(self, upto: Position) -> AsyncIterator[Entry]:
-        """Yield what the former compaction kept, then the entries behind its horizon, up to `upto` inclusive."""
+        """Yield what the last compaction kept, then the entries after its horizon, up to `upto` (inclusive)."""
         ledger = self._ledger
         position = EARLIEST
         while True:
             kept, position = await ledger.compacted.read(position, READ_ENTRIES, READ_BYTES)
             if not kept:
                 break
-            for one in kept:
-                yield one
+            for kept_entry in kept:
+                yield kept_entry
         while position <= upto:
             entries = await ledger.read(position, READ_ENTRIES, READ_BYTES)
             if not entries:
@@ -177,15 +178,15 @@ class Compactor:
     async def _content(self, entry: Entry) -> Content:
         try:
             return await content_of(entry.data)
-        except MalformedFrameError as error:  # no client could do anything with it
+        except MalformedFrameError as error:  # clients could not read it either
             log.warning("entry_not_compacted", topic=self._ledger.name, position=str(entry.position), error=str(error))
             return None
 
     async def _pass(self, messages: int = 1) -> None:
-        """Account for messages that were looked at, and let others have their turn now and then."""
-        self._turn += messages
-        if self._turn >= _TURN:
-            self._turn = 0
+        """Count processed messages, and let other tasks run from time to time."""
+        self._since_pause += messages
+        if self._since_pause >= _MESSAGES_IN_ONE_STEP:
+            self._since_pause = 0
             await asyncio.sleep(0)
 
     # ---- phase one ----
@@ -194,8 +195,8 @@ class Compactor:
         content = await self._content(entry)
         await self._pass()
         if isinstance(content, Single):
-            wants = self._survivors.compares_payloads and content.key is not None and not content.is_tombstone
-            payload = await content.payload() if wants else b""
+            needs_payload = self._survivors.compares_payloads and content.key is not None and not content.is_tombstone
+            payload = await content.payload() if needs_payload else b""
             self._survivors.note(
                 content.key, _number(entry.position), is_tombstone=content.is_tombstone, payload=payload
             )
@@ -207,15 +208,15 @@ class Compactor:
             log.info("batch_kept_whole", topic=self._ledger.name, position=str(entry.position), reason=content.reason)
 
     async def _note_batch(self, position: Position, batch: Batch) -> None:
-        """Take each message of a batch into account, as far as it can be read; the rest is kept with all of it."""
-        wants = self._survivors.compares_payloads
+        """Record the messages of a batch as far as it can be read; a batch that cannot be read is kept as a whole."""
+        needs_payload = self._survivors.compares_payloads
         index = 0
         try:
-            for index, one in enumerate(batch.messages()):
-                if not one.is_compacted_out:
-                    payload = batch.payload[one.payload_begin : one.end] if wants else b""
+            for index, message in enumerate(batch.messages()):
+                if not message.is_compacted_out:
+                    payload = batch.payload[message.payload_begin : message.end] if needs_payload else b""
                     number = _number(position, index)
-                    self._survivors.note(one.key, number, is_tombstone=one.is_tombstone, payload=payload)
+                    self._survivors.note(message.key, number, is_tombstone=message.is_tombstone, payload=payload)
                 await self._pass()
         except UnreadablePayloadError as error:
             log.info(
@@ -246,14 +247,15 @@ class Compactor:
         return isinstance(content, Opaque)
 
     async def _write_batch(self, entry: Entry, batch: Batch, written: CompactedLedgerWriter) -> None:
-        """Write what is left of a batch, if anything is."""
+        """Write the kept messages of a batch, if there are any."""
         kept: list[InBatch | None] = []
         there = 0
         try:
-            for index, one in enumerate(batch.messages()):
-                there += not one.is_compacted_out
-                is_kept = not one.is_compacted_out and self._survivors.keeps(one.key, _number(entry.position, index))
-                kept.append(one if is_kept else None)
+            for index, message in enumerate(batch.messages()):
+                there += not message.is_compacted_out
+                number = _number(entry.position, index)
+                is_kept = not message.is_compacted_out and self._survivors.keeps(message.key, number)
+                kept.append(message if is_kept else None)
                 await self._pass()
         except UnreadablePayloadError:
             self._read += entry.num_messages
@@ -269,6 +271,6 @@ class Compactor:
 
 
 def _words(kept: Sequence[InBatch | None]) -> list[int]:
-    """Return which messages of a batch are kept, as `KeptEntry` says it."""
-    bits = int("".join("01"[one is not None] for one in reversed(kept)), 2)
-    return [(bits >> at) & _WORD for at in range(0, bits.bit_length(), 64)]
+    """Return the bit set of the kept messages of a batch, in the form of `KeptEntry`."""
+    bits = int("".join("01"[message is not None] for message in reversed(kept)), 2)
+    return [(bits >> shift) & _WORD for shift in range(0, bits.bit_length(), 64)]

@@ -1,6 +1,6 @@
-"""The payloads of batches, whose compression a compactor has to undo and to do again.
+"""Decompresses and compresses the payloads of batches for a compactor.
 
-LZ4 blocks, ZLIB, ZSTD and Snappy are all that Pulsar's clients have.
+LZ4 blocks, ZLIB, ZSTD and Snappy are all compression types of Pulsar's clients.
 """
 
 import asyncio
@@ -12,21 +12,21 @@ from typing import Any, Final
 from pulsar_barycenter.protocol import pulsar_api_pb2 as api
 
 MOST_UNCOMPRESSED: Final = 32 << 20
-"""Largest payload that is opened; clients make batches of 128 KiB unless told otherwise, brokers take 5 MiB."""
+"""The most bytes of a decompressed payload. Clients make batches of 128 KiB by default, brokers accept 5 MiB."""
 
-_IN_A_THREAD: Final = 64 << 10
+_IN_A_THREAD_FROM: Final = 64 << 10
 _CODECS: Final = {int(api.LZ4): "lz4_raw", int(api.ZSTD): "zstd", int(api.SNAPPY): "snappy"}
-_ENDLESS: Final = frozenset({int(api.LZ4), int(api.SNAPPY)})
-"""Of these pyarrow fills what is lacking to the size that was asked for with whatever lay in memory."""
+_UNDETECTED_END: Final = frozenset({int(api.LZ4), int(api.SNAPPY)})
+"""If the data is shorter than the requested size, pyarrow fills the rest with arbitrary memory for these types."""
 _PYARROW: Final = "pyarrow"
 
 
 class UnreadablePayloadError(Exception):
-    """A payload cannot be opened: a compression that is not known, damage, or more than may be opened."""
+    """A payload cannot be decompressed: unknown compression, damaged, or larger than allowed."""
 
 
 async def decompress(kind: int, payload: bytes, size: int) -> bytes:
-    """Return `payload`, which has `size` bytes uncompressed.
+    """Return the decompressed `payload`, which must have `size` bytes.
 
     Raises:
         UnreadablePayloadError
@@ -34,17 +34,17 @@ async def decompress(kind: int, payload: bytes, size: int) -> bytes:
     if kind == api.NONE:
         return payload
     if size > MOST_UNCOMPRESSED:
-        raise UnreadablePayloadError(f"{size} bytes uncompressed are more than {MOST_UNCOMPRESSED}")
-    return await _in_turn(size, kind, _decompressed, kind, payload, size)
+        raise UnreadablePayloadError(f"{size} bytes uncompressed; at most {MOST_UNCOMPRESSED} are allowed")
+    return await _run(size, kind, _decompressed, kind, payload, size)
 
 
 async def compress(kind: int, payload: bytes) -> bytes:
-    return payload if kind == api.NONE else await _in_turn(len(payload), kind, _compressed, kind, payload)
+    return payload if kind == api.NONE else await _run(len(payload), kind, _compressed, kind, payload)
 
 
-async def _in_turn(size: int, kind: int, work: Any, *args: Any) -> bytes:
-    """Do what takes long, as loading the library does, beside the event loop."""
-    is_long = size > _IN_A_THREAD or (kind in _CODECS and _PYARROW not in sys.modules)
+async def _run(size: int, kind: int, work: Any, *args: Any) -> bytes:
+    """Run `work`; in a thread if it takes long, as loading the library does."""
+    is_long = size > _IN_A_THREAD_FROM or (kind in _CODECS and _PYARROW not in sys.modules)
     found: bytes = await asyncio.to_thread(work, *args) if is_long else work(*args)
     return found
 
@@ -55,9 +55,9 @@ def _decompressed(kind: int, payload: bytes, size: int) -> bytes:
             found = zlib.decompressobj().decompress(payload, size + 1)
         else:
             found = _codec(kind).decompress(payload, decompressed_size=size, asbytes=True)
-            if kind in _ENDLESS and size and _fits(kind, payload, size - 1):
+            if kind in _UNDETECTED_END and size and _fits(kind, payload, size - 1):
                 raise UnreadablePayloadError(f"fewer than {size} bytes uncompressed")
-    except (zlib.error, OSError, ValueError) as error:  # pyarrow's errors are of the latter two
+    except (zlib.error, OSError, ValueError) as error:  # pyarrow raises the latter two
         raise UnreadablePayloadError(str(error)) from error
     if len(found) != size:
         raise UnreadablePayloadError(f"not {size} bytes uncompressed")
@@ -82,5 +82,5 @@ def _compressed(kind: int, payload: bytes) -> bytes:
 def _codec(kind: int) -> Any:
     name = _CODECS.get(kind)
     if name is None:
-        raise UnreadablePayloadError(f"compression {kind} is not known")
+        raise UnreadablePayloadError(f"unknown compression {kind}")
     return importlib.import_module(_PYARROW).Codec(name)

@@ -1,7 +1,7 @@
-"""What an entry of a topic holds, as far as compaction looks at it.
+"""The content of an entry, as far as compaction needs it.
 
-An entry is one message, a part of one that was cut into chunks, or a batch. What is encrypted, or compressed in a way
-that cannot be read, is opaque: such a batch is kept whole, since nobody here knows its keys.
+An entry is a message, a chunk of a message, or a batch. A batch that is encrypted, or compressed in an unknown way, is
+opaque: its keys are not known, so it is kept as a whole.
 Source: Pulsar's `RawBatchConverter`.
 """
 
@@ -18,12 +18,12 @@ from pulsar_barycenter.protocol.pulsar_api_pb2 import MessageMetadata, SingleMes
 
 _U32: Final = struct.Struct(">I")
 _COMPACTED_OUT: Final = SingleMessageMetadata(payload_size=0, compacted_out=True).SerializeToString()
-_NOTHING: Final = _U32.pack(len(_COMPACTED_OUT)) + _COMPACTED_OUT
+_COMPACTED_OUT_MESSAGE: Final = _U32.pack(len(_COMPACTED_OUT)) + _COMPACTED_OUT
 
 
 @dataclass(frozen=True, slots=True)
 class Single:
-    """One message; `is_tombstone` deletes its key. The payload is compressed as `metadata` says."""
+    """A message that is not in a batch; a tombstone deletes its key. `metadata` has the compression of the payload."""
 
     metadata: MessageMetadata
     key: str | None
@@ -31,7 +31,7 @@ class Single:
     data: bytes
 
     async def payload(self) -> bytes:
-        """Return the message's payload, uncompressed; one that cannot be read is as it was sent."""
+        """Return the decompressed payload; one that cannot be decompressed is returned as it was sent."""
         raw = self.data[metadata_span(self.data)[1] :]
         try:
             return await decompress(self.metadata.compression, raw, self.metadata.uncompressed_size)
@@ -41,7 +41,7 @@ class Single:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A part of a message; `is_last` completes it. All parts have one `uuid`."""
+    """A chunk of a message; `is_last` completes it. All chunks of a message have the same `uuid`."""
 
     key: str | None
     uuid: str
@@ -49,7 +49,7 @@ class Chunk:
 
 
 class InBatch(NamedTuple):
-    """A message of a batch: `begin` to `end` (exclusive) are its bytes there, `payload_begin` to `end` its payload."""
+    """A message of a batch: its bytes are `begin` to `end` (exclusive), its payload `payload_begin` to `end`."""
 
     key: str | None
     is_tombstone: bool
@@ -61,36 +61,39 @@ class InBatch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch that can be read: `payload` is uncompressed."""
+    """A batch that can be read; `payload` is decompressed."""
 
     metadata: MessageMetadata
     payload: bytes
     data: bytes
 
     def messages(self) -> Iterator[InBatch]:
-        """Yield its messages in order.
+        """Yield the messages in order.
 
         Raises:
-            UnreadablePayloadError: it ends before all are there, or one of them does not parse.
+            UnreadablePayloadError: the batch ends before its last message, or a message cannot be parsed.
         """
-        payload, at = self.payload, 0
+        payload, offset = self.payload, 0
         try:
             for _ in range(self.metadata.num_messages_in_batch):
-                (size,) = _U32.unpack_from(payload, at)
-                begin = at + _U32.size + size
-                one = SingleMessageMetadata.FromString(payload[at + _U32.size : begin])
-                end = begin + one.payload_size
-                if one.payload_size < 0 or end > len(payload) or not one.IsInitialized():
-                    raise UnreadablePayloadError("a batch ends before its messages do")
-                key = one.partition_key if one.HasField("partition_key") else None
-                yield InBatch(key, one.null_value or not one.payload_size, one.compacted_out, at, begin, end)
-                at = end
+                (size,) = _U32.unpack_from(payload, offset)
+                begin = offset + _U32.size + size
+                single = SingleMessageMetadata.FromString(payload[offset + _U32.size : begin])
+                end = begin + single.payload_size
+                if single.payload_size < 0 or end > len(payload) or not single.IsInitialized():
+                    raise UnreadablePayloadError("a batch ends before its last message")
+                key = single.partition_key if single.HasField("partition_key") else None
+                is_tombstone = single.null_value or not single.payload_size
+                yield InBatch(key, is_tombstone, single.compacted_out, offset, begin, end)
+                offset = end
         except (struct.error, DecodeError) as error:
-            raise UnreadablePayloadError(f"a batch does not parse: {error}") from error
+            raise UnreadablePayloadError(f"a batch cannot be parsed: {error}") from error
 
     async def keeping(self, kept: Iterable[InBatch | None]) -> bytes:
-        """Return the entry with these messages alone, None standing for one that is compacted out."""
-        parts = [_NOTHING if one is None else self.payload[one.begin : one.end] for one in kept]
+        """Return the entry with only these messages; None stands for a message that is compacted out."""
+        parts = [
+            _COMPACTED_OUT_MESSAGE if message is None else self.payload[message.begin : message.end] for message in kept
+        ]
         payload = b"".join(parts)
         metadata = MessageMetadata()
         metadata.CopyFrom(self.metadata)
@@ -108,7 +111,7 @@ def _broker_metadata(data: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A batch that cannot be taken apart."""
+    """A batch whose messages cannot be read."""
 
     reason: str
 
@@ -117,7 +120,7 @@ Content: TypeAlias = Single | Chunk | Batch | Opaque | None
 
 
 async def content_of(data: bytes) -> Content:
-    """Return what an entry holds; None if it is nothing that a client gets to see.
+    """Return the content of an entry; None if clients never get it (a marker).
 
     Raises:
         MalformedFrameError: its metadata cannot be read.
@@ -134,7 +137,7 @@ async def content_of(data: bytes) -> Content:
     elif metadata.num_chunks_from_msg > 1:
         return Chunk(key, metadata.uuid, metadata.chunk_id >= metadata.num_chunks_from_msg - 1)
     is_empty = len(data) == metadata_span(data)[1]
-    if metadata.compression or metadata.encryption_keys:  # then even nothing has bytes
+    if metadata.compression or metadata.encryption_keys:  # then an empty payload has bytes, too
         is_empty = is_empty or (metadata.HasField("uncompressed_size") and not metadata.uncompressed_size)
     return Single(metadata, key, metadata.null_value or is_empty, data)
 

@@ -1,6 +1,6 @@
-"""The compactions of a broker: one of a topic at a time, a few at once, and how the last one of each topic went.
+"""The compactions of a broker: at most one for each topic, a few at the same time, with the result of the last one.
 
-A topic that closes or moves ends its compaction; what it had written is deleted, and the next owner begins anew.
+When a topic is closed or moved, its compaction ends; what it has written is deleted, and the next owner starts again.
 Source: the compaction part of Pulsar's `PersistentTopic`, and its `CompactorMXBeanImpl`.
 """
 
@@ -20,13 +20,14 @@ from pulsar_barycenter.naming.topic import TopicName
 log = structlog.get_logger(__name__)
 
 MOST_AT_ONCE: Final = 2
-"""Compactions of a broker under way at once; others wait their turn, and count as running."""
+"""The most compactions of a broker that run at the same time; others wait, and count as running."""
 
 Status = Literal["NOT_RUN", "RUNNING", "SUCCESS", "ERROR"]
 
 
 class BrokerCompactions:
-    """What all topics of a broker share. `strategies`: of topics whose newest message is not always the valid one."""
+    """What all topics of a broker share. `strategies` has those of topics whose newest message may not be the valid
+    one."""
 
     __slots__ = ("clock", "limit", "retain_null_key", "strategies")
 
@@ -38,7 +39,7 @@ class BrokerCompactions:
 
 
 class TopicCompactions:
-    """The compactions of one topic since it was loaded. Times are in ms since 1970, 0 if there was none."""
+    """The compactions of a topic since it was loaded. Times are in ms since 1970, 0 if there was none."""
 
     __slots__ = (
         "_broker", "_ledger", "_topic", "duration_ms", "failed_at_ms", "failures", "last_error", "removed", "status",
@@ -56,16 +57,16 @@ class TopicCompactions:
         self.succeeded_at_ms = 0
         self.failed_at_ms = 0
         self.duration_ms = 0
-        """How long the last one took that ended."""
+        """The duration of the last compaction that ended."""
         self.removed = 0
-        """Messages that the last one removed."""
+        """The number of messages that the last compaction removed."""
         self.total_removed = 0
 
     def trigger(self) -> None:
         """Start a compaction.
 
         Raises:
-            CompactionRunningError: one is under way.
+            CompactionRunningError: a compaction is running.
             LedgerClosedError: the topic is closing.
         """
         if self._ledger.compacted.is_running:
@@ -111,6 +112,6 @@ class TopicCompactions:
             log.error("compaction_failed", topic=str(self._topic), exc_info=error)
 
     def uncompacted_bytes(self) -> int:
-        """Return the size of the entries behind the horizon; of a part of a ledger, roughly."""
+        """Return the size of the entries after the horizon in bytes; parts of ledgers are estimated."""
         ledger = self._ledger
         return ledger.segments.bytes_between(ledger.compacted.horizon, ledger.last_position)

@@ -1,9 +1,10 @@
-"""The parts of the control plane that depend on how a cluster is run, and the factory that chooses them.
+"""The parts of the control plane that depend on how a cluster is run, and the factory that makes them.
 
-Two choices are made when a broker starts. How bundles are owned follows from the kind of the load manager:
-`ownership_way` is the contract, `lock_way` and `record_way` are the two ways. Who writes the metadata is a setting; its
-modes are in `broker.cluster`. `parts` makes all parts for one choice of both, so that nothing after it asks which.
+Two choices are made when a broker starts: how bundles are owned (by the kind of the load manager), and which broker
+writes metadata (a setting; `broker.cluster` has its modes). Code that asked for these choices everywhere would be hard
+to follow. So `parts` makes all parts for one combination, and no other code asks.
 
-`leader_rounds` is what a leader has its load manager do again and again, and `membership_decisions` notes in the
-decision log that a broker leads, or left.
+- `ownership_way` is the interface of a way to own bundles; `lock_way` and `record_way` are the two ways.
+- `leader_rounds` are the periodic duties of the leader's load manager.
+- `membership_decisions` adds to the decision log that a broker became leader, or left.
 """

@@ -1,4 +1,4 @@
-"""What a leader has its load manager do again and again, and what every broker has it report."""
+"""The periodic duties of a leader's load manager, and the load report of every broker."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from pulsar_barycenter.config.broker_config import BrokerConfig
 
 
 class LeaderRounds:
-    """`loadBalancerEnabled=false` stops all of them; it is asked at each round."""
+    """The duties. While `loadBalancerEnabled` is false they do nothing; this is checked at each run."""
 
     def __init__(
         self, config: ConfigHolder, switch: LoadManagerSwitch, registration: Registration, instruments: Instruments
@@ -28,7 +28,7 @@ class LeaderRounds:
         return Duty("load shedding", self._shed, self._minutes(_shedding_minutes))
 
     def split_check(self) -> Duty:
-        """Split bundles that grew too large; soon after a broker came, went or reported, too."""
+        """Split bundles that are too large; also soon after a broker joined, left or reported."""
         return Duty("split check", self._check_splits, self._minutes(_shedding_minutes), wake=self._brokers_changed)
 
     def quotas(self) -> Duty:
@@ -36,7 +36,7 @@ class LeaderRounds:
         return Duty("resource quotas", self._write_quotas, self._minutes(_quota_minutes))
 
     async def write_report(self) -> None:
-        """Publish this broker's load if it is due; every broker does so, the leader or not."""
+        """Publish this broker's load if it is due; every broker does this, not only the leader."""
         if self._config.current.load_balancer_enabled:
             await self._switch.current.write_report()
 
@@ -55,7 +55,7 @@ class LeaderRounds:
                 await self._switch.current.write_resource_quotas()
 
     def _minutes(self, minutes: Callable[[BrokerConfig], float]) -> Callable[[], float]:
-        """Return the seconds of a setting in minutes, of the configuration at the time of each call."""
+        """Return the present value of a setting in minutes, as seconds, at each call."""
         return lambda: minutes(self._config.current) * 60
 
 

@@ -1,4 +1,4 @@
-"""Bundles owned by locks: the way of the simple, modular and no-op load managers."""
+"""Ownership by locks: for the simple, modular and no-op load managers."""
 
 from collections.abc import Awaitable, Callable, Iterator
 
@@ -26,12 +26,12 @@ class LockWay:
     async def join(
         self, register: Callable[[], Awaitable[None]], own_namespaces: Callable[[], Awaitable[None]]
     ) -> None:
-        """A registered broker is given bundles, so it registers last."""
+        """Register last, because a registered broker gets bundles."""
         await own_namespaces()
         await register()
 
     async def leave(self, departure: Departure) -> int:
-        """Nobody has to know this broker while its locks become free."""
+        """Unregister first: other brokers do not need this broker's registration while its locks become free."""
         await departure.unregister()
         await departure.resign()
         return await departure.hand_over()

@@ -1,5 +1,5 @@
-"""Decisions that no load manager takes, kept among its own: that a broker leads from now on, and where bundles went
-when a broker left. `explain` shows them beside the others."""
+"""Adds decisions to the decision log that no load manager takes: that a broker became leader, and that a leaving broker
+released its bundles. `explain` shows them with the others."""
 
 from pulsar_barycenter.broker.cluster.dynamic_configuration import ConfigHolder
 from pulsar_barycenter.broker.environment import Environment
@@ -12,7 +12,7 @@ from pulsar_barycenter.naming.bundle import Bundle
 
 
 class MembershipDecisions:
-    """A load manager that keeps no decisions, or is not made yet, is given none."""
+    """Does nothing if the load manager has no decision log or is not made yet."""
 
     def __init__(self, config: ConfigHolder, env: Environment, switch: LoadManagerSwitch) -> None:
         self._config = config
@@ -20,7 +20,7 @@ class MembershipDecisions:
         self._switch = switch
 
     def handed_over(self, bundle: Bundle, source: str, why: str) -> None:
-        """Note that the broker `source` gave a bundle up, as it leaves."""
+        """Record that the broker `source` released a bundle because it leaves."""
         manager = self._switch.current
         if isinstance(manager, KeepsDecisions):
             reason = Reason(code=Code.BROKER_LEAVES, subject=str(bundle), detail=why)
@@ -35,7 +35,7 @@ class MembershipDecisions:
             )
 
     def elected(self, epoch: Epoch, broker_id: str) -> None:
-        """Note that the broker leads from now on, and what became of the one before."""
+        """Record that the broker is the leader from now on, and why the previous one is not."""
         if not self._switch.is_made or not isinstance(manager := self._switch.current, KeepsDecisions):
             return
         before = epoch.before

@@ -1,4 +1,4 @@
-"""What a control plane asks of the way in which bundles are owned: by locks, or by records."""
+"""The interface of a way to own bundles for the control plane: by locks, or by records."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ from pulsar_barycenter.broker.ownership.contract import LeadersTerm, Ownership
 from pulsar_barycenter.broker.ownership.mixed_ownership import OwnershipMode
 
 WaySample: TypeAlias = tuple[str, Mapping[str, str], float]
-"""A metric's name, its labels besides those of the broker, and its value."""
+"""A metric's name, its labels in addition to those of the broker, and its value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """What a broker does when it leaves; the way says in which order."""
+    """The steps of a broker that leaves; the way decides their order."""
 
     hand_over: Callable[[], Awaitable[int]]
-    """Give every bundle up, one after the other; return how many."""
+    """Release every bundle, one after the other; return their number."""
     unregister: Callable[[], Awaitable[None]]
-    """Be given no bundle any more."""
+    """Remove the registration, so that the broker gets no bundles."""
     resign: Callable[[], Awaitable[None]]
-    """Let another broker lead."""
+    """Give up leadership."""
 
 
 class OwnershipWay(Protocol):
@@ -33,41 +33,41 @@ class OwnershipWay(Protocol):
 
     @property
     def search(self) -> Search:
-        """Finds, or makes, the owner of a bundle."""
+        """Finds the owner of a bundle, or assigns one."""
         ...
 
     @property
     def leaders_term(self) -> LeadersTerm:
-        """The term of the topics that the leader serves, whatever bundle they are in."""
+        """The term of the topics that the leader serves, independent of bundles."""
         ...
 
     @property
     def changes(self) -> OwnershipChanges:
-        """What load managers may ask of ownership."""
+        """The ownership for load managers."""
         ...
 
     @property
     def mode(self) -> OwnershipMode:
-        """How this broker keeps ownership; known once it has an identity."""
+        """How this broker owns bundles; known once it has an identity."""
         ...
 
     @property
     def hands_over(self) -> bool:
-        """Whether a bundle goes from its owner to a certain other broker; else its next look-up decides."""
+        """Whether a bundle is transferred from its owner to a known broker; otherwise its next look-up decides."""
         ...
 
     async def join(
         self, register: Callable[[], Awaitable[None]], own_namespaces: Callable[[], Awaitable[None]]
     ) -> None:
-        """Have this broker registered, and its own namespaces owned, in the order that this way needs."""
+        """Register this broker, and own its own namespaces, in the order that this way needs."""
         ...
 
     async def leave(self, departure: Departure) -> int:
-        """Hand every bundle over and leave the cluster; return how many bundles."""
+        """Hand every bundle over and leave the cluster; return the number of bundles."""
         ...
 
     def leader_duties(self, rounds: LeaderRounds) -> tuple[Duty, ...]:
-        """Return what this broker does while it leads."""
+        """Return the duties of this broker while it is the leader."""
         ...
 
     def samples(self) -> Iterator[WaySample]:
@@ -75,5 +75,5 @@ class OwnershipWay(Protocol):
         ...
 
     async def close(self) -> None:
-        """End every term without handing over. Idempotent."""
+        """End every term without handing bundles over. Further calls have no effect."""
         ...

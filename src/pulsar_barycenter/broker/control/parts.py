@@ -1,7 +1,7 @@
-"""The parts of a control plane, made for one way of owning bundles and one mode of writing metadata.
+"""Makes the parts of a control plane for one way to own bundles and one mode of writing metadata.
 
-Here alone it is asked which load manager is configured, and whether the leader writes for all. What comes out has the
-same shape in each case.
+Only this module asks which load manager is configured and whether the leader writes all metadata. The result has the
+same types in each case.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -50,7 +50,7 @@ from pulsar_barycenter.naming.bundle import Bundle
 
 
 class TopicStats:
-    """The stats of the loaded topics; there are none until a registry of topics is attached."""
+    """The stats of the loaded topics; empty until a registry of topics is attached."""
 
     def __init__(self) -> None:
         self.of_bundles: Callable[[], Mapping[str, NamespaceBundleStats]] = dict
@@ -82,7 +82,7 @@ class ControlParts:
 
 @dataclass(frozen=True, slots=True)
 class _WayBase:
-    """What every way of owning bundles is made of."""
+    """What every way to own bundles is made of."""
 
     config: ConfigHolder
     env: Environment
@@ -98,7 +98,7 @@ class _WayBase:
 
 
 def metadata_writing(config: BrokerConfig, env: Environment) -> MetadataWriting:
-    """Return the mode of writing that the configuration names, upon the store of `env`."""
+    """Return the configured mode of writing metadata, on the store of `env`."""
     session_timeout_s = config.metadata_store_session_timeout_millis / 1000
     if config.leader_only_metadata_writes == "true":
         write = env.peers.write_by_leader
@@ -115,7 +115,7 @@ def control_parts(
     administration: MetadataStore,
     writing: MetadataWriting,
 ) -> ControlParts:
-    """Make the parts; `administration` is the store for what administrators change, and the store of `env` is that of
+    """Make the parts. `administration` is the store for changes of administrators; the store of `env` must be that of
     `writing`."""
     store = env.store
     incarnation = f"{env.random.getrandbits(64):016x}"
@@ -234,7 +234,7 @@ def _record_way(base: _WayBase) -> OwnershipWay:
 @dataclass(frozen=True, slots=True)
 class _WayKind:
     leader_path: str
-    """Where the leader is elected that this way needs."""
+    """The key of the leader election that this way needs."""
     make: Callable[[_WayBase], OwnershipWay]
 
 
@@ -245,4 +245,4 @@ _WAYS: Final[Mapping[ManagerKind, _WayKind]] = {
     ManagerKind.SIMPLE: _BY_LOCKS,
     ManagerKind.EXTENSIBLE: _WayKind(CHANNEL_LEADER_PATH, _record_way),
 }
-"""By which way the brokers of each kind of load manager own bundles."""
+"""How brokers with each kind of load manager own bundles."""

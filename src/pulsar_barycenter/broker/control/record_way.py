@@ -1,4 +1,4 @@
-"""Bundles owned by records of the ownership channel: the way of the extensible load manager."""
+"""Ownership by records of the ownership channel: for the extensible load manager."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterator
@@ -21,13 +21,13 @@ from pulsar_barycenter.naming.bundle import Bundle
 
 log = structlog.get_logger(__name__)
 
-_SEE_OFF_S: Final = 15.0
-"""How long a leader that leaves goes on to lead for others that leave."""
-_SEE_OFF_PAUSE_S: Final = 0.05
+_SERVE_OTHERS_S: Final = 15.0
+"""How long a leaving leader stays leader for other leaving brokers."""
+_SERVE_OTHERS_PAUSE_S: Final = 0.05
 
 
 class RecordWay:
-    """Implements `OwnershipWay`. `me` is the id of this broker, once it has one."""
+    """Implements `OwnershipWay`. `me` returns the id of this broker, once it has one."""
 
     hands_over = True
 
@@ -55,36 +55,36 @@ class RecordWay:
     async def join(
         self, register: Callable[[], Awaitable[None]], own_namespaces: Callable[[], Awaitable[None]]
     ) -> None:
-        """A broker that owns by records has to be known by its registration before it owns anything."""
+        """Register first: the others find the owner's address in its registration."""
         await register()
         await own_namespaces()
 
     async def leave(self, departure: Departure) -> int:
-        """The broker stays registered until its last bundle has another owner; meanwhile it is given none."""
-        self._leadership.decline()  # it accepts no connections any more, so could not serve the internal topics
+        """Stay registered, without getting bundles, until the last bundle has another owner."""
+        self._leadership.decline()  # it accepts no more connections, so it could not serve the internal topics
         manager = self._switch.current
         if isinstance(manager, ChoosesSuccessors):
             await manager.announce_leaving()
         handed_over = await departure.hand_over()
         if self._leadership.is_leader():
-            await self._see_others_off()
+            await self._serve_leaving_brokers()
         await departure.resign()
         await departure.unregister()
         return handed_over
 
-    async def _see_others_off(self) -> None:
-        """Serve the ownership channel until others that are leaving, too, have handed over by it, or for a while.
+    async def _serve_leaving_brokers(self) -> None:
+        """Serve the ownership channel until the other leaving brokers have handed over, or for a while.
 
-        Another leader would have to be one of those that stay, and there may be none: a whole cluster is being stopped.
+        Otherwise one of the staying brokers would have to become leader, and there is none if a whole cluster stops.
         """
         manager = self._switch.current
         with suppress(TimeoutError, MetadataError):
-            async with asyncio.timeout(_SEE_OFF_S):
+            async with asyncio.timeout(_SERVE_OTHERS_S):
                 while isinstance(manager, ChoosesSuccessors):
                     others = await manager.leaving_brokers() - {self._me()}
                     if others.isdisjoint(self.channel.ownership.concerned()):
                         return
-                    await asyncio.sleep(_SEE_OFF_PAUSE_S)
+                    await asyncio.sleep(_SERVE_OTHERS_PAUSE_S)
 
     def leader_duties(self, rounds: LeaderRounds) -> tuple[Duty, ...]:
         return rounds.shedding(), self.channel.monitor_duty(), self.channel.syncer_duty()
@@ -102,13 +102,13 @@ class RecordWay:
 
 
 class SuccessorChoice:
-    """Asks the load manager of the moment who shall own a bundle that its owner gives up, or lost."""
+    """Asks the present load manager for the next owner of a bundle whose owner releases or lost it."""
 
     def __init__(self, switch: LoadManagerSwitch) -> None:
         self._switch = switch
 
     async def choose(self, bundle: Bundle, without: Collection[str]) -> str | None:
-        """Return who shall own a bundle, other than some brokers; None: nobody can.
+        """Return the next owner of a bundle, except some brokers; None if no broker can own it.
 
         Raises:
             BundleNotAcquiredError: the choice failed.

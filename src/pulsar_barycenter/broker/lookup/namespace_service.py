@@ -42,8 +42,8 @@ log = structlog.get_logger(__name__)
 SPLIT_ATTEMPTS: Final = 8
 """The first attempt and Pulsar's seven repetitions (`BUNDLE_SPLIT_RETRY_LIMIT`)."""
 
-_FOR_EACH_AT_ONCE: Final = 100
-_MOST_AT_ONCE: Final = 8
+_BUNDLES_PER_TASK: Final = 100
+_MAX_TASKS: Final = 8
 """How many bundles a broker that stops hands over in parallel: one for each hundred that it has, and at most eight. A
 few go one after the other, because clients notice this least. Many have to fit into `brokerShutdownTimeoutMs`."""
 
@@ -155,15 +155,15 @@ class NamespaceService:
         return await self._ownership.release(bundle, reason=reason, destination=destination)
 
     async def hand_over_all(
-        self, *, reason: str, max_per_second: float = 0, tell: Callable[[Bundle], None] = lambda _: None
+        self, *, reason: str, max_per_second: float = 0, on_handed_over: Callable[[Bundle], None] = lambda _: None
     ) -> int:
         """Unload every bundle of this broker, in the order of their names; return the number of unloaded bundles.
 
-        Several are unloaded in parallel if `max_per_second` is 0 (no limit); else one after the other. `tell` is called
-        with each unloaded bundle. A failure is logged, and the next bundle follows.
+        Several are unloaded in parallel if `max_per_second` is 0 (no limit); else one after the other.
+        `on_handed_over` is called with each unloaded bundle. A failure is logged, and the next bundle follows.
         """
         bundles = self._ownership.owned_bundles()
-        at_once = 1 if max_per_second > 0 else min(1 + len(bundles) // _FOR_EACH_AT_ONCE, _MOST_AT_ONCE)
+        tasks = 1 if max_per_second > 0 else min(1 + len(bundles) // _BUNDLES_PER_TASK, _MAX_TASKS)
         waiting = iter(bundles)
         done = 0
 
@@ -173,14 +173,14 @@ class NamespaceService:
                 try:
                     if await self._ownership.release(bundle, reason=reason) is not None:
                         done += 1
-                        tell(bundle)
+                        on_handed_over(bundle)
                 except Exception:
                     log.exception("bundle_not_handed_over", bundle=str(bundle))
                 if max_per_second > 0:
                     await asyncio.sleep(1 / max_per_second)
 
         async with asyncio.TaskGroup() as group:
-            for _ in range(at_once):
+            for _ in range(tasks):
                 group.create_task(hand_over(), name="hand bundles over")
         return done
 

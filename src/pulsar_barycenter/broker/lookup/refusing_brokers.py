@@ -26,7 +26,7 @@ from pulsar_barycenter.broker.background import BackgroundTasks
 VALID_S: Final = 1.0
 ASK_AGAIN_S: Final = 0.25
 _CONNECT_S: Final = 1.0
-_MOST: Final = 10_000
+_MAX_ADDRESSES: Final = 10_000
 """The most addresses that are recorded; the oldest is forgotten first."""
 
 
@@ -59,7 +59,7 @@ class RefusingBrokers:
     def __init__(self, probe: Callable[[str], Awaitable[bool]], *, longest_s: float) -> None:
         self._probe = probe
         self._longest_s = longest_s
-        self._addresses: Recent[str, _Address] = Recent(_MOST)
+        self._addresses: Recent[str, _Address] = Recent(_MAX_ADDRESSES)
         self._tasks = BackgroundTasks("refusing_broker_not_checked")
         self._closed = False
 

@@ -43,7 +43,7 @@ _REFRESH_S: Final = 30.0
 """The time between two reads of policies and domains without a notification, in seconds: one may be lost."""
 _GROUPS_LIFE_S: Final = 300.0
 """The age at which the groups are read again without a notification of a change, in seconds."""
-_READS_AT_ONCE: Final = 100
+_CONCURRENT_READS: Final = 100
 _ATTEMPTS: Final = 3
 
 
@@ -187,8 +187,8 @@ class ClusterPolicyWatch:
         if self._groups.get(namespace) is None:
             return
         unknown = [name for name in others() if name not in self._groups]
-        for start in range(0, len(unknown), _READS_AT_ONCE):
-            await self._read_groups(unknown[start : start + _READS_AT_ONCE])
+        for start in range(0, len(unknown), _CONCURRENT_READS):
+            await self._read_groups(unknown[start : start + _CONCURRENT_READS])
 
     async def _read_groups(self, namespaces: list[str]) -> None:
         await asyncio.gather(*map(self._read_group, namespaces))

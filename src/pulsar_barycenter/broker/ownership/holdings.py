@@ -131,7 +131,8 @@ class Holdings(Generic[W]):
     def prepare(self, bundle: Bundle, won: W, owner: Owner) -> Holding[W]:
         """Register a bundle that was just acquired; `owner` is this broker as the answer to look-ups.
 
-        It replaces the generation of a former term that another broker followed, if that is still registered.
+        It replaces the generation of an earlier term if that is still registered, although another broker owned the
+        bundle in between.
         """
         holding = Holding(Term(bundle, won.epoch, self._clock.now_ms(), self._pauses), won, owner)
         self._by_bundle[bundle] = holding

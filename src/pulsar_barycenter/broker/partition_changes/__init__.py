@@ -1,19 +1,23 @@
-"""Changes of partitioned topics: all owners of partitions agree, or nothing changes; what is decided is completed.
+"""Changes of partitioned topics: the owners of all partitions agree, or nothing changes.
 
     none ──begin──▶ ASKING ──all agree──▶ DOING ──all partitions done──▶ none
                       │ refused, no answer, abandoned
                       ▼
                      none
 
-- `plan` decides: which owners are asked, what the answers amount to, what is left of the record, whether a change was
-  abandoned.
-- `change_records` writes the topic's record by compare-and-set, and keeps a list of changes under way.
-- `partition_owner` is the part of the broker that owns a partition: it answers, and it carries out what was decided.
-- `coordinator` is the part of the broker that got the request, and of those that complete what it has left.
+Problem: the partitions have different owners, and each of them may refuse a change or fail. Rule: first all owners are
+asked; then the change is decided by one write of the topic's record; a decided change is always completed.
 
-While a change is under way, the owners of partitions keep out the clients that would make their answers untrue; these
-get an error after which they try again. An owner that loads a partition reads the change from the store, so the next
-owner keeps them out as well. Every step may be repeated.
+- `plan` decides, without I/O: which owners are asked, what their answers mean, how the record changes, and whether a
+  change was abandoned.
+- `change_records` writes the topic's record by compare-and-set, and keeps a list of the changes in progress.
+- `partition_owner` is the part of a partition's owner: it answers, and carries out what was decided.
+- `coordinator` is the part of the broker that got the request, and of brokers that complete abandoned changes.
+- `errors` are the errors of a request.
 
-Source: the steps of Pulsar's `PersistentTopicsBase`, which asks nobody first.
+While a change is in progress, the owners of partitions refuse clients that would invalidate their answers; such a
+client gets an error and tries again. An owner that loads a partition reads the change from the store, so the next owner
+refuses them, too. Every step may be repeated.
+
+Source: the steps of Pulsar's `PersistentTopicsBase`, which does not ask the owners first.
 """

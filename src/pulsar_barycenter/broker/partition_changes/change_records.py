@@ -1,7 +1,7 @@
-"""The stored side of changes: the topic's record, written by compare-and-set, and the list of changes under way.
+"""The stored part of changes: the topic's record, written by compare-and-set, and the list of changes in progress.
 
-The record decides. The list only says where to look for changes that nobody completes: an entry is written before a
-change begins and deleted after it ended, so there may be entries of changes that are over. Each change has its own.
+The record decides. The list only helps to find changes that no broker completes: an entry is written before a change
+begins and deleted after it ended, so an entry may belong to an ended change. Each change has its own entry.
 """
 
 from collections.abc import Callable
@@ -36,16 +36,16 @@ class ChangeRecords:
         self._store = resources.store
 
     async def get(self, topic: TopicName) -> PartitionedTopicMetadata | None:
-        """Return the record of a partitioned topic as the store has it now."""
+        """Return the record of a partitioned topic, read from the store now."""
         return await self._resources.partitioned_metadata(topic, fresh=True)
 
     async def pending(self, topic: TopicName) -> PartitionedChange | None:
-        """Return the change that is under way, as the store has it now."""
+        """Return the change in progress, read from the store now; None if there is none."""
         found = await self.get(topic)
         return None if found is None else found.pending
 
     async def listed(self) -> list[tuple[TopicName, str]]:
-        """Return the changes that may be under way, as their topics and ids."""
+        """Return the changes that may be in progress, as topics and ids."""
         found = []
         for name in await self._store.children(CHANGES_ROOT):
             topic, _, change_id = name.partition(_SEPARATOR)
@@ -56,13 +56,13 @@ class ChangeRecords:
     # ---- the steps of a change ----
 
     async def begin(self, topic: TopicName, change: PartitionedChange) -> int:
-        """Have the record keep `change`, which is ASKING; return how many partitions the topic has from then on.
+        """Write `change`, which is ASKING, into the record; return the number of partitions of the topic.
 
-        Until the change ends no other one can give it more.
+        Until the change ends, no other change can add partitions.
 
         Raises:
-            ChangeBusyError: another change is under way.
-            ChangeRefusedError: 404, there is no such topic.
+            ChangeBusyError: another change is in progress.
+            ChangeRefusedError: 404, the topic does not exist.
             MetadataError: the store did not answer; the change may have begun.
         """
 
@@ -80,11 +80,11 @@ class ChangeRecords:
         except NotFoundError:
             await self.unlist(topic, change.id)
             raise ChangeRefusedError(404, f"Partitioned topic not found: {topic}") from None
-        assert begun is not None, "a change that begins deletes nothing"
+        assert begun is not None, "the begin of a change does not delete the record"
         return min(max(0, begun.partitions), MAX_PARTITIONS)
 
     async def decide(self, topic: TopicName, change: PartitionedChange) -> None:
-        """Have the record say that `change` is DOING.
+        """Write into the record that `change` is DOING.
 
         Raises:
             ChangeRefusedError: 503, another broker has undone it.
@@ -104,7 +104,7 @@ class ChangeRecords:
             raise ChangeRefusedError(404, f"Partitioned topic not found: {topic}") from None
 
     async def undo(self, topic: TopicName, change: PartitionedChange) -> bool:
-        """End a change that is ASKING; return False, and leave it on the list, if it was decided meanwhile.
+        """End a change that is ASKING; return False, and keep its entry, if it was decided in between.
 
         Raises:
             MetadataError: the store did not answer.
@@ -123,7 +123,7 @@ class ChangeRecords:
         return True
 
     async def complete(self, topic: TopicName, change: PartitionedChange) -> None:
-        """End a change of which all partitions are done. Idempotent.
+        """End a change whose partitions are all done. Further calls have no effect.
 
         Raises:
             MetadataError: the store did not answer.
@@ -135,16 +135,16 @@ class ChangeRecords:
         await self.unlist(topic, change.id)
 
     async def unlist(self, topic: TopicName, change_id: str) -> None:
-        """Take a change off the list. Idempotent."""
+        """Remove a change from the list. Further calls have no effect."""
         with suppress(NotFoundError):
             await self._store.delete(_entry(topic, change_id))
 
     async def _update(
         self, topic: TopicName, modify: Callable[[PartitionedTopicMetadata], PartitionedTopicMetadata | None]
     ) -> PartitionedTopicMetadata | None:
-        """Replace the record by `modify` of it, fields of others kept, and return that; None deletes the record.
+        """Replace the record by the result of `modify`, with unknown fields kept, and return it; None deletes it.
 
-        The version that is replaced or deleted is the one that `modify` was given. Raises NotFoundError.
+        The write is conditional on the version that `modify` got. Raises NotFoundError.
         """
         records = self._resources.partitioned_topics
         path = records.path(partitioned_topic_name(topic))
@@ -170,7 +170,7 @@ class ChangeRecords:
 
 
 def _merged(fields: _Fields, changed: PartitionedTopicMetadata) -> bytes:
-    known = {each.encode_name for each in msgspec.structs.fields(PartitionedTopicMetadata)}
+    known = {field.encode_name for field in msgspec.structs.fields(PartitionedTopicMetadata)}
     kept = {name: value for name, value in fields.items() if name not in known}
     return msgspec.json.encode(kept | msgspec.to_builtins(changed))
 

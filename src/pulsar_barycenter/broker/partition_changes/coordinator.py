@@ -1,8 +1,8 @@
-"""Carries out changes of partitioned topics: asks the owners of partitions, has the change decided, has it done.
+"""Carries out changes of partitioned topics: asks the partitions' owners, decides, and has the change completed.
 
-Any broker may coordinate, and several may complete one change: what they do is the same, and idempotent. A change
-whose coordinator is gone is completed or undone by the broker that gets the next request about the topic, by one that a
-client asks for a partition, and by the leader, which looks for such changes every SWEEP_S.
+Any broker may coordinate, and several may complete the same change, because every step may be repeated. If the
+coordinator is lost, other brokers complete or undo the change: the one that gets the next request about the topic, one
+at which a client uses a partition, and the leader, which searches for such changes every SWEEP_S.
 """
 
 import asyncio
@@ -38,30 +38,30 @@ log = structlog.get_logger(__name__)
 
 SWEEP_S: Final = 10.0
 ASK_S: Final = 15.0
-"""How long the owners of all partitions may take to agree, besides EACH_S."""
+"""How long the owners of all partitions may take to agree, in addition to PER_PARTITION_S for each."""
 DO_S: Final = 30.0
-"""How long a request waits until all partitions are done, besides EACH_S; the change goes on after that."""
-EACH_S: Final = 0.02
-"""What a partition adds to that."""
+"""How long a request waits until all partitions are done, in addition to PER_PARTITION_S for each; the change continues
+after that."""
+PER_PARTITION_S: Final = 0.02
 LATE_WRITE_S: Final = 60.0
-"""How long after a request to the store failed its write may still take effect."""
+"""How long after a failed request to the store its write may still take effect."""
 CONCURRENT_REQUESTS: Final = 32
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 2.0
 MOST_SEEN: Final = 1_000
-"""Of so many changes this broker remembers when it saw them first."""
+"""The most changes for which this broker remembers when it first saw them."""
 
-_ASK_AGAIN: Final = frozenset({0, 307, 408, 409, 412, 429})
-"""Answers of a broker that does not serve the partition at the moment; so are all from 500 on."""
+_RETRY_STATUSES: Final = frozenset({0, 307, 408, 409, 412, 429})
+"""Statuses of a broker that does not serve the partition at the moment, in addition to all from 500 on."""
 
 
 Owners: TypeAlias = Callable[[bytes], Awaitable[bytes]]
-"""Brings a PartRequest as JSON to the owner of its partition, whichever broker that is, and returns its PartAnswer as
-JSON. It raises AdminRequestError, OSError or TimeoutError if the owner did not answer, or answered with an error."""
+"""Sends a PartRequest as JSON to the owner of its partition, whichever broker it is, and returns its PartAnswer as
+JSON. Raises AdminRequestError, OSError or TimeoutError if the owner did not answer, or answered with an error."""
 
 
 class ChangeCoordinator:
-    """`broker` is this broker's id, `registered` the ids of all brokers that run; `new_id` makes ids of changes."""
+    """`broker` returns this broker's id, `registered` the ids of all running brokers; `new_id` makes ids of changes."""
 
     def __init__(
         self,
@@ -80,14 +80,14 @@ class ChangeCoordinator:
         self._new_id = new_id
         self._running: set[str] = set()
         self._left: dict[TopicName, float] = {}
-        """Topics with a change that this broker could neither complete nor undo yet, and since when."""
+        """Topics with a change that this broker could not complete or undo yet, and since when."""
         self._may_have_left = True
-        """Whether a former life of this broker may have left changes."""
+        """Whether a former incarnation of this broker may have left changes."""
         self._seen_s: Recent[tuple[str, ChangePhase], float] = Recent(MOST_SEEN)
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def close(self) -> None:
-        """End what runs in the background. Idempotent."""
+        """End the background tasks. Further calls have no effect."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -100,12 +100,12 @@ class ChangeCoordinator:
 
         Raises:
             PartitionedChangeError: see `errors`.
-            MetadataError: the store did not answer; the change is done as a whole, or not at all.
+            MetadataError: the store did not answer; the change is made completely, or not at all.
         """
         await self._carry_out(topic, self._new(ChangeKind.DELETE, force=force))
 
     async def delete_subscription(self, topic: TopicName, name: str, *, force: bool) -> None:
-        """Delete a subscription of all partitions; without `force` only if it has no consumers.
+        """Delete a subscription on all partitions; without `force` only if it has no consumers.
 
         Raises:
             PartitionedChangeError, MetadataError: as `delete`.
@@ -115,7 +115,7 @@ class ChangeCoordinator:
     async def create_subscription(
         self, topic: TopicName, name: str, position: tuple[int, int], properties: dict[str, str] | None = None
     ) -> None:
-        """Create a subscription of all partitions at `position` (ledger, entry); partitions that have it keep theirs.
+        """Create a subscription on all partitions at `position` (ledger, entry); existing ones are kept.
 
         Raises:
             PartitionedChangeError, MetadataError: as `delete`.
@@ -124,9 +124,9 @@ class ChangeCoordinator:
         await self._carry_out(topic, replace(change, position=position, properties=properties))
 
     async def enlarge(self, topic: TopicName, partitions: int) -> None:
-        """Add partitions, each with the subscriptions of partition 0, from their first message on.
+        """Add partitions, each with the subscriptions of partition 0, which start at its first message.
 
-        Clients see the new number when all of that is there.
+        Clients see the new number when all of them exist.
 
         Raises:
             PartitionedChangeError, MetadataError: as `delete`.
@@ -134,10 +134,10 @@ class ChangeCoordinator:
         await self._carry_out(topic, replace(self._new(ChangeKind.ENLARGE), partitions=partitions))
 
     async def settle(self, topic: TopicName) -> PartitionedTopicMetadata | None:
-        """Complete or undo what an earlier request has left; return the topic's record, None if there is none.
+        """Complete or undo what an earlier request left; return the topic's record, None if there is none.
 
         Raises:
-            ChangeBusyError: another broker is at it.
+            ChangeBusyError: another broker works on the change.
             ChangePendingError: it could not be completed now.
             MetadataError: the store did not answer.
         """
@@ -200,7 +200,7 @@ class ChangeCoordinator:
         return await self._request_all(topic, change, plan.parts_to_ask(change, count), Step.ASK, within_s=ASK_S)
 
     async def _complete(self, topic: TopicName, change: PartitionedChange) -> None:
-        """Have every partition done, then end the change; of a namespace that is gone nothing is left to be done.
+        """Have every partition done, then end the change; if the namespace is deleted, only end it.
 
         Raises:
             ChangePendingError: some partitions are not done.
@@ -210,8 +210,8 @@ class ChangeCoordinator:
         if record is None or record.pending is None or record.pending.id != change.id:
             await self._records.unlist(topic, change.id)
             return
-        is_gone = await self._namespace_is_gone(topic)
-        if not is_gone:
+        is_deleted = await self._namespace_is_deleted(topic)
+        if not is_deleted:
             parts = plan.parts_to_do(change, record.partitions)
             answers = await self._request_all(topic, change, parts, Step.DO, within_s=DO_S)
             for index, answer in sorted(answers.items()):
@@ -222,21 +222,21 @@ class ChangeCoordinator:
         await self._records.complete(topic, change)
         log.info("partitioned_change_completed", topic=str(topic), change=str(change))
 
-    async def _namespace_is_gone(self, topic: TopicName) -> bool:
+    async def _namespace_is_deleted(self, topic: TopicName) -> bool:
         namespace = topic.namespace
         return not needs_no_record(namespace) and await self._resources.namespaces.get_fresh(str(namespace)) is None
 
     async def _request_all(
         self, topic: TopicName, change: PartitionedChange, parts: range, step: Step, *, within_s: float
     ) -> dict[int, PartAnswer | Silence]:
-        """Ask the owners of partitions, some at a time; a refusal has those that were not asked yet left out."""
-        deadline_s = asyncio.get_running_loop().time() + within_s + len(parts) * EACH_S
+        """Send a request to the owners of partitions, in parallel; after a refusal no further owner is asked."""
+        deadline_s = asyncio.get_running_loop().time() + within_s + len(parts) * PER_PARTITION_S
         limit = asyncio.Semaphore(CONCURRENT_REQUESTS)
         answers: dict[int, PartAnswer | Silence] = {}
 
         async def ask(index: int) -> None:
             async with limit:
-                if not any(_is_refusal(each) for each in answers.values()):
+                if not any(_is_refusal(answer) for answer in answers.values()):
                     answers[index] = await self._request(topic, change, topic.partition(index), step, deadline_s)
 
         await asyncio.gather(*map(ask, parts))
@@ -245,9 +245,9 @@ class ChangeCoordinator:
     async def _request(
         self, topic: TopicName, change: PartitionedChange, part: TopicName, step: Step, deadline_s: float
     ) -> PartAnswer | Silence:
-        """Ask the owner of a partition until it answers, as it may be moving.
+        """Send a request to the owner of a partition until it answers, because the partition may be moving.
 
-        A change that is over meanwhile is done, or undone: which, is found when its record is written.
+        If the change ends in between, it is done or undone; which one shows when its record is written.
         """
         loop = asyncio.get_running_loop()
         request = msgspec.json.encode(PartRequest(str(part), change.id, step))
@@ -261,7 +261,7 @@ class ChangeCoordinator:
                 reason = "its owner does not know of the change yet"
             except AdminRequestError as error:
                 reason = error.reason
-                if error.status < 500 and error.status not in _ASK_AGAIN:
+                if error.status < 500 and error.status not in _RETRY_STATUSES:
                     return Silence(reason)
             except (OSError, TimeoutError, MetadataError, msgspec.DecodeError) as error:
                 reason = str(error) or "no answer in time"
@@ -274,10 +274,10 @@ class ChangeCoordinator:
         pending = await self._records.pending(topic)
         return pending is not None and pending.id == change.id
 
-    # ---- changes that were left ----
+    # ---- abandoned changes ----
 
     def look_at(self, part: TopicName, change: PartitionedChange) -> None:
-        """Complete or undo a change in the background if it was abandoned; a client asks for the partition `part`."""
+        """Complete or undo a change in the background if it was abandoned; a client uses the partition `part`."""
         topic = part.partitioned_name
         if change.id not in self._tasks and self._is_abandoned(change):
             task = asyncio.get_running_loop().create_task(self._resume(topic), name=f"settle {topic}")
@@ -285,9 +285,9 @@ class ChangeCoordinator:
             task.add_done_callback(lambda _: self._tasks.pop(change.id, None))
 
     async def sweep(self, *, is_leader: bool) -> int:
-        """Complete or undo every change that was abandoned; a broker that does not lead looks for its own.
+        """Complete or undo every abandoned change; a broker that is not the leader only does it with its own.
 
-        Return of how many topics this was tried.
+        Return the number of topics for which this was tried.
         """
         listed = await self._records.listed() if is_leader or self._may_have_left else []
         tried = 0
@@ -299,20 +299,20 @@ class ChangeCoordinator:
                 tried += 1
                 self._left[topic] = asyncio.get_running_loop().time()
                 await self._resume(topic)
-            for change_id in [each for about, each in listed if about == topic]:
+            for change_id in [listed_id for about, listed_id in listed if about == topic]:
                 if pending is None or pending.id != change_id:
                     await self._unlist_later(topic, change_id)
         self._may_have_left = False
         return tried
 
     def _forget_left(self, topic: TopicName) -> None:
-        """Forget a topic without a change, once no write whose outcome was unknown can bring one."""
+        """Forget a topic without a change after LATE_WRITE_S: no write of unknown outcome can bring one any more."""
         since_s = self._left.get(topic)
         if since_s is not None and asyncio.get_running_loop().time() - since_s >= LATE_WRITE_S:
             del self._left[topic]
 
     async def _unlist_later(self, topic: TopicName, change_id: str) -> None:
-        """Take a change off the list that is over, unless it is about to begin."""
+        """Remove an ended change from the list, unless it may be about to begin."""
         if self._seen_for_s((change_id, ChangePhase.ASKING)) >= plan.ABANDONED_S:
             await self._records.unlist(topic, change_id)
 

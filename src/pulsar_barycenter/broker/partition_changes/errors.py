@@ -1,9 +1,9 @@
-"""How a request to change a partitioned topic fails.
+"""The errors of a request to change a partitioned topic.
 
 PartitionedChangeError
 ├── ChangeRefusedError   nothing has changed
-├── ChangeBusyError      another change of the topic is under way; nothing has changed
-└── ChangePendingError   it is decided, and some partitions have not changed yet; the cluster completes it
+├── ChangeBusyError      another change of the topic is in progress; nothing has changed
+└── ChangePendingError   it is decided, but some partitions have not changed yet; the cluster completes it
 """
 
 from pulsar_barycenter.broker.namespaces.partitioned_changes import PartitionedChange
@@ -11,7 +11,7 @@ from pulsar_barycenter.naming.topic import TopicName
 
 
 class PartitionedChangeError(Exception):
-    """`status` is the HTTP status to answer."""
+    """`status` is the HTTP status of the answer."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -25,7 +25,7 @@ class ChangeRefusedError(PartitionedChangeError):
 
 class ChangeBusyError(PartitionedChangeError):
     def __init__(self, topic: TopicName, pending: PartitionedChange) -> None:
-        super().__init__(409, f"Another change of {topic} is under way: {pending}. Nothing was changed. Try again.")
+        super().__init__(409, f"Another change of {topic} is in progress: {pending}. Nothing was changed. Try again.")
         self.pending = pending
 
 
@@ -33,7 +33,7 @@ class ChangePendingError(PartitionedChangeError):
     def __init__(self, topic: TopicName, change: PartitionedChange, reason: str) -> None:
         super().__init__(
             503,
-            f"The change of {topic} is decided and not complete: {change}: {reason}. "
-            "The cluster completes it; send the request again to learn when it is.",
+            f"The change of {topic} is decided but not complete: {change}: {reason}. "
+            "The cluster completes it; to check whether it is complete, send the request again.",
         )
         self.change = change

@@ -1,10 +1,10 @@
-"""The owner's part in a change of a partitioned topic: it says whether its partition can change, and changes it.
+"""The owner's part in a change of a partitioned topic: answers whether its partition can change, and changes it.
 
-The owner goes by the change in the topic's record, of which a request only says the id. When it agrees, it keeps out
-the clients that would make the answer untrue: the flag is set in the same step in which clients are counted.
+The owner reads the change from the topic's record; a request only has its id. When it agrees, it refuses clients that
+would invalidate the answer: the flag for this is set in the same step in which clients are counted.
 
-One request about a partition is answered after the other, and each reads the record first. So a request that was held
-up cannot do again what was done and completed meanwhile: the change cannot end before the owner's own answer.
+Requests about a partition are answered one after the other, and each reads the record first. So a delayed request
+cannot repeat what was done and completed in between: the change cannot end before the owner's own answer.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ class Step(enum.Enum):
 
 
 class PartRequest(msgspec.Struct, frozen=True, rename="camel"):
-    """What the owner of `topic`, a partition, is to do about the change with that id."""
+    """What the owner of `topic`, a partition, has to do about the change with this id."""
 
     topic: str
     id: str
@@ -61,7 +61,7 @@ _REFUSALS: Final[tuple[tuple[type[ServiceError], int], ...]] = (
     (NotAllowedError, 405),
     (TopicNotFoundError, 404),
 )
-"""The errors by which an owner refuses a change, with their HTTP statuses; after any other it is asked again."""
+"""The errors with which an owner refuses a change, and their HTTP statuses; after another error it is asked again."""
 
 
 class PartitionOwner:
@@ -83,11 +83,11 @@ class PartitionOwner:
         }
 
     async def answer(self, part: TopicName, request: PartRequest) -> PartAnswer:
-        """Answer the coordinator of a change. Idempotent.
+        """Answer the coordinator of a change; the request may be repeated.
 
         Raises:
             NotServedError, TopicFencedError: this broker does not serve the partition, or not now.
-            ServiceError, LedgerError, MetadataError: the partition could not be changed, or not be read.
+            ServiceError, LedgerError, MetadataError: the partition could not be changed or read.
         """
         turn = self._turns.setdefault(part, asyncio.Lock())
         async with turn:
@@ -113,9 +113,9 @@ class PartitionOwner:
             raise
 
     async def _held(self, part: TopicName, change: PartitionedChange) -> Topic | None:
-        """Return the partition, None if there is none, and keep out the clients that the change blocks.
+        """Return the partition, None if there is none, and refuse clients from now on that the change excludes.
 
-        A non-persistent partition exists in memory alone, and is made: a client may be about to use it.
+        A non-persistent partition only exists in memory, and is created: a client may be about to use it.
 
         Raises:
             TopicFencedError: it is being closed.
@@ -129,7 +129,7 @@ class PartitionOwner:
         found.change = change
         return found
 
-    # ---- asked ----
+    # ---- answers ----
 
     async def _may_delete(self, part: TopicName, change: PartitionedChange) -> PartAnswer:
         found = await self._held(part, change)
@@ -145,7 +145,7 @@ class PartitionOwner:
                 raise TopicNotFoundError(part)
             return _WILLING
         if not isinstance(found, PersistentTopic):
-            raise NotAllowedError(f"Topic {part} keeps no subscription without consumers")
+            raise NotAllowedError(f"Topic {part} has no subscriptions without consumers, because it is not persistent")
         if change.subscription in found.subscriptions:
             return _DONE
         await found.check_subscription_allowed(change.subscription)
@@ -168,9 +168,9 @@ class PartitionOwner:
         if not isinstance(found, PersistentTopic):
             return _WILLING
         kept = {
-            name: dict(each.cursor.properties)
-            for name, each in found.subscriptions.items()
-            if each.is_durable and name != COMPACTION_CURSOR
+            name: dict(subscription.cursor.properties)
+            for name, subscription in found.subscriptions.items()
+            if subscription.is_durable and name != COMPACTION_CURSOR
         }
         return PartAnswer(
             Willingness.WILLING,
@@ -178,7 +178,7 @@ class PartitionOwner:
             subscription_properties={name: properties for name, properties in kept.items() if properties},
         )
 
-    # ---- decided ----
+    # ---- decided changes ----
 
     async def _delete(self, part: TopicName, change: PartitionedChange) -> None:
         found = await self._held(part, change)
@@ -207,7 +207,7 @@ class PartitionOwner:
     ) -> None:
         topic = await self._registry.create(part)
         if not isinstance(topic, PersistentTopic):
-            raise NotAllowedError(f"Topic {part} keeps no subscription without consumers")
+            raise NotAllowedError(f"Topic {part} has no subscriptions without consumers, because it is not persistent")
         async with topic.lock:
             if name not in topic.subscriptions:
                 await topic.make_subscription(name, start, None if properties is None else dict(properties))

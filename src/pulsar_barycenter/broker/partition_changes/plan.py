@@ -1,4 +1,4 @@
-"""What a change of a partitioned topic comes to, without I/O: which owners are asked, what their answers mean."""
+"""Decides about a change of a partitioned topic, without I/O: which owners are asked, and what their answers mean."""
 
 import enum
 from collections.abc import Mapping
@@ -15,26 +15,26 @@ from pulsar_barycenter.broker.namespaces.policies import PartitionedTopicMetadat
 from pulsar_barycenter.naming.topic import TopicName
 
 ABANDONED_S: Final = 300.0
-"""After so many seconds in one phase a change is taken over from a broker that is still registered: more than the
-owners of MAX_PARTITIONS may take."""
+"""The time in one phase after which other brokers take a change over from a broker that is still registered; longer
+than the owners of MAX_PARTITIONS may take."""
 LONGEST_SUBSCRIPTIONS: Final = 262_144
-"""Most characters of all names and properties of subscriptions together that new partitions get: they are kept in the
-topic's record."""
+"""The most characters of the names and properties of all subscriptions that new partitions get: the topic's record
+contains them."""
 
 
 class Willingness(enum.Enum):
     WILLING = "willing"
     """The partition can be changed."""
     DONE = "done"
-    """The partition is already as the change wants it."""
+    """The partition is already in the state that the change makes."""
     REFUSED = "refused"
     UNKNOWN = "unknown"
-    """The owner does not know of the change: it is over, or its session with the store lags behind."""
+    """The owner does not know the change: it has ended, or its session with the store lags behind."""
 
 
 class PartAnswer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The answer of a partition's owner: `status` and `reason` of a refusal, `subscriptions` of partition 0, and the
-    properties of those that have some."""
+    """The answer of a partition's owner: `status` and `reason` of a refusal, `subscriptions` of partition 0, and their
+    properties, if they have any."""
 
     willingness: Willingness
     status: int = 0
@@ -45,7 +45,7 @@ class PartAnswer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """The owner of a partition did not answer; `reason` says how."""
+    """The owner of a partition did not answer; `reason` says why."""
 
     reason: str
 
@@ -59,7 +59,7 @@ class Refusal:
 
 
 def parts_to_ask(change: PartitionedChange, count: int) -> range:
-    """Return the partitions whose owners are asked, of a topic that has `count`."""
+    """Return the partitions whose owners are asked, if the topic has `count`."""
     return range(max(count, change.partitions))
 
 
@@ -71,7 +71,7 @@ def parts_to_do(change: PartitionedChange, count: int) -> range:
 def decide(
     topic: TopicName, change: PartitionedChange, answers: Mapping[int, PartAnswer | Silence]
 ) -> PartitionedChange | Refusal:
-    """Return the decided change if every owner agrees, else why not; of several reasons that of the first partition."""
+    """Return the decided change if every owner agrees, else the refusal of the first partition that has one."""
     for index, answer in sorted(answers.items()):
         part = topic.partition(index)
         if isinstance(answer, Silence):
@@ -79,19 +79,21 @@ def decide(
                 503, f"The owner of {part} did not answer, so nothing was changed: {answer.reason}. Try again."
             )
         if answer.willingness is Willingness.REFUSED:
-            return Refusal(answer.status, f"Nothing was changed, as {part} refused: {answer.reason}")
+            return Refusal(answer.status, f"Nothing was changed, because {part} refused: {answer.reason}")
         if answer.willingness is Willingness.UNKNOWN:
             return Refusal(503, f"Change {change.id} of {topic} took too long and was undone. Try again.")
-    is_done = all(isinstance(each, PartAnswer) and each.willingness is Willingness.DONE for each in answers.values())
+    is_done = all(
+        isinstance(answer, PartAnswer) and answer.willingness is Willingness.DONE for answer in answers.values()
+    )
     if is_done and change.kind is ChangeKind.CREATE_SUBSCRIPTION:
         return Refusal(409, f"Subscription {change.subscription!r} already exists for topic {topic}")
     if is_done and change.kind is ChangeKind.DELETE_SUBSCRIPTION:
         return Refusal(404, f"Subscription {change.subscription!r} of topic {topic} does not exist")
-    said = [each for each in answers.values() if isinstance(each, PartAnswer)]
-    names = tuple(sorted(set(chain.from_iterable(each.subscriptions for each in said))))
-    properties = dict(chain.from_iterable(each.subscription_properties.items() for each in said))
+    given = [answer for answer in answers.values() if isinstance(answer, PartAnswer)]
+    names = tuple(sorted(set(chain.from_iterable(answer.subscriptions for answer in given))))
+    properties = dict(chain.from_iterable(answer.subscription_properties.items() for answer in given))
     length = sum(map(len, names)) + sum(
-        len(key) + len(value) for each in properties.values() for key, value in each.items()
+        len(key) + len(value) for of_subscription in properties.values() for key, value in of_subscription.items()
     )
     if length > LONGEST_SUBSCRIPTIONS:
         return Refusal(
@@ -107,7 +109,7 @@ def begun(record: PartitionedTopicMetadata, change: PartitionedChange) -> Partit
 
 
 def decided(record: PartitionedTopicMetadata, change: PartitionedChange) -> PartitionedTopicMetadata:
-    """Return the record while the partitions change; Pulsar's mark is set on a topic that is being deleted."""
+    """Return the record while the partitions change; a topic that is being deleted also gets Pulsar's mark."""
     return replace(record, change=change, deleted=record.deleted or change.kind is ChangeKind.DELETE)
 
 
@@ -116,7 +118,7 @@ def undone(record: PartitionedTopicMetadata) -> PartitionedTopicMetadata:
 
 
 def completed(record: PartitionedTopicMetadata, change: PartitionedChange) -> PartitionedTopicMetadata | None:
-    """Return the record after the change, None if the topic is gone."""
+    """Return the record after the change, None if the topic is deleted."""
     if change.kind is ChangeKind.DELETE:
         return None
     return replace(record, partitions=max(record.partitions, change.partitions), change=UNSET)
@@ -125,7 +127,7 @@ def completed(record: PartitionedTopicMetadata, change: PartitionedChange) -> Pa
 def is_abandoned(
     change: PartitionedChange, *, broker: str, running: bool, registered: frozenset[str], unchanged_s: float
 ) -> bool:
-    """Tell whether another broker than its requester has to complete or undo a change, as `broker` sees it.
+    """Return whether another broker than the requester has to complete or undo a change, from the view of `broker`.
 
     `running`: this broker carries it out now; `unchanged_s`: for how long this broker has seen it in its phase.
     """

@@ -1,8 +1,8 @@
 """The admin API over HTTP: Pulsar's resources and paths, and some of Barycenter's own under /barycenter.
 
-Problem: about 200 routes need the same checks in the same order, and each error needs one status code. Rule: a route is
-a row of the route table `admin.routes`, and a handler only reads its request, calls the broker and raises errors. The
-handlers have no state; state is in the packages that they call.
+Problem: more than a hundred routes need the same checks in one order, and each error needs one status code. Rule: a
+route is a row of the route table `admin.routes`, and a handler only reads its request, calls the broker and raises
+errors. Handlers have no state except caches; state is in the packages that they call.
 
 A request goes through these modules:
 

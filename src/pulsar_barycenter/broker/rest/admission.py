@@ -95,7 +95,7 @@ def admission(services: BrokerServices, authenticate: Middleware, check_rights: 
     @web.middleware
     async def limit_concurrency(request: web.Request, handler: Handler) -> web.StreamResponse:
         kind = _kind_of(request, services)
-        most = services.config.max_concurrent_http_requests if kind is _Kind.ANY else _MOST[kind]
+        most = services.config.max_concurrent_http_requests if kind is _Kind.ANY else _LIMITS[kind]
         if most and under_way[kind] >= most:
             limit = f"maxConcurrentHttpRequests={most}" if kind is _Kind.ANY else f"{most} {kind.value}"
             raise RestError(503, f"{TOO_MANY} ({limit}). Try again.")
@@ -137,7 +137,7 @@ class _Kind(enum.Enum):
     COMMAND = "commands of the leader"
 
 
-_MOST: Final = {_Kind.LEADER_WRITE: MOST_LEADER_WRITES, _Kind.COMMAND: MOST_COMMANDS}
+_LIMITS: Final = {_Kind.LEADER_WRITE: MOST_LEADER_WRITES, _Kind.COMMAND: MOST_COMMANDS}
 
 
 def _kind_of(request: web.Request, services: BrokerServices) -> _Kind:

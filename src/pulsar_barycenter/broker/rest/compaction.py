@@ -24,9 +24,9 @@ from pulsar_barycenter.broker.rest.services import BrokerServices
 from pulsar_barycenter.broker.topics.persistent_topic import PersistentTopic
 from pulsar_barycenter.naming.topic import TopicName
 
-_LAST: Final = 2**63 - 1
+_MAX_INT64: Final = 2**63 - 1
 
-Bytes = Annotated[int, msgspec.Meta(ge=-_LAST, le=_LAST)]
+Bytes = Annotated[int, msgspec.Meta(ge=-_MAX_INT64, le=_MAX_INT64)]
 
 
 class Compaction:

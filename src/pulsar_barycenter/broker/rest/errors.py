@@ -160,10 +160,10 @@ def errors_as_reasons() -> Middleware:
                 log.debug("client_gone", method=request.method, path=logged_path(request), error=repr(error))
                 return web.Response(status=_CLIENT_GONE)
             if answer is None:
-                failed.tell(error, method=request.method, path=logged_path(request))
+                failed.log(error, method=request.method, path=logged_path(request))
                 answer = 500, f"{type(error).__name__}: {error}"
             elif answer[0] >= 500:
-                not_served.tell(method=request.method, path=logged_path(request), reason=answer[1])
+                not_served.log(method=request.method, path=logged_path(request), reason=answer[1])
             if request.writer.output_size:
                 if request.transport is not None:
                     request.transport.abort()

@@ -32,7 +32,7 @@ from pulsar_barycenter.metadata.errors import MetadataError
 
 log = structlog.get_logger(__name__)
 
-_UNLOADS_AT_ONCE = 8
+_CONCURRENT_UNLOADS = 8
 
 
 class NamespaceIsolation:
@@ -127,7 +127,7 @@ class NamespaceIsolation:
     async def _unload(self, namespaces: Iterable[str], why: Mapping[str, str]) -> None:
         """Unload the namespaces independently, then write this broker's load report; `why` are headers with the
         reason."""
-        limit = asyncio.Semaphore(_UNLOADS_AT_ONCE)
+        limit = asyncio.Semaphore(_CONCURRENT_UNLOADS)
 
         async def unload_one(namespace: str) -> None:
             async with limit:

@@ -26,8 +26,8 @@ LIMITS: Final = {
 _SHOWN_IF_UNSET: Final = {"maxTopicsPerNamespace": 0}
 """What Pulsar answers for a limit that is not set, if its client does not accept an empty answer."""
 
-_MOST: Final = 2**31 - 1
-Limit = Annotated[int, msgspec.Meta(ge=-_MOST, le=_MOST)]
+_MAX_INT32: Final = 2**31 - 1
+Limit = Annotated[int, msgspec.Meta(ge=-_MAX_INT32, le=_MAX_INT32)]
 
 
 class NamespaceLimits:

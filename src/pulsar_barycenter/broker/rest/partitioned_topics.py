@@ -38,9 +38,9 @@ from pulsar_barycenter.naming.topic import TopicName
 
 log = structlog.get_logger(__name__)
 
-_MOST = 2**63 - 1
+_MAX_INT64 = 2**63 - 1
 
-Partitions: TypeAlias = Annotated[int, msgspec.Meta(ge=-_MOST, le=_MOST)]
+Partitions: TypeAlias = Annotated[int, msgspec.Meta(ge=-_MAX_INT64, le=_MAX_INT64)]
 
 
 class WithProperties(msgspec.Struct):

@@ -47,7 +47,7 @@ def principals(services: BrokerServices) -> Middleware:
             )
         except AuthenticationError as error:
             path = logged_path(request)[:_MAX_LOGGED_PATH]
-            authentication.tell_refused(error, address=request.remote or "", path=path)
+            authentication.log_refused(error, address=request.remote or "", path=path)
             response = reason_response(401, str(error))
             response.headers.extend(("WWW-Authenticate", challenge) for challenge in authentication.invitations)
             return response

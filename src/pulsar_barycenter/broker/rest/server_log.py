@@ -37,9 +37,9 @@ class _EventHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
         if isinstance(error, _FAULTS_OF_CLIENTS):
-            self._malformed.tell(reason=_first_line(error))
+            self._malformed.log(reason=_first_line(error))
         else:
-            self._faults.tell(error, said=record.getMessage())
+            self._faults.log(error, said=record.getMessage())
 
 
 def _first_line(error: BaseException) -> str:

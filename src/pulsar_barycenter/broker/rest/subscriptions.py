@@ -29,7 +29,7 @@ from pulsar_barycenter.broker.rest.subscription_properties import require_short_
 from pulsar_barycenter.broker.topics.persistent_topic import LATEST, PersistentTopic
 from pulsar_barycenter.ledger.position import EARLIEST, Position
 
-_LAST = 2**63 - 1
+_MAX_INT64 = 2**63 - 1
 
 
 class ResetCursorData(msgspec.Struct, rename="camel", frozen=True):
@@ -132,6 +132,6 @@ def _start(body: bytes) -> tuple[Position, dict[str, str] | None]:
 
 
 def _position(wanted: ResetCursorData) -> Position:
-    if wanted.ledger_id >= _LAST:
+    if wanted.ledger_id >= _MAX_INT64:
         return LATEST
     return EARLIEST if wanted.ledger_id < 0 else Position(wanted.ledger_id, wanted.entry_id)

@@ -186,7 +186,7 @@ class KeySharedDispatcher(SharedDispatcher):
             self._line_up(slot)
 
     def _line_up(self, slot: int) -> None:
-        """Have the oldest entry of a slot, if one waits, sent as soon as its consumer can take it."""
+        """Queue the oldest waiting entry of a slot, so that it is sent as soon as its consumer can accept it."""
         entries = self._waiting.get(slot)
         if not entries or self._lined.get(slot) == entries[0].position:
             return

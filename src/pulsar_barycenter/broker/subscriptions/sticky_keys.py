@@ -179,15 +179,15 @@ class HashRing(Generic[C]):
     def add(self, consumer: C) -> None:
         member = (consumer.name, self._places.take(consumer), consumer)
         hashes = point_hashes(f"{consumer.name}\0", member[1] * POINTS_PER_CONSUMER)
-        points = array("H", {each % RANGE_SIZE for each in hashes})
+        points = array("H", {hash_ % RANGE_SIZE for hash_ in hashes})
         self._members[id(consumer)] = member, points
         for point in points:
             if self._claim(point, member):
                 insort(self._points, point)
 
     def remove(self, consumers: Iterable[C]) -> None:
-        """Consumers leave. Idempotent."""
-        leaving = [found for each in consumers if (found := self._members.pop(id(each), None)) is not None]
+        """Remove consumers. Idempotent."""
+        leaving = [found for leaver in consumers if (found := self._members.pop(id(leaver), None)) is not None]
         for (_, _, consumer), _ in leaving:
             self._places.give_back(consumer)
         if len(leaving) > len(self._members):
@@ -205,13 +205,13 @@ class HashRing(Generic[C]):
             del self._points[bisect_left(self._points, point)]
 
     def _claim(self, point: int, member: tuple[str, int, C]) -> bool:
-        """Tell whether nobody else claims the point."""
+        """Add a claim of the point; return whether it is the only one."""
         claims = self._claims.setdefault(point, [])
         insort(claims, member, key=_RANK)
         return len(claims) == 1
 
     def _give_up(self, point: int, member: tuple[str, int, C]) -> bool:
-        """Tell whether nobody claims the point any more."""
+        """Remove a claim of the point; return whether it was the last one."""
         claims = self._claims[point]
         del claims[bisect_left(claims, _RANK(member), key=_RANK)]
         if not claims:

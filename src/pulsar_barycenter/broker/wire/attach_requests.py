@@ -104,7 +104,7 @@ def _require_name(kind: str, name: str) -> None:
 def _log_refusal(log: BoundedLog, connection: Connection, error: Exception, **about: str) -> None:
     """Log why a client may not attach; a missing right is logged already where it is checked."""
     if not isinstance(error, AccessError):
-        log.tell(**about, address=connection.address, reason=error_text(error))
+        log.log(**about, address=connection.address, reason=error_text(error))
 
 
 # ---- producers ----

@@ -136,7 +136,7 @@ class Connection(asyncio.Protocol):
         refused = self._services.connected(self, peer[0] if peer else "")
         if refused is not None:
             about = {"connection": self._requests.id, "address": self.address}
-            self._services.logs.connection_refused.tell(**about, reason=refused)
+            self._services.logs.connection_refused.log(**about, reason=refused)
             self.send(commands.error(commands.NO_REQUEST, api.NotAllowedError, refused))
             self.close()
             # With TLS, `close` waits for the client's closing handshake. Without one it would stay open, uncounted.
@@ -204,7 +204,7 @@ class Connection(asyncio.Protocol):
         if self.is_closed:
             return
         about = {"connection": self._requests.id, "address": self.address, "client": self.client_version}
-        self._services.logs.connection_closed.tell(**about, reason=reason)
+        self._services.logs.connection_closed.log(**about, reason=reason)
         self._detach_all()
         if self._transport is not None:
             self._transport.abort()
@@ -286,7 +286,7 @@ class Connection(asyncio.Protocol):
     def _fail_send(self, producer: Producer, sequence_id: int, error: Exception) -> None:
         """Send the error for one message, in the order of the SENDs: clients reconnect if the order is wrong."""
         about = {"topic": str(producer.topic.name), "producer": producer.name, "sequence_id": str(sequence_id)}
-        self._services.logs.message_refused.tell(**about, error=str(error))
+        self._services.logs.message_refused.log(**about, error=str(error))
         answer = commands.send_error(producer.producer_id, sequence_id, api.ChecksumError, error_text(error))
         self._send_in_turn(producer, answer)
 

@@ -96,7 +96,7 @@ class Handshake:
 
     def _refuse(self, error: AuthenticationError) -> None:
         """Send the error of the authentication, and close the connection."""
-        self._services.authentication.tell_refused(
+        self._services.authentication.log_refused(
             error, address=self._connection.address, client=self._connection.client_version
         )
         self._connection.send(commands.error(commands.NO_REQUEST, api.AuthenticationError, str(error)))

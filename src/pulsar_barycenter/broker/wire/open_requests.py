@@ -35,7 +35,7 @@ class OpenRequests:
 
     @property
     def are_many(self) -> bool:
-        """Whether there are so many requests that reading has to stop."""
+        """Whether there are too many open requests, so that reading has to stop."""
         return len(self._tasks) > OPEN_REQUESTS or self._bytes > PENDING_BYTES
 
     @property
@@ -70,7 +70,7 @@ class OpenRequests:
         text = error_text(error)
         if not isinstance(error, AccessError):
             about = {"connection": self.id, "address": self._connection.address}
-            self._refused.tell(request=request_name(number), **about, reason=text)
+            self._refused.log(request=request_name(number), **about, reason=text)
         answer = refusal(number, request, error_code(error), text)
         if answer is not None:
             self._connection.send(answer)

@@ -40,8 +40,8 @@ def request_name(number: int) -> str:
     return FIELD_OF_TYPE.get(number, str(number))
 
 
-def miscounted(said: int, counted: int) -> str:
-    """Return why a SEND is refused that says it has `said` messages, when the metadata of its entry says `counted`."""
-    if said != counted:
-        return f"the SEND has {count_of(said, 'message')}, but the metadata of its entry says {counted}"
-    return f"the batch has {count_of(said, 'message')}: send from 1 to {MAX_MESSAGES_IN_ENTRY}"
+def miscounted(declared: int, counted: int) -> str:
+    """Return why a SEND is refused that declares `declared` messages while the metadata of its entry has `counted`."""
+    if declared != counted:
+        return f"the SEND has {count_of(declared, 'message')}, but the metadata of its entry says {counted}"
+    return f"the batch has {count_of(declared, 'message')}: send from 1 to {MAX_MESSAGES_IN_ENTRY}"

@@ -323,6 +323,6 @@ def test_the_log_says_once_that_the_pipeline_is_late_and_once_that_it_is_back() 
         told = [
             (event["event"], event.get("decides_with")) for event in events if event["event"].startswith("pipeline_")
         ]
-        assert told == [("pipeline_late", "the newest figures of traffic"), ("pipeline_back", None)]
+        assert told == [("pipeline_late", "the newest traffic values"), ("pipeline_back", None)]
 
     on_virtual_time(scenario)

@@ -84,7 +84,7 @@ def test_however_many_look_ups_there_are_a_broker_is_asked_seldom() -> None:
 
 def test_addresses_that_were_seen_first_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(_: ControlCluster) -> None:
-        monkeypatch.setattr(refusing_brokers, "_MOST", 2)
+        monkeypatch.setattr(refusing_brokers, "_MAX_ADDRESSES", 2)
         brokers = Brokers()
         brokers.refusing = {f"pulsar://{name}:1" for name in "abc"}
         ways = RefusingBrokers(brokers.refuses, longest_s=LONGEST_S)

@@ -19,7 +19,7 @@ from pulsar_barycenter.config.broker_conf import ConfigError
 from pulsar_barycenter.config.broker_config import BrokerConfig
 from pulsar_barycenter.credentials.passwords import Passwords, read_passwords
 
-_AT_ONCE: Final = 2
+_CONCURRENT_HASHES: Final = 2
 """The number of passwords that are checked in parallel. Others wait, so that guessing takes no more processor time."""
 
 
@@ -33,7 +33,7 @@ class BasicProvider:
         self._key = secrets.token_bytes(32)
         self._known: dict[str, bytes] = {}
         """The digest of the password, by user, of users who have sent the right one."""
-        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._turns = asyncio.Semaphore(_CONCURRENT_HASHES)
 
     @classmethod
     def of(cls, config: BrokerConfig) -> "BasicProvider":

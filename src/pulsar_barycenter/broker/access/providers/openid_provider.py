@@ -103,14 +103,14 @@ class OpenIDProvider:
 
     async def identify(self, credentials: Credentials, now_s: float) -> Identity:
         token = credentials.data.decode("ascii", errors="replace")
-        said = claimed(token, self._rules)
-        if isinstance(said, Refused):
-            raise AuthenticationError(said.reason)
-        keys = await self._keys[said.issuer].for_key(said.key_id)
-        judged = check_openid_token(token, said, keys, self._rules, now_s)
-        if isinstance(judged, Refused):
-            raise AuthenticationError(judged.reason)
-        return Identity(judged.role, judged.expires_at_s)
+        claims = claimed(token, self._rules)
+        if isinstance(claims, Refused):
+            raise AuthenticationError(claims.reason)
+        keys = await self._keys[claims.issuer].for_key(claims.key_id)
+        checked = check_openid_token(token, claims, keys, self._rules, now_s)
+        if isinstance(checked, Refused):
+            raise AuthenticationError(checked.reason)
+        return Identity(checked.role, checked.expires_at_s)
 
     async def close(self) -> None:
         """Cancel requests to issuers. Idempotent."""

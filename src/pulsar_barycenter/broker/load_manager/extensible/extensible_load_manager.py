@@ -106,7 +106,7 @@ class ExtensibleLoadManager:
         self._periodic.start("load withdrawal", self._withdraw, lambda: 0.0)
 
     async def announce_leaving(self) -> None:
-        """Announce that this broker accepts no more bundles. It refuses bundles of brokers that missed this."""
+        """Announce that this broker accepts no more bundles. An assignment by a broker that missed this is refused."""
         data = lookup_data(self._context)
         leaving = msgspec.structs.replace(data, properties={**data.properties, LEAVING: "true"})
         with suppress(MetadataError):
@@ -163,7 +163,7 @@ class ExtensibleLoadManager:
             self.metrics.pipeline(None)
             return
         self._load_data.note_reports()
-        self.metrics.pipeline(await self._load_data.pipeline.judge(decides_with="the newest figures of traffic"))
+        self.metrics.pipeline(await self._load_data.pipeline.judge(decides_with="the newest traffic values"))
 
     def _on_record(
         self, bundle: Bundle, before: ServiceUnitStateData | None, after: ServiceUnitStateData | None

@@ -137,7 +137,7 @@ class ModularLoadManager:
 
     async def _judge_pipeline(self) -> None:
         """Update the metrics of the pipeline, and log when its state changes."""
-        state = await self._load_data.pipeline.judge(decides_with="the leader's own fold")
+        state = await self._load_data.pipeline.judge(decides_with="the leader's own windows")
         self.metrics.pipeline_lag_s.set(state.lag_ms / 1000)
         self.metrics.pipeline_silent_s.set((state.silent_ms or 0) / 1000)
         self.metrics.pipeline_in_use.set(1 if state.in_use else 0)

@@ -43,7 +43,7 @@ _PROCESS: Final = ProcessCollector(registry=None)
 class Metrics:
     def __init__(self, services: BrokerServices) -> None:
         self._services = services
-        self._turn = asyncio.Lock()
+        self._answering = asyncio.Lock()
 
     async def show(self, request: web.Request) -> web.StreamResponse:
         openmetrics = wants_openmetrics(",".join(request.headers.getall("Accept", ())))
@@ -54,7 +54,7 @@ class Metrics:
         return await streamed(request, headers, partial(self._pieces, openmetrics=openmetrics, compress=compress))
 
     async def _pieces(self, *, openmetrics: bool, compress: bool) -> Iterable[bytes]:
-        async with self._turn:
+        async with self._answering:
             topics, bundles = await self._read_topics()
             sums = list(topics.of_broker())
             topics.finish()

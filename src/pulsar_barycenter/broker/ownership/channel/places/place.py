@@ -19,7 +19,7 @@ from pulsar_barycenter.metadata.store import MUST_NOT_EXIST, MetadataStore
 
 PLACE_PATH: Final = "/loadbalance/extension/records"
 READERS_ROOT: Final = "/loadbalance/extension/records-readers"
-_LONGEST: Final = 1024
+_MAX_BYTES: Final = 1024
 _FIRST_GENERATION: Final = 1
 
 SOURCES: Final = {
@@ -68,7 +68,7 @@ async def read_place(store: MetadataStore) -> StoredPlace | None:
     stored = await store.get(PLACE_PATH)
     if stored is None:
         return None
-    if len(stored.value) > _LONGEST:
+    if len(stored.value) > _MAX_BYTES:
         raise PlaceUnreadableError(f"it has {len(stored.value)} bytes")
     try:
         return StoredPlace(msgspec.json.decode(stored.value, type=Place), stored.stat.version)

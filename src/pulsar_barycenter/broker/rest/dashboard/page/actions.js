@@ -101,8 +101,8 @@ const pause = ms => new Promise(resolve => setTimeout(resolve, ms));
 
 async function servedBy(bundle, wanted) {
   const { owner, isDone } = await seenAt(bundle, wanted);
-  if (isDone) return owner ? `Done: ${owner} serves it.` : "Done: nobody serves it now; whoever uses it next has it assigned.";
-  return wanted ? `It was unloaded, but ${wanted} does not serve it yet.` : "It was unloaded, and nobody serves it yet.";
+  if (isDone) return owner ? `Done: ${owner} serves it.` : "Done: it has no owner now; it is assigned when a client uses it.";
+  return wanted ? `It was unloaded, but ${wanted} does not serve it yet.` : "It was unloaded, and has no owner yet.";
 }
 
 const drainPreview = broker => get("/barycenter/v1/drain-preview", { broker });
@@ -214,7 +214,7 @@ export function settingAction(setting, whenDone) {
   async function act() {
     // the path that sets a value cannot have a blank one
     await ask(`/admin/v2/brokers/configuration/${setting.key}/${encodeURIComponent(text.value)}`, { method: "POST" });
-    return "Done: brokers go by it within seconds.";
+    return "Done: brokers use it within seconds.";
   }
   open(`Change ${setting.key}`, "Set", field(`value (${setting.allowed}${setting.unit ? `, in ${setting.unit}` : ""})`, text), preview, act, whenDone);
 }

@@ -66,6 +66,6 @@ export function drainedWords(broker) {
   const { drainChange: change, brokers } = known.overview, has = brokers.find(one => one.broker === broker)?.bundles || 0;
   const isEarlier = change && (change.before || "").split(",").some(one => one.trim() === broker);
   const drain = isEarlier ? change.earlier?.[broker] : change;
-  const who = drain ? `drained by ${personWords(drain.by)} at ${time(drain.at)}${drain.why ? `: ${drain.why}` : ""}` : "drained by broker.conf, or by a change that nobody noted";
+  const who = drain ? `drained by ${personWords(drain.by)} at ${time(drain.at)}${drain.why ? `: ${drain.why}` : ""}` : "drained by broker.conf, or by a change that was not recorded";
   return `${who}; it still has ${counted(has, "bundle")}, its own among them.`;
 }

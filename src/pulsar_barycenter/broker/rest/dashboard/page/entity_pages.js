@@ -69,7 +69,7 @@ export function bundlePage(name) {
   const split = h("button", { type: "button", class: "split", onclick: () => splitAction(name, page.again) }, "Split…");
   const page = asking("Bundle", name, load, ({ found, decisions, topics }) => [
     owned(found),
-    facts([["broker", found.owner ? brokerLink(found.owner) : "nobody owns it"], ["namespace", namespaceLink(namespaceOf(name))], ...stateFacts(found),
+    facts([["broker", found.owner ? brokerLink(found.owner) : "no owner"], ["namespace", namespaceLink(namespaceOf(name))], ...stateFacts(found),
       topics ? ["topics", topics.length ? h("details", {}, h("summary", {}, counted(topics.length, "persistent topic")), h("ul", { class: "names" }, topics.slice(0, 500).map(topic => h("li", {}, topicLink(topic))))) : "no persistent ones"] : null]),
     loads.node, whySection(found, decisions), nowSection(found, "this bundle"), past(decisions)], h("p", { class: "choices" }, unload, split));
   function owned(found) {
@@ -93,14 +93,14 @@ export function topicPage(name) {
   return asking("Topic", name, load, ({ found, decisions, stats }) => [
     facts([
       ["topic", found.topic], found.exists ? null : ["exists", "not yet; were it used, this is where it would be"],
-      found.partitionCount ? ["partitions", count(found.partitionCount)] : ["broker", found.owner ? brokerLink(found.owner) : "nobody owns its bundle"],
+      found.partitionCount ? ["partitions", count(found.partitionCount)] : ["broker", found.owner ? brokerLink(found.owner) : "its bundle has no owner"],
       ["bundle", bundleLink(found.bundle), `, as its hash is ${found.hash}`], ["namespace", namespaceLink(namespaceOf(found.bundle))],
       stats ? ["load", `${rate(sum(stats.msgRateIn, stats.msgRateOut))}, ${throughput(sum(stats.msgThroughputIn, stats.msgThroughputOut))}, in + out, by its broker's stats of now`] : null,
       stats ? ["in", `${rate(stats.msgRateIn || 0)}, ${throughput(stats.msgThroughputIn || 0)}`] : null,
       stats ? ["out", `${rate(stats.msgRateOut || 0)}, ${throughput(stats.msgThroughputOut || 0)}`] : null,
       stats ? ["clients", `${counted((stats.publishers || []).length, "producer")}, ${counted(Object.keys(stats.subscriptions || {}).length, "subscription")}`] : null]),
     found.partitionCount
-      ? h("section", {}, h("h2", {}, "Where its partitions are"), table(["partition", "bundle", "broker"], found.partitions.map(part => [topicLink(part.topic), bundleLink(part.bundle), part.owner ? brokerLink(part.owner) : "nobody owns it"])),
+      ? h("section", {}, h("h2", {}, "Where its partitions are"), table(["partition", "bundle", "broker"], found.partitions.map(part => [topicLink(part.topic), bundleLink(part.bundle), part.owner ? brokerLink(part.owner) : "no owner"])),
         found.partitionCount > found.partitions.length ? h("p", { class: "note" }, `… and ${count(found.partitionCount - found.partitions.length)} more.`) : null)
       : [h("p", { class: "note" }, "Topics move with their bundles: what follows is about the bundle."), whySection(found, decisions), nowSection(found, "this topic"), past(decisions)]]);
 }
@@ -131,7 +131,7 @@ export function brokerPage(name) {
   const undrain = h("button", { type: "button", class: "undrain", hidden: true, onclick: () => undrainAction(name, page.again) }, "Undrain…");
   function drawLive() {
     const one = known.overview?.brokers.find(each => each.broker === name);
-    if (!one) return say(live, known.overview ? "Nothing is known of it: it is not registered, and nobody has a report of it." : "");
+    if (!one) return say(live, known.overview ? "Its load is not known: it is not registered, and no broker has a report of it." : "");
     const isDrained = (known.overview.drained || []).includes(name);
     undrain.hidden = !isDrained;
     live.replaceChildren(...facts([

@@ -76,7 +76,7 @@ export function timeLine(wanted, source = () => known.decisions, hasElections = 
       most = HELD;
       const isFull = held.length >= HELD, silent = page.silent.length ? ` ${counted(page.silent.length, "broker")} did not answer.` : "";
       older.hidden = next === "" || isFull;
-      say(told, (isFull ? `${count(HELD)} decisions are as many as a page holds; barycenter history decisions tells older ones.`
+      say(told, (isFull ? `${count(HELD)} decisions are the most that a page keeps; barycenter history decisions shows older ones.`
         : next === "" ? (page.decisions.length ? "These are all that the logs keep." : "The logs keep none that are older.") : `${counted(page.decisions.length, "older decision")}${held.length ? `, back to ${time(held[0].at)}` : ""}.`) + silent);
       if (older.hidden) list.focus();
     } catch (error) {

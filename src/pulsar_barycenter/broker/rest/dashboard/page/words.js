@@ -43,7 +43,7 @@ export const byName = new Intl.Collator("en", { numeric: true }).compare;
 export const LOAD = "Load is in + out, by the newest report of the broker.";
 
 // The name of a principal; without authentication there is none.
-export const personWords = principal => principal === "anonymous" || principal === "nobody" ? "somebody (no authentication)" : principal;
+export const personWords = principal => principal === "anonymous" || principal === "nobody" ? "an unknown user (no authentication)" : principal;
 
 // A name that breaks only between its words: loadBalancer|Enabled, org.apache.|pulsar.
 const PLACES = /(?<=[/:._,=-])(?=[^/:._,=-])|(?<=[a-z0-9])(?=[A-Z])/, LONG = 12;

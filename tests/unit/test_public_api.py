@@ -54,7 +54,7 @@ assert tried
 
 
 def test_the_examples_in_docstrings_run() -> None:
-    """In a process of their own: other tests configure logging, and a broker in the process would log to their output."""
+    """In a process of their own: other tests configure logging, and a broker would log to their output."""
     command = [sys.executable, "-c", EXAMPLES, *generator().MODULES]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout + found.stderr

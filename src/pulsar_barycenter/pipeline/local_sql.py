@@ -70,8 +70,9 @@ def run_local_sql(storage: LocalStorage, query: str, *, limit: int = 10_000) -> 
             if statements[0].type != duckdb.StatementType.SELECT:  # an explained one could write, too
                 raise QueryError("the tables are only read: the query must be a select, describe or show")
             for name in named:  # a damaged file of a table that nobody asks for hinders no answer
-                connection.execute(_view(storage, name))
-                if _lacks_columns(connection, storage, name):
+                files = [storage.address(file.path) for file in table_files(storage, name)]
+                _create_view(connection, name, files)
+                if _lacks_columns(connection, name, files):
                     raise_damage(storage, [name], QueryError(f"a file of {name} lacks columns"))
             _shut_in(connection, storage)
             return _plain(_first_rows(connection.sql(query), limit))
@@ -104,33 +105,35 @@ def _connection(scratch: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 def _shut_in(connection: duckdb.DuckDBPyConnection, storage: LocalStorage) -> None:
     """Let what follows read the tables' files and no others, and let it not change that."""
-    connection.execute(f"set allowed_directories = [{_quoted(storage.address(TABLES_FOLDER))}]")
+    connection.execute("set allowed_directories = $1", [[storage.address(TABLES_FOLDER)]])
     connection.execute("set enable_external_access = false")
     connection.execute("set lock_configuration = true")
 
 
-def _view(storage: LocalStorage, name: str) -> str:
-    """The statement that makes the view `name`: its columns typed, each row once."""
+def _create_view(connection: duckdb.DuckDBPyConnection, name: str, files: Sequence[str]) -> None:
+    """Make the view `name` of some files: its columns typed, each row once."""
     table = TABLES[name]
     none = ", ".join(f'null::{_TYPES[column.kind]} as "{column.name}"' for column in table.schema)
     rows = f"select {none} where false"
-    files = [_quoted(storage.address(file.path)) for file in table_files(storage, name)]
-    if files:
-        read = f"read_parquet([{', '.join(files)}], union_by_name = true, hive_partitioning = false)"
+    if files:  # by a variable: a view takes no parameters
+        connection.execute(f'set variable "{name}" = $1', [list(files)])
+        read = f"read_parquet(getvariable('{name}'), union_by_name = true, hive_partitioning = false)"
         rows = f"({rows}) union all by name (from {read})"
     columns = ", ".join(f'"{column.name}"' for column in table.schema)
-    return f'create view "{name}" as {_once(name, columns, rows)}'
+    connection.execute(f'create view "{name}" as {_once(name, columns, rows)}')
 
 
-def _lacks_columns(connection: duckdb.DuckDBPyConnection, storage: LocalStorage, name: str) -> bool:
+_LACKING: Final = """
+    select 1 from parquet_schema($files) group by file_name
+    having count(distinct name) filter (list_contains($needed, name)) < len($needed) limit 1
+"""
+
+
+def _lacks_columns(connection: duckdb.DuckDBPyConnection, name: str, files: Sequence[str]) -> bool:
     """Tell whether a file of a table lacks a column of its key: it would be read as rows of nulls."""
-    files = [_quoted(storage.address(file.path)) for file in table_files(storage, name)]
-    needed = [_quoted(column) for column in TABLES[name].key]
     if not files:
         return False
-    among = f"count(distinct name) filter (name in ({', '.join(needed)})) < {len(needed)}"
-    found = f"select 1 from parquet_schema([{', '.join(files)}]) group by file_name having {among} limit 1"  # noqa: S608
-    return connection.execute(found).fetchone() is not None
+    return connection.execute(_LACKING, {"files": list(files), "needed": list(TABLES[name].key)}).fetchone() is not None
 
 
 def _once(name: str, columns: str, rows: str) -> str:
@@ -140,10 +143,6 @@ def _once(name: str, columns: str, rows: str) -> str:
         return f"select {keys}, {ends} from ({rows}) group by {keys}"  # noqa: S608 - names of ours
     once = f"distinct on ({keys}) " if name == "decisions" else ""
     return f"select {once}{columns} from ({rows})"  # noqa: S608 - likewise
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _first_rows(answer: duckdb.DuckDBPyRelation, limit: int) -> pa.Table:

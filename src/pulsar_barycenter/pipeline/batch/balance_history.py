@@ -1,13 +1,13 @@
 """The intervals of `folds.balance`, of a whole history at once."""
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
 
-from pulsar_barycenter.pipeline.batch.ownership_history import IS_PART, with_range
+from pulsar_barycenter.pipeline.batch.ownership_history import is_part, with_range
 from pulsar_barycenter.pipeline.folds.balance import BalanceSettings
 from pulsar_barycenter.pipeline.tables.schemas import BALANCE
 
-_FOREVER = "9223372036854775807L"
+_FOREVER_MS = 2**63 - 1
 
 
 def balance_intervals(
@@ -26,28 +26,28 @@ def balance_intervals(
     size = settings.interval_ms
     ends = _figures_at_ends(load_reports, broker_usage, as_of, settings)
     spread = ends.groupBy("interval_end").agg(
-        F.expr("count(*) as brokers"),
+        F.count(F.lit(1)).alias("brokers"),
         *(
-            F.expr(f"{function}({name}) as {name}_{label}")
+            function(name).alias(f"{name}_{label}")
             for name in ("usage", "msg_rate", "msg_throughput")
-            for label, function in (("max", "max"), ("mean", "avg"))
+            for label, function in (("max", F.max), ("mean", F.avg))
         ),
-        F.expr("stddev_pop(usage) as usage_deviation"),
-        F.expr(f"count_if(usage > {settings.overload_threshold!r}D) as brokers_over_threshold"),
+        F.stddev_pop("usage").alias("usage_deviation"),
+        F.count_if(F.col("usage") > settings.overload_threshold).alias("brokers_over_threshold"),
     )
-    decided = decisions.groupBy(F.expr(f"unix_millis(at) div {size} * {size} + {size} as interval_end")).agg(
-        F.expr("count_if(kind = 'unload') as unloads"), F.expr("count_if(kind = 'split') as splits")
+    decided = decisions.groupBy(_end_after(F.unix_millis("at"), size).alias("interval_end")).agg(
+        *(F.count_if(F.col("kind") == kind).alias(name) for name, kind in (("unloads", "unload"), ("splits", "split")))
     )
     missing = (
         without_owner(intervals, history_gap_ms=settings.history_gap_ms)
-        .selectExpr("bundle", _ends(size, "since - 1", "until - 1"))
+        .select("bundle", _ends_within(F.col("since") - 1, F.col("until") - 1, size).alias("interval_end"))
         .groupBy("interval_end")
-        .agg(F.expr("count(distinct bundle) as bundles_without_owner"))
+        .agg(F.count_distinct("bundle").alias("bundles_without_owner"))
     )
     joined = spread.join(decided, on="interval_end", how="left").join(missing, on="interval_end", how="left")
-    return joined.na.fill(0, ["unloads", "splits", "bundles_without_owner"]).selectExpr(
-        f"timestamp_millis(interval_end - {size}) as interval_start",
-        "timestamp_millis(interval_end) as interval_end",
+    return joined.na.fill(0, ["unloads", "splits", "bundles_without_owner"]).select(
+        F.timestamp_millis(F.col("interval_end") - size).alias("interval_start"),
+        F.timestamp_millis(F.col("interval_end")).alias("interval_end"),
         *BALANCE.names[2:],
     )
 
@@ -57,26 +57,44 @@ def _figures_at_ends(
 ) -> DataFrame:
     """One row per broker and settled interval: the figures of its newest report before the end."""
     key = ["broker", "incarnation", "sequence"]
-    reports = load_reports.join(broker_usage.select(*key, "weighted_usage"), on=key).selectExpr(
+    reports = load_reports.join(broker_usage.select(*key, "weighted_usage"), on=key).select(
         *key,
-        "unix_millis(reported_at) as at",
-        "weighted_usage as usage",
-        "msg_rate_in + msg_rate_out as msg_rate",
-        "msg_throughput_in + msg_throughput_out as msg_throughput",
+        F.unix_millis("reported_at").alias("at"),
+        F.col("weighted_usage").alias("usage"),
+        (F.col("msg_rate_in") + F.col("msg_rate_out")).alias("msg_rate"),
+        (F.col("msg_throughput_in") + F.col("msg_throughput_out")).alias("msg_throughput"),
     )
-    following = "lead(at) over (partition by broker order by at, incarnation, sequence)"
-    last = f"least(coalesce({following}, {_FOREVER}), at + {settings.history_gap_ms}, newest_ms - {settings.settle_ms})"
+    following = F.lead("at").over(Window.partitionBy("broker").orderBy("at", "incarnation", "sequence"))
+    last = F.least(
+        _or_forever(following), F.col("at") + settings.history_gap_ms, F.col("newest_ms") - settings.settle_ms
+    )
+    ends = _ends_within(F.col("at"), F.col("last"), settings.interval_ms)
     return (
         reports.crossJoin(F.broadcast(as_of))
-        .selectExpr("*", f"{last} as last")
-        .selectExpr("broker", "usage", "msg_rate", "msg_throughput", _ends(settings.interval_ms, "at", "last"))
+        .withColumn("last", last)
+        .select("broker", "usage", "msg_rate", "msg_throughput", ends.alias("interval_end"))
     )
 
 
-def _ends(size: int, after: str, until: str) -> str:
-    """Explode the multiples of `size` that are above `after` and at most `until`."""
-    first, last = f"(({after}) div {size} + 1) * {size}", f"(({until}) div {size}) * {size}"
-    return f"explode(case when {first} <= {last} then sequence({first}, {last}, {size}L) end) as interval_end"
+def _end_after(at: Column, size: int) -> Column:
+    """Return the least multiple of `size` that is greater than `at`."""
+    return (_whole(at, size) + 1) * size
+
+
+def _ends_within(after: Column, until: Column, size: int) -> Column:
+    """Return a row for each multiple of `size` that is greater than `after` and at most `until`."""
+    first, last = _end_after(after, size), _whole(until, size) * size
+    return F.explode(F.when(first <= last, F.sequence(first, last, F.lit(size).cast("bigint"))))
+
+
+def _whole(at: Column, size: int) -> Column:
+    """Return `at` divided by `size` as a whole number, rounded towards 0."""
+    return F.call_function("div", at, F.lit(size))
+
+
+def _or_forever(at: Column) -> Column:
+    """Return a time, the greatest there is if it is null."""
+    return F.coalesce(at, F.lit(_FOREVER_MS))
 
 
 def without_owner(intervals: DataFrame, *, history_gap_ms: int) -> DataFrame:
@@ -84,23 +102,23 @@ def without_owner(intervals: DataFrame, *, history_gap_ms: int) -> DataFrame:
 
     Input: what `ownership_intervals` makes.
     """
-    covered = f"coalesce(lost_at, {_FOREVER})"
-    order = "(partition by bundle order by owned_from, " + covered + ")"
-    gaps = intervals.selectExpr(
+    covered = _or_forever(F.col("lost_at"))
+    in_order = Window.partitionBy("bundle").orderBy(F.col("owned_from"), covered)
+    gaps = intervals.select(
         "*",
-        f"max({covered}) over {order} as since",
-        f"lead(owned_from) over {order} as found_at",
-    ).where(f"since < coalesce(found_at, {_FOREVER})")
-    whole = gaps.selectExpr("bundle", "since", "found_at").transform(with_range).alias("whole")
+        F.max(covered).over(in_order).alias("since"),
+        F.lead("owned_from").over(in_order).alias("found_at"),
+    ).where(F.col("since") < _or_forever(F.col("found_at")))
+    whole = gaps.select("bundle", "since", "found_at").transform(with_range).alias("whole")
     parts = intervals.select("bundle", "owned_from").transform(with_range).alias("part")
     split = (
-        whole.join(parts, F.expr(IS_PART))
+        whole.join(parts, is_part("part", "whole"))
         .groupBy(F.col("whole.bundle").alias("bundle"))
         .agg(F.min("part.owned_from").alias("split_at"))
     )
-    until = f"least(coalesce(found_at, {_FOREVER}), coalesce(split_at, {_FOREVER}), since + {history_gap_ms})"
+    until = F.least(_or_forever(F.col("found_at")), _or_forever(F.col("split_at")), F.col("since") + history_gap_ms)
     return (
         gaps.join(F.broadcast(split), on="bundle", how="left")
-        .selectExpr("bundle", "since", f"{until} as until")
-        .where("since < until")
+        .select("bundle", "since", until.alias("until"))
+        .where(F.col("since") < F.col("until"))
     )

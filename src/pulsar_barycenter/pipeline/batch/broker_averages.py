@@ -1,12 +1,10 @@
 """The time averages of brokers: sums of the windows of the bundles they serve."""
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
 
 from pulsar_barycenter.load.reports.load_report import DEFAULT_MESSAGE_RATE, DEFAULT_MESSAGE_THROUGHPUT
 from pulsar_barycenter.pipeline.tables.schemas import BROKER_FIGURES
-
-_NEWEST_FIRST = "(partition by brokerId order by lastUpdate desc, incarnation desc, sequence desc)"
 
 
 def newest_reports(reports: DataFrame) -> DataFrame:
@@ -14,7 +12,9 @@ def newest_reports(reports: DataFrame) -> DataFrame:
 
     Input and output: LOAD_REPORT.
     """
-    return reports.selectExpr("*", f"row_number() over {_NEWEST_FIRST} as age").where("age = 1").drop("age")
+    newest_first = (F.col(name).desc() for name in ("lastUpdate", "incarnation", "sequence"))
+    age = F.row_number().over(Window.partitionBy("brokerId").orderBy(*newest_first))
+    return reports.withColumn("age", age).where(F.col("age") == 1).drop("age")
 
 
 def membership(newest: DataFrame) -> DataFrame:
@@ -22,7 +22,7 @@ def membership(newest: DataFrame) -> DataFrame:
 
     Input: LOAD_REPORT, one per broker. Output: broker, bundle; one row with a null bundle for a broker without any.
     """
-    return newest.selectExpr("brokerId as broker", "explode_outer(map_keys(lastStats)) as bundle")
+    return newest.select(F.col("brokerId").alias("broker"), F.explode_outer(F.map_keys("lastStats")).alias("bundle"))
 
 
 def broker_averages(members: DataFrame, bundles: DataFrame) -> DataFrame:
@@ -34,10 +34,12 @@ def broker_averages(members: DataFrame, bundles: DataFrame) -> DataFrame:
     Source: Pulsar's `TimeAverageBrokerData.reset`.
     """
     joined = members.join(bundles, on="bundle", how="left")
-    return joined.groupBy("broker").agg(*(F.expr(f"{_sum_of(figure)} as {figure}") for figure in BROKER_FIGURES))
+    return joined.groupBy("broker").agg(*(_sum_of(figure).alias(figure) for figure in BROKER_FIGURES))
 
 
-def _sum_of(broker_figure: str) -> str:
+def _sum_of(broker_figure: str) -> Column:
+    """Return the sum of one of BROKER_FIGURES over the bundles of a group; 0 if the group has none."""
     window, figure = broker_figure.split("_term_")
     default = DEFAULT_MESSAGE_THROUGHPUT if "throughput" in figure else DEFAULT_MESSAGE_RATE
-    return f"sum(case when bundle is null then 0D else coalesce({window}_{figure}, {default!r}D) end)"
+    of_bundle = F.coalesce(f"{window}_{figure}", F.lit(float(default)))
+    return F.sum(F.when(F.col("bundle").isNull(), F.lit(0.0)).otherwise(of_bundle))

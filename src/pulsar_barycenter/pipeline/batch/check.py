@@ -12,12 +12,13 @@ from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
 
 from pulsar_barycenter.load.reports.windows import HISTORY_GAP_MS
 from pulsar_barycenter.pipeline.batch.recorded import Comparison, compare_tables, compare_with_recorded
 from pulsar_barycenter.pipeline.batch.whole_history import HistoryTables, fold_history
 from pulsar_barycenter.pipeline.parsing.decision_lines import read_decision_logs
-from pulsar_barycenter.pipeline.parsing.report_lines import IS_REPORT, read_report_log
+from pulsar_barycenter.pipeline.parsing.report_lines import is_report, read_report_log
 from pulsar_barycenter.pipeline.spark.table_reader import read_table
 from pulsar_barycenter.pipeline.storage.files import Storage
 from pulsar_barycenter.pipeline.storage.layout import REPORT_LOG
@@ -47,8 +48,9 @@ class CheckedRange:
 
     def rows(self, table: DataFrame, time: str) -> DataFrame:
         """The rows whose column `time` lies in the range."""
-        found = table.where(f"unix_millis({time}) >= {self.since_ms}")
-        return found if self.until_ms is None else found.where(f"unix_millis({time}) < {self.until_ms}")
+        at_ms = F.unix_millis(time)
+        found = table.where(at_ms >= self.since_ms)
+        return found if self.until_ms is None else found.where(at_ms < self.until_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +87,10 @@ def check_tables(
     lines = read_report_log(session, storage).persist()
     tables = fold_history(lines, read_decision_logs(session, storage), history_gap_ms=history_gap_ms)
     with progress("reading the logs"):
-        first = lines.where(IS_REPORT).selectExpr("min(lastUpdate)").collect()[0][0]
+        first = lines.where(is_report()).select(F.min("lastUpdate")).collect()[0][0]
         if first is None:
             raise ValueError(f"no reports in {storage.address(REPORT_LOG)}, nor in the archive of those that were read")
-        recorded = read_table(session, storage, "load_reports").selectExpr("min(unix_millis(reported_at))")
+        recorded = read_table(session, storage, "load_reports").select(F.min(F.unix_millis("reported_at")))
         begun = recorded.collect()[0][0]
     are_whole = begun is None or begun >= first
     known_from = 0 if are_whole else first + history_gap_ms

@@ -1,14 +1,10 @@
 """The intervals of `folds.ownership`, of a whole history at once."""
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
 
+from pulsar_barycenter.pipeline.parsing.conditions import all_of
 from pulsar_barycenter.pipeline.tables.schemas import ENDED_GONE, ENDED_MOVED, ENDED_SPLIT
-
-_INCARNATION = "(partition by brokerId, incarnation order by sequence)"
-_WHOLE_INCARNATION = "(partition by brokerId, incarnation)"
-_BROKER = "(partition by brokerId order by begun, incarnation, sequence)"
-_SESSION = "(partition by brokerId, session order by position)"
 
 
 def ownership_intervals(reports: DataFrame, as_of: DataFrame, *, history_gap_ms: int) -> DataFrame:
@@ -18,7 +14,7 @@ def ownership_intervals(reports: DataFrame, as_of: DataFrame, *, history_gap_ms:
     broker, incarnation, owned_from, owned_to, ended, lost_at, with times in epoch ms; see `ownership.Interval`.
     """
     return (
-        reports.selectExpr("brokerId", "incarnation", "sequence", "lastUpdate", "map_keys(lastStats) as bundles")
+        reports.select(*("brokerId", "incarnation", "sequence", "lastUpdate"), F.map_keys("lastStats").alias("bundles"))
         .transform(_in_order)
         .transform(_in_sessions, history_gap_ms=history_gap_ms)
         .crossJoin(F.broadcast(as_of))
@@ -30,85 +26,101 @@ def ownership_intervals(reports: DataFrame, as_of: DataFrame, *, history_gap_ms:
 
 def _in_order(reports: DataFrame) -> DataFrame:
     """Number a broker's reports, its incarnations in the order of their first ones; `at` never goes back."""
-    return reports.selectExpr(
+    incarnation = Window.partitionBy("brokerId", "incarnation")
+    broker = Window.partitionBy("brokerId").orderBy("begun", "incarnation", "sequence")
+    return reports.select(
         "*",
-        f"max(lastUpdate) over {_INCARNATION} as at",
-        f"min(lastUpdate) over {_WHOLE_INCARNATION} as begun",
-    ).selectExpr("*", f"row_number() over {_BROKER} as position")
+        F.max("lastUpdate").over(incarnation.orderBy("sequence")).alias("at"),
+        F.min("lastUpdate").over(incarnation).alias("begun"),
+    ).select("*", F.row_number().over(broker).alias("position"))
 
 
 def _in_sessions(reports: DataFrame, *, history_gap_ms: int) -> DataFrame:
     """A session is an incarnation, or the part of one between two long silences."""
-    before = "over (partition by brokerId order by position)"
-    is_new = f"lag(incarnation) {before} <> incarnation or at - lag(at) {before} > {history_gap_ms}"
-    return reports.selectExpr("*", f"case when {is_new} then 1 else 0 end as is_new").selectExpr(
-        "*", f"sum(is_new) {before} as session"
-    )
+    broker = Window.partitionBy("brokerId").orderBy("position")
+    has_begun_again = F.lag("incarnation").over(broker) != F.col("incarnation")
+    was_silent = F.col("at") - F.lag("at").over(broker) > history_gap_ms
+    is_new = F.when(has_begun_again | was_silent, F.lit(1)).otherwise(F.lit(0))
+    return reports.select("*", is_new.alias("is_new")).select("*", F.sum("is_new").over(broker).alias("session"))
 
 
 def _with_ends(reports: DataFrame, *, history_gap_ms: int) -> DataFrame:
     """What a report says of the end of an interval of which it is the last: when, how, and when that was known."""
-    rows = reports.selectExpr(
-        *("brokerId as broker", "incarnation", "session", "position", "at", "bundles", "newest_ms"),
-        f"lead(at) over {_SESSION} as next_at",
-        "lead(at) over (partition by brokerId order by position) as returned_at",
+    session = Window.partitionBy("brokerId", "session").orderBy("position")
+    broker = Window.partitionBy("brokerId").orderBy("position")
+    rows = reports.select(
+        F.col("brokerId").alias("broker"),
+        *("incarnation", "session", "position", "at", "bundles", "newest_ms"),
+        F.lead("at").over(session).alias("next_at"),
+        F.lead("at").over(broker).alias("returned_at"),
     )
-    silent_at = f"at + {history_gap_ms}"
-    return rows.selectExpr(
-        *("broker", "incarnation", "session", "position", "at"),
-        f"""case
-              when next_at is not null then struct(next_at as owned_to, '{ENDED_MOVED}' as ended, next_at as lost_at)
-              when returned_at is not null or newest_ms > {silent_at}
-                then struct(at as owned_to, '{ENDED_GONE}' as ended,
-                            least(coalesce(returned_at, {silent_at}), {silent_at}) as lost_at)
-            end as end""",
-        "explode(bundles) as bundle",
+    at, next_at, returned_at = F.col("at"), F.col("next_at"), F.col("returned_at")
+    silent_at = at + history_gap_ms
+    is_gone = returned_at.isNotNull() | (F.col("newest_ms") > silent_at)
+    end = F.when(next_at.isNotNull(), _end(next_at, ENDED_MOVED, known_at=next_at)).when(
+        is_gone, _end(at, ENDED_GONE, known_at=F.least(F.coalesce(returned_at, silent_at), silent_at))
     )
+    return rows.select(
+        *("broker", "incarnation", "session", "position", "at"), end.alias("end"), F.explode("bundles").alias("bundle")
+    )
+
+
+def _end(owned_to: Column, how: str, *, known_at: Column) -> Column:
+    """Return the end of an interval as a struct: when, how, and when that was known."""
+    return F.struct(owned_to.alias("owned_to"), F.lit(how).alias("ended"), known_at.alias("lost_at"))
 
 
 def _islands(rows: DataFrame) -> DataFrame:
     """Join the reports in a row that list a bundle."""
-    order = "over (partition by broker, session, bundle order by position)"
+    in_order = Window.partitionBy("broker", "session", "bundle").orderBy("position")
     return (
-        rows.selectExpr("*", f"position - row_number() {order} as island")
+        rows.select("*", (F.col("position") - F.row_number().over(in_order)).alias("island"))
         .groupBy("broker", "incarnation", "session", "bundle", "island")
-        .agg(F.min("at").alias("owned_from"), F.expr("max_by(end, position)").alias("end"))
-        .selectExpr(
-            *("bundle", "broker", "incarnation", "owned_from"),
-            "end.owned_to as owned_to",
-            "end.ended as ended",
-            "end.lost_at as lost_at",
-        )
+        .agg(F.min("at").alias("owned_from"), F.max_by("end", "position").alias("end"))
+        .select("bundle", "broker", "incarnation", "owned_from", "end.owned_to", "end.ended", "end.lost_at")
     )
 
 
 def _with_splits(intervals: DataFrame, *, history_gap_ms: int) -> DataFrame:
     """A bundle's last interval that was moved away is split if a part of its range was reported in time."""
-    order = "over (partition by bundle order by owned_from desc, owned_to is null desc, broker desc)"
-    rows = intervals.selectExpr("*", f"row_number() {order} = 1 and ended = '{ENDED_MOVED}' as may_be_split")
+    newest_first = Window.partitionBy("bundle").orderBy(
+        F.col("owned_from").desc(), F.col("owned_to").isNull().desc(), F.col("broker").desc()
+    )
+    may_be_split = (F.row_number().over(newest_first) == 1) & (F.col("ended") == ENDED_MOVED)
+    rows = intervals.select("*", may_be_split.alias("may_be_split"))
     whole = rows.where("may_be_split").transform(with_range).alias("whole")
     parts = intervals.transform(with_range).alias("part")
-    is_part = f"{IS_PART} and part.owned_from between whole.owned_from and whole.owned_to + {history_gap_ms}"
-    split = whole.join(parts, F.expr(is_part), "left_semi").selectExpr("bundle", "true as was_split")
-    return rows.join(F.broadcast(split), on="bundle", how="left").selectExpr(
+    is_in_time = F.col("part.owned_from").between(F.col("whole.owned_from"), F.col("whole.owned_to") + history_gap_ms)
+    split = whole.join(parts, is_part("part", "whole") & is_in_time, "left_semi").select(
+        "bundle", F.lit(True).alias("was_split")
+    )
+    was_split = F.col("may_be_split") & F.col("was_split")
+    return rows.join(F.broadcast(split), on="bundle", how="left").select(
         *("bundle", "broker", "incarnation", "owned_from", "owned_to"),
-        f"case when may_be_split and was_split then '{ENDED_SPLIT}' else ended end as ended",
+        F.when(was_split, F.lit(ENDED_SPLIT)).otherwise(F.col("ended")).alias("ended"),
         "lost_at",
     )
 
 
-IS_PART = (
-    "part.namespace = whole.namespace and part.lower >= whole.lower and part.upper <= whole.upper"
-    " and part.bundle <> whole.bundle"
-)
-"""Tells whether the bundle of a row `part` is a true part of that of a row `whole`, both made by `with_range`."""
+def is_part(part: str, whole: str) -> Column:
+    """Return whether the bundle of a row `part` is a true part of the bundle of a row `whole`.
+
+    Both are aliases of rows that `with_range` made.
+    """
+    return all_of(
+        F.col(f"{part}.namespace") == F.col(f"{whole}.namespace"),
+        F.col(f"{part}.lower") >= F.col(f"{whole}.lower"),
+        F.col(f"{part}.upper") <= F.col(f"{whole}.upper"),
+        F.col(f"{part}.bundle") != F.col(f"{whole}.bundle"),
+    )
 
 
 def with_range(rows: DataFrame) -> DataFrame:
     """Add the namespace and the ends of the range of `bundle`."""
-    return rows.selectExpr(
+    ends = F.substring_index("bundle", "/", -1)
+    return rows.select(
         "*",
-        "substring_index(bundle, '/', 2) as namespace",
-        "substring_index(substring_index(bundle, '/', -1), '_', 1) as lower",
-        "substring_index(substring_index(bundle, '/', -1), '_', -1) as upper",
+        F.substring_index("bundle", "/", 2).alias("namespace"),
+        F.substring_index(ends, "_", 1).alias("lower"),
+        F.substring_index(ends, "_", -1).alias("upper"),
     )

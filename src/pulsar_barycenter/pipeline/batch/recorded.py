@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
 from pyspark.sql import types as T  # noqa: N812
 
+from pulsar_barycenter.pipeline.parsing.conditions import all_of
 from pulsar_barycenter.pipeline.storage.files import Storage
 from pulsar_barycenter.pipeline.tables.reading import opened_table
 
@@ -85,10 +86,12 @@ def compare_tables(refolded: DataFrame, recorded: DataFrame) -> Comparison:
     """
     figures = [field.name for field in refolded.schema if isinstance(field.dataType, T.DoubleType)]
     keys = [name for name in refolded.columns if name not in figures]
-    theirs = recorded.selectExpr("1 as recorded", *(f"{name} as `{name}{_RECORDED}`" for name in (*keys, *figures)))
-    both = refolded.join(theirs, F.expr(" and ".join(f"{name} <=> `{name}{_RECORDED}`" for name in keys)), "left")
+    columns = (F.col(name).alias(f"{name}{_RECORDED}") for name in (*keys, *figures))
+    theirs = recorded.select(F.lit(1).alias("recorded"), *columns)
+    is_same = all_of(*(F.col(name).eqNullSafe(F.col(f"{name}{_RECORDED}")) for name in keys))
+    both = refolded.join(theirs, is_same, "left")
     greatest = [_greatest_in(figure, keys) for figure in figures]
-    rows, matched, *differences = both.selectExpr("count(*)", "count(recorded)", *greatest).collect()[0]
+    rows, matched, *differences = both.select(F.count(F.lit(1)), F.count("recorded"), *greatest).collect()[0]
     found: Difference | None = None
     for figure, row in zip(figures, differences, strict=True):
         if row is not None:
@@ -96,12 +99,16 @@ def compare_tables(refolded: DataFrame, recorded: DataFrame) -> Comparison:
     return Comparison(rows, matched, found)
 
 
-def _greatest_in(figure: str, keys: Sequence[str]) -> str:
+def _greatest_in(figure: str, keys: Sequence[str]) -> Column:
     """Aggregate the greatest relative difference in one figure, with its row; null if there is none."""
-    mine, theirs = figure, f"`{figure}{_RECORDED}`"
-    relative = f"abs({mine} - {theirs}) / greatest(abs({mine}), abs({theirs})) as relative"
-    row = f"concat_ws(' ', {', '.join(keys)}) as name, {mine} as refolded, {theirs} as recorded"
-    return f"max(case when {mine} <> {theirs} then struct({relative}, {row}) end)"
+    mine, theirs = F.col(figure), F.col(f"{figure}{_RECORDED}")
+    difference = F.struct(
+        (F.abs(mine - theirs) / F.greatest(F.abs(mine), F.abs(theirs))).alias("relative"),
+        F.concat_ws(" ", *keys).alias("name"),
+        mine.alias("refolded"),
+        theirs.alias("recorded"),
+    )
+    return F.max(F.when(mine != theirs, difference))
 
 
 def _first(both: pa.Table, key: str) -> pa.Table:

@@ -22,7 +22,7 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
 
 from pulsar_barycenter.load.reports.windows import HISTORY_GAP_MS
@@ -234,10 +234,15 @@ def _cuts(rows: DataFrame, tasks: int) -> list[int]:
     shares = [number / tasks for number in range(1, tasks)]
     if not shares:
         return []
-    return sorted({int(at) for at in rows.selectExpr(f"{_AT_MS} as at").approxQuantile("at", shares, 0.001)})
+    times = rows.select(_at_ms().alias("at"))
+    return sorted({int(at) for at in times.approxQuantile("at", shares, 0.001)})
 
 
-_AT_MS = "unix_millis(reported_at)"
+def _at_ms() -> Column:
+    """Return the time of a sample in ms."""
+    return F.unix_millis("reported_at")
+
+
 _RowWork = Callable[[int, Iterator[pa.Table]], _Answer]
 
 
@@ -262,9 +267,9 @@ def _run_by_time(rows: DataFrame, cuts: Sequence[int], work: _RowWork) -> dict[i
             stretch = first.column("stretch")[0].as_py()
             yield _answered(stretch, work(stretch, _large_pieces(chain((first,), batches))))
 
-    stretch = " + ".join(["0", *(f"int({_AT_MS} >= {cut})" for cut in cuts)])
+    stretch = sum(((_at_ms() >= cut).cast("int") for cut in cuts), F.lit(0))
     order = [name for name in _ORDER if name in rows.columns]
-    spread = rows.withColumn("stretch", F.expr(stretch)).repartitionById(len(cuts) + 1, F.col("stretch"))
+    spread = rows.withColumn("stretch", stretch).repartitionById(len(cuts) + 1, F.col("stretch"))
     return _answers(spread.sortWithinPartitions(*order).mapInArrow(answer, _ANSWERED))
 
 

@@ -5,7 +5,7 @@ For recovery, for replay, and as the yardstick the stream is held against.
 
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
 
 from pulsar_barycenter.load.reports.windows import HISTORY_GAP_MS
@@ -47,13 +47,13 @@ def fold_history(
     """
     reports = lines.transform(valid_reports).transform(distinct_reports)
     samples = bundle_samples(reports)
-    as_of = reports.selectExpr("max(lastUpdate) as newest_ms")
+    as_of = reports.select(F.max("lastUpdate").alias("newest_ms"))
     bundles = _heard_of(
-        fold_windows(samples, history_gap_ms=history_gap_ms), "unix_millis(as_of)", as_of, history_gap_ms
+        fold_windows(samples, history_gap_ms=history_gap_ms), F.unix_millis("as_of"), as_of, history_gap_ms
     )
-    newest = _heard_of(newest_reports(reports), "lastUpdate", as_of, history_gap_ms)
+    newest = _heard_of(newest_reports(reports), F.col("lastUpdate"), as_of, history_gap_ms)
     brokers = broker_averages(membership(newest), bundles).crossJoin(
-        F.broadcast(as_of.selectExpr("timestamp_millis(newest_ms) as as_of"))
+        F.broadcast(as_of.select(F.timestamp_millis(F.col("newest_ms")).alias("as_of")))
     )
     # Kept once computed: `ownership` and `balance` use them several times. Few beside the reports they come from.
     intervals = ownership_intervals(reports, as_of, history_gap_ms=history_gap_ms).persist()
@@ -65,9 +65,9 @@ def fold_history(
         bundle_samples=samples,
         bundle_data=bundles.select(*BUNDLE_DATA.names),
         broker_data=brokers.select(*BROKER_DATA.names),
-        ownership=intervals.selectExpr(
-            *("bundle", "broker", "incarnation", "timestamp_millis(owned_from) as owned_from"),
-            "timestamp_millis(owned_to) as owned_to",
+        ownership=intervals.select(
+            *("bundle", "broker", "incarnation"),
+            *(F.timestamp_millis(F.col(name)).alias(name) for name in ("owned_from", "owned_to")),
             "ended",
         ).select(*OWNERSHIP.names),
         decisions=decisions,
@@ -75,7 +75,7 @@ def fold_history(
     )
 
 
-def _heard_of(rows: DataFrame, time_ms: str, as_of: DataFrame, history_gap_ms: int) -> DataFrame:
+def _heard_of(rows: DataFrame, time_ms: Column, as_of: DataFrame, history_gap_ms: int) -> DataFrame:
     """Drop the rows whose `time_ms` lies more than `history_gap_ms` before the newest report."""
     timed = rows.crossJoin(F.broadcast(as_of))
-    return timed.where(f"newest_ms - {time_ms} <= {history_gap_ms}").drop("newest_ms")
+    return timed.where(F.col("newest_ms") - time_ms <= history_gap_ms).drop("newest_ms")

@@ -21,7 +21,7 @@ broker goes without a report, and long enough for any bundle to be moved without
 
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
 
 from pulsar_barycenter.load.reports.windows import HISTORY_GAP_MS, LONG_SAMPLES, SHORT_SAMPLES
@@ -31,9 +31,7 @@ WINDOW_SAMPLES: Final = {"short": SHORT_SAMPLES, "long": LONG_SAMPLES}
 
 _COUNTS = tuple(f"{window}_num_samples" for window in WINDOWS)
 _AVERAGES = tuple(f"{window}_{figure}" for window in WINDOWS for figure in FIGURES)
-_BUNDLE_IN_ORDER = "(partition by bundle order by is_sample, reported_at, broker, incarnation, sequence)"
-_RUNNING = f"{_BUNDLE_IN_ORDER[:-1]} rows between unbounded preceding and current row)"
-_WHOLE_BUNDLE = "(partition by bundle)"
+_IN_ORDER: Final = ("is_sample", "reported_at", "broker", "incarnation", "sequence")
 
 
 def fold_windows(
@@ -60,88 +58,104 @@ def fold_windows(
 
 def _as_rows(samples: DataFrame) -> DataFrame:
     """A sample counts in both windows; the columns are those of `_prior_as_rows`."""
-    return samples.selectExpr(
-        *("bundle", "1 as is_sample", "reported_at", "broker", "incarnation", "sequence", "topics"),
-        *(f"0 as prior_{count}" for count in _COUNTS),
-        *(f"{figure} as {window}_{figure}" for window in WINDOWS for figure in FIGURES),
+    return samples.select(
+        "bundle",
+        F.lit(1).alias("is_sample"),
+        *("reported_at", "broker", "incarnation", "sequence", "topics"),
+        *(F.lit(0).alias(f"prior_{count}") for count in _COUNTS),
+        *(F.col(figure).alias(f"{window}_{figure}") for window in WINDOWS for figure in FIGURES),
     )
 
 
 def _prior_as_rows(prior: DataFrame) -> DataFrame:
     """The prior state is one more row of its bundle, ahead of all samples, so that no join is needed."""
-    return prior.selectExpr(
-        *("bundle", "0 as is_sample", "as_of as reported_at", "'' as broker", "'' as incarnation", "0L as sequence"),
+    return prior.select(
+        "bundle",
+        F.lit(0).alias("is_sample"),
+        F.col("as_of").alias("reported_at"),
+        F.lit("").alias("broker"),
+        F.lit("").alias("incarnation"),
+        F.lit(0).cast("bigint").alias("sequence"),
         "topics",
-        *(f"{count} as prior_{count}" for count in _COUNTS),
+        *(F.col(count).alias(f"prior_{count}") for count in _COUNTS),
         *_AVERAGES,
     )
 
 
 def _number_samples(rows: DataFrame) -> DataFrame:
     """Add `position` (1 for the first sample, 0 for the prior row) and the silence before each row in ms."""
-    return rows.selectExpr(
-        "*",
-        f"sum(is_sample) over {_RUNNING} as position",
-        f"unix_millis(reported_at) - unix_millis(lag(reported_at) over {_BUNDLE_IN_ORDER}) as silence_ms",
-    )
+    in_order = Window.partitionBy("bundle").orderBy(*_IN_ORDER)
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    silence_ms = F.unix_millis("reported_at") - F.unix_millis(F.lag("reported_at").over(in_order))
+    return rows.select("*", F.sum("is_sample").over(so_far).alias("position"), silence_ms.alias("silence_ms"))
 
 
 def _cut_at_gaps(rows: DataFrame, *, history_gap_ms: int) -> DataFrame:
     """Drop what lies before a bundle's last long silence; `j` counts the rest from 1 and `k` is the last `j`."""
-    is_cut = f"silence_ms > {history_gap_ms}"
+    bundle = Window.partitionBy("bundle")
+    is_cut = F.col("silence_ms") > history_gap_ms
+    last_before_cut = F.when(is_cut, F.col("position") - 1).otherwise(F.lit(0))
+    is_kept_prior = (F.col("is_sample") == 0) & ~F.coalesce("was_cut", F.lit(False))
     return (
-        rows.selectExpr(
+        rows.select(
             "*",
-            f"max(case when {is_cut} then position - 1 else 0 end) over {_WHOLE_BUNDLE} as cut",
-            f"max({is_cut}) over {_WHOLE_BUNDLE} as was_cut",
-            f"max(position) over {_WHOLE_BUNDLE} as new_samples",
-            *(f"max(prior_{count}) over {_WHOLE_BUNDLE} as all_{count}" for count in _COUNTS),
+            F.max(last_before_cut).over(bundle).alias("cut"),
+            F.max(is_cut).over(bundle).alias("was_cut"),
+            F.max("position").over(bundle).alias("new_samples"),
+            *(F.max(f"prior_{count}").over(bundle).alias(f"all_{count}") for count in _COUNTS),
         )
-        .selectExpr(
+        .select(
             "*",
-            "position - cut as j",
-            "new_samples - cut as k",
-            *(f"case when was_cut then 0 else all_{count} end as before_{count}" for count in _COUNTS),
+            (F.col("position") - F.col("cut")).alias("j"),
+            (F.col("new_samples") - F.col("cut")).alias("k"),
+            *(
+                F.when(F.col("was_cut"), F.lit(0)).otherwise(F.col(f"all_{count}")).alias(f"before_{count}")
+                for count in _COUNTS
+            ),
         )
-        .where("j > 0 or (is_sample = 0 and not coalesce(was_cut, false))")
+        .where((F.col("j") > 0) | is_kept_prior)
     )
 
 
 def _weigh(rows: DataFrame) -> DataFrame:
-    return rows.selectExpr("*", *(f"{_weight(window)} as {window}_weight" for window in WINDOWS))
+    return rows.select("*", *(_weight(window).alias(f"{window}_weight") for window in WINDOWS))
 
 
-def _weight(window: str) -> str:
-    """The weight of a row by the formula above; `before` is n0."""
+def _weight(window: str) -> Column:
+    """Return the weight of a row by the formula above; `before` is n0, `growth` is m."""
     size = WINDOW_SAMPLES[window]
-    before = f"before_{window}_num_samples"
-    decay = f"{(size - 1) / size!r}D"
-    growth = f"least(k, greatest(0, {size} - {before}))"
+    decay = F.lit((size - 1) / size)
+    j, k, before = F.col("j"), F.col("k"), F.col(f"before_{window}_num_samples")
+    growth = F.least(k, F.greatest(F.lit(0), size - before))
+    is_sample = F.col("is_sample") == 1
+    decayed = F.pow(decay, k - growth)
     return (
-        f"case when is_sample = 1 and j > {growth} then power({decay}, k - j) / {size}"
-        f" when is_sample = 1 then power({decay}, k - {growth}) / ({before} + {growth})"
-        f" when {before} = 0 then 0D"
-        f" else power({decay}, k - {growth}) * {before} / ({before} + {growth}) end"
+        F.when(is_sample & (j > growth), F.pow(decay, k - j) / size)
+        .when(is_sample, decayed / (before + growth))
+        .when(before == 0, F.lit(0.0))
+        .otherwise(decayed * before / (before + growth))
     )
 
 
 def _sum_up(rows: DataFrame) -> DataFrame:
     # A prior row of a bundle without new samples has k = 0, hence weight 1: it is handed on bit by bit.
     sums = (
-        f"sum({window}_weight * {window}_{figure}) as {window}_{figure}" for window in WINDOWS for figure in FIGURES
-    )
-    counts = (
-        f"cast(least({WINDOW_SAMPLES[window]}, max(before_{window}_num_samples) + max(k)) as int)"
-        f" as {window}_num_samples"
+        F.sum(F.col(f"{window}_weight") * F.col(f"{window}_{figure}")).alias(f"{window}_{figure}")
         for window in WINDOWS
+        for figure in FIGURES
     )
-    summed = rows.groupBy("bundle").agg(*(F.expr(text) for text in (*sums, *counts, *_NEWEST)))
+    newest = (
+        F.max("reported_at").alias("as_of"),
+        F.max_by("topics", "j").alias("topics"),
+        F.max("new_samples").alias("new_samples"),
+    )
+    summed = rows.groupBy("bundle").agg(*sums, *(_num_samples(window) for window in WINDOWS), *newest)
     columns = (name for window in WINDOWS for name in (f"{window}_num_samples", *(f"{window}_{f}" for f in FIGURES)))
     return summed.select("bundle", "as_of", *columns, "topics", "new_samples")
 
 
-_NEWEST = (
-    "max(reported_at) as as_of",
-    "max_by(topics, j) as topics",
-    "max(new_samples) as new_samples",
-)
+def _num_samples(window: str) -> Column:
+    """Return how many samples a window has: those before and the new ones, at most its size."""
+    name = f"{window}_num_samples"
+    found = F.max(f"before_{name}") + F.max("k")
+    return F.least(F.lit(WINDOW_SAMPLES[window]), found).cast("int").alias(name)

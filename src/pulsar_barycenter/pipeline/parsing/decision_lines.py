@@ -2,9 +2,11 @@
 
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import types as T  # noqa: N812 - the name PySpark users know it by
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
+from pyspark.sql import types as T  # noqa: N812
 
+from pulsar_barycenter.pipeline.parsing.conditions import all_of
 from pulsar_barycenter.pipeline.parsing.report_lines import CORRUPT, JSON_OPTIONS
 from pulsar_barycenter.pipeline.spark.struct_types import struct_type
 from pulsar_barycenter.pipeline.storage.files import Storage
@@ -31,12 +33,21 @@ def read_decision_logs(session: SparkSession, storage: Storage) -> DataFrame:
         return session.createDataFrame([], struct_type(DECISIONS))
     options = JSON_OPTIONS | {"pathGlobFilter": "*.jsonl*"}
     lines = session.read.schema(DECISION_LINE).options(**options).json(storage.address(DECISION_LOGS))
-    is_decision = f"{CORRUPT} is null and at between 0 and {LAST_TIME_MS}"
-    is_decision += " and by is not null and number is not null and kind is not null"
-    decisions = lines.where(is_decision).selectExpr(
-        *("timestamp_millis(at) as at", "by", "number", "kind", "reason"),
-        "get_json_object(reason, '$.code') as code",
-        *(f"nullif({name}, '') as {name}" for name in _NULLABLE_TEXTS),
-        *(f"coalesce({name}, '') as {name}" for name in _TEXTS),
+    decisions = lines.where(_is_decision()).select(
+        F.timestamp_millis(F.col("at")).alias("at"),
+        *("by", "number", "kind", "reason"),
+        F.get_json_object("reason", "$.code").alias("code"),
+        *(F.nullif(F.col(name), F.lit("")).alias(name) for name in _NULLABLE_TEXTS),
+        *(F.coalesce(name, F.lit("")).alias(name) for name in _TEXTS),
     )
-    return decisions.where("code is not null").dropDuplicates(["by", "number", "at"]).select(*DECISIONS.names)
+    once = decisions.where(F.col("code").isNotNull()).dropDuplicates(["by", "number", "at"])
+    return once.select(*DECISIONS.names)
+
+
+def _is_decision() -> Column:
+    """Return whether a line is a decision but for its reason. Input: DECISION_LINE."""
+    return all_of(
+        F.col(CORRUPT).isNull(),
+        F.col("at").between(0, LAST_TIME_MS),
+        *(F.col(name).isNotNull() for name in ("by", "number", "kind")),
+    )

@@ -4,13 +4,16 @@ messages = spark.read.format("pulsar").option("service.url", url).option("topic"
 tables = fold_history(report_lines(messages), decisions)
 """
 
+from collections.abc import Callable
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
 from pyspark.sql import types as T  # noqa: N812
 
 from pulsar_barycenter.load.reports.load_report import LOAD_REPORT_TOPIC as LOAD_REPORT_TOPIC
+from pulsar_barycenter.pipeline.parsing.conditions import all_of, any_of
+from pulsar_barycenter.pipeline.spark.session import kept_columns
 from pulsar_barycenter.pipeline.storage.files import Storage
 from pulsar_barycenter.pipeline.storage.layout import ARCHIVE, REPORT_LOG
 from pulsar_barycenter.pipeline.tables.schemas import LAST_TIME_MS, RESOURCES
@@ -94,54 +97,54 @@ def report_lines(messages: DataFrame) -> DataFrame:
 
 # ---- which lines are reports ----
 
-_FIELDS_READ = ", ".join(
-    [
-        *(f"{field}.{part}" for field, _ in RESOURCES.values() for part in ("usage", "limit")),
-        *("msgThroughputIn", "msgThroughputOut", "msgRateIn", "msgRateOut"),
-        *("numTopics", "numConsumers", "numProducers", "startTimestamp", "lastBundleGains", "lastBundleLosses"),
-        *("brokerVersionString", "loadManagerClassName", "map_values(lastStats)"),
-    ]
+_FIELDS_READ: Final = (
+    *(f"{field}.{part}" for field, _ in RESOURCES.values() for part in ("usage", "limit")),
+    *("msgThroughputIn", "msgThroughputOut", "msgRateIn", "msgRateOut"),
+    *("numTopics", "numConsumers", "numProducers", "startTimestamp", "lastBundleGains", "lastBundleLosses"),
+    *("brokerVersionString", "loadManagerClassName"),
 )
-
-_LARGEST: Final = "1.7976931348623157E308D"
-_LARGEST_OF_32_BITS: Final = "3.4028234663852886E38D"
+_LARGEST: Final = 1.7976931348623157e308
+_LARGEST_OF_32_BITS: Final = 3.4028234663852886e38
+_LARGEST_SHARE: Final = 1e36
+_LEAST_HASH: Final = -(2**63)
 _RATES: Final = ("msgThroughputIn", "msgThroughputOut", "msgRateIn", "msgRateOut")
 
 
-def _no_number(prefix: str) -> str:
-    """A JSON number beyond 64 bits, as 1e999, is read as infinite, and would make every average of it infinite.
-
-    True if a rate is such a one; null or false if none is, as some may be absent.
-    """
-    return " or ".join(f"abs({prefix}{name}) > {_LARGEST}" for name in _RATES)
-
-
-def _is_share(resource: str) -> str:
-    """Usage and limit are numbers of 32 bits, as Pulsar computes with, and so is the percentage."""
-    usage, limit = f"{resource}.usage", f"{resource}.limit"
-    are_numbers = f"abs({usage}) <= {_LARGEST_OF_32_BITS} and abs({limit}) <= {_LARGEST_OF_32_BITS}"
-    share = f"{limit} <= 0 or cast({limit} as float) = 0F or abs(try_divide({usage}, {limit})) <= 1E36D"
-    return f"coalesce({are_numbers} and ({share}), true)"
-
-
-_ARE_NUMBERS = " and ".join(
-    [
-        f"not coalesce({_no_number('')}, false)",
+@kept_columns
+def is_report() -> Column:
+    """Return whether a line is a load report. Input: LOAD_REPORT_LINE. Never null."""
+    return all_of(
+        F.col(CORRUPT).isNull(),
+        *(F.col(name).isNotNull() for name in ("brokerId", "incarnation", "sequence")),
+        F.coalesce(F.col("lastUpdate").between(0, LAST_TIME_MS), F.lit(False)),
+        F.coalesce("startTimestamp", F.lit(0)).between(0, LAST_TIME_MS),
+        ~F.coalesce(_has_infinite_rate(F.col), F.lit(False)),
         *(_is_share(field) for field, _ in RESOURCES.values()),
-        f"not coalesce(exists(map_values(lastStats), s -> {_no_number('s.')}), false)",
-    ]
-)
+        ~F.coalesce(
+            F.exists(F.map_values("lastStats"), lambda stats: _has_infinite_rate(stats.getField)), F.lit(False)
+        ),
+        # Always true. Spark parses only the fields a query needs, and what it does not parse it does not find corrupt:
+        # without this line the tables would disagree about a report with one field of a wrong type.
+        F.xxhash64(*_FIELDS_READ, F.map_values("lastStats")) >= _LEAST_HASH,
+    )
 
-IS_REPORT = (
-    f"({CORRUPT} is null and brokerId is not null and incarnation is not null"
-    f" and sequence is not null and coalesce(lastUpdate between 0 and {LAST_TIME_MS}, false)"
-    f" and coalesce(startTimestamp, 0) between 0 and {LAST_TIME_MS}"
-    f" and {_ARE_NUMBERS}"
-    # Always true. Spark parses only the fields a query needs, and what it does not parse it does not find corrupt:
-    # without this line the tables would disagree about a report with one field of a wrong type.
-    f" and xxhash64({_FIELDS_READ}) >= -9223372036854775808L)"
-)
-"""Tells a load report from a line that is none; never null."""
+
+def _has_infinite_rate(rate: Callable[[str], Column]) -> Column:
+    """Return whether a rate is infinite; null or false if none is, as some may be absent. `rate` returns one by name.
+
+    A JSON number beyond 64 bits, as 1e999, is read as infinite, and would make every average of it infinite.
+    """
+    return any_of(*(F.abs(rate(name)) > _LARGEST for name in _RATES))
+
+
+def _is_share(resource: str) -> Column:
+    """Return whether usage and limit are numbers of 32 bits, as Pulsar computes with, and the percentage is, too; true
+    if one is absent."""
+    usage, limit = F.col(f"{resource}.usage"), F.col(f"{resource}.limit")
+    are_numbers = all_of(*(F.abs(number) <= _LARGEST_OF_32_BITS for number in (usage, limit)))
+    has_no_limit = (limit <= 0) | (limit.cast("float") == F.lit(0).cast("float"))
+    share = has_no_limit | (F.abs(F.try_divide(usage, limit)) <= _LARGEST_SHARE)
+    return F.coalesce(are_numbers & share, F.lit(True))
 
 
 MAX_AHEAD_MS = 86_400_000
@@ -155,8 +158,8 @@ def believable_times(lines: DataFrame) -> DataFrame:
     Input and output: LOAD_REPORT_LINE as it is read from files, with their metadata. A file keeps its time in the
     archive, so the batch and the stream refuse the same reports.
     """
-    latest = f"unix_millis(_metadata.file_modification_time) + {MAX_AHEAD_MS}"
-    return lines.withColumn("lastUpdate", F.expr(f"case when lastUpdate <= {latest} then lastUpdate end"))
+    latest = F.unix_millis("_metadata.file_modification_time") + MAX_AHEAD_MS
+    return lines.withColumn("lastUpdate", F.when(F.col("lastUpdate") <= latest, F.col("lastUpdate")))
 
 
 def one_entry_a_bundle(lines: DataFrame) -> DataFrame:
@@ -164,11 +167,20 @@ def one_entry_a_bundle(lines: DataFrame) -> DataFrame:
 
     Input and output: LOAD_REPORT_LINE.
     """
-    names = "map_keys(lastStats)"
-    comes_again = f"exists(slice({names}, i + 2, size({names})), name -> name = e.key)"
-    last = f"map_from_entries(filter(map_entries(lastStats), (e, i) -> not {comes_again}))"
-    is_twice = f"size(array_distinct({names})) < size({names})"
-    return lines.withColumn("lastStats", F.expr(f"case when {is_twice} then {last} else lastStats end"))
+    names = F.map_keys("lastStats")
+    is_twice = F.size(F.array_distinct(names)) < F.size(names)
+    return lines.withColumn("lastStats", F.when(is_twice, _last_entries("lastStats")).otherwise(F.col("lastStats")))
+
+
+def _last_entries(name: str) -> Column:
+    """Return the map `name` with the last entry of each key."""
+    keys = F.map_keys(name)
+
+    def is_last(entry: Column, place: Column) -> Column:
+        later = F.slice(keys, place + 2, F.size(keys))
+        return ~F.exists(later, lambda key: key == entry.getField("key"))
+
+    return F.map_from_entries(F.filter(F.map_entries(name), is_last))
 
 
 def valid_reports(lines: DataFrame) -> DataFrame:
@@ -176,7 +188,7 @@ def valid_reports(lines: DataFrame) -> DataFrame:
 
     Input: LOAD_REPORT_LINE. Output: LOAD_REPORT.
     """
-    return lines.where(IS_REPORT).drop(CORRUPT)
+    return lines.where(is_report()).drop(CORRUPT)
 
 
 def distinct_reports(reports: DataFrame) -> DataFrame:
@@ -184,5 +196,5 @@ def distinct_reports(reports: DataFrame) -> DataFrame:
 
     Input and output: LOAD_REPORT. Needed because a report may be logged twice, by a broker that retries.
     """
-    copy = "row_number() over (partition by brokerId, incarnation, sequence order by lastUpdate) as copy"
-    return reports.selectExpr("*", copy).where("copy = 1").drop("copy")
+    copies = Window.partitionBy("brokerId", "incarnation", "sequence").orderBy("lastUpdate")
+    return reports.withColumn("copy", F.row_number().over(copies)).where(F.col("copy") == 1).drop("copy")

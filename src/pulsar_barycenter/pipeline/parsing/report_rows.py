@@ -3,83 +3,131 @@
 The same expressions serve the batch and the stream.
 """
 
-from pyspark.sql import DataFrame
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
 
-from pulsar_barycenter.pipeline.parsing.report_lines import IS_REPORT
+from pulsar_barycenter.pipeline.parsing.report_lines import is_report
+from pulsar_barycenter.pipeline.spark.session import kept_columns
 from pulsar_barycenter.pipeline.tables.schemas import BROKER_USAGE, BUNDLE_SAMPLES, LOAD_REPORTS, RESOURCES
 
-_IDENTITY = {
-    "broker": "brokerId",
-    "incarnation": "incarnation",
-    "sequence": "sequence",
-    "reported_at": "timestamp_millis(lastUpdate)",
+_WEIGHTED: Final = ("cpu", "bandwidthIn", "bandwidthOut")
+_IDENTITY: Final = ("broker", "incarnation", "sequence", "reported_at")
+_SAMPLE: Final = {
+    "msg_rate_in": "msgRateIn",
+    "msg_rate_out": "msgRateOut",
+    "msg_throughput_in": "msgThroughputIn",
+    "msg_throughput_out": "msgThroughputOut",
+    "topics": "topics",
+    "consumers": "consumerCount",
+    "producers": "producerCount",
 }
+"""The field of a bundle's stats that each column of BUNDLE_SAMPLES is."""
 
-_LOAD_REPORTS = _IDENTITY | {
-    "started_at": "timestamp_millis(startTimestamp)",
-    "version": "brokerVersionString",
-    "load_manager": "loadManagerClassName",
-    "msg_rate_in": "coalesce(msgRateIn, 0D)",
-    "msg_rate_out": "coalesce(msgRateOut, 0D)",
-    "msg_throughput_in": "coalesce(msgThroughputIn, 0D)",
-    "msg_throughput_out": "coalesce(msgThroughputOut, 0D)",
-    "topics": "coalesce(numTopics, 0L)",
-    "bundles": "cast(coalesce(size(lastStats), 0) as bigint)",
-    "consumers": "coalesce(numConsumers, 0L)",
-    "producers": "coalesce(numProducers, 0L)",
-    "bundles_gained": "cast(coalesce(size(lastBundleGains), 0) as bigint)",
-    "bundles_lost": "cast(coalesce(size(lastBundleLosses), 0) as bigint)",
-}
+assert {"bundle", *_IDENTITY, *_SAMPLE} == {*BUNDLE_SAMPLES.names}
 
 
-def _percent(field: str) -> str:
-    """Pulsar's `ResourceUsage.percentUsage`: operands, quotient and product are 32-bit floats."""
+def _identity() -> dict[str, Column]:
+    """Return what names a report and its time. Input: LOAD_REPORT."""
+    return {
+        "broker": F.col("brokerId"),
+        "incarnation": F.col("incarnation"),
+        "sequence": F.col("sequence"),
+        "reported_at": F.timestamp_millis(F.col("lastUpdate")),
+    }
+
+
+def _load_report() -> list[Column]:
+    """Return the columns of LOAD_REPORTS. Input: LOAD_REPORT."""
+    columns = _identity() | {
+        "started_at": F.timestamp_millis(F.col("startTimestamp")),
+        "version": F.col("brokerVersionString"),
+        "load_manager": F.col("loadManagerClassName"),
+        "msg_rate_in": _rate(F.col("msgRateIn")),
+        "msg_rate_out": _rate(F.col("msgRateOut")),
+        "msg_throughput_in": _rate(F.col("msgThroughputIn")),
+        "msg_throughput_out": _rate(F.col("msgThroughputOut")),
+        "topics": _count(F.col("numTopics")),
+        "bundles": _size("lastStats"),
+        "consumers": _count(F.col("numConsumers")),
+        "producers": _count(F.col("numProducers")),
+        "bundles_gained": _size("lastBundleGains"),
+        "bundles_lost": _size("lastBundleLosses"),
+    }
+    return _named(columns, LOAD_REPORTS.names)
+
+
+def _broker_usage() -> list[Column]:
+    """Return the columns of BROKER_USAGE. Input: LOAD_REPORT."""
+    columns = _identity()
+    for name, (field, _) in RESOURCES.items():
+        columns[f"{name}_usage"] = _rate(F.col(f"{field}.usage"))
+        columns[f"{name}_limit"] = _rate(F.col(f"{field}.limit"))
+        columns[f"{name}_percent"] = _percent(field)
+    columns["max_usage"] = _max_usage()
+    columns["weighted_usage"] = _weighted_usage()
+    return _named(columns, BROKER_USAGE.names)
+
+
+def _sample(stats: Column) -> list[Column]:
+    """Return the stats of a bundle as columns of BUNDLE_SAMPLES; what is absent counts as 0."""
+    found = {
+        name: (_rate if name.startswith("msg_") else _count)(stats.getField(field)) for name, field in _SAMPLE.items()
+    }
+    return _named(found, list(_SAMPLE))
+
+
+def _rate(value: Column) -> Column:
+    """Return a double, 0 if it is null."""
+    return F.coalesce(value, F.lit(0.0))
+
+
+def _count(value: Column) -> Column:
+    """Return a bigint, 0 if it is null."""
+    return F.coalesce(value, F.lit(0).cast("bigint"))
+
+
+def _size(name: str) -> Column:
+    """Return how many entries an array or a map has, 0 if it is null."""
+    return F.coalesce(F.size(name), F.lit(0)).cast("bigint")
+
+
+def _percent(resource: str) -> Column:
+    """Return the usage of a resource in percent of its limit, 0 without a limit.
+
+    Source: Pulsar's `ResourceUsage.percentUsage`: operands, quotient and product are 32-bit floats.
+    """
+    usage, limit = F.col(f"{resource}.usage"), F.col(f"{resource}.limit")
+    zero, hundred = (F.lit(number).cast("float") for number in (0, 100))
     # A division of two widened floats rounded to 32 bits is the 32-bit division; nullif as 1e-50 narrows to 0.
-    quotient = f"cast(cast({field}.usage as float) / nullif(cast({field}.limit as float), 0F) as float)"
-    return f"case when {field}.limit > 0 then coalesce(cast({quotient} * 100F as double), 0D) else 0D end"
+    quotient = (usage.cast("float") / F.nullif(limit.cast("float"), zero)).cast("float")
+    percent = F.coalesce((quotient * hundred).cast("double"), F.lit(0.0))
+    return F.when(limit > 0, percent).otherwise(F.lit(0.0))
 
 
-_WEIGHTED = ("cpu", "bandwidthIn", "bandwidthOut")
+def _max_usage() -> Column:
+    """Return the greatest usage of all resources but memory, as a fraction of 32 bits."""
+    greatest = F.greatest(*(_percent(resource) for resource in ("directMemory", *_WEIGHTED)))
+    return (greatest / 100).cast("float").cast("double")
 
-_BROKER_USAGE = (
-    _IDENTITY
-    | {
-        f"{name}_{part}": expression
-        for name, (field, _) in RESOURCES.items()
-        for part, expression in (
-            ("usage", f"coalesce({field}.usage, 0D)"),
-            ("limit", f"coalesce({field}.limit, 0D)"),
-            ("percent", _percent(field)),
-        )
-    }
-    | {
-        "max_usage": "cast(cast(greatest("
-        + ", ".join(_percent(field) for field in ("directMemory", *_WEIGHTED))
-        + ") / 100 as float) as double)",
-        # direct memory weighs 0, which is a floor of 0 under the maximum
-        "weighted_usage": f"greatest(0D, {', '.join(map(_percent, _WEIGHTED))}) / 100",
-    }
-)
 
-_SAMPLE = {
-    "msg_rate_in": "coalesce(stats.msgRateIn, 0D)",
-    "msg_rate_out": "coalesce(stats.msgRateOut, 0D)",
-    "msg_throughput_in": "coalesce(stats.msgThroughputIn, 0D)",
-    "msg_throughput_out": "coalesce(stats.msgThroughputOut, 0D)",
-    "topics": "coalesce(stats.topics, 0L)",
-    "consumers": "coalesce(stats.consumerCount, 0L)",
-    "producers": "coalesce(stats.producerCount, 0L)",
-}
+def _weighted_usage() -> Column:
+    """Return the greatest usage of the resources that have a weight, as a fraction."""
+    # direct memory weighs 0, which is a floor of 0 under the maximum
+    return F.greatest(F.lit(0.0), *(_percent(resource) for resource in _WEIGHTED)) / 100
 
-assert list(_LOAD_REPORTS) == LOAD_REPORTS.names
-assert list(_BROKER_USAGE) == BROKER_USAGE.names
-assert ["bundle", *_IDENTITY, *_SAMPLE] == BUNDLE_SAMPLES.names
+
+def _named(columns: Mapping[str, Column], names: list[str]) -> list[Column]:
+    """Return columns by their names, in the order of `names`."""
+    assert list(columns) == names, f"{list(columns)} are not {names}"
+    return [column.alias(name) for name, column in columns.items()]
 
 
 def load_reports(reports: DataFrame) -> DataFrame:
     """One row per report with its times, figures and counts. Input: LOAD_REPORT. Output: LOAD_REPORTS."""
-    return reports.selectExpr(*_named(_LOAD_REPORTS))
+    return reports.select(*_load_report())
 
 
 def broker_usage(reports: DataFrame) -> DataFrame:
@@ -88,7 +136,7 @@ def broker_usage(reports: DataFrame) -> DataFrame:
     Source: Pulsar's `ResourceUsage.percentUsage`, `LocalBrokerData.getMaxResourceUsage` and
     `getMaxResourceUsageWithWeight` with the default weights of 4.x.
     """
-    return reports.selectExpr(*_named(_BROKER_USAGE))
+    return reports.select(*_broker_usage())
 
 
 def bundle_samples(reports: DataFrame) -> DataFrame:
@@ -96,8 +144,9 @@ def bundle_samples(reports: DataFrame) -> DataFrame:
 
     Input: LOAD_REPORT without repeats. Output: BUNDLE_SAMPLES.
     """
-    exploded = reports.selectExpr(*_named(_IDENTITY), "explode(lastStats) as (bundle, stats)")
-    return exploded.selectExpr("bundle", *_IDENTITY, *_named(_SAMPLE))
+    identity = _named(_identity(), [*_IDENTITY])
+    exploded = reports.select(*identity, F.explode("lastStats").alias("bundle", "stats"))
+    return exploded.select("bundle", *_IDENTITY, *_sample(F.col("stats")))
 
 
 REPORT_ROW = ("key", "gains", "load_report", "broker_usage", "samples")
@@ -111,34 +160,47 @@ def report_rows(lines: DataFrame, *kept: str) -> DataFrame:
     gained; `load_report`, `broker_usage`, a struct each of their table's columns; `samples`, an array of BUNDLE_SAMPLES
     without the columns of the report.
     """
-    sample = ", ".join(f"{text.replace('stats.', 'e.value.')} as {name}" for name, text in _SAMPLE.items())
+    told = lines.withColumn(_IS_REPORT, is_report())  # once for all columns: it looks at every bundle
+    return told.select(*kept, *_guarded_row(_row_types(told)))
+
+
+@kept_columns
+def _report_row() -> list[Column]:
+    """Return the columns of REPORT_ROW. Input: LOAD_REPORT."""
     columns = {
-        "key": "struct(brokerId, incarnation, sequence, lastUpdate)",
-        "gains": "coalesce(lastBundleGains, array())",
-        "load_report": f"struct({', '.join(_named(_LOAD_REPORTS))})",
-        "broker_usage": f"struct({', '.join(_named(_BROKER_USAGE))})",
-        "samples": f"transform(map_entries(coalesce(lastStats, map())), e -> struct(e.key as bundle, {sample}))",
+        "key": F.struct("brokerId", "incarnation", "sequence", "lastUpdate"),
+        "gains": F.coalesce("lastBundleGains", F.array()),
+        "load_report": F.struct(*_load_report()),
+        "broker_usage": F.struct(*_broker_usage()),
+        "samples": F.transform(F.map_entries(F.coalesce("lastStats", F.create_map())), _entry_as_sample),
     }
-    assert tuple(columns) == REPORT_ROW
-    told = lines.withColumn(_IS_REPORT, F.expr(IS_REPORT))  # once for all columns: it looks at every bundle
-    return told.selectExpr(*kept, *_guarded(told, columns))
+    return _named(columns, [*REPORT_ROW])
 
 
-def _guarded(lines: DataFrame, columns: dict[str, str]) -> list[str]:
-    """The expressions of `columns` that are null for a line that is no report."""
-    if not _ROW_TYPES:
-        # In a null struct no field may be declared never to be null, which Arrow refuses: a cast by name allows it.
-        schema = lines.selectExpr(*_named(columns)).schema
-        _ROW_TYPES.update({field.name: field.dataType.simpleString() for field in schema})
+def _entry_as_sample(entry: Column) -> Column:
+    """Return an entry of `lastStats` as a struct of BUNDLE_SAMPLES without the columns of the report."""
+    return F.struct(entry.getField("key").alias("bundle"), *_sample(entry.getField("value")))
+
+
+@kept_columns
+def _guarded_row(types: tuple[str, ...]) -> list[Column]:
+    """Return the columns of REPORT_ROW cast to `types`, null for a line that is no report."""
     return [
-        f"case when {_IS_REPORT} then cast({text} as {_ROW_TYPES[name]}) end as {name}"
-        for name, text in columns.items()
+        F.when(F.col(_IS_REPORT), column.cast(kind)).alias(name)
+        for name, column, kind in zip(REPORT_ROW, _report_row(), types, strict=True)
     ]
 
 
+def _row_types(lines: DataFrame) -> tuple[str, ...]:
+    """Return the types of REPORT_ROW as text.
+
+    In a null struct no field may be declared never to be null, which Arrow refuses: a cast by name allows it.
+    """
+    if not _ROW_TYPES:
+        schema = lines.select(*_report_row()).schema
+        _ROW_TYPES.extend(field.dataType.simpleString() for field in schema)
+    return tuple(_ROW_TYPES)
+
+
 _IS_REPORT = "isReport"
-_ROW_TYPES: dict[str, str] = {}
-
-
-def _named(expressions: dict[str, str]) -> list[str]:
-    return [f"{text} as {name}" for name, text in expressions.items()]
+_ROW_TYPES: list[str] = []

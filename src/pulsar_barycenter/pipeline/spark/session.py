@@ -6,11 +6,11 @@ Only entry points (`pipeline.job`, tests, benchmarks) make a session; every othe
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, ParamSpec, TypeVar
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
@@ -21,6 +21,9 @@ from pulsar_barycenter.pipeline.spark.java import find_java, packaged_java
 from pulsar_barycenter.pipeline.spark.java_cache import open_cache
 from pulsar_barycenter.pipeline.spark.java_options import Compilers, settings_of_file
 from pulsar_barycenter.pipeline.spark.java_start import JavaPlan, plan_start, started_context
+
+_Arguments = ParamSpec("_Arguments")
+_Columns = TypeVar("_Columns")
 
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """Set by spark-submit for the program it starts."""
@@ -108,6 +111,28 @@ def _write_no_checksums(session: SparkSession) -> None:
     context = session.sparkContext
     files: Any = context._jvm.org.apache.hadoop.fs.FileSystem  # type: ignore[union-attr]
     files.getLocal(context._jsc.hadoopConfiguration()).setWriteChecksum(False)
+
+
+def kept_columns(make: Callable[_Arguments, _Columns]) -> Callable[_Arguments, _Columns]:
+    """Return `make`, which makes columns, so that it is called once for the same arguments while Java lives.
+
+    Columns belong to no session and no frame, and each of their operations is a call of Java: some hundred of them cost
+    a micro-batch more than its work. The Java process that they are in is the key; with Spark Connect there is none.
+    """
+    java: object = None
+    kept: dict[Hashable, _Columns] = {}
+
+    @wraps(make)
+    def columns(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Columns:
+        nonlocal java, kept
+        if SparkContext._gateway is not java:
+            java, kept = SparkContext._gateway, {}
+        key = (args, tuple(kwargs.items()))
+        if key not in kept:
+            kept[key] = make(*args, **kwargs)
+        return kept[key]
+
+    return columns
 
 
 def tasks_of(session: SparkSession) -> Callable[[], tuple[int, int]]:

@@ -19,10 +19,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name PySpark users know it by
 
 from pulsar_barycenter.pipeline.parsing.report_lines import (
-    IS_REPORT,
     JSON_OPTIONS,
     LOAD_REPORT_LINE,
     believable_times,
+    is_report,
     one_entry_a_bundle,
 )
 from pulsar_barycenter.pipeline.reports.acceptance import ReportKey
@@ -52,10 +52,10 @@ def read_backlog(session: SparkSession, storage: Storage, paths: set[str], *, mo
     Raises what Spark does if it cannot read the log.
     """
     reader = session.read.schema(LOAD_REPORT_LINE).options(**JSON_OPTIONS)
-    lines = reader.json(f"{storage.address(REPORT_LOG)}/*").withColumn(FILE, F.expr("_metadata.file_path"))
+    lines = reader.json(f"{storage.address(REPORT_LOG)}/*").withColumn(FILE, F.col("_metadata.file_path"))
     lines = lines.transform(believable_times).transform(one_entry_a_bundle)
-    key = "struct(lastUpdate, brokerId, incarnation, sequence)"
-    found = lines.selectExpr(FILE, f"case when {IS_REPORT} then {key} end as key").toArrow()
+    key = F.struct("lastUpdate", "brokerId", "incarnation", "sequence")
+    found = lines.select(FILE, F.when(is_report(), key).alias("key")).toArrow()
     headers = [header for header in _headers(found) if storage.path_of(header.file) in paths]
     for batch in in_order(headers, most):
         yield BacklogBatch(batch, lines.where(F.col(FILE).isin(list(batch))))
@@ -66,8 +66,8 @@ def _headers(found: pa.Table) -> Iterator[FileHeader]:
     at, broker, incarnation, sequence = keys.flatten()
     columns = (at.to_pylist(), _shared(broker), _shared(incarnation), sequence.to_pylist())
     rows = zip(found.column(FILE).to_pylist(), keys.is_valid().to_pylist(), *columns, strict=True)
-    for file, is_report, *key in rows:
-        yield FileHeader(file, ReportKey(*key) if is_report else None)
+    for file, has_key, *key in rows:
+        yield FileHeader(file, ReportKey(*key) if has_key else None)
 
 
 def _shared(texts: pa.Array) -> list[str | None]:

@@ -90,7 +90,7 @@ def read_reports(session: SparkSession, storage: Storage, settings: StreamSettin
     reader = session.readStream.schema(LOAD_REPORT_LINE).options(**options)
     lines = reader.json(f"{storage.address(REPORT_LOG)}/*")
     return (
-        lines.withColumn(FILE, F.expr("_metadata.file_path")).transform(believable_times).transform(one_entry_a_bundle)
+        lines.withColumn(FILE, F.col("_metadata.file_path")).transform(believable_times).transform(one_entry_a_bundle)
     )
 
 
